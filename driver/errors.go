@@ -1,0 +1,62 @@
+package driver
+
+import (
+	"errors"
+	"strings"
+)
+
+// ErrNoRelease says that this server cannot end a blocked wait (it has no CLIENT UNBLOCK, or forbids it).
+var ErrNoRelease = errors.New("driver: the server cannot release a blocked wait")
+
+// A ServerError is an error reply. The call it answers was refused, or a script stopped at it.
+type ServerError struct {
+	// Code is the first word in capitals: WRONGTYPE, OOM, NOPERM, ERR.
+	Code string
+	// Message is the whole text, code included.
+	Message string
+}
+
+func (e *ServerError) Error() string { return e.Message }
+
+// NewServerError reads the text of an error reply.
+func NewServerError(text string) *ServerError {
+	code, _, _ := strings.Cut(text, " ")
+	if code == "" || strings.ToUpper(code) != code {
+		code = "ERR"
+	}
+	return &ServerError{Code: code, Message: text}
+}
+
+// A NotSentError is a failure before anything was written: no server, no free connection, a context already over.
+type NotSentError struct{ Err error }
+
+func (e *NotSentError) Error() string { return e.Err.Error() }
+func (e *NotSentError) Unwrap() error { return e.Err }
+
+// Certain says whether a failed call is known to have had no answer-less effect: the server refused it, or it never
+// left. For any other error the call may have been executed or may still be.
+func Certain(err error) bool {
+	var refused *ServerError
+	var unsent *NotSentError
+	return errors.As(err, &refused) || errors.As(err, &unsent)
+}
+
+// outageCodes are the error replies that time or an operator mends without a change to the call: they mean "not now".
+// ERR is not among them except for the one text that Redis has no code for (too many clients).
+var outageCodes = map[string]bool{
+	"LOADING": true, "READONLY": true, "BUSY": true, "OOM": true, "NOAUTH": true, "WRONGPASS": true, "MASTERDOWN": true,
+	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
+}
+
+// Outage says whether err is the kind that waiting cures: no connection, no answer, or a server that says "not now".
+// What it is false for will fail again however often it is sent (a wrong type, a denied key).
+func Outage(err error) bool {
+	if err == nil {
+		return false
+	}
+	var refused *ServerError
+	if !errors.As(err, &refused) {
+		return true
+	}
+	return outageCodes[refused.Code] || strings.Contains(refused.Message, "max number of clients")
+}
