@@ -8,7 +8,7 @@ import (
 
 // A Script is Lua text with the address Redis keeps it under.
 type Script struct {
-	name, source, plain   string
+	name, source, plain string
 	sourceSHA, plainSHA string
 }
 
