@@ -1,0 +1,59 @@
+package lua
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+var beatScript = load("beat")
+
+// State is what a process is, as its beat was told.
+type State string
+
+// The states of a process that asks.
+const (
+	StateAlive   State = "alive"
+	StateDead    State = "dead"    // declared so; this identity will never beat again
+	StateUnknown State = "unknown" // Redis has no record of it: its data was lost or flushed
+)
+
+// Pulse is the answer to a beat.
+type Pulse struct {
+	State State
+	// Now is Redis' time.
+	Now time.Time
+	// Lapsed are identities whose life has expired, and those of the dead whose lists were not yet found empty.
+	Lapsed []string
+	// Signals are names sent through Sidekiq's remote control, oldest first.
+	Signals []string
+}
+
+// Beat keeps identity alive for ttl from now, by Redis' clock.
+func (k Keys) Beat(identity string, ttl time.Duration) Ask[Pulse] {
+	return Ask[Pulse]{
+		Call: driver.Call{
+			Script: beatScript,
+			Keys:   []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)},
+			Args:   []string{identity, millis(ttl), strconv.Itoa(MostItems / 2)},
+		},
+		read: readPulse,
+	}
+}
+
+func readPulse(value any) (pulse Pulse, err error) {
+	word, rest, err := partsOf(value)
+	if err != nil || len(rest) != 4 {
+		return pulse, errShape(value)
+	}
+	pulse.State = State(word)
+	if pulse.Now, err = timeOf(rest); err != nil {
+		return pulse, err
+	}
+	if pulse.Lapsed, err = textsOf(rest[2]); err != nil {
+		return pulse, err
+	}
+	pulse.Signals, err = textsOf(rest[3])
+	return pulse, err
+}

@@ -1,0 +1,38 @@
+#!lua flags=allow-oom
+-- beat: stay alive for one more TTL, and see who has lapsed.
+-- Why one script: whoever has been declared dead must never beat again, or two would answer for its jobs.
+-- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)
+-- ARGV     1 identity  2 ttl_ms  3 names at most
+-- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has forgotten us), seconds, microseconds,
+--           {identities that have lapsed}, {signals}}
+-- Again    beats again; a signal whose reply was lost is gone, as in Ruby
+-- Cost     O(log processes + names)
+local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local identity, ttl_ms, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local state = 'alive'
+if redis.call('ZSCORE', tombstones, identity) then
+  state = 'dead'
+elseif redis.call('HEXISTS', record, 'ttl_ms') == 0 then
+  state = 'unknown'
+end
+local heard = {}
+if state == 'alive' then
+  redis.call('ZADD', alive, now_ms + ttl_ms, identity)
+  while #heard < 8 do
+    local signal = redis.pcall('RPOP', signals)
+    if type(signal) ~= 'string' then
+      break
+    end
+    heard[#heard + 1] = signal
+  end
+end
+local lapsed = redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms, 'LIMIT', 0, most)
+-- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL than ours is
+-- named here too; recover knows better.
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do
+  lapsed[#lapsed + 1] = name
+end
+return { state, tonumber(time[1]), tonumber(time[2]), lapsed, heard }

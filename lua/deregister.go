@@ -1,0 +1,30 @@
+package lua
+
+import "github.com/belayq/belay/driver"
+
+var deregisterScript = load("deregister")
+
+// Deregister ends identity, whose queues these are, and answers how many jobs still lie in its working lists; a janitor
+// will follow those.
+func (k Keys) Deregister(identity string, queues []string) Ask[int] {
+	keys := []string{
+		k.Record(identity), k.Alive(), k.Tombstones(),
+		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity),
+	}
+	for _, queue := range queues {
+		keys = append(keys, k.Working(queue, identity))
+	}
+	return Ask[int]{Call: driver.Call{Script: deregisterScript, Keys: keys, Args: []string{identity}}, read: readLeft}
+}
+
+func readLeft(value any) (int, error) {
+	_, rest, err := partsOf(value)
+	if err != nil {
+		return 0, err
+	}
+	numbers, err := numbersOf(rest)
+	if err != nil || len(numbers) != 1 {
+		return 0, errShape(value)
+	}
+	return numbers[0], nil
+}

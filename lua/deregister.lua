@@ -1,0 +1,32 @@
+#!lua flags=allow-oom
+-- deregister: leave, with a tombstone that names our lists.
+-- Why one script: from the moment we are gone somebody must look after what may still arrive in our lists (a blocked
+-- move that Redis had not yet executed), so nothing is deleted here but what only people read.
+-- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working lists
+-- ARGV     1 identity
+-- Returns  {"left", jobs still in our lists}: with any, we count as lapsed, and a janitor follows at once
+-- Again    the same
+-- Cost     O(queues)
+local record, alive, tombstones, processes, hash, work, workers =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local identity = ARGV[1]
+
+local left = 0
+for list = 8, #KEYS do
+  left = left + redis.call('LLEN', KEYS[list])
+end
+
+redis.call('SREM', processes, identity)
+redis.call('DEL', hash, work, workers)
+if redis.call('EXISTS', record) == 0 then
+  return { 'left', left }
+end
+local time = redis.call('TIME')
+redis.call('ZADD', tombstones, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), identity)
+if left > 0 then
+  redis.call('ZADD', alive, 0, identity)
+else
+  redis.call('HSET', record, 'emptied', 1)
+  redis.call('ZREM', alive, identity)
+end
+return { 'left', left }

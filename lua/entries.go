@@ -1,0 +1,22 @@
+package lua
+
+import (
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
+
+var entriesScript = load("entries")
+
+// Entries reads a page of identity's working list of queue from index first on, newest entry first. Entries larger than
+// largest bytes are moved to the dead set on the way.
+func (k Keys) Entries(queue, identity string, first, largest int) Ask[[]string] {
+	return Ask[[]string]{
+		Call: driver.Call{
+			Script: entriesScript,
+			Keys:   []string{k.Working(queue, identity), k.Dead()},
+			Args:   []string{strconv.Itoa(first), strconv.Itoa(MostItems), strconv.Itoa(MostBytes), strconv.Itoa(largest)},
+		},
+		read: textsOf,
+	}
+}

@@ -1,0 +1,28 @@
+#!lua flags=allow-oom
+-- entries: read a page of a working list.
+-- Why a script: what is too large for any page is moved to the dead set on the way, so that no page is empty for it.
+-- KEYS     1 working list  2 dead
+-- ARGV     1 first index  2 entries at most  3 bytes in all at most  4 bytes of one entry at most
+-- Returns  the entries, newest first; fewer than asked for only at the end of the list or for their bytes
+-- Again    the same
+-- Cost     O(entries^2) at worst, of few
+local working, dead = KEYS[1], KEYS[2]
+local index, most, room, largest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local page = {}
+while #page < most and room > 0 do
+  local entry = redis.call('LINDEX', working, index)
+  if not entry then
+    break
+  end
+  room = room - #entry
+  if #entry <= largest then
+    page[#page + 1] = entry
+    index = index + 1
+  else
+    local time = redis.call('TIME')
+    redis.call('ZADD', dead, time[1] + time[2] / 1000000, entry)
+    redis.call('LREM', working, 1, entry)
+  end
+end
+return page

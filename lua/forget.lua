@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+-- forget: drop the tombstone and the record of a process, once nothing can arrive in its lists any more.
+-- Why one script: a tombstone that goes while a list holds a job would leave that job to nobody.
+-- KEYS     1 tombstones  2 record  then its working lists
+-- ARGV     1 identity  2 ms that a tombstone stands at least
+-- Returns  "forgotten" | "kept"
+-- Again    "kept"
+-- Cost     O(queues)
+local tombstones, record = KEYS[1], KEYS[2]
+local identity, stands_ms = ARGV[1], tonumber(ARGV[2])
+
+local time = redis.call('TIME')
+local died = tonumber(redis.call('ZSCORE', tombstones, identity))
+if not died or died + stands_ms > time[1] * 1000 + math.floor(time[2] / 1000) then
+  return 'kept'
+end
+for list = 3, #KEYS do
+  if redis.call('EXISTS', KEYS[list]) == 1 then
+    return 'kept'
+  end
+end
+redis.call('ZREM', tombstones, identity)
+redis.call('DEL', record)
+return 'forgotten'

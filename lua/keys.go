@@ -1,0 +1,84 @@
+package lua
+
+import "time"
+
+// Keys spells every name that Belay uses in Redis. Names that Sidekiq shares are Sidekiq's own; what only Belay reads
+// begins with "belay:". Nothing is ever parsed out of a name: queues and hosts may contain anything.
+type Keys struct{ prefix string }
+
+// NewKeys puts prefix and a colon before every name, as Ruby's redis-namespace does; an empty prefix adds nothing.
+// A prefix in braces ("{mail}") binds all of a keyspace to one slot of a Redis Cluster.
+func NewKeys(prefix string) Keys {
+	if prefix != "" {
+		prefix += ":"
+	}
+	return Keys{prefix: prefix}
+}
+
+// Queues is the set of queue names. Every push adds to it, because Ruby's "clear" takes the name out.
+func (k Keys) Queues() string { return k.prefix + "queues" }
+
+// Queue is the list of a queue's waiting jobs: pushed on the left, taken from the right.
+func (k Keys) Queue(name string) string { return k.prefix + "queue:" + name }
+
+// Paused is the set of names of paused queues.
+func (k Keys) Paused() string { return k.prefix + "paused" }
+
+// Schedule is the sorted set of jobs by the second at which they are due.
+func (k Keys) Schedule() string { return k.prefix + "schedule" }
+
+// Retry is the sorted set of failed jobs by the second at which they run again.
+func (k Keys) Retry() string { return k.prefix + "retry" }
+
+// Dead is the sorted set of jobs that will not run again by themselves, by the second of their death.
+func (k Keys) Dead() string { return k.prefix + "dead" }
+
+// Processed counts runs that ended, failed ones included.
+func (k Keys) Processed() string { return k.prefix + "stat:processed" }
+
+// Failed counts runs that failed.
+func (k Keys) Failed() string { return k.prefix + "stat:failed" }
+
+// ProcessedOn is Processed of the UTC day that day lies in.
+func (k Keys) ProcessedOn(day time.Time) string {
+	return k.Processed() + ":" + day.UTC().Format(time.DateOnly)
+}
+
+// FailedOn is Failed of the UTC day that day lies in.
+func (k Keys) FailedOn(day time.Time) string { return k.Failed() + ":" + day.UTC().Format(time.DateOnly) }
+
+// Processes is Sidekiq's set of process identities.
+func (k Keys) Processes() string { return k.prefix + "processes" }
+
+// Process is Sidekiq's hash about one process.
+func (k Keys) Process(identity string) string { return k.prefix + identity }
+
+// Work is the hash of a process' running jobs for readers of Sidekiq 6.4.2 and later.
+func (k Keys) Work(identity string) string { return k.prefix + identity + ":work" }
+
+// Workers is Work for readers up to Sidekiq 6.4.1.
+func (k Keys) Workers(identity string) string { return k.prefix + identity + ":workers" }
+
+// Signals is the list through which Ruby's API and dashboard send a process signals.
+func (k Keys) Signals(identity string) string { return k.prefix + identity + "-signals" }
+
+// Alive is the sorted set of identities by the millisecond at which their life expires.
+func (k Keys) Alive() string { return k.prefix + "belay:alive" }
+
+// Tombstones is the sorted set of identities that are gone for good, by the millisecond of their death.
+func (k Keys) Tombstones() string { return k.prefix + "belay:tombstones" }
+
+// Record is the hash of what must be known about a process when it is dead (its queues, beat and TTL), and of the
+// verdicts on its last batches.
+func (k Keys) Record(identity string) string { return k.prefix + "belay:process:" + identity }
+
+// Working is the list of jobs of one queue that one process answers for.
+func (k Keys) Working(queue, identity string) string {
+	return k.prefix + "belay:working:" + queue + ":" + identity
+}
+
+// Claim is the lease of the janitor that recovers a dead process.
+func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
+
+// Sweeper is the lease of the process that looks through the lists of tombstones.
+func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }

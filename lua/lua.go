@@ -1,0 +1,112 @@
+package lua
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"github.com/belayq/belay/driver"
+)
+
+// Bounds of one script call. They keep any call near a millisecond: while a script runs, Redis does nothing else.
+const (
+	// MostItems is how many jobs one call moves or answers.
+	MostItems = 256
+	// MostBytes is how many bytes of jobs one call moves or answers; the last job may exceed it by its own size.
+	MostBytes = 4 << 20
+	// MostQueues is how many queues one process may serve: recover declares two keys for each.
+	MostQueues = 128
+)
+
+//go:embed *.lua
+var files embed.FS
+
+// load reads the script called name. A missing file is a mistake in this package that no caller could mend.
+func load(name string) *driver.Script {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic("lua: " + err.Error())
+	}
+	return driver.NewScript(name, string(text))
+}
+
+// An Ask is one script call together with the way to read its reply, so that several can go in one pipeline.
+type Ask[T any] struct {
+	// Call is what goes into the pipeline.
+	Call driver.Call
+	read func(value any) (T, error)
+}
+
+// Read reads the reply to the Ask's Call. It returns the reply's own error unchanged.
+func (a Ask[T]) Read(reply driver.Reply) (T, error) {
+	if reply.Err != nil {
+		var none T
+		return none, reply.Err
+	}
+	answer, err := a.read(reply.Value)
+	if err != nil {
+		return answer, fmt.Errorf("read the answer of %s: %w", a.Call.Script.Name(), err)
+	}
+	return answer, nil
+}
+
+// Do sends the Ask alone and reads its reply.
+func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
+	return a.Read(client.Do(ctx, a.Call)[0])
+}
+
+// errShape says that a reply is not what the script promises: another program answers under our script's address.
+func errShape(value any) error { return fmt.Errorf("unexpected reply %T", value) }
+
+// wordOf reads a reply that is one status word.
+func wordOf(value any) (string, error) {
+	word, ok := value.(string)
+	if !ok {
+		return "", errShape(value)
+	}
+	return word, nil
+}
+
+// partsOf reads a reply that is an array whose first element is a status word.
+func partsOf(value any) (word string, rest []any, err error) {
+	parts, ok := value.([]any)
+	if !ok || len(parts) == 0 {
+		return "", nil, errShape(value)
+	}
+	word, err = wordOf(parts[0])
+	return word, parts[1:], err
+}
+
+// numbersOf reads an array of numbers.
+func numbersOf(value any) ([]int, error) {
+	parts, ok := value.([]any)
+	if !ok {
+		return nil, errShape(value)
+	}
+	numbers := make([]int, len(parts))
+	for i, part := range parts {
+		number, ok := part.(int64)
+		if !ok {
+			return nil, errShape(part)
+		}
+		numbers[i] = int(number)
+	}
+	return numbers, nil
+}
+
+// textsOf reads an array of strings.
+func textsOf(value any) ([]string, error) {
+	parts, ok := value.([]any)
+	if !ok {
+		return nil, errShape(value)
+	}
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		text, ok := part.(string)
+		if !ok {
+			return nil, errShape(part)
+		}
+		texts[i] = text
+	}
+	return texts, nil
+}

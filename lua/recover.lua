@@ -1,0 +1,78 @@
+#!lua flags=allow-oom
+-- recover: declare a process dead and bring its jobs back to the heads of their queues.
+-- Why one script: a process that comes back to life before this has lost nothing, and after it can do no harm; and a
+-- janitor killed here leaves every job in one place. Element by element: two janitors at once do each job once.
+-- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
+--          then pairs, all that the process has: working list, queue list
+-- ARGV     1 identity  then groups: pair, "queue" | "dead", how many jobs, and for each its bytes and its new bytes
+-- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
+-- Again    moves what is left; a job that is not there any more is passed over
+-- Cost     O(jobs * length of the working list + queues)
+local alive, tombstones, record, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local processes, hash, work, workers = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local identity = ARGV[1]
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local died = redis.call('ZSCORE', tombstones, identity)
+if not died then
+  local ttl_ms = tonumber(redis.call('HGET', record, 'ttl_ms'))
+  if not ttl_ms then
+    return { 'unknown' }
+  end
+  local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
+  if expiry > now_ms and expiry <= now_ms + ttl_ms then
+    return { 'alive' }
+  end
+end
+
+local groups, at = {}, 2
+while at <= #ARGV do
+  local pair, count = tonumber(ARGV[at]), tonumber(ARGV[at + 2])
+  local group = {
+    working = KEYS[7 + 2 * pair], queue = KEYS[8 + 2 * pair], home = ARGV[at + 1], count = count, first = at + 3,
+  }
+  local into, kind = group.queue, 'list'
+  if group.home == 'dead' then
+    into, kind = dead, 'zset'
+  end
+  local is = redis.call('TYPE', into).ok
+  if is ~= 'none' and is ~= kind then
+    return redis.error_reply('WRONGTYPE ' .. into .. ' is a ' .. is .. ', not a ' .. kind)
+  end
+  groups[#groups + 1] = group
+  at = group.first + 2 * count
+end
+
+if not died then
+  redis.call('ZADD', tombstones, now_ms, identity)
+  -- Its expiry may lie ahead if the clock was set back: nothing may take under this name again.
+  redis.call('ZADD', alive, 0, identity)
+end
+local moved = 0
+for _, group in ipairs(groups) do
+  for index = 0, group.count - 1 do
+    local old, new = ARGV[group.first + 2 * index], ARGV[group.first + 2 * index + 1]
+    if redis.call('LREM', group.working, 1, old) == 1 then
+      moved = moved + 1
+      if group.home == 'dead' then
+        redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
+      else
+        redis.call('RPUSH', group.queue, new)
+      end
+    end
+  end
+end
+
+local left = 0
+for list = 9, #KEYS, 2 do
+  left = left + redis.call('LLEN', KEYS[list])
+end
+if left == 0 then
+  -- From here on only the sweep of tombstones looks at its lists, and what it finds there was in nobody's hand.
+  redis.call('HSET', record, 'emptied', 1)
+  redis.call('ZREM', alive, identity)
+  redis.call('SREM', processes, identity)
+  redis.call('DEL', hash, work, workers)
+end
+return { 'recovered', left, moved }

@@ -1,0 +1,151 @@
+package lua
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+var settleScript = load("settle")
+
+// keepDay is how long a day's counters stay, as in Ruby since 5.2: five years.
+const keepDay = 5 * 365 * 24 * time.Hour
+
+// MostUnread is how many batches of one identity may be without an answer: the script keeps that many verdicts.
+const MostUnread = 8
+
+// A Settled is the end of one run: of the job with these bytes, taken from this queue.
+type Settled struct {
+	Queue   string
+	Bytes   string
+	Outcome job.Outcome
+}
+
+// A Settlement is one batch of ends, numbered so that it may be sent again.
+type Settlement struct {
+	// Identity is whose working lists the jobs were taken into.
+	Identity string
+	// Number counts the batches of Identity from 1. Mark is the lowest number whose answer has not been read, this
+	// one included; Number is below Mark+MostUnread.
+	Number, Mark int64
+	Jobs         []Settled
+	// Today is the instant by Redis' clock whose UTC day the counters belong to.
+	Today time.Time
+	// DeadMost and DeadFor bound the dead set, as Sidekiq's dead_max_jobs and dead_timeout_in_seconds.
+	DeadMost int
+	DeadFor  time.Duration
+}
+
+// SettleWord says what became of a batch.
+type SettleWord string
+
+// What a settle may answer.
+const (
+	SettleSettled SettleWord = "settled" // each job is where its outcome says, but for those that were lost
+	SettleRefused SettleWord = "refused" // this number was answered and acknowledged long ago
+	SettleUnknown SettleWord = "unknown" // Redis does not know the identity (any more): nothing was written
+)
+
+// SettleVerdict is the answer to a Settlement.
+type SettleVerdict struct {
+	Word SettleWord
+	// Lost are positions in Jobs (from 0) that were not ours any more; nothing was written for them.
+	Lost []int
+}
+
+// A settleGroup is a run of jobs that share what the script needs to be told once.
+type settleGroup struct {
+	queue             string
+	exit              job.Exit
+	processed, failed bool
+}
+
+// Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Jobs that are handed back come to the
+// head of their queue in the order given, the last one first in line.
+//
+// The positions in the verdict are those of s.Jobs, which Settle may reorder: jobs of one kind go together.
+func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
+	keys := []string{
+		k.Record(s.Identity), k.Retry(), k.Schedule(), k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(s.Today), k.FailedOn(s.Today),
+	}
+	args := make([]string, 0, 10+len(s.Jobs)*2)
+	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
+		strconv.Itoa(int(s.DeadFor/time.Second)), strconv.Itoa(int(keepDay/time.Second)))
+
+	pairs := make(map[string]int, 1)
+	groupJobs(s.Jobs)
+	for first := 0; first < len(s.Jobs); {
+		group := groupOf(s.Jobs[first])
+		last := first + 1
+		for last < len(s.Jobs) && groupOf(s.Jobs[last]) == group {
+			last++
+		}
+		pair, ok := pairs[group.queue]
+		if !ok {
+			pair = len(pairs) + 1
+			pairs[group.queue] = pair
+			keys = append(keys, k.Working(group.queue, s.Identity), k.Queue(group.queue))
+		}
+		args = append(args, string(group.exit), strconv.Itoa(pair), bit(group.processed), bit(group.failed), strconv.Itoa(last-first))
+		for _, settled := range s.Jobs[first:last] {
+			args = appendSettled(args, settled)
+		}
+		first = last
+	}
+	return Ask[SettleVerdict]{Call: driver.Call{Script: settleScript, Keys: keys, Args: args}, read: readSettle}
+}
+
+func groupOf(s Settled) settleGroup {
+	processed, failed := s.Outcome.Counts()
+	return settleGroup{queue: s.Queue, exit: s.Outcome.Exit(), processed: processed, failed: failed}
+}
+
+// groupJobs brings jobs of one group together, keeping the order inside each. Most batches are one group already, and
+// a batch has few groups, so this is a look over the batch and no sort.
+func groupJobs(jobs []Settled) {
+	for first := 0; first < len(jobs); {
+		group := groupOf(jobs[first])
+		next := first + 1
+		for at := next; at < len(jobs); at++ {
+			if groupOf(jobs[at]) != group {
+				continue
+			}
+			moved := jobs[at]
+			copy(jobs[next+1:at+1], jobs[next:at])
+			jobs[next] = moved
+			next++
+		}
+		first = next
+	}
+}
+
+func appendSettled(args []string, s Settled) []string {
+	args = append(args, s.Bytes)
+	switch s.Outcome.Exit() {
+	case job.ExitRetry, job.ExitSnoozed, job.ExitDead:
+		return append(args, s.Outcome.Payload(), strconv.FormatFloat(s.Outcome.After().Seconds(), 'f', 6, 64))
+	default:
+		return args
+	}
+}
+
+func bit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+func readSettle(value any) (verdict SettleVerdict, err error) {
+	word, rest, err := partsOf(value)
+	if err != nil {
+		return verdict, err
+	}
+	verdict.Word = SettleWord(word)
+	if len(rest) > 0 {
+		verdict.Lost, err = positionsOf(rest)
+	}
+	return verdict, err
+}

@@ -1,0 +1,121 @@
+#!lua flags=allow-oom
+-- settle: end runs of jobs, each wherever it goes next.
+-- Why one script: working list, next home and counters move together, or a crash loses the job or doubles it.
+-- It looks for each job in the list it was taken into: what is not there any more is somebody else's, and nothing is
+-- written for it. Late is not the same as wrong, so it does not ask whether the process is still alive.
+-- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
+--          then pairs: working list, queue list
+-- ARGV     1 batch number  2 lowest number whose answer is unread  3 dead jobs at most  4 dead seconds at most
+--          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
+--          how many jobs, and for each the job; for exits with a new home also its new bytes and delay in seconds
+--          exit: "done" | "discarded" | "handed_back" (head of the queue) | "retry" | "snoozed" | "dead"
+-- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago) |
+--          {"unknown"} (no such process: nothing was written)
+-- Again    a number it still holds answers the same and writes nothing
+-- Cost     O(jobs * length of the working list), found from the end where the oldest lie
+local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local number, mark = tonumber(ARGV[1]), tonumber(ARGV[2])
+local dead_most, dead_seconds, day_seconds = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local homes = { retry = retry, snoozed = schedule, dead = dead }
+
+local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
+local held_mark = tonumber(held[1])
+if not held_mark then
+  return { 'unknown' }
+end
+if held[2] then
+  local answer = { 'settled' }
+  for position in string.gmatch(held[2], '%d+') do
+    answer[#answer + 1] = tonumber(position)
+  end
+  return answer
+end
+if number < held_mark then
+  return { 'refused' }
+end
+
+local groups, at = {}, 6
+while at <= #ARGV do
+  local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
+  local group = {
+    exit = exit, working = KEYS[7 + 2 * pair], queue = KEYS[8 + 2 * pair], home = homes[exit],
+    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]), count = tonumber(ARGV[at + 4]), first = at + 5,
+  }
+  group.step = group.home and 3 or 1
+  groups[#groups + 1] = group
+  at = group.first + group.count * group.step
+end
+
+local function must_be(key, kind)
+  local is = redis.call('TYPE', key).ok
+  if is ~= 'none' and is ~= kind then
+    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
+  end
+end
+for _, group in ipairs(groups) do
+  local wrong = must_be(group.working, 'list')
+  if not wrong and group.home then
+    wrong = must_be(group.home, 'zset')
+  elseif not wrong and group.exit == 'handed_back' then
+    wrong = must_be(group.queue, 'list')
+  end
+  if wrong then
+    return wrong
+  end
+end
+
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local answer, position, buried = { 'settled' }, 0, 0
+local ran, fell = 0, 0
+for _, group in ipairs(groups) do
+  for index = 0, group.count - 1 do
+    local arg = group.first + index * group.step
+    position = position + 1
+    if redis.call('LREM', group.working, -1, ARGV[arg]) == 0 then
+      answer[#answer + 1] = position
+    else
+      ran, fell = ran + group.processed, fell + group.failed
+      if group.home then
+        -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
+        redis.call('ZADD', group.home, now + ARGV[arg + 2] + position / 1000000, ARGV[arg + 1])
+        buried = buried + (group.exit == 'dead' and 1 or 0)
+      elseif group.exit == 'handed_back' then
+        redis.call('RPUSH', group.queue, ARGV[arg])
+      end
+    end
+  end
+end
+
+-- pcall: a counter that somebody broke must not keep a job from ending.
+local function count(total, today, by)
+  if by > 0 then
+    redis.pcall('INCRBY', total, by)
+    if redis.pcall('INCRBY', today, by) == by then
+      redis.call('EXPIRE', today, day_seconds)
+    end
+  end
+end
+count(processed, processed_today, ran)
+count(failed, failed_today, fell)
+if buried > 0 then
+  -- At most this many a step: as many as a step adds, or a set that is far too long would be trimmed at one blow.
+  local step = 256
+  local expired = redis.call('ZCOUNT', dead, '-inf', now - dead_seconds)
+  -- One less than the limit is kept, as Ruby's own trimming does, or the two would fight over the last one.
+  local over = math.max(expired, redis.call('ZCARD', dead) - dead_most + 1)
+  if over > 0 then
+    redis.call('ZREMRANGEBYRANK', dead, 0, math.min(over, step) - 1)
+  end
+end
+
+local words = {}
+for index = 2, #answer do
+  words[index - 1] = answer[index]
+end
+redis.call('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
+for old = held_mark, mark - 1 do
+  redis.call('HDEL', record, 'batch:' .. old)
+end
+return answer

@@ -1,0 +1,89 @@
+package lua
+
+import (
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
+
+var takeScript = load("take")
+
+// Why says why a take answered no more jobs than it did.
+type Why string
+
+// The reasons of a take.
+const (
+	WhyEnough Why = "enough" // as many as were asked for
+	WhyBytes  Why = "bytes"  // the page is full: ask again
+	WhyEmpty  Why = "empty"  // nothing more waits in any queue that is not paused
+	WhyFenced Why = "fenced" // the asker is not alive
+)
+
+// Taken is what a take answered.
+type Taken struct {
+	Why Why
+	// Paused and Broken are positions (from 0) in the queues asked for: those that rest, and those whose keys have a
+	// wrong type. Neither keeps jobs of other queues from being taken.
+	Paused, Broken []int
+	// Jobs are the bytes taken, by position of their queue.
+	Jobs []TakenJobs
+}
+
+// TakenJobs are the jobs of one queue, oldest first.
+type TakenJobs struct {
+	Queue int
+	Bytes []string
+}
+
+// Take moves up to most jobs of the queues, looked at in this order, into the working lists of identity. Entries larger
+// than largest bytes go to the dead set instead.
+func (k Keys) Take(identity string, queues []string, most, largest int) Ask[Taken] {
+	keys := make([]string, 0, 3+2*len(queues))
+	keys = append(keys, k.Alive(), k.Paused(), k.Dead())
+	args := make([]string, 0, 4+len(queues))
+	args = append(args, identity, strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes), strconv.Itoa(largest))
+	for _, queue := range queues {
+		keys = append(keys, k.Queue(queue), k.Working(queue, identity))
+		args = append(args, queue)
+	}
+	return Ask[Taken]{Call: driver.Call{Script: takeScript, Keys: keys, Args: args}, read: readTaken}
+}
+
+func readTaken(value any) (taken Taken, err error) {
+	word, rest, err := partsOf(value)
+	if err != nil || len(rest) < 2 {
+		return taken, errShape(value)
+	}
+	taken.Why = Why(word)
+	if taken.Paused, err = positionsOf(rest[0]); err != nil {
+		return taken, err
+	}
+	if taken.Broken, err = positionsOf(rest[1]); err != nil {
+		return taken, err
+	}
+	for _, part := range rest[2:] {
+		group, ok := part.([]any)
+		if !ok || len(group) < 2 {
+			return taken, errShape(part)
+		}
+		position, ok := group[0].(int64)
+		if !ok {
+			return taken, errShape(group[0])
+		}
+		jobs, err := textsOf(group[1:])
+		if err != nil {
+			return taken, err
+		}
+		taken.Jobs = append(taken.Jobs, TakenJobs{Queue: int(position) - 1, Bytes: jobs})
+	}
+	return taken, nil
+}
+
+// positionsOf reads an array of Lua positions, which count from 1.
+func positionsOf(value any) ([]int, error) {
+	positions, err := numbersOf(value)
+	for i := range positions {
+		positions[i]--
+	}
+	return positions, err
+}

@@ -1,0 +1,60 @@
+#!lua flags=allow-oom
+-- take: move waiting jobs into the working lists of one living process.
+-- Why one script: a job is in its queue or in the working list of someone who answers for it, never between.
+-- allow-oom: a full Redis is drained by takes alone.
+-- KEYS     1 alive  2 paused  3 dead  then pairs, in the order to look: queue list, working list
+-- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues' bare names
+-- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {position, job, ...}, ...}
+--          why: "enough" | "bytes" (ask again) | "empty" | "fenced" (the asker is not alive: nothing was moved)
+-- Again    takes more: jobs of a reply that was lost lie in the working list until their process finds them there
+-- Cost     O(jobs), O(1) for each queue
+local alive, paused, dead = KEYS[1], KEYS[2], KEYS[3]
+local identity, wanted, room, largest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local count = #ARGV - 4
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
+if expiry <= now_ms then
+  return { 'fenced', {}, {} }
+end
+local resting = redis.call('SMISMEMBER', paused, unpack(ARGV, 5))
+
+local paused_at, broken_at = {}, {}
+local answer = { 'empty', paused_at, broken_at }
+for position = 1, count do
+  local queue, working = KEYS[2 + 2 * position], KEYS[3 + 2 * position]
+  if resting[position] == 1 then
+    paused_at[#paused_at + 1] = position
+  else
+    local group = { position }
+    while wanted > 0 and room > 0 do
+      local job = redis.pcall('LMOVE', queue, working, 'RIGHT', 'LEFT')
+      if not job then
+        break
+      end
+      if type(job) == 'table' then
+        -- A key of the wrong type stops its own queue, not the ones after it.
+        broken_at[#broken_at + 1] = position
+        break
+      end
+      room = room - #job
+      if #job <= largest then
+        group[#group + 1] = job
+        wanted = wanted - 1
+      elseif type(redis.pcall('ZADD', dead, time[1] + time[2] / 1000000, job)) == 'number' then
+        -- Too large to be handed out, whoever wrote it: it must not stand in the way of what follows.
+        redis.call('LPOP', working)
+      end
+    end
+    if #group > 1 then
+      answer[#answer + 1] = group
+    end
+  end
+end
+if wanted == 0 then
+  answer[1] = 'enough'
+elseif room <= 0 then
+  answer[1] = 'bytes'
+end
+return answer
