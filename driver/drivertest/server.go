@@ -1,0 +1,195 @@
+package drivertest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belayq/belay/driver/drivertest/resp"
+)
+
+// A Server is a redis-server process of this test process, without persistence unless its arguments say otherwise.
+// It dies with the test process, however that ends.
+type Server struct {
+	port int
+	dir  string
+	args []string
+
+	mu     sync.Mutex
+	proc   *os.Process
+	exited chan struct{} // closed when proc has been waited for
+}
+
+// startTimeout is how long a redis-server may take to accept connections; on an idle machine it takes 10 ms.
+const startTimeout = 20 * time.Second
+
+// Start runs a private redis-server, with args added to its command line, until the test ends.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := launch(t.TempDir(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// launch starts a server on a port that was free a moment ago, trying another one if it has been taken since.
+func launch(dir string, args ...string) (*Server, error) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil, errors.New("redis-server not found: apt-get install redis-server")
+	}
+	var err error
+	for range 5 {
+		s := &Server{dir: dir, args: args}
+		if s.port, err = freePort(); err != nil {
+			return nil, err
+		}
+		if err = s.start(); err == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// start runs the process and returns when it accepts connections.
+func (s *Server) start() error {
+	cmd := exec.Command("redis-server", append([]string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--enable-debug-command", "local",
+	}, s.args...)...)
+	cmd.SysProcAttr = diesWithUs()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start redis-server: %w", err)
+	}
+	started, exited := make(chan error, 1), make(chan struct{})
+	go func() {
+		// The parent-death signal is sent when the thread that forked ends, so this one is kept to the end.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(exited)
+		err := cmd.Start()
+		if err == nil {
+			s.mu.Lock()
+			s.proc, s.exited = cmd.Process, exited
+			s.mu.Unlock()
+			err = awaitReady(out)
+		}
+		started <- err
+		if cmd.Process != nil {
+			_, _ = io.Copy(io.Discard, out) // until it exits
+			_ = cmd.Wait()
+		}
+	}()
+	select {
+	case err := <-started:
+		if err != nil {
+			s.Kill()
+		}
+		return err
+	case <-time.After(startTimeout):
+		s.Kill()
+		return errors.New("redis-server did not accept connections in time")
+	}
+}
+
+// awaitReady reads the server's log until it says that it accepts connections.
+func awaitReady(log io.Reader) error {
+	var said strings.Builder
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "Ready to accept connections") {
+			return nil
+		}
+		said.WriteString(lines.Text() + "\n")
+	}
+	return fmt.Errorf("redis-server ended before it was ready; it said:\n%s", said.String())
+}
+
+// Addr is the server's host:port. It stays the same after Restart.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL is the server's redis:// URL, database 0.
+func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
+
+// Stop freezes the server (SIGSTOP): its sockets stay open and nothing answers until Cont.
+func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
+
+// Cont lets a frozen server go on (SIGCONT). What reached its sockets meanwhile is executed then.
+func (s *Server) Cont() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		_ = s.proc.Signal(sig)
+	}
+}
+
+// Kill ends the server at once (SIGKILL) and returns when it is gone. Killing it again does nothing.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	proc, exited := s.proc, s.exited
+	s.mu.Unlock()
+	if proc == nil {
+		return
+	}
+	_ = proc.Kill()
+	<-exited
+}
+
+// Restart kills the server and starts it again on the same address: what persistence has not kept is gone.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Do sends one command on a connection of its own and answers nil, a string, an int64 or a []any of these.
+func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	if _, err := conn.Write(resp.Command(words...)); err != nil {
+		return nil, fmt.Errorf("send %s: %w", words[0], err)
+	}
+	frame, err := resp.Read(bufio.NewReader(conn))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", words[0], err)
+	}
+	value := frame.Value()
+	if refused, ok := value.(error); ok {
+		return nil, refused
+	}
+	return value, nil
+}

@@ -1,0 +1,82 @@
+package drivertest
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
+)
+
+// shared is the one server of the test process. It is package-level because that is what it means.
+var shared struct {
+	mu     sync.Mutex
+	server *Server
+}
+
+// Redis is a real redis-server that all tests of the process share, started at the first call. Tests keep apart by
+// Prefix, never flush, kill or stop it, and change no setting of it; Start is for those.
+func Redis(t testing.TB) *Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		dir, err := os.MkdirTemp("", "belay-redis-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := launch(dir)
+		if err != nil {
+			_ = os.RemoveAll(dir)
+			t.Fatal(err)
+		}
+		shared.server = server
+	}
+	return shared.server
+}
+
+// Main runs a package's tests, ends the shared server, and answers the exit status: that of the tests, or 1 when
+// they left goroutines behind. Use it as
+//
+//	func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
+func Main(m *testing.M, ignore ...goleak.Option) int {
+	code := m.Run()
+	stopShared()
+	if err := goleak.Find(ignore...); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines were left behind:", err)
+		return 1
+	}
+	return code
+}
+
+func stopShared() {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		return
+	}
+	shared.server.Kill()
+	_ = os.RemoveAll(shared.server.dir)
+	shared.server = nil
+}
+
+// Prefix is the beginning of key names that no other test uses.
+func Prefix(t testing.TB) string {
+	t.Helper()
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "t" + hex.EncodeToString(b[:]) + ":"
+}
+
+// Miniredis is the fake server, whose keys expire by the real clock, until the test ends. It knows neither
+// CLIENT UNBLOCK nor "#!lua" lines; the conformance suite lists what else differs.
+func Miniredis(t testing.TB) *miniredis.Miniredis {
+	t.Helper()
+	m := miniredis.RunT(t)
+	m.ClockTTL(true)
+	return m
+}

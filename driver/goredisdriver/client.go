@@ -1,0 +1,72 @@
+package goredisdriver
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belayq/belay/driver"
+)
+
+var _ driver.Client = (*Client)(nil)
+
+// Client is a driver.Client over a *redis.Client. It may be used from any goroutine.
+type Client struct {
+	redis   *redis.Client
+	owned   bool
+	dialect *dialect
+}
+
+// A dialect is what has been learned about a server's scripts; a client shares it with its lanes.
+type dialect struct {
+	// plain: the server does not know a "#!lua" line (miniredis, Redis before 7).
+	plain atomic.Bool
+}
+
+// Open makes a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
+// unix://[user:password@]/path?db=N, with go-redis' query parameters. Nothing is dialled before the first use.
+// Its error never repeats the URL, which may hold a password.
+func Open(url string, opts ...Option) (*Client, error) {
+	options, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	for _, opt := range opts {
+		opt(options)
+	}
+	return &Client{redis: redis.NewClient(ours(options)), owned: true, dialect: &dialect{}}, nil
+}
+
+// New makes a Client over a user's own. Its Do goes through client, hooks, pool, timeouts and all, except that
+// nothing is re-sent; its lanes and waiters are new clients with the same address, credentials and dialer.
+// Close leaves client open.
+func New(client *redis.Client) *Client {
+	return &Client{redis: client, dialect: &dialect{}}
+}
+
+// Lane implements driver.Client. A Do waits for one of the lane's connections as long as its context allows.
+func (c *Client) Lane(conns int) (driver.Client, error) {
+	if conns < 1 {
+		return nil, fmt.Errorf("goredisdriver: a lane of %d connections: at least one is needed", conns)
+	}
+	options := ours(c.redis.Options())
+	options.PoolSize = conns
+	return &Client{redis: redis.NewClient(options), owned: true, dialect: c.dialect}, nil
+}
+
+// Close implements driver.Client. Closing again does nothing.
+func (c *Client) Close() error {
+	if !c.owned {
+		return nil
+	}
+	return closeOnce(c.redis)
+}
+
+func closeOnce(client *redis.Client) error {
+	if err := client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+		return fmt.Errorf("close go-redis client: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package goredisdriver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belayq/belay/driver"
+)
+
+// A form is how a script is named to the server.
+type form string
+
+const (
+	byDigest form = "evalsha"
+	byText   form = "eval"
+)
+
+// A command is one call on its way through go-redis. It embeds the one kind of command whose answer go-redis does
+// not parse and that it never sends a second time (NoRetry), in pipelines too.
+type command struct {
+	*redis.RawWriteToCmd
+	index   int // of its call
+	written bool
+	reply   reply
+
+	text, digest string // of its script
+}
+
+// prepare spells the call out. Words are passed as pointers into the call, which saves boxing each of them.
+func (c *command) prepare(ctx context.Context, call *driver.Call, as form, flags bool) {
+	args := make([]any, 0, len(call.Keys)+len(call.Args)+3)
+	switch {
+	case call.Script == nil:
+		args = append(args, call.Args[0]) // go-redis looks at the name, so it stays a string
+		args = appendWords(args, call.Args[1:])
+	default:
+		c.text, c.digest = call.Script.Text(flags)
+		script := &c.digest
+		if as == byText {
+			script = &c.text
+		}
+		args = append(args, string(as), script, len(call.Keys))
+		args = appendWords(args, call.Keys)
+		args = appendWords(args, call.Args)
+	}
+	c.RawWriteToCmd = redis.NewRawWriteToCmd(ctx, &c.reply, args...)
+}
+
+func appendWords(args []any, words []string) []any {
+	for i := range words {
+		args = append(args, &words[i])
+	}
+	return args
+}
+
+// Args is asked for when the command is written, and (but for a user's hooks, which err on the safe side) not
+// before: a command whose words were never asked for has not been sent.
+func (c *command) Args() []any {
+	c.written = true
+	return c.RawWriteToCmd.Args()
+}
+
+// answer tells what became of the command when its batch ended with err.
+func (c *command) answer(err error) driver.Reply {
+	if c.reply.done {
+		if c.reply.err != nil {
+			return driver.Reply{Err: c.reply.err}
+		}
+		return driver.Reply{Value: c.reply.value}
+	}
+	if own := c.Err(); own != nil {
+		err = own
+	}
+	if err == nil {
+		err = errors.New("goredisdriver: go-redis gave no answer")
+	}
+	if !c.written {
+		return driver.Reply{Err: unsent(err)}
+	}
+	return driver.Reply{Err: uncertain{err}}
+}
+
+// errRetired ends a connection whose answers have all been read.
+var errRetired = errors.New("goredisdriver: the server has become a replica")
+
+// retire says whether the connection should not be used again: after READONLY, the name it was dialled by may
+// belong to another server now. (go-redis does the same for the commands that it parses.)
+func (c *command) retire() error {
+	if c.reply.err != nil && c.reply.err.Code == "READONLY" {
+		return errRetired
+	}
+	return nil
+}
+
+// unsent marks err as one before anything was written. What the server said while the connection was being
+// prepared (a wrong password, LOADING) keeps its code.
+func unsent(err error) error {
+	var refused redis.Error
+	if errors.As(err, &refused) {
+		err = driver.NewServerError(refused.Error())
+	}
+	return &driver.NotSentError{Err: err}
+}
+
+// uncertain hides what err wraps, so that nothing inside can make driver.Certain true of it.
+type uncertain struct{ cause error }
+
+func (u uncertain) Error() string        { return u.cause.Error() }
+func (u uncertain) Is(target error) bool { return errors.Is(u.cause, target) }
+func (u uncertain) Timeout() bool {
+	var slow interface{ Timeout() bool }
+	return errors.As(u.cause, &slow) && slow.Timeout()
+}

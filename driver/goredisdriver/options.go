@@ -1,0 +1,96 @@
+package goredisdriver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/belayq/belay/driver"
+)
+
+// An Option changes the go-redis options that Open has read from its URL. What keeps the promises of
+// driver.Client (no retries, deadlines from contexts) is set after it and cannot be changed.
+type Option func(*redis.Options)
+
+// dialTimeout bounds one attempt to connect. A second lets a lost SYN be sent again; a server that has not accepted
+// by two is away, and it is better to say so than to hold up a heartbeat.
+const dialTimeout = 2 * time.Second
+
+// callTimeout is the deadline of a Do whose context has none.
+const callTimeout = 5 * time.Second
+
+// parseURL reads a URL without ever repeating it: url.Parse and go-redis both quote the part they stumble over,
+// which for a malformed URL can be the password.
+func parseURL(text string) (*redis.Options, error) {
+	options, err := redis.ParseURL(text)
+	if err == nil {
+		return options, nil
+	}
+	var malformed *url.Error
+	if errors.As(err, &malformed) {
+		return nil, errors.New("goredisdriver: the Redis URL cannot be parsed: it should look like redis://[user:password@]host[:port][/db]," +
+			" with special characters in the password percent-encoded")
+	}
+	return nil, errors.New("goredisdriver: the Redis URL has a scheme (not redis, rediss or unix), database number or parameter" +
+		" that go-redis does not know")
+}
+
+// ours copies options and sets what the promises of driver.Client rest on.
+func ours(from *redis.Options) *redis.Options {
+	o := *from
+	o.MaxRetries = -1 // 0 would mean three
+	o.ContextTimeoutEnabled = true
+	// Deadlines come from contexts alone: a Do without one is given callTimeout.
+	o.ReadTimeout, o.WriteTimeout = -1, -1
+	if o.DialTimeout <= 0 || o.DialTimeout > dialTimeout {
+		o.DialTimeout = dialTimeout
+	}
+	o.Dialer = failLate(&o)
+	// RESP2: nothing here uses pushes, and RESP3 would have go-redis look for them before every command.
+	o.Protocol = 2
+	o.DisableIdentity = true // saves a round trip of every new connection
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
+	// One pool for single commands and pipelines, or a lane of one connection could open eleven.
+	o.PipelinePoolSize = -1
+	o.MinIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = 0, 0, 0
+	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
+	return &o
+}
+
+// bufferSize holds a usual pipeline (a hundred jobs of some hundred bytes) in one system call.
+const bufferSize = 32 << 10
+
+// failLate makes a dialer whose failures are handed to go-redis as connections that fail on first use. Told of a
+// failed dial, its pool would log every attempt on a process-wide logger, and after PoolSize of them refuse to dial
+// for a second or more, with a goroutine that outlives Close. This way an outage is silent and ends when it ends.
+func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
+	dial := o.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(o)
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return failedDial{&driver.NotSentError{Err: err}}, nil
+		}
+		return conn, nil
+	}
+}
+
+// A failedDial is the connection that could not be made: whatever is done with it answers why.
+type failedDial struct{ err error }
+
+func (f failedDial) Read([]byte) (int, error)         { return 0, f.err }
+func (f failedDial) Write([]byte) (int, error)        { return 0, f.err }
+func (f failedDial) Close() error                     { return nil }
+func (f failedDial) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (f failedDial) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (f failedDial) SetDeadline(time.Time) error      { return nil }
+func (f failedDial) SetReadDeadline(time.Time) error  { return nil }
+func (f failedDial) SetWriteDeadline(time.Time) error { return nil }

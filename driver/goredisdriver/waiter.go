@@ -1,0 +1,129 @@
+package goredisdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belayq/belay/driver"
+)
+
+// grace is how much longer than its limit a Wait reads.
+const grace = time.Second
+
+// A waiter blocks on the one connection of a client of its own.
+type waiter struct {
+	redis  *redis.Client
+	parent *Client // for CLIENT UNBLOCK, which cannot go over a blocked connection
+
+	waiting atomic.Bool
+	// id is what the server calls the connection, 0 before it has said so. A connection tells its own, so that
+	// one dialled anew is never released under the name of the last.
+	id        atomic.Int64
+	noRelease atomic.Bool
+}
+
+// Waiter implements driver.Client. Its Release goes over the client that it was made from.
+func (c *Client) Waiter() (driver.Waiter, error) {
+	w := &waiter{parent: c}
+	options := ours(c.redis.Options())
+	options.PoolSize = 1
+	options.ReadBufferSize, options.WriteBufferSize = waiterBuffer, waiterBuffer
+	theirs := options.OnConnect
+	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
+		if theirs != nil {
+			if err := theirs(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return w.introduce(ctx, conn)
+	}
+	w.redis = redis.NewClient(options)
+	return w, nil
+}
+
+// waiterBuffer is small since one job comes at a time, and there are as many waiters as queues.
+const waiterBuffer = 8 << 10
+
+// introduce learns the id of a new connection. A server that will not tell cannot release it.
+func (w *waiter) introduce(ctx context.Context, conn *redis.Conn) error {
+	w.id.Store(0)
+	id, err := conn.ClientID(ctx).Result()
+	var refused redis.Error
+	switch {
+	case err == nil:
+		w.id.Store(id)
+	case errors.As(err, &refused):
+		w.noRelease.Store(true)
+	default:
+		return fmt.Errorf("ask for the connection's id: %w", err)
+	}
+	return nil
+}
+
+// Wait implements driver.Waiter. A limit below a millisecond counts as one: 0 would be for ever.
+func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration) (string, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return "", false, &driver.NotSentError{Err: err}
+	}
+	w.waiting.Store(true)
+	defer w.waiting.Store(false)
+
+	deadline := time.Now().Add(limit + grace)
+	ctx = until{context.WithoutCancel(ctx), deadline}
+	move := blockingMove{deadline: deadline}
+	move.prepare(ctx, &driver.Call{Args: []string{"BLMOVE", from, to, "RIGHT", "LEFT", seconds(limit)}}, "", false)
+	move.reply.atEnd = move.retire
+
+	reply := move.answer(w.redis.Process(ctx, &move))
+	if reply.Err != nil {
+		return "", false, reply.Err
+	}
+	payload, ok := reply.Value.(string)
+	return payload, ok, nil
+}
+
+// A blockingMove is a BLMOVE that waits for what is left until its deadline once it is written: a slow dial is
+// taken from the limit, or the answer would come after nobody reads any more.
+type blockingMove struct {
+	command
+	deadline time.Time
+}
+
+func (m *blockingMove) Args() []any {
+	args := m.command.Args()
+	args[len(args)-1] = seconds(time.Until(m.deadline) - grace)
+	return args
+}
+
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(max(d, time.Millisecond).Seconds(), 'f', 3, 64)
+}
+
+// Release implements driver.Waiter.
+func (w *waiter) Release(ctx context.Context) (bool, error) {
+	if w.noRelease.Load() {
+		return false, driver.ErrNoRelease
+	}
+	id := w.id.Load()
+	if !w.waiting.Load() || id == 0 {
+		return false, nil
+	}
+	reply := w.parent.Do(ctx, driver.Command("CLIENT", "UNBLOCK", strconv.FormatInt(id, 10)))[0]
+	var refused *driver.ServerError
+	if errors.As(reply.Err, &refused) && (refused.Code == "NOPERM" || strings.Contains(refused.Message, "unknown")) {
+		w.noRelease.Store(true)
+		return false, driver.ErrNoRelease
+	}
+	released, _ := reply.Value.(int64)
+	return released == 1, reply.Err
+}
+
+// Close implements driver.Waiter. Closing again does nothing.
+func (w *waiter) Close() error { return closeOnce(w.redis) }
