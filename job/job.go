@@ -1,0 +1,183 @@
+package job
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Job is one payload, read. It never changes: what changes a job makes new bytes (see Patch).
+// Its methods may be called from any goroutine.
+type Job struct {
+	raw    string
+	fields [fieldCount]span
+}
+
+// A field is an envelope field that Belay reads; its span is found while the payload is scanned.
+type field uint8
+
+const (
+	fieldClass field = iota
+	fieldArgs
+	fieldJID
+	fieldQueue
+	fieldRetry
+	fieldRetryCount
+	fieldRetryFor
+	fieldRetryQueue
+	fieldDead
+	fieldBacktrace
+	fieldCreatedAt
+	fieldEnqueuedAt
+	fieldFailedAt
+	fieldInterruptedCount
+	fieldDisplayClass
+	fieldWrapped
+	fieldCount
+)
+
+// fieldOf is a switch, not a map, because it is asked for every member of every payload.
+func fieldOf(name string) (field, bool) {
+	switch name {
+	case "class":
+		return fieldClass, true
+	case "args":
+		return fieldArgs, true
+	case "jid":
+		return fieldJID, true
+	case "queue":
+		return fieldQueue, true
+	case "retry":
+		return fieldRetry, true
+	case "retry_count":
+		return fieldRetryCount, true
+	case "retry_for":
+		return fieldRetryFor, true
+	case "retry_queue":
+		return fieldRetryQueue, true
+	case "dead":
+		return fieldDead, true
+	case "backtrace":
+		return fieldBacktrace, true
+	case "created_at":
+		return fieldCreatedAt, true
+	case "enqueued_at":
+		return fieldEnqueuedAt, true
+	case "failed_at":
+		return fieldFailedAt, true
+	case "interrupted_count":
+		return fieldInterruptedCount, true
+	case "display_class":
+		return fieldDisplayClass, true
+	case "wrapped":
+		return fieldWrapped, true
+	}
+	return 0, false
+}
+
+// An UnreadableError says why a payload cannot be worked with. Such a payload goes to the dead set as it is: it is
+// never retried, because its bytes will not get better, and never dropped, because a person may read what we cannot.
+type UnreadableError struct {
+	// Reason is a short phrase for people. It quotes nothing of the payload, which may be secret or huge.
+	Reason string
+}
+
+func (e *UnreadableError) Error() string { return "unreadable job: " + e.Reason }
+
+// Parse reads a payload in one pass and validates all of it. It keeps raw and decodes nothing yet.
+//
+// Its error is always an *UnreadableError: raw is not one JSON object in valid UTF-8, nests deeper than MaxDepth, or
+// an envelope field that no run can do without is missing or of a type that cannot be worked with (class, jid and
+// args; retry_count when present). Where Sidekiq is tolerant so is Parse: unknown fields, nulls, names written with
+// escapes, and the last of duplicate names counts.
+func Parse(raw string) (*Job, error) {
+	if len(raw) > math.MaxInt32 {
+		return nil, &UnreadableError{"longer than Redis can hold"}
+	}
+	j := &Job{raw: raw}
+	m := members{raw: raw}
+	for m.next() {
+		name := raw[m.name.start+1 : m.name.end-1]
+		f, known := fieldOf(name)
+		if !known && hasEscape(name) {
+			f, known = fieldOf(unquote(m.text(m.name)))
+		}
+		if known {
+			j.fields[f] = m.value
+		}
+	}
+	if m.why != sound {
+		return nil, &UnreadableError{m.reason()}
+	}
+	if reason := j.unworkable(); reason != "" {
+		return nil, &UnreadableError{reason}
+	}
+	return j, nil
+}
+
+// reason puts a fault into words.
+func (m *members) reason() string {
+	switch m.why {
+	case notObject:
+		return "not a JSON object"
+	case badUTF8:
+		return fmt.Sprintf("invalid UTF-8 at byte %d", m.at)
+	case tooDeep:
+		return fmt.Sprintf("nested deeper than %d at byte %d", MaxDepth, m.at)
+	}
+	if m.at == len(m.raw) {
+		return fmt.Sprintf("the JSON is cut off at byte %d", m.at)
+	}
+	return fmt.Sprintf("invalid JSON at byte %d", m.at)
+}
+
+// unworkable names the first envelope field that a run cannot do without and that is not as it must be.
+func (j *Job) unworkable() string {
+	class, jid, args, count := j.text(fieldClass), j.text(fieldJID), j.text(fieldArgs), j.text(fieldRetryCount)
+	switch {
+	case class == "":
+		return "class is missing"
+	case !isString(class) || class == `""`:
+		return "class is not a name"
+	case jid == "":
+		return "jid is missing"
+	case !isString(jid):
+		return "jid is not a string"
+	case args == "":
+		return "args is missing"
+	case args[0] != '[':
+		return "args is not an array"
+	case !isAbsent(count) && !isCount(count):
+		return "retry_count is not an integer"
+	}
+	return ""
+}
+
+// text is a field's raw JSON, "" when it is absent.
+func (j *Job) text(f field) string {
+	s := j.fields[f]
+	return j.raw[s.start:s.end]
+}
+
+// Raw returns the payload, byte for byte as it was given to Parse.
+func (j *Job) Raw() string { return j.raw }
+
+// Field returns the raw JSON of any top-level field, the last one of that name, and whether there is one.
+// It walks the payload anew, so it is not for the hot path.
+func (j *Job) Field(name string) (rawJSON string, ok bool) {
+	m := members{raw: j.raw}
+	for m.next() {
+		if unquote(m.text(m.name)) == name {
+			rawJSON, ok = m.text(m.value), true
+		}
+	}
+	return rawJSON, ok
+}
+
+// Text returns a top-level field that is a string, decoded, and whether there is such a one.
+func (j *Job) Text(name string) (text string, ok bool) {
+	raw, _ := j.Field(name)
+	if !isString(raw) {
+		return "", false
+	}
+	return unquote(raw), true
+}

@@ -1,0 +1,333 @@
+package job
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deeply a payload may nest, its own object included. It is the depth at which Redis' cjson gives up,
+// so that anybody's script can still read what Belay accepts; Ruby's parser stops at a tenth of it.
+const MaxDepth = 1000
+
+// A fault is why text is not a payload. The scanner returns one with the byte it stands at.
+type fault uint8
+
+const (
+	sound fault = iota
+	badSyntax
+	badUTF8
+	tooDeep
+	notObject
+)
+
+// A span is a piece of the payload. The zero span is nothing: no value can stand at byte 0, a brace does.
+// 32 bits keep a Job small; Redis' own limit for a value is 512 MB.
+type span struct{ start, end int32 }
+
+// members walks the top-level members of an object once, in order, validating all of the text on the way.
+// After next has returned false, why says whether the text was sound, and if not, at tells where it went wrong.
+type members struct {
+	raw         string
+	at          int
+	started     bool
+	why         fault
+	name, value span // the name with its quotes
+}
+
+// next moves to the next member.
+func (m *members) next() bool {
+	at := skipSpace(m.raw, m.at)
+	if !m.started {
+		m.started = true
+		if at == len(m.raw) || m.raw[at] != '{' {
+			return m.fail(at, notObject)
+		}
+		at = skipSpace(m.raw, at+1)
+		if at < len(m.raw) && m.raw[at] == '}' {
+			return m.finish(at)
+		}
+	} else {
+		if at < len(m.raw) && m.raw[at] == '}' {
+			return m.finish(at)
+		}
+		if at == len(m.raw) || m.raw[at] != ',' {
+			return m.fail(at, badSyntax)
+		}
+		at = skipSpace(m.raw, at+1)
+	}
+	return m.member(at)
+}
+
+// member reads one `"name": value` that begins at at.
+func (m *members) member(at int) bool {
+	end, why := skipString(m.raw, at)
+	if why != sound {
+		return m.fail(end, why)
+	}
+	m.name = span{int32(at), int32(end)}
+	at, why = skipColon(m.raw, end)
+	if why != sound {
+		return m.fail(at, why)
+	}
+	end, why = skipValue(m.raw, at, 1)
+	if why != sound {
+		return m.fail(end, why)
+	}
+	m.value = span{int32(at), int32(end)}
+	m.at = end
+	return true
+}
+
+// finish stands at the closing brace: only space may follow it.
+func (m *members) finish(at int) bool {
+	if end := skipSpace(m.raw, at+1); end != len(m.raw) {
+		return m.fail(end, badSyntax)
+	}
+	m.at = at
+	return false
+}
+
+func (m *members) fail(at int, why fault) bool {
+	m.at, m.why = at, why
+	return false
+}
+
+func (m *members) text(s span) string { return m.raw[s.start:s.end] }
+
+// A nest is the stack of open containers, one bit each (set for an object), so that no depth of input can grow a
+// goroutine's stack and no value costs an allocation.
+type nest struct {
+	objects [MaxDepth/64 + 1]uint64
+	depth   int
+}
+
+func (n *nest) open(object bool) bool {
+	if n.depth == MaxDepth {
+		return false
+	}
+	n.depth++
+	word, bit := n.depth/64, uint64(1)<<(n.depth%64)
+	if object {
+		n.objects[word] |= bit
+	} else {
+		n.objects[word] &^= bit
+	}
+	return true
+}
+
+func (n *nest) inObject() bool { return n.objects[n.depth/64]&(1<<(n.depth%64)) != 0 }
+
+func (n *nest) closer() byte {
+	if n.inObject() {
+		return '}'
+	}
+	return ']'
+}
+
+// skipValue returns where the value that begins at i ends. depth counts the containers around it.
+func skipValue(s string, i, depth int) (int, fault) {
+	if i < len(s) && s[i] != '{' && s[i] != '[' {
+		return skipScalar(s, i)
+	}
+	n := nest{depth: depth}
+	for {
+		var why fault
+		if i < len(s) && (s[i] == '{' || s[i] == '[') {
+			if !n.open(s[i] == '{') {
+				return i, tooDeep
+			}
+			i = skipSpace(s, i+1)
+			if i == len(s) || s[i] != n.closer() {
+				if n.inObject() {
+					if i, why = skipName(s, i); why != sound {
+						return i, why
+					}
+				}
+				continue
+			}
+		} else {
+			if i, why = skipScalar(s, i); why != sound {
+				return i, why
+			}
+		}
+		if i, why = n.leave(s, i, depth); why != sound || n.depth == depth {
+			return i, why
+		}
+	}
+}
+
+// leave stands behind a value, or at the closer of an empty container. It closes what ends here and stops where the
+// next value begins, or behind the outermost container.
+func (n *nest) leave(s string, i, floor int) (int, fault) {
+	for n.depth > floor {
+		i = skipSpace(s, i)
+		switch {
+		case i == len(s):
+			return i, badSyntax
+		case s[i] == n.closer():
+			n.depth--
+			i++
+		case s[i] == ',':
+			i = skipSpace(s, i+1)
+			if n.inObject() {
+				return skipName(s, i)
+			}
+			return i, sound
+		default:
+			return i, badSyntax
+		}
+	}
+	return i, sound
+}
+
+// skipName reads a member's name and its colon.
+func skipName(s string, i int) (int, fault) {
+	i, why := skipString(s, i)
+	if why != sound {
+		return i, why
+	}
+	return skipColon(s, i)
+}
+
+func skipColon(s string, i int) (int, fault) {
+	i = skipSpace(s, i)
+	if i == len(s) || s[i] != ':' {
+		return i, badSyntax
+	}
+	return skipSpace(s, i+1), sound
+}
+
+func skipSpace(s string, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+func skipScalar(s string, i int) (int, fault) {
+	if i == len(s) {
+		return i, badSyntax
+	}
+	switch s[i] {
+	case '"':
+		return skipString(s, i)
+	case 't':
+		return skipWord(s, i, "true")
+	case 'f':
+		return skipWord(s, i, "false")
+	case 'n':
+		return skipWord(s, i, "null")
+	default:
+		return skipNumber(s, i)
+	}
+}
+
+func skipWord(s string, i int, word string) (int, fault) {
+	if !strings.HasPrefix(s[i:], word) {
+		return i, badSyntax
+	}
+	return i + len(word), sound
+}
+
+func skipString(s string, i int) (int, fault) {
+	if i == len(s) || s[i] != '"' {
+		return i, badSyntax
+	}
+	i++
+	for i < len(s) {
+		switch c := s[i]; {
+		case c == '"':
+			return i + 1, sound
+		case c == '\\':
+			end, why := skipEscape(s, i)
+			if why != sound {
+				return end, why
+			}
+			i = end
+		case c < ' ':
+			return i, badSyntax
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				return i, badUTF8
+			}
+			i += size
+		}
+	}
+	return i, badSyntax
+}
+
+func skipEscape(s string, i int) (int, fault) {
+	if i+1 == len(s) {
+		return i, badSyntax
+	}
+	switch s[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2, sound
+	case 'u':
+		if _, ok := hex4(s, i+2); ok {
+			return i + 6, sound
+		}
+	}
+	return i, badSyntax
+}
+
+// hex4 reads the four hexadecimal digits at i.
+func hex4(s string, i int) (rune, bool) {
+	if len(s)-i < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range []byte(s[i : i+4]) {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+func skipNumber(s string, i int) (int, fault) {
+	if i < len(s) && s[i] == '-' {
+		i++
+	}
+	start := i
+	i = skipDigits(s, i)
+	// A leading zero stands alone.
+	if i == start || s[start] == '0' && i > start+1 {
+		return start, badSyntax
+	}
+	if i < len(s) && s[i] == '.' {
+		start = i + 1
+		if i = skipDigits(s, start); i == start {
+			return i, badSyntax
+		}
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		i++
+		if i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		start = i
+		if i = skipDigits(s, start); i == start {
+			return i, badSyntax
+		}
+	}
+	return i, sound
+}
+
+func skipDigits(s string, i int) int {
+	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
+		i++
+	}
+	return i
+}
