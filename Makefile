@@ -1,0 +1,64 @@
+# What is run by hand and by CI. `make check` is the whole of it: it installs what it needs (root on
+# Debian) or says how to, and stops at the first step that fails.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# The steps share two cores and the same build cache; `make -j check` would only mix their outputs up.
+.NOTPARALLEL:
+.PHONY: help check need format vet lint lua test integration fuzz bench demo
+
+# Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
+RACE := go test -race -p 2
+FUZZTIME ?= 15s
+BENCHTIME ?= 1s
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+check: need format vet lint lua test integration ## all of the steps down to integration, in this order
+
+need: ## what the checks need: look, and as root on Debian install what is missing
+	@echo "== need"
+	@tools/need
+
+format: ## every Go file is as gofmt writes it
+	@echo "== format: gofmt -l ."
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "run: gofmt -w" $$unformatted; exit 1; fi
+
+vet: ## go vet
+	@echo "== vet: go vet ./..."
+	@go vet ./...
+
+# Built from source by a module of its own, so that a linter's two hundred dependencies are nobody's who
+# imports Belay. The first build takes a minute or two on two cores; then Go's cache has it.
+lint: ## golangci-lint with .golangci.yaml
+	@echo "== lint: golangci-lint run ./... (built from source the first time)"
+	@go tool -modfile=tools/lint/go.mod golangci-lint run ./...
+
+lua: ## luacheck on the scripts
+	@echo "== lua: luacheck lua/*.lua"
+	@luacheck --no-color -q lua/*.lua
+
+test: ## tests of every package but integration, with the race detector
+	@echo "== test: $(RACE), all but integration"
+	@$(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
+
+# Real servers, processes and signals: nothing of that is in Go's test cache key, hence -count=1. One
+# package at a time, because their bounds are seconds on the wall clock.
+integration: ## the README's promises against real processes and signals (minutes)
+	@echo "== integration: go test -race -count=1 ./integration/..."
+	@go test -race -count=1 -p 1 -timeout 20m ./integration/...
+
+fuzz: ## every fuzz target for FUZZTIME (15s) each
+	@echo "== fuzz: $(FUZZTIME) each"
+	@tools/fuzz $(FUZZTIME)
+
+bench: ## Go benchmarks of every package, BENCHTIME (1s) each
+	@echo "== bench: go test -bench . -benchtime $(BENCHTIME)"
+	@go test -p 1 -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /integration)
+
+demo: ## workers are killed while jobs run; nothing is lost
+	@echo "== demo: belay demo"
+	@go run ./cmd/belay demo

@@ -1,0 +1,261 @@
+// Package belay_test holds what is true of the module as a whole: who may import whom, and that every
+// package says what it is for.
+package belay_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/belayq/belay"
+
+// house is the floor of every room: a folder at the root with all its subfolders, or the root itself.
+// An import goes to a lower floor or stays in its room. What is on one floor therefore knows nothing of
+// each other, and a reader who goes down the stairs never meets a name that is explained further up.
+var house = map[string]int{
+	"job": 0, "driver": 0, // ground: nouns, and the few verbs asked of any Redis client
+	"lua":   1,             // store: every write and every key name
+	"retry": 2, "dedup": 2, // judges: pure
+	"fetch": 3, "scheduler": 3, // hands: hold and give back; what time makes happen
+	"launcher": 4, "client": 4, // ends: take work out, put work in
+	"belay": 5, "inspect": 5, // lobby: the root; what an operator sees
+	"web": 6, "belaytest": 6, // guests: the dashboard, the users' test kit
+	"cmd": 7, "bench": 7, "integration": 7, "examples": 7, // faces: for people
+}
+
+// testTools make a binary bigger and register flags of their own: they stay out of what users link.
+var testTools = []string{"testing", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid"}
+
+// testKits are the packages that exist for tests, and so may use testTools outside of a _test.go file.
+var testKits = []string{"driver/drivertest", "belaytest", "integration"}
+
+// A judge that reads a file or asks a server could not be tested with a table. context is not among
+// these: the error of a run that ended too late is one of its values.
+var outsideWorld = []string{"net", "os", "syscall", "database", "golang.org/x/sys", "github.com/redis"}
+
+func TestImportsGoDown(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		room, at := p.room(), house[p.room()]
+		_, known := house[room]
+		require.True(t, known, "package %q is on no floor: add %q to house in layers_test.go, above all that it "+
+			"imports and below all that will import it", p.path, room)
+		for imported, file := range p.imports {
+			require.Empty(t, objection(p, at, imported), "%s imports %s", file, imported)
+		}
+	}
+}
+
+// objection says what is wrong with an import by code that is no test, or nothing.
+func objection(p *pkg, at int, imported string) string {
+	kit := within(p.path, testKits)
+	if within(imported, testTools) && !kit {
+		return "only _test.go files and the packages in testKits may use test tools"
+	}
+	if slices.Contains([]string{"retry", "dedup"}, p.room()) && within(imported, outsideWorld) {
+		return "retry and dedup are pure: no I/O; hand them what they need as an argument"
+	}
+	ours, found := strings.CutPrefix(imported, module)
+	if !found {
+		return ""
+	}
+	target := &pkg{path: strings.TrimPrefix(ours, "/")}
+	floor, known := house[target.room()]
+	switch {
+	case !known:
+		return "the imported package is on no floor of house"
+	case within(target.path, testKits) && !kit:
+		return "only _test.go files and other test kits may use a test kit"
+	case target.room() != p.room() && floor >= at:
+		return "imports go to a lower floor: move the shared part down, or return a value for a higher floor to join"
+	}
+	return ""
+}
+
+func TestObjection(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		from, imported string
+		allowed        bool
+	}{
+		{"lua", module + "/job", true},
+		{"job", module + "/lua", false},
+		{"job", module + "/driver", false},
+		{"driver/goredisdriver", module + "/driver", true},
+		{"", module + "/driver/goredisdriver", true},
+		{"inspect", module, false},
+		{"retry", module + "/dedup", false},
+		{"retry", "net/http", false},
+		{"retry", "net/netip", false},
+		{"retry", "errors", true},
+		{"lua", module + "/attic", false},
+		{"lua", "testing", false},
+		{"lua", "github.com/stretchr/testify/require", false},
+		{"lua", module + "/driver/drivertest", false},
+		{"driver/drivertest/faultproxy", "testing", true},
+		{"belaytest", module + "/driver/drivertest", true},
+		{"cmd/belay", module + "/web", true},
+		{"cmd/belay", "github.com/spf13/cobra", true},
+	} {
+		p := &pkg{path: c.from}
+		said := objection(p, house[p.room()], c.imported)
+		require.Equal(t, c.allowed, said == "", "%q imports %q: %s", c.from, c.imported, said)
+	}
+}
+
+// What a user's program links when it imports the root: no command line, no test tool, no dashboard, and
+// one Redis client, the one that Open uses.
+func TestRootLinksOnlyWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	unwanted := slices.Concat(testTools, []string{
+		"github.com/spf13/cobra", "github.com/redis/rueidis", "github.com/alicebob/miniredis",
+		module + "/web", module + "/cmd", module + "/driver/drivertest", module + "/driver/rueidisdriver",
+	})
+	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	dependencies := strings.Fields(string(listed))
+	require.Contains(t, dependencies, module)
+	for _, dependency := range dependencies {
+		require.False(t, within(dependency, unwanted), "the root package links %s", dependency)
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		require.NotEmpty(t, p.doc, "package %q has no doc comment: doc.go begins with \"// Package NAME \", a "+
+			"command's main.go with \"// Command NAME \"", p.path)
+	}
+}
+
+func TestNoFileNamesThePlaceItWasWrittenIn(t *testing.T) {
+	t.Parallel()
+	private := regexp.MustCompile(`(?:^|[^\w.~/-])/(?:work|root|home/\w+|tmp/bash_jobs)/`)
+	walk(t, func(file string) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if !slices.Contains(text, 0) { // a NUL: an image or another binary
+			require.Empty(t, string(private.Find(text)), "%s names a path of somebody's machine", file)
+		}
+	})
+}
+
+func TestReadersFindTheirWay(t *testing.T) {
+	t.Parallel()
+	changes, err := os.ReadFile("CHANGELOG.md")
+	require.NoError(t, err)
+	require.Contains(t, string(changes), "\n## [Unreleased]\n")
+	readme, err := os.ReadFile("README.md")
+	if os.IsNotExist(err) {
+		return
+	}
+	require.NoError(t, err)
+	require.Contains(t, string(readme), "make check")
+}
+
+// pkg is one folder of Go files.
+type pkg struct {
+	path    string            // below the module, "" for the root
+	imports map[string]string // by files that are no tests, whatever system they are for: import to file
+	doc     string
+}
+
+func (p *pkg) room() string {
+	if p.path == "" {
+		return "belay"
+	}
+	room, _, _ := strings.Cut(p.path, "/")
+	return room
+}
+
+func (p *pkg) add(t *testing.T, file string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly|parser.ParseComments)
+	require.NoError(t, err)
+	if p.doc == "" {
+		p.doc = docOf(parsed, filepath.Base(filepath.Dir(file)))
+	}
+	if strings.HasSuffix(file, "_test.go") {
+		return
+	}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		require.NoError(t, err)
+		p.imports[imported] = file
+	}
+}
+
+func docOf(file *ast.File, folder string) string {
+	opening := "Package " + file.Name.Name + " "
+	if file.Name.Name == "main" {
+		opening = "Command " + folder + " "
+	}
+	if text := file.Doc.Text(); strings.HasPrefix(text, opening) {
+		return text
+	}
+	return ""
+}
+
+// packages reads the sources instead of asking go list, which leaves out files for other systems.
+func packages(t *testing.T) map[string]*pkg {
+	t.Helper()
+	found := map[string]*pkg{}
+	walk(t, func(file string) {
+		folder := strings.TrimPrefix(path.Dir(filepath.ToSlash(file)), ".")
+		if path.Ext(file) != ".go" || strings.Contains("/"+folder+"/", "/testdata/") {
+			return
+		}
+		if found[folder] == nil {
+			found[folder] = &pkg{path: folder, imports: map[string]string{}}
+		}
+		found[folder].add(t, file)
+	})
+	// Proof that the walk found the module: without these a broken walk would pass every test here.
+	require.Contains(t, found, "job")
+	require.Contains(t, found, "driver")
+	return found
+}
+
+// walk visits every file of this module that git would keep: not what is built, and no module within.
+func walk(t *testing.T, visit func(file string)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || file == "." {
+			return err
+		}
+		if file == ".git" && !entry.IsDir() { // in a worktree a file, which holds the path of the repository
+			return nil
+		}
+		if !entry.IsDir() {
+			if entry.Type().IsRegular() && !slices.Contains([]string{".test", ".prof", ".rdb", ".aof"}, path.Ext(file)) {
+				visit(file)
+			}
+			return nil
+		}
+		_, err = os.Stat(filepath.Join(file, "go.mod"))
+		if err == nil || slices.Contains([]string{".git", "bin", "out"}, file) {
+			return filepath.SkipDir
+		}
+		return nil
+	}))
+}
+
+// within says whether an import path, or a folder of the module, is one of these or lies below one.
+func within(name string, these []string) bool {
+	return slices.ContainsFunc(these, func(this string) bool {
+		return name == this || strings.HasPrefix(name, this+"/")
+	})
+}
