@@ -33,6 +33,15 @@ type NotSentError struct{ Err error }
 func (e *NotSentError) Error() string { return e.Err.Error() }
 func (e *NotSentError) Unwrap() error { return e.Err }
 
+// An UncertainError is a failure after the call may have left: it may have been executed, or may still be. What it
+// wraps answers errors.Is but not errors.As, so that nothing inside can make Certain true of it.
+type UncertainError struct{ Err error }
+
+func (e *UncertainError) Error() string { return e.Err.Error() }
+
+// Is says whether the cause is target: context.DeadlineExceeded when no answer came in time.
+func (e *UncertainError) Is(target error) bool { return errors.Is(e.Err, target) }
+
 // Certain says whether a failed call is known to have had no answer-less effect: the server refused it, or it never
 // left. For any other error the call may have been executed or may still be.
 func Certain(err error) bool {

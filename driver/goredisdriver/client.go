@@ -3,7 +3,6 @@ package goredisdriver
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,13 +15,7 @@ var _ driver.Client = (*Client)(nil)
 type Client struct {
 	redis   *redis.Client
 	owned   bool
-	dialect *dialect
-}
-
-// A dialect is what has been learned about a server's scripts; a client shares it with its lanes.
-type dialect struct {
-	// plain: the server does not know a "#!lua" line (miniredis, Redis before 7).
-	plain atomic.Bool
+	dialect *driver.Dialect
 }
 
 // Open makes a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
@@ -36,14 +29,14 @@ func Open(url string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(options)
 	}
-	return &Client{redis: redis.NewClient(ours(options)), owned: true, dialect: &dialect{}}, nil
+	return &Client{redis: redis.NewClient(ours(options)), owned: true, dialect: &driver.Dialect{}}, nil
 }
 
 // New makes a Client over a user's own. Its Do goes through client, hooks, pool, timeouts and all, except that
 // nothing is re-sent; its lanes and waiters are new clients with the same address, credentials and dialer.
 // Close leaves client open.
 func New(client *redis.Client) *Client {
-	return &Client{redis: client, dialect: &dialect{}}
+	return &Client{redis: client, dialect: &driver.Dialect{}}
 }
 
 // Lane implements driver.Client. A Do waits for one of the lane's connections as long as its context allows.

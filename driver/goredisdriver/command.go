@@ -9,39 +9,26 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A form is how a script is named to the server.
-type form string
-
-const (
-	byDigest form = "evalsha"
-	byText   form = "eval"
-)
-
 // A command is one call on its way through go-redis. It embeds the one kind of command whose answer go-redis does
 // not parse and that it never sends a second time (NoRetry), in pipelines too.
 type command struct {
 	*redis.RawWriteToCmd
-	index   int // of its call
 	written bool
 	reply   reply
 
-	text, digest string // of its script
+	body string // of its script: text or address
 }
 
 // prepare spells the call out. Words are passed as pointers into the call, which saves boxing each of them.
-func (c *command) prepare(ctx context.Context, call *driver.Call, as form, flags bool) {
+func (c *command) prepare(ctx context.Context, call *driver.Call, how driver.Naming) {
 	args := make([]any, 0, len(call.Keys)+len(call.Args)+3)
-	switch {
-	case call.Script == nil:
+	if call.Script == nil {
 		args = append(args, call.Args[0]) // go-redis looks at the name, so it stays a string
 		args = appendWords(args, call.Args[1:])
-	default:
-		c.text, c.digest = call.Script.Text(flags)
-		script := &c.digest
-		if as == byText {
-			script = &c.text
-		}
-		args = append(args, string(as), script, len(call.Keys))
+	} else {
+		var verb string
+		verb, c.body = how.Words(call.Script)
+		args = append(args, verb, &c.body, len(call.Keys))
 		args = appendWords(args, call.Keys)
 		args = appendWords(args, call.Args)
 	}
@@ -79,7 +66,7 @@ func (c *command) answer(err error) driver.Reply {
 	if !c.written {
 		return driver.Reply{Err: unsent(err)}
 	}
-	return driver.Reply{Err: uncertain{err}}
+	return driver.Reply{Err: &driver.UncertainError{Err: err}}
 }
 
 // errRetired ends a connection whose answers have all been read.
@@ -102,14 +89,4 @@ func unsent(err error) error {
 		err = driver.NewServerError(refused.Error())
 	}
 	return &driver.NotSentError{Err: err}
-}
-
-// uncertain hides what err wraps, so that nothing inside can make driver.Certain true of it.
-type uncertain struct{ cause error }
-
-func (u uncertain) Error() string        { return u.cause.Error() }
-func (u uncertain) Is(target error) bool { return errors.Is(u.cause, target) }
-func (u uncertain) Timeout() bool {
-	var slow interface{ Timeout() bool }
-	return errors.As(u.cause, &slow) && slow.Timeout()
 }

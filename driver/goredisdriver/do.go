@@ -2,8 +2,6 @@ package goredisdriver
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,67 +13,26 @@ import (
 // deadline does not end a Do that has been written. (Over a user's own client, that client's timeouts hold too,
 // and without ContextTimeoutEnabled they alone.)
 func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
-	replies := make([]driver.Reply, len(calls))
-	if err := ctx.Err(); err != nil {
-		for i := range replies {
-			replies[i].Err = &driver.NotSentError{Err: err}
-		}
-		return replies
-	}
 	if _, ok := ctx.Deadline(); !ok {
 		ctx = until{ctx, time.Now().Add(callTimeout)}
 	}
-	every := make([]int, len(calls))
-	for i := range every {
-		every[i] = i
-	}
-	flags := !c.dialect.plain.Load()
-	c.send(ctx, calls, replies, every, byDigest, flags)
-	unknown := which(replies, every, isUnknownScript)
-	c.send(ctx, calls, replies, unknown, byText, flags)
-	if refused := which(replies, unknown, isNotCompiled); flags && len(refused) > 0 {
-		c.sendPlain(ctx, calls, replies, refused)
-	}
-	return replies
+	return c.dialect.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
+		c.send(ctx, calls, replies, indexes, how)
+	})
 }
 
-// sendPlain sends scripts that did not compile once more, without their first line if that names flags. If any
-// then compiles, the server is one that does not know such lines, and is not asked again.
-func (c *Client) sendPlain(ctx context.Context, calls []driver.Call, replies []driver.Reply, refused []int) {
-	flagged := refused[:0]
-	for _, i := range refused {
-		_, with := calls[i].Script.Text(true)
-		if _, without := calls[i].Script.Text(false); with != without {
-			flagged = append(flagged, i)
-		}
-	}
-	c.send(ctx, calls, replies, flagged, byText, false)
-	if len(which(replies, flagged, isNotCompiled)) < len(flagged) {
-		c.dialect.plain.Store(true)
-	}
-}
-
-// send sends the calls at indexes as one pipeline, each of them for the first time, and fills their replies.
-func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver.Reply, indexes []int, as form, flags bool) {
-	batch := make([]command, 0, len(indexes))
-	for _, i := range indexes {
-		replies[i] = driver.Reply{}
-		if err := valid(&calls[i]); err != nil {
-			replies[i].Err = err
-			continue
-		}
-		batch = append(batch, command{index: i})
-	}
-	if len(batch) == 0 {
-		return
-	}
-	for k := range batch {
-		batch[k].prepare(ctx, &calls[batch[k].index], as, flags)
+func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
+	batch := make([]command, len(indexes))
+	for k, i := range indexes {
+		batch[k].prepare(ctx, &calls[i], how)
 	}
 	batch[len(batch)-1].reply.atEnd = func() error { return retire(batch) }
-	err := c.exec(ctx, batch)
-	for k := range batch {
-		replies[batch[k].index] = batch[k].answer(err)
+	err := ctx.Err()
+	if err == nil {
+		err = c.exec(ctx, batch)
+	}
+	for k, i := range indexes {
+		replies[i] = batch[k].answer(err)
 	}
 }
 
@@ -98,31 +55,6 @@ func retire(batch []command) error {
 		if err := batch[k].retire(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// which of the indexes have a server error that is so.
-func which(replies []driver.Reply, indexes []int, is func(*driver.ServerError) bool) []int {
-	var found []int
-	for _, i := range indexes {
-		if refused, ok := replies[i].Err.(*driver.ServerError); ok && is(refused) {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-func isUnknownScript(e *driver.ServerError) bool { return e.Code == "NOSCRIPT" }
-
-func isNotCompiled(e *driver.ServerError) bool {
-	return strings.Contains(e.Message, "rror compiling script")
-}
-
-// valid refuses what go-redis would send as an empty array, to which Redis does not reply.
-func valid(call *driver.Call) error {
-	if call.Script == nil && (len(call.Args) == 0 || call.Args[0] == "") {
-		return &driver.NotSentError{Err: errors.New("goredisdriver: a command without a name")}
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,9 +11,6 @@ import (
 
 	"github.com/belayq/belay/driver"
 )
-
-// grace is how much longer than its limit a Wait reads.
-const grace = time.Second
 
 // A waiter blocks on the one connection of a client of its own.
 type waiter struct {
@@ -75,10 +70,11 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	w.waiting.Store(true)
 	defer w.waiting.Store(false)
 
-	deadline := time.Now().Add(limit + grace)
+	deadline := time.Now().Add(limit + driver.WaitGrace)
 	ctx = until{context.WithoutCancel(ctx), deadline}
 	move := blockingMove{deadline: deadline}
-	move.prepare(ctx, &driver.Call{Args: []string{"BLMOVE", from, to, "RIGHT", "LEFT", seconds(limit)}}, "", false)
+	call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
+	move.prepare(ctx, &call, driver.Naming{})
 	move.reply.atEnd = move.retire
 
 	reply := move.answer(w.redis.Process(ctx, &move))
@@ -98,12 +94,8 @@ type blockingMove struct {
 
 func (m *blockingMove) Args() []any {
 	args := m.command.Args()
-	args[len(args)-1] = seconds(time.Until(m.deadline) - grace)
+	args[len(args)-1] = driver.Seconds(time.Until(m.deadline) - driver.WaitGrace)
 	return args
-}
-
-func seconds(d time.Duration) string {
-	return strconv.FormatFloat(max(d, time.Millisecond).Seconds(), 'f', 3, 64)
 }
 
 // Release implements driver.Waiter.
@@ -115,14 +107,11 @@ func (w *waiter) Release(ctx context.Context) (bool, error) {
 	if !w.waiting.Load() || id == 0 {
 		return false, nil
 	}
-	reply := w.parent.Do(ctx, driver.Command("CLIENT", "UNBLOCK", strconv.FormatInt(id, 10)))[0]
-	var refused *driver.ServerError
-	if errors.As(reply.Err, &refused) && (refused.Code == "NOPERM" || strings.Contains(refused.Message, "unknown")) {
+	released, err := driver.Released(w.parent.Do(ctx, driver.Unblock(id))[0])
+	if errors.Is(err, driver.ErrNoRelease) {
 		w.noRelease.Store(true)
-		return false, driver.ErrNoRelease
 	}
-	released, _ := reply.Value.(int64)
-	return released == 1, reply.Err
+	return released, err
 }
 
 // Close implements driver.Waiter. Closing again does nothing.
