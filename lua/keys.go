@@ -45,7 +45,9 @@ func (k Keys) ProcessedOn(day time.Time) string {
 }
 
 // FailedOn is Failed of the UTC day that day lies in.
-func (k Keys) FailedOn(day time.Time) string { return k.Failed() + ":" + day.UTC().Format(time.DateOnly) }
+func (k Keys) FailedOn(day time.Time) string {
+	return k.Failed() + ":" + day.UTC().Format(time.DateOnly)
+}
 
 // Processes is Sidekiq's set of process identities.
 func (k Keys) Processes() string { return k.prefix + "processes" }

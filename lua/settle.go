@@ -21,6 +21,8 @@ type Settled struct {
 	Queue   string
 	Bytes   string
 	Outcome job.Outcome
+	// Tag is the caller's own; Settle carries it along when it reorders.
+	Tag any
 }
 
 // A Settlement is one batch of ends, numbered so that it may be sent again.

@@ -1,0 +1,340 @@
+package fetch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A batch is one settle under one number, kept with its exact bytes until its answer has been read.
+type batch struct {
+	life   *Life
+	number int64
+	held   []*Held // in the order of the settlement
+	ask    lua.Ask[lua.SettleVerdict]
+	// owed is set once an answer did not come: until one does, these processors are promised to no take.
+	owed bool
+}
+
+// An exchange is one pipeline: settles, then a take for the processors that are idle once those have landed, then
+// what the look wants to read. Everything in it is answered, or known not to be.
+type exchange struct {
+	batches []*batch
+	take    *lua.Ask[lua.Taken]
+	life    *Life // whose take and look it is
+	queues  []string
+	wanted  int
+	op      int64
+	look    *lookAsk
+	replies []driver.Reply
+}
+
+// compose makes the next pipeline, or nil when there is nothing to say.
+func (f *Fetcher) compose(now time.Time) *exchange {
+	x := &exchange{life: f.life}
+	for len(f.owed) > 0 && len(x.batches) < mostBatches {
+		x.batches = append(x.batches, f.owed[0])
+		f.owed = f.owed[1:]
+	}
+	if next := f.composeBatch(); next != nil {
+		x.batches = append(x.batches, next)
+	}
+	if f.wantsTake(now) {
+		// What this very pipeline settles frees its processors, so idle counts them: they went out of pending above.
+		x.wanted = min(f.spare(), lua.MostItems)
+		x.queues = f.cfg.Order.Next()
+		take := f.cfg.Keys.Take(f.life.Identity, x.queues, x.wanted, f.cfg.Largest)
+		x.take = &take
+	}
+	x.look = f.composeLook()
+	if len(x.batches) == 0 && x.take == nil && x.look == nil {
+		return nil
+	}
+	return x
+}
+
+// composeBatch gathers ended runs of one life into a new batch.
+func (f *Fetcher) composeBatch() *batch {
+	if len(f.pending) == 0 {
+		return nil
+	}
+	life := f.pending[0].Life
+	if life.number-life.mark()+1 >= lua.MostUnread {
+		return nil
+	}
+	next := &batch{life: life}
+	settled := make([]lua.Settled, 0, min(len(f.pending), lua.MostItems))
+	bytes, rest := 0, f.pending[:0]
+	for i, held := range f.pending {
+		if held.Life != life || len(settled) == lua.MostItems || bytes > lua.MostBytes {
+			rest = append(rest, f.pending[i])
+			continue
+		}
+		held.phase = phaseSent
+		bytes += len(held.Bytes) + len(held.outcome.Payload())
+		settled = append(settled, lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Tag: held})
+	}
+	clear(f.pending[len(rest):])
+	f.pending = rest
+	f.number(next, settled)
+	return next
+}
+
+// spare is how many processors a take may be asked for: not those that proven strays are waiting for, and one less for
+// each open wait, which may answer at any moment.
+func (f *Fetcher) spare() int { return f.idle() - f.strays.waiting() - f.waits.open() }
+
+// number gives the batch its number and its bytes.
+func (f *Fetcher) number(b *batch, settled []lua.Settled) {
+	// The last one handed back is the first in line again, so the oldest goes last.
+	slices.SortStableFunc(settled, func(x, y lua.Settled) int {
+		if x.Outcome.Exit() != job.ExitHandedBack || y.Outcome.Exit() != job.ExitHandedBack {
+			return 0
+		}
+		return int(y.Tag.(*Held).seq - x.Tag.(*Held).seq)
+	})
+	b.life.number++
+	b.number = b.life.number
+	b.life.unread = append(b.life.unread, b)
+	b.ask = f.cfg.Keys.Settle(lua.Settlement{
+		Identity: b.life.Identity, Number: b.number, Mark: b.life.mark(), Jobs: settled,
+		Today: f.cfg.Clock.Now(), DeadMost: f.cfg.DeadMost, DeadFor: f.cfg.DeadFor,
+	})
+	b.held = make([]*Held, len(settled))
+	for i := range settled {
+		b.held[i] = settled[i].Tag.(*Held)
+	}
+}
+
+// wantsTake says whether a take makes sense now.
+func (f *Fetcher) wantsTake(now time.Time) bool {
+	if f.quiet || f.life == nil || !f.life.Leased() || f.fenced || f.spare() <= 0 {
+		return false
+	}
+	if f.dry && now.Before(f.noWaitsUntil) && !now.Before(f.paceAt) {
+		f.paceAt = now.Add(pacedTake)
+		return true
+	}
+	return !f.dry
+}
+
+// send puts the pipeline under way.
+func (f *Fetcher) send(x *exchange) {
+	calls := make([]driver.Call, 0, len(x.batches)+3)
+	for _, b := range x.batches {
+		calls = append(calls, b.ask.Call)
+	}
+	if x.take != nil {
+		f.promised += x.wanted
+		x.op = f.begin()
+		calls = append(calls, x.take.Call)
+	}
+	if x.look != nil {
+		calls = append(calls, x.look.calls()...)
+	}
+	f.inFlight++
+	go func() {
+		ctx, cancel := f.withDeadline()
+		defer cancel()
+		x.replies = f.lane.Do(ctx, calls...)
+		f.events <- x
+	}()
+}
+
+// begin numbers an operation that may bring jobs; end closes it.
+func (f *Fetcher) begin() int64 {
+	f.nextOp++
+	f.takes[f.nextOp] = true
+	return f.nextOp
+}
+
+func (f *Fetcher) end(op int64) { delete(f.takes, op) }
+
+// oldest is the number of the oldest operation still under way.
+func (f *Fetcher) oldest() int64 {
+	oldest := f.nextOp + 1
+	for op := range f.takes {
+		oldest = min(oldest, op)
+	}
+	return oldest
+}
+
+func (x *exchange) handle(f *Fetcher) {
+	f.inFlight--
+	replies := x.replies
+	for _, b := range x.batches {
+		f.handleBatch(b, replies[0])
+		replies = replies[1:]
+	}
+	if x.take != nil {
+		f.promised -= x.wanted
+		f.end(x.op)
+		f.handleTake(x, replies[0])
+		replies = replies[1:]
+	}
+	if x.look != nil {
+		x.look.handle(f, replies)
+	}
+}
+
+func (f *Fetcher) handleBatch(b *batch, reply driver.Reply) {
+	if b.owed {
+		b.owed = false
+		f.owing -= len(b.held)
+	}
+	verdict, err := b.ask.Read(reply)
+	switch {
+	case err == nil:
+		f.succeed()
+		f.confirm(b, verdict)
+	case driver.Outage(err):
+		// Unknown or not now: the same bytes under the same number do no harm if they were executed after all.
+		f.owe(b)
+		f.fail("settle", err)
+	case len(b.held) > 1:
+		// One of them is refused for good and takes the others with it: each for itself.
+		b.life.read(b)
+		for _, held := range b.held {
+			f.alone(held)
+		}
+	default:
+		b.life.read(b)
+		f.cfg.Log.Error().Err(err).Str("queue", b.held[0].Queue).Str("exit", string(b.held[0].outcome.Exit())).
+			Msg("settle refused: the job stays in its working list and is tried again each minute")
+		f.stick(b.held[0])
+	}
+}
+
+// alone settles one job in a batch of its own, which goes out like an owed one.
+func (f *Fetcher) alone(held *Held) {
+	if held.Life.number-held.Life.mark()+1 >= lua.MostUnread {
+		f.stick(held)
+		f.stuckAt = time.Now().Add(pacedTake)
+		return
+	}
+	b := &batch{life: held.Life}
+	f.number(b, []lua.Settled{{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Tag: held}})
+	f.owe(b)
+}
+
+// owe keeps a batch to be sent again as it is.
+func (f *Fetcher) owe(b *batch) {
+	b.owed = true
+	f.owing += len(b.held)
+	f.owed = append(f.owed, b)
+}
+
+// stick keeps a job known, so that no look adopts it, and frees its processor.
+func (f *Fetcher) stick(held *Held) {
+	held.phase = phaseStuck
+	if len(f.stuck) == 0 {
+		f.stuckAt = time.Now().Add(retryStuck)
+	}
+	f.stuck = append(f.stuck, held)
+}
+
+func (f *Fetcher) retryStuck(now time.Time) {
+	if len(f.stuck) == 0 || now.Before(f.stuckAt) {
+		return
+	}
+	again := f.stuck
+	f.stuck = nil
+	for _, held := range again {
+		f.alone(held)
+	}
+}
+
+func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
+	b.life.read(b)
+	if verdict.Word == lua.SettleUnknown {
+		verdict.Lost = make([]int, len(b.held))
+		for i := range verdict.Lost {
+			verdict.Lost[i] = i
+		}
+	}
+	for _, i := range verdict.Lost {
+		f.cfg.Log.Warn().Str("jid", jidOf(b.held[i].Bytes)).Str("queue", b.held[i].Queue).Str("identity", b.life.Identity).
+			Str("exit", string(b.held[i].outcome.Exit())).Msg("ownership lost: the job was recovered from us; nothing was written for this run")
+	}
+	for _, held := range b.held {
+		held.Life.drop(held)
+	}
+}
+
+func jidOf(bytes string) string {
+	if parsed, err := job.Parse(bytes); err == nil {
+		return parsed.JID()
+	}
+	return ""
+}
+
+func (f *Fetcher) handleTake(x *exchange, reply driver.Reply) {
+	taken, err := x.take.Read(reply)
+	if err != nil {
+		// What it moved without our hearing of it lies in our lists: the look will find it.
+		f.look = true
+		f.fail("take", err)
+		return
+	}
+	f.succeed()
+	if x.life != f.life {
+		f.returnAll(x, taken)
+		return
+	}
+	f.note(f.paused, x.queues, taken.Paused)
+	f.noteBroken(x.queues, taken.Broken)
+	switch taken.Why {
+	case lua.WhyFenced:
+		f.fenced = true
+	case lua.WhyEmpty:
+		f.dry = true
+	default:
+		f.dry = false
+	}
+	for _, group := range taken.Jobs {
+		for _, bytes := range group.Bytes {
+			f.arrive(x.life, x.queues[group.Queue], bytes)
+		}
+	}
+}
+
+// returnAll hands back what was taken for a life that is no longer ours.
+func (f *Fetcher) returnAll(x *exchange, taken lua.Taken) {
+	for _, group := range taken.Jobs {
+		for _, bytes := range group.Bytes {
+			f.finish(x.life.take(x.queues[group.Queue], bytes), job.HandedBack())
+		}
+	}
+}
+
+// arrive brings a job into hand: for a processor, or straight back when we are quiet.
+func (f *Fetcher) arrive(life *Life, queue, bytes string) {
+	held := life.take(queue, bytes)
+	f.strays.known(queue, bytes)
+	if f.quiet {
+		f.finish(held, job.HandedBack())
+		return
+	}
+	f.ready = append(f.ready, held)
+}
+
+// note remembers which of the queues are at these positions.
+func (f *Fetcher) note(set map[string]bool, queues []string, positions []int) {
+	clear(set)
+	for _, position := range positions {
+		set[queues[position]] = true
+	}
+}
+
+func (f *Fetcher) noteBroken(queues []string, positions []int) {
+	for _, position := range positions {
+		if !f.broken[queues[position]] {
+			f.cfg.Log.Error().Str("queue", queues[position]).Str("key", f.cfg.Keys.Queue(queues[position])).
+				Msg("queue passed over: its key, or our working list, is not a list; rename or delete the key")
+		}
+	}
+	f.note(f.broken, queues, positions)
+}

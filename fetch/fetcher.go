@@ -1,0 +1,223 @@
+package fetch
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// Config is what a Fetcher needs to know.
+type Config struct {
+	Client driver.Client
+	Keys   lua.Keys
+	Clock  *lua.Clock
+	Log    zerolog.Logger
+	Order  *Order
+	// Concurrency is how many processors there are: as many jobs at most are in hand.
+	Concurrency int
+	// Largest is how large an entry may be, in bytes, to be run; larger ones go to the dead set.
+	Largest int
+	// DeadMost and DeadFor bound the dead set.
+	DeadMost int
+	DeadFor  time.Duration
+	// CallTimeout bounds each call but waits.
+	CallTimeout time.Duration
+}
+
+const (
+	// mostInFlight is how many pipelines may be under way: with one, a round trip of a millisecond settles into half
+	// batches; more than four brought nothing.
+	mostInFlight = 4
+	// mostBatches is how many owed batches go into one pipeline.
+	mostBatches = 2
+	// longestWait bounds one idle wait. A wait costs one command, so this is an idle queue's cost: a quarter of a
+	// command a second.
+	longestWait = 4 * time.Second
+	// shortWait bounds waits on a server that cannot release them.
+	shortWait = time.Second
+	// retryStuck is how often a settle is tried again that Redis refuses for a reason waiting does not cure.
+	retryStuck = time.Minute
+	// pacedTake is how often queues are looked at where blocking moves are refused (a full Redis).
+	pacedTake = 250 * time.Millisecond
+)
+
+// A Fetcher takes jobs for one process and settles them. It is confined to one goroutine, its user's, which alone calls
+// its methods: Handle for each of Events, Ready and End for each run, Look after each beat, and Turn after any of them.
+// Nothing here blocks on Redis; what does runs in goroutines of its own and reports through Events.
+type Fetcher struct {
+	cfg    Config
+	lane   driver.Client
+	events chan Event
+	life   *Life
+	quiet  bool
+
+	ready              []*Held  // taken, for processors that are idle
+	pending            []*Held  // ended, to be settled in the next turn
+	owed               []*batch // settles whose answer did not come, to be sent again as they are
+	stuck              []*Held  // settles that Redis refuses
+	stuckAt            time.Time
+	running            int // given to processors and not ended
+	inFlight, promised int
+	owing              int // processors of owed settles
+
+	dry                  bool // the last take found all queues empty, and nothing says otherwise since
+	fenced               bool // the last take was refused because we are not alive; the next confirmed beat ends it
+	look                 bool // the lists' lengths are to be read
+	paused, broken       map[string]bool
+	noWaitsUntil, paceAt time.Time
+
+	waits  *waits
+	strays *strays
+	outage outage
+	nextOp int64
+	takes  map[int64]bool // operations under way that may bring jobs
+}
+
+// NewFetcher makes a Fetcher; it opens nothing and starts nothing before Enter.
+func NewFetcher(cfg Config) (*Fetcher, error) {
+	lane, err := cfg.Client.Lane(mostInFlight)
+	if err != nil {
+		return nil, err
+	}
+	return &Fetcher{
+		cfg:  cfg,
+		lane: lane,
+		// Room for every operation that can be under way, so that none of their goroutines ever waits for its reader.
+		events: make(chan Event, mostInFlight+2*lua.MostQueues),
+		paused: make(map[string]bool), broken: make(map[string]bool), takes: make(map[int64]bool),
+		waits: newWaits(cfg.Client), strays: newStrays(),
+	}, nil
+}
+
+// An Event is the end of something that was under way. Pass it to Handle.
+type Event interface{ handle(f *Fetcher) }
+
+// Events brings what has ended.
+func (f *Fetcher) Events() <-chan Event { return f.events }
+
+// Handle takes in what has ended.
+func (f *Fetcher) Handle(event Event) { event.handle(f) }
+
+// Enter makes life the one under which jobs are taken from now on. What is in hand under an earlier one is still settled
+// under that.
+func (f *Fetcher) Enter(life *Life) {
+	f.life, f.dry, f.fenced, f.look = life, false, false, false
+	f.strays.forget()
+	f.waits.release(nil)
+}
+
+// Quiet takes no more jobs, ever. Jobs still on their way go straight back.
+func (f *Fetcher) Quiet() {
+	f.quiet = true
+	for _, held := range f.ready {
+		f.finish(held, job.HandedBack())
+	}
+	f.ready = nil
+	f.waits.release(nil)
+}
+
+// Ready answers a job for an idle processor, if there is one. A job without a lease is not started: it stays in its
+// list, and is found there when we are alive again, or by whoever declares us dead.
+func (f *Fetcher) Ready() (*Held, bool) {
+	for len(f.ready) > 0 {
+		held := f.ready[0]
+		f.ready = f.ready[1:]
+		if !held.Life.Leased() {
+			held.Life.drop(held)
+			continue
+		}
+		held.phase = phaseRunning
+		f.running++
+		return held, true
+	}
+	f.ready = nil
+	return nil, false
+}
+
+// End says how the run of a job ended that Ready had answered. A job that was ended already stays as it was: its
+// handler came back too late to be asked.
+func (f *Fetcher) End(held *Held, outcome job.Outcome) {
+	if held.phase != phaseRunning {
+		return
+	}
+	f.running--
+	f.finish(held, outcome)
+}
+
+// finish queues the settle of a job in hand.
+func (f *Fetcher) finish(held *Held, outcome job.Outcome) {
+	held.phase, held.outcome = phaseEnded, outcome
+	f.pending = append(f.pending, held)
+}
+
+// Look reads, in the next turn, what lies in our lists and which queues are paused. Call it after each confirmed beat.
+func (f *Fetcher) Look() {
+	f.look, f.fenced = true, false
+	if len(f.broken) > 0 {
+		f.dry = false
+	}
+}
+
+// Idle is how many processors could be promised a job now.
+func (f *Fetcher) idle() int {
+	return f.cfg.Concurrency - f.running - len(f.ready) - f.promised - f.owing - len(f.pending)
+}
+
+// Settled says whether nothing is left that this process could still do for its jobs: every end is confirmed (or
+// refused for good), and no wait is open that may still bring one.
+func (f *Fetcher) Settled() bool {
+	return f.inFlight == 0 && f.running == 0 && f.waits.open() == 0 &&
+		len(f.pending) == 0 && len(f.owed) == 0 && len(f.ready) == 0 && len(f.strays.found) == 0
+}
+
+// Turn sends what is to be sent now and answers when it wants to be called again at the latest; zero for no such time.
+func (f *Fetcher) Turn() time.Time {
+	now := time.Now()
+	f.retryStuck(now)
+	if f.outage.resting(now) {
+		return f.outage.until
+	}
+	f.adopt()
+	for f.inFlight < mostInFlight {
+		x := f.compose(now)
+		if x == nil {
+			break
+		}
+		f.send(x)
+	}
+	f.adjustWaits(now)
+	return f.wake(now)
+}
+
+// wake is the next instant at which time alone makes something to do.
+func (f *Fetcher) wake(now time.Time) time.Time {
+	var at time.Time
+	if f.dry && now.Before(f.noWaitsUntil) && !f.quiet {
+		at = f.paceAt
+		if !at.After(now) {
+			// There is a reason not to take just now; it ends with an event or with the next beat.
+			at = now.Add(pacedTake)
+		}
+	}
+	if len(f.stuck) > 0 && (at.IsZero() || f.stuckAt.Before(at)) {
+		at = f.stuckAt
+	}
+	return at
+}
+
+// Close ends the connections. Call it when nothing is under way any more, or when that does not matter.
+func (f *Fetcher) Close() error {
+	f.waits.close()
+	return f.lane.Close()
+}
+
+// withDeadline bounds a call. Calls belong to no handler and no request: what they carry must arrive also when the
+// process is being stopped.
+func (f *Fetcher) withDeadline() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), f.cfg.CallTimeout)
+}

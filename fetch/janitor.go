@@ -1,0 +1,244 @@
+package fetch
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A Janitor judges which processes have died and brings their jobs back. Every process has one; they need no leader.
+//
+// Absence is judged twice. A process that lapses may be paused, cut off, or the victim of a clock; so may we. So it is
+// declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart, and whose own sight of
+// Redis did not break between them; and the script that moves its jobs asks again.
+//
+// Look and Blind may be called from any goroutine and never wait for Redis; Pass and Sweep are for one at a time.
+type Janitor struct {
+	cfg JanitorConfig
+
+	mu     sync.Mutex
+	lapsed map[string]*sighting
+	last   Pulse
+
+	sweepAt int // rank of the tombstone that the next sweep begins with
+}
+
+// JanitorConfig is what a Janitor needs to know.
+type JanitorConfig struct {
+	// Client is the janitor's own: it must not wait behind jobs.
+	Client driver.Client
+	Keys   lua.Keys
+	Log    zerolog.Logger
+	// Beat and TTL are this process' own.
+	Beat, TTL time.Duration
+	// Between is the least time between the two looks; the victim's two beats hold besides.
+	Between time.Duration
+	Largest int
+}
+
+// sighting is what is known of one that has lapsed.
+type sighting struct {
+	first  time.Duration // since boot
+	record *lua.Record   // read at the first pass
+	delay  time.Duration // drawn, so that survivors do not all read the same lists
+	empty  bool          // no record: nothing can be done for it
+}
+
+const (
+	// skew is how differently Redis' clock and ours may advance between two beats before our sight counts as broken.
+	skew = time.Second
+	// mostPages bounds one pass over one victim; the next pass goes on.
+	mostPages = 32
+)
+
+// NewJanitor makes a Janitor.
+func NewJanitor(cfg JanitorConfig) *Janitor {
+	return &Janitor{cfg: cfg, lapsed: make(map[string]*sighting)}
+}
+
+// Look takes in the answer to a beat of our own. It does no I/O.
+func (j *Janitor) Look(pulse Pulse) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken(pulse) {
+		clear(j.lapsed)
+	}
+	j.last = pulse
+	seen := make(map[string]bool, len(pulse.Lapsed))
+	for _, identity := range pulse.Lapsed {
+		seen[identity] = true
+		if j.lapsed[identity] == nil {
+			j.lapsed[identity] = &sighting{first: pulse.sinceBoot, delay: rand.N(j.cfg.Beat)}
+		}
+	}
+	for identity := range j.lapsed {
+		if !seen[identity] {
+			delete(j.lapsed, identity)
+		}
+	}
+}
+
+// Blind says that a beat of our own failed: whatever we saw before counts no more.
+func (j *Janitor) Blind() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	clear(j.lapsed)
+}
+
+// broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or a clock
+// that was set.
+func (j *Janitor) broken(pulse Pulse) bool {
+	if j.last.Now.IsZero() || pulse.State != lua.StateAlive {
+		return true
+	}
+	ours, theirs := pulse.sinceBoot-j.last.sinceBoot, pulse.Now.Sub(j.last.Now)
+	return ours > j.cfg.TTL/2 || ours-theirs > skew || theirs-ours > skew
+}
+
+// Pass recovers those that have been seen lapsed for long enough. me is our identity.
+func (j *Janitor) Pass(ctx context.Context, me string) error {
+	for _, identity := range j.unread(me) {
+		record, ok, err := lua.RecordOf(j.cfg.Client.Do(ctx, j.cfg.Keys.ReadRecord(identity))[0])
+		if err != nil {
+			return err
+		}
+		j.learn(identity, record, ok)
+	}
+	for identity, record := range j.condemned(me) {
+		if err := j.follow(ctx, me, identity, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unread are those lapsed whose record has not been read.
+func (j *Janitor) unread(me string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var names []string
+	for identity, s := range j.lapsed {
+		if identity != me && s.record == nil && !s.empty {
+			names = append(names, identity)
+		}
+	}
+	return names
+}
+
+func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s := j.lapsed[identity]; s != nil {
+		s.record, s.empty = &record, !ok
+	}
+}
+
+// condemned are those that the rule of two looks lets us follow now.
+func (j *Janitor) condemned(me string) map[string]lua.Record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	names := make(map[string]lua.Record)
+	for identity, s := range j.lapsed {
+		if identity == me || s.record == nil || s.empty {
+			continue
+		}
+		// The looks are beats of ours, so the second one is the last pulse. A tenth of a beat makes up for timers.
+		between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
+		if j.last.sinceBoot-s.first >= between && sinceBoot()-s.first >= between+s.delay {
+			names[identity] = *s.record
+		}
+	}
+	return names
+}
+
+// follow recovers one that is judged dead, unless another janitor is at it.
+func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Record) error {
+	held, err := lua.Lease(j.cfg.Keys.Claim(identity), me, j.cfg.Beat).Do(ctx, j.cfg.Client)
+	if err != nil || !held {
+		return err
+	}
+	moved, state, err := j.rescue(ctx, identity, record)
+	if err != nil {
+		return err
+	}
+	if state == lua.StateDead {
+		j.cfg.Log.Warn().Str("dead", identity).Int("jobs", moved).
+			Msg("recovered: a process died, and its jobs are at the heads of their queues")
+	}
+	j.mu.Lock()
+	delete(j.lapsed, identity)
+	j.mu.Unlock()
+	return nil
+}
+
+// rescue moves what lies in the lists of identity, page by page, and ends with the verdict that nothing is left.
+func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record) (moved int, state lua.State, err error) {
+	for range mostPages {
+		orphans, err := j.page(ctx, identity, record)
+		if err != nil {
+			return moved, state, err
+		}
+		answer, err := j.cfg.Keys.Recover(identity, record.Queues, orphans).Do(ctx, j.cfg.Client)
+		if err != nil {
+			return moved, state, err
+		}
+		moved, state = moved+answer.Moved, answer.State
+		if state != lua.StateDead || answer.Left == 0 {
+			break
+		}
+	}
+	return moved, state, nil
+}
+
+// page reads the next entries of the lists of identity, in the order in which they go back.
+func (j *Janitor) page(ctx context.Context, identity string, record lua.Record) ([]Orphans, error) {
+	lists := make([]string, len(record.Queues))
+	for i, queue := range record.Queues {
+		lists[i] = j.cfg.Keys.Working(queue, identity)
+	}
+	lengths, err := lua.Lengths(lists).Do(ctx, j.cfg.Client)
+	if err != nil {
+		return nil, err
+	}
+	for i, queue := range record.Queues {
+		if lengths[i] <= 0 {
+			continue
+		}
+		// One list a page: a page is bounded by items and by bytes already.
+		entries, err := j.cfg.Keys.Entries(queue, identity, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) > 0 {
+			return []Orphans{{Queue: queue, Entries: orphansOf(entries, !record.Emptied)}}, nil
+		}
+	}
+	return nil, nil
+}
+
+// Orphans are entries of a dead process' list.
+type Orphans = lua.Orphans
+
+// orphansOf says what becomes of each entry. A crash with the job in hand counts as an interruption; it costs no retry.
+// What cannot be read goes to the dead set as it is.
+func orphansOf(entries []string, inHand bool) []lua.Orphan {
+	orphans := make([]lua.Orphan, len(entries))
+	for i, entry := range entries {
+		orphans[i] = lua.Orphan{Old: entry, New: entry}
+		parsed, err := job.Parse(entry)
+		switch {
+		case err != nil:
+			orphans[i].Bury = true
+		case inHand:
+			orphans[i].New = parsed.Patch(job.SetInt("interrupted_count", parsed.InterruptedCount()+1))
+		}
+	}
+	return orphans
+}

@@ -1,0 +1,185 @@
+package fetch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// ErrOwnershipLost is the cause with which handlers are cancelled when their process has been declared dead: the job
+// belongs to somebody else by now.
+var ErrOwnershipLost = errors.New("belay: ownership lost: this process was declared dead and its jobs were recovered")
+
+// A Life is one identity from its registration to its tombstone. A process that is declared dead lives on under a new
+// one; what it had in hand is still settled under the old.
+type Life struct {
+	// Identity is the name: host, pid and 12 random hex digits.
+	Identity string
+	// Context ends, with the cause ErrOwnershipLost, when the identity has been declared dead. Handlers run under it.
+	Context context.Context
+
+	record lua.Record
+	end    context.CancelCauseFunc
+	// confirmedAt is when, since boot, the last beat that was answered had been sent.
+	confirmedAt atomic.Int64
+	over        atomic.Bool
+
+	// What follows is confined to the Fetcher's goroutine.
+	held   []*Held
+	seq    int64    // of the last job taken
+	number int64    // of the last batch composed
+	unread []*batch // batches whose answer has not been read, by rising number
+}
+
+// A Held is one job in hand: taken, and not yet confirmed as settled.
+type Held struct {
+	Bytes string
+	Queue string
+	Life  *Life
+
+	at      int   // index in Life.held
+	seq     int64 // rises with every job this life takes
+	phase   phase
+	outcome job.Outcome
+}
+
+// phase is how far a job in hand has come.
+type phase int
+
+const (
+	phaseReady   phase = iota // taken, waits for its processor
+	phaseRunning              // given to a processor
+	phaseEnded                // its run has ended, not yet sent
+	phaseSent                 // its settle is under way or owed
+	phaseStuck                // Redis refuses its settle for a reason that waiting does not cure
+	phaseGone                 // not in hand any more
+)
+
+// NewIdentity draws a name that nobody had: host (this machine's when empty), pid and 12 random hex digits. Colons in
+// the host become dashes, because Ruby's readers split names at colons.
+func NewIdentity(host string) string {
+	if host == "" {
+		host, _ = os.Hostname()
+	}
+	host = strings.Map(func(r rune) rune {
+		if r == ':' || r <= ' ' || r == 0x7f {
+			return '-'
+		}
+		return r
+	}, host)
+	if host == "" {
+		host = "unknown"
+	}
+	var nonce [6]byte
+	_, _ = rand.Read(nonce[:]) // never fails: the runtime ends the process instead
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(nonce[:]))
+}
+
+// Register brings a new identity to life. parent ends with the process' last handler.
+func Register(parent context.Context, ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, host string, record lua.Record) (*Life, error) {
+	for {
+		identity := NewIdentity(host)
+		sentAt, sentSinceBoot := time.Now(), sinceBoot()
+		answer, err := keys.Register(identity, record).Do(ctx, client)
+		if err != nil {
+			return nil, fmt.Errorf("register %s: %w", identity, err)
+		}
+		if !answer.OK {
+			continue
+		}
+		clock.Saw(answer.Now, sentAt, time.Now())
+		life := &Life{Identity: identity, record: record}
+		life.Context, life.end = context.WithCancelCause(parent)
+		life.confirm(sentSinceBoot)
+		return life, nil
+	}
+}
+
+// Beat keeps the life alive and answers what Redis says of it. A life that is dead or unknown stays so: beat no more
+// and register another.
+func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock) (Pulse, error) {
+	sentAt, sentSinceBoot := time.Now(), sinceBoot()
+	pulse, err := keys.Beat(l.Identity, l.record.TTL).Do(ctx, client)
+	if err != nil {
+		return Pulse{}, err
+	}
+	clock.Saw(pulse.Now, sentAt, time.Now())
+	switch pulse.State {
+	case lua.StateAlive:
+		l.confirm(sentSinceBoot)
+	case lua.StateDead:
+		l.over.Store(true)
+		l.end(ErrOwnershipLost)
+	default:
+		// Redis has lost its data: nobody else has the jobs either, so their handlers may as well finish.
+		l.over.Store(true)
+	}
+	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: sinceBoot() - sentSinceBoot}, nil
+}
+
+// A Pulse is the answer to a beat, with the instant it was sent.
+type Pulse struct {
+	lua.Pulse
+	sinceBoot, rtt time.Duration
+}
+
+// RTT is how long the beat's answer took.
+func (p Pulse) RTT() time.Duration { return p.rtt }
+
+func (l *Life) confirm(sentSinceBoot time.Duration) { l.confirmedAt.Store(int64(sentSinceBoot)) }
+
+// Leased says whether a job may be started now: the last confirmed beat is so recent that nobody can have declared this
+// life dead, one beat's margin included.
+func (l *Life) Leased() bool {
+	age := sinceBoot() - time.Duration(l.confirmedAt.Load())
+	return !l.over.Load() && age < l.record.TTL-l.record.Beat
+}
+
+// Over says whether the identity will never beat again.
+func (l *Life) Over() bool { return l.over.Load() }
+
+// take notes a job in hand.
+func (l *Life) take(queue, bytes string) *Held {
+	l.seq++
+	held := &Held{Bytes: bytes, Queue: queue, Life: l, at: len(l.held), seq: l.seq}
+	l.held = append(l.held, held)
+	return held
+}
+
+// drop takes a job out of hand.
+func (l *Life) drop(held *Held) {
+	last := len(l.held) - 1
+	l.held[held.at] = l.held[last]
+	l.held[held.at].at = held.at
+	l.held[last] = nil
+	l.held = l.held[:last]
+	held.phase = phaseGone
+}
+
+// mark is the lowest number whose answer has not been read.
+func (l *Life) mark() int64 {
+	if len(l.unread) > 0 {
+		return l.unread[0].number
+	}
+	return l.number + 1
+}
+
+// read notes that the batch's answer has been read, or that none will come that matters.
+func (l *Life) read(b *batch) {
+	for i, unread := range l.unread {
+		if unread == b {
+			l.unread = append(l.unread[:i], l.unread[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package fetch
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A Queue is one queue to take from. Weight 0 stands for no weight given.
+type Queue struct {
+	Name   string
+	Weight int
+}
+
+// An Order says in which order the queues are looked at, turn by turn. It is Sidekiq's: strict when no queue has a
+// weight (in the order given), otherwise drawn anew each turn, a queue coming first with the probability of its weight
+// among all; weights that are all 1 make it random.
+type Order struct {
+	names  []string
+	draw   []int // indexes into names, each as often as its weight; empty when strict
+	random *rand.Rand
+}
+
+// NewOrder checks the queues and makes their order. A queue may be named several times, which adds to its weight, as in
+// Sidekiq; there are at most lua.MostQueues different ones.
+func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
+	order := &Order{random: random}
+	index := make(map[string]int)
+	named, weighted := make(map[string]int), false
+	for _, queue := range queues {
+		if err := job.CheckQueue(queue.Name); err != nil {
+			return nil, err
+		}
+		if queue.Weight < 0 || queue.Weight > maxWeight {
+			return nil, fmt.Errorf("queue %q: a weight lies between 1 and %d, not %d", queue.Name, maxWeight, queue.Weight)
+		}
+		if _, seen := index[queue.Name]; !seen {
+			index[queue.Name] = len(order.names)
+			order.names = append(order.names, queue.Name)
+		}
+		named[queue.Name]++
+		weighted = weighted || queue.Weight > 0 || named[queue.Name] > 1
+		for range max(queue.Weight, 1) {
+			order.draw = append(order.draw, index[queue.Name])
+		}
+	}
+	switch {
+	case len(order.names) == 0:
+		return nil, fmt.Errorf("no queue to take from")
+	case len(order.names) > lua.MostQueues:
+		return nil, fmt.Errorf("%d queues: one process serves at most %d", len(order.names), lua.MostQueues)
+	}
+	if !weighted || len(order.names) == 1 {
+		order.draw = nil
+	}
+	return order, nil
+}
+
+// maxWeight bounds the work of one draw; what people give as weights are small numbers.
+const maxWeight = 1000
+
+// Names are the queues, each once, in the order first given.
+func (o *Order) Names() []string { return o.names }
+
+// Strict says whether every turn has the same order.
+func (o *Order) Strict() bool { return o.draw == nil }
+
+// Next is the order of one turn.
+func (o *Order) Next() []string {
+	if o.draw == nil {
+		return o.names
+	}
+	// Shuffled and then each queue's first place counts: so a queue comes first as often as its weight says.
+	o.random.Shuffle(len(o.draw), func(i, j int) { o.draw[i], o.draw[j] = o.draw[j], o.draw[i] })
+	turn := make([]string, 0, len(o.names))
+	seen := make([]bool, len(o.names))
+	for _, index := range o.draw {
+		if !seen[index] {
+			seen[index] = true
+			turn = append(turn, o.names[index])
+		}
+	}
+	return turn
+}

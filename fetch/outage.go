@@ -1,0 +1,50 @@
+package fetch
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+const (
+	firstRest   = 50 * time.Millisecond
+	longestRest = 2 * time.Second // so that work resumes well within five seconds of Redis' return
+)
+
+// outage is what is remembered of Redis being away: since when, and until when to leave it alone.
+type outage struct {
+	since, until time.Time
+	rest         time.Duration
+}
+
+func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
+
+// fail notes a failed call. Several of one instant (a pipeline's) lengthen the rest once.
+func (f *Fetcher) fail(what string, err error) {
+	now, o := time.Now(), &f.outage
+	if o.since.IsZero() {
+		o.since = now
+		if driver.Outage(err) {
+			f.cfg.Log.Warn().Err(err).Str("call", what).Msg("redis is away: running jobs go on, nothing new is taken, ends are kept")
+		} else {
+			f.cfg.Log.Error().Err(err).Str("call", what).Msg("redis refuses: nothing new is taken until it agrees")
+		}
+	}
+	if o.resting(now) {
+		return
+	}
+	o.rest = min(max(2*o.rest, firstRest), longestRest)
+	// Half fixed, half drawn: a fleet must not come back in step.
+	o.until = now.Add(o.rest/2 + rand.N(o.rest/2))
+}
+
+// succeed notes that Redis answers.
+func (f *Fetcher) succeed() {
+	if f.outage.since.IsZero() {
+		return
+	}
+	f.cfg.Log.Info().Dur("away", time.Since(f.outage.since)).Msg("redis is back")
+	f.outage = outage{}
+	f.look, f.dry = true, false
+}

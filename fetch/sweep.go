@@ -1,0 +1,147 @@
+package fetch
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// tombstoneStands is how long a tombstone stays at least. A blocked move of a process that is gone can still be
+	// executed while it lies in the socket of a stopped server, and servers are not stopped for a day.
+	tombstoneStands = 24 * time.Hour
+	// sweptLists is how many lists one pass looks at: what it costs Redis is about a tenth of a millisecond.
+	sweptLists = 256
+	// sweptTombstones bounds the records that one pass reads to find so many lists.
+	sweptTombstones = 64
+)
+
+// Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest tombstones
+// first, a page a call. What it finds after an end that left nothing was in nobody's hand: it goes to the head of its
+// queue byte for byte. One process at a time sweeps; me is our identity.
+func (j *Janitor) Sweep(ctx context.Context, me string) error {
+	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, 3*j.cfg.Beat).Do(ctx, j.cfg.Client)
+	if err != nil || !held {
+		return err
+	}
+	names, err := j.tombstones(ctx)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	records, err := j.records(ctx, names)
+	if err != nil {
+		return err
+	}
+	swept, lists := 0, make([]string, 0, sweptLists)
+	for _, name := range names {
+		record := records[name]
+		if len(lists) > 0 && len(lists)+len(record.Queues) > sweptLists {
+			break
+		}
+		for _, queue := range record.Queues {
+			lists = append(lists, j.cfg.Keys.Working(queue, name))
+		}
+		swept++
+	}
+	j.sweepAt += swept
+	lengths, err := lua.Lengths(lists).Do(ctx, j.cfg.Client)
+	if err != nil {
+		return err
+	}
+	for _, name := range names[:swept] {
+		record := records[name]
+		found := false
+		for range record.Queues {
+			found = found || lengths[0] > 0
+			lengths = lengths[1:]
+		}
+		if !found {
+			continue
+		}
+		moved, _, err := j.rescue(ctx, name, record)
+		if moved > 0 {
+			j.cfg.Log.Warn().Str("dead", name).Int("jobs", moved).
+				Msg("recovered latecomers: they reached the lists of a process after its end")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return j.forgetOld(ctx)
+}
+
+// forgetOld takes away a few of the tombstones whose time has come. The script asks Redis' clock again.
+func (j *Janitor) forgetOld(ctx context.Context) error {
+	j.mu.Lock()
+	now := j.last.Now
+	j.mu.Unlock()
+	if now.IsZero() {
+		return nil
+	}
+	before := strconv.FormatInt(now.Add(-tombstoneStands).UnixMilli(), 10)
+	names, err := j.names(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before, "LIMIT", "0", "16"))
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	records, err := j.records(ctx, names)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, j.cfg.Client); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names asks for a list of identities.
+func (j *Janitor) names(ctx context.Context, call driver.Call) ([]string, error) {
+	reply := j.cfg.Client.Do(ctx, call)[0]
+	if reply.Err != nil {
+		return nil, reply.Err
+	}
+	parts, _ := reply.Value.([]any)
+	names := make([]string, 0, len(parts))
+	for _, part := range parts {
+		if name, ok := part.(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// tombstones reads the names of the next page, beginning anew with the newest after the last page.
+func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
+	for range 2 {
+		names, err := j.names(ctx, driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(),
+			strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1)))
+		if err != nil {
+			return nil, err
+		}
+		if len(names) > 0 || j.sweepAt == 0 {
+			return names, nil
+		}
+		j.sweepAt = 0
+	}
+	return nil, nil
+}
+
+func (j *Janitor) records(ctx context.Context, names []string) (map[string]lua.Record, error) {
+	calls := make([]driver.Call, len(names))
+	for i, name := range names {
+		calls[i] = j.cfg.Keys.ReadRecord(name)
+	}
+	records := make(map[string]lua.Record, len(names))
+	for i, reply := range j.cfg.Client.Do(ctx, calls...) {
+		record, _, err := lua.RecordOf(reply)
+		if err != nil {
+			return nil, err
+		}
+		records[names[i]] = record
+	}
+	return records, nil
+}

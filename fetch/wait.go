@@ -1,0 +1,187 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// waits are the idle waits: one blocking move for each queue, each on a connection of its own, all parked while a
+// processor is free, so that a job on any of many queues starts at once and nobody polls.
+type waits struct {
+	client driver.Client
+	parked map[string]*parked
+	idle   map[string]driver.Waiter // connections between two waits
+	limit  time.Duration
+}
+
+// parked is one wait under way.
+type parked struct {
+	waiter   driver.Waiter
+	op       int64
+	returned chan struct{}
+	leaving  bool // its release has been asked for
+	cannot   atomic.Bool
+}
+
+func newWaits(client driver.Client) *waits {
+	return &waits{client: client, parked: make(map[string]*parked), idle: make(map[string]driver.Waiter), limit: longestWait}
+}
+
+func (w *waits) open() int { return len(w.parked) }
+
+// waited is the end of one wait.
+type waited struct {
+	queue   string
+	life    *Life
+	wait    *parked
+	payload string
+	ok      bool
+	err     error
+}
+
+// adjustWaits parks what should be parked now and releases what should not.
+func (f *Fetcher) adjustWaits(now time.Time) {
+	if f.quiet || f.idle()+f.promised <= 0 {
+		f.waits.release(nil)
+		if !f.quiet {
+			// Whoever becomes idle next looks for itself: nobody has watched the queues since.
+			f.dry = false
+		}
+		return
+	}
+	f.waits.release(f.paused)
+	if !f.dry || f.promised > 0 || f.fenced || f.life == nil || !f.life.Leased() || now.Before(f.noWaitsUntil) {
+		return
+	}
+	for _, queue := range f.cfg.Order.Names() {
+		if f.waits.parked[queue] == nil && !f.paused[queue] && !f.broken[queue] {
+			f.park(queue)
+		}
+	}
+}
+
+func (f *Fetcher) park(queue string) {
+	waiter := f.waits.idle[queue]
+	if waiter == nil {
+		var err error
+		if waiter, err = f.waits.client.Waiter(); err != nil {
+			f.fail("wait", err)
+			return
+		}
+	}
+	delete(f.waits.idle, queue)
+	life := f.life
+	wait := &parked{waiter: waiter, op: f.begin(), returned: make(chan struct{})}
+	f.waits.parked[queue] = wait
+	// A wait that outlives our life would move a job to somebody nobody asks any more.
+	limit := min(f.waits.limit, life.record.TTL-life.record.Beat)
+	from, to := f.cfg.Keys.Queue(queue), f.cfg.Keys.Working(queue, life.Identity)
+	go func() {
+		end := waited{queue: queue, life: life, wait: wait}
+		end.payload, end.ok, end.err = waiter.Wait(context.Background(), from, to, limit)
+		close(wait.returned)
+		f.events <- end
+	}()
+}
+
+// release ends the waits on these queues, on all of them when queues is nil. Each is asked again until its answer has
+// been read, because a release that overtakes its wait finds nothing to end.
+func (w *waits) release(queues map[string]bool) {
+	for queue, wait := range w.parked {
+		if wait.leaving || (queues != nil && !queues[queue]) {
+			continue
+		}
+		wait.leaving = true
+		go wait.leave()
+	}
+}
+
+func (p *parked) leave() {
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		select {
+		case <-p.returned:
+			return
+		default:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_, err := p.waiter.Release(ctx)
+		cancel()
+		if errors.Is(err, driver.ErrNoRelease) {
+			p.cannot.Store(true)
+			return
+		}
+		select {
+		case <-p.returned:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (end waited) handle(f *Fetcher) {
+	delete(f.waits.parked, end.queue)
+	f.end(end.wait.op)
+	f.waits.idle[end.queue] = end.wait.waiter
+	if end.wait.cannot.Load() {
+		f.waits.limit = shortWait
+	}
+	switch {
+	case end.err != nil:
+		f.failWait(end)
+	case end.ok:
+		f.succeed()
+		f.arriveByWait(end)
+	default:
+		f.succeed()
+	}
+}
+
+// failWait judges a failed wait. What it may have moved lies in our list, where the look will find it.
+func (f *Fetcher) failWait(end waited) {
+	f.look = true
+	var refused *driver.ServerError
+	switch {
+	case errors.As(end.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
+		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them.
+		f.noWaitsUntil = time.Now().Add(longestWait)
+		f.paceAt = time.Now()
+	case errors.As(end.err, &refused) && refused.Code == "WRONGTYPE":
+		f.dry = false // the take names the key
+		f.paceAt = time.Now()
+		f.noWaitsUntil = time.Now().Add(pacedTake)
+	default:
+		f.fail("wait", end.err)
+	}
+}
+
+// arriveByWait brings into hand what a wait answered, unless nobody can run it now: then it goes straight back.
+func (f *Fetcher) arriveByWait(end waited) {
+	// Where one came more may be coming: a take for those processors that no wait stands for.
+	f.dry = f.spare() <= 1
+	if len(end.payload) > f.cfg.Largest {
+		f.finish(end.life.take(end.queue, end.payload), job.Unread(end.payload))
+		return
+	}
+	// Promised processors are not idle: a take for them is under way.
+	if end.life != f.life || f.life.Over() || f.paused[end.queue] || f.idle() <= 0 {
+		held := end.life.take(end.queue, end.payload)
+		f.strays.known(end.queue, end.payload)
+		f.finish(held, job.HandedBack())
+		return
+	}
+	f.arrive(end.life, end.queue, end.payload)
+}
+
+func (w *waits) close() {
+	for _, waiter := range w.idle {
+		_ = waiter.Close() // nothing waits on it
+	}
+	for _, wait := range w.parked {
+		_ = wait.waiter.Close() // what it may still move is found by those who stay
+	}
+}

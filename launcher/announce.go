@@ -1,0 +1,151 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/job"
+)
+
+// announce keeps our entry among Sidekiq's processes up to date, in the forms that its versions 6, 7 and 8 read.
+func (l *Launcher) announce(ctx context.Context) error {
+	life := l.life.Load()
+	if life.Over() {
+		return nil
+	}
+	runs := l.Running()
+	info, err := json.Marshal(l.processInfo(life.Identity))
+	if err != nil {
+		return fmt.Errorf("describe the process: %w", err)
+	}
+	fields := []string{
+		"info", string(info),
+		"busy", strconv.Itoa(len(runs)),
+		"beat", job.Stamp(l.clock.Now(), job.Seconds),
+		"quiet", strconv.FormatBool(l.quiet.Load()),
+		"rss", strconv.Itoa(residentKB()),
+		"rtt_us", strconv.FormatInt(time.Duration(l.rtt.Load()).Microseconds(), 10),
+		"concurrency", strconv.Itoa(l.cfg.Concurrency),
+	}
+	_, err = l.keys.Announce(life.Identity, fields, workEntries(runs)).Do(ctx, l.lanes.announce)
+	if err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	return nil
+}
+
+// processInfo is what Sidekiq's readers know of a process, all the keys that any of them needs: one entry they cannot
+// read breaks their page for every process.
+func (l *Launcher) processInfo(identity string) map[string]any {
+	host, _, _ := strings.Cut(identity, ":")
+	weights := make(map[string]int, len(l.cfg.Queues))
+	for _, queue := range l.cfg.Queues {
+		weights[queue.Name] = queue.Weight
+	}
+	mode := "strict"
+	if !l.order.Strict() {
+		mode = "weighted"
+	}
+	labels := l.cfg.Labels
+	if labels == nil {
+		labels = []string{}
+	}
+	return map[string]any{
+		"hostname": host, "identity": identity, "pid": os.Getpid(), "tag": l.cfg.Tag, "labels": labels,
+		// Raw, because a float without a fraction is not a float to Ruby.
+		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
+		"concurrency": l.cfg.Concurrency,
+		"queues":      l.order.Names(),
+		"weights":     []any{weights},
+		"capsules":    map[string]any{"default": map[string]any{"concurrency": l.cfg.Concurrency, "mode": mode, "weights": weights}},
+		"version":     "belay " + moduleVersion(),
+		"embedded":    false,
+	}
+}
+
+// moduleVersion is the version of this module in the running program.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	const path = "github.com/belayq/belay"
+	if info.Main.Path == path {
+		return info.Main.Version
+	}
+	for _, dependency := range info.Deps {
+		if dependency.Path == path {
+			return dependency.Version
+		}
+	}
+	return "unknown"
+}
+
+// A Run is one job being run.
+type Run struct {
+	Job       *job.Job
+	Queue     string
+	StartedAt time.Time // by this machine's clock
+	Processor int
+}
+
+// Running lists what runs now.
+func (l *Launcher) Running() []Run {
+	var runs []Run
+	for _, p := range l.crew.processors {
+		if r := p.current.Load(); r != nil {
+			runs = append(runs, Run{Job: r.job, Queue: r.held.Queue, StartedAt: r.startedAt, Processor: p.id})
+		}
+	}
+	return runs
+}
+
+const (
+	// fullPayload is up to what size a payload is shown whole among running jobs, and mostWork how many bytes of them
+	// one announcement carries.
+	fullPayload = 16 << 10
+	mostWork    = 1 << 20
+)
+
+// workEntries are thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads it; long args
+// are left out, because this is written anew every few seconds.
+func workEntries(runs []Run) []string {
+	entries := make([]string, 0, 2*len(runs))
+	size := 0
+	for _, r := range runs {
+		payload := r.Job.Raw()
+		if len(payload) > fullPayload || size > mostWork {
+			payload = r.Job.Patch(job.Edit{Name: "args", JSON: fmt.Sprintf(`["(%d bytes)"]`, len(r.Job.ArgsJSON()))})
+		}
+		size += len(payload)
+		entry, err := job.Marshal(map[string]any{"queue": r.Queue, "payload": payload, "run_at": r.StartedAt.Unix()})
+		if err != nil {
+			continue // a queue name that is no text: the run is not shown, and goes on
+		}
+		entries = append(entries, threadID(r), entry)
+	}
+	return entries
+}
+
+// threadID is a short name for a processor, in the look of Sidekiq's.
+func threadID(r Run) string { return "p" + strconv.FormatInt(int64(r.Processor), 36) }
+
+// residentKB is the process' resident memory; 0 where /proc does not tell.
+func residentKB() int {
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(statm))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.Atoi(fields[1])
+	return pages * os.Getpagesize() / 1024
+}

@@ -1,0 +1,107 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
+)
+
+// Config is what a worker process may be told. A zero field has its default, named beside it.
+type Config struct {
+	// Client is the way to Redis. The Launcher opens connections of its own from it and does not close it.
+	Client driver.Client
+	// Prefix stands before every key, with a colon between. None.
+	Prefix string
+	// Queues to take from; without weights in this order, strictly. "default".
+	Queues []fetch.Queue
+	// Concurrency is how many jobs run at once. 25.
+	Concurrency int
+
+	// Beat is how often the process says that it lives, TTL how long it counts as alive after that. 1.5 s, and four
+	// beats. A TTL is at least four beats: two lost in a row must not look like death.
+	Beat, TTL time.Duration
+	// Janitor is the least time between the two looks at a process that has lapsed; two of its own beats hold besides.
+	// One beat.
+	Janitor time.Duration
+	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
+	ShutdownTimeout time.Duration
+
+	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
+	Retry retry.Policy
+	// DeadMost and DeadFor bound the dead set. Sidekiq's: 10,000 jobs, 180 days.
+	DeadMost int
+	DeadFor  time.Duration
+	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more than
+	// job.PayloadSlack is not run but buried. job.DefaultPayloadLimit; job.MaxPayloadLimit at most.
+	PayloadLimit int
+
+	// Name stands for the host in the identity. This machine's host name.
+	Name string
+	// Tag and Labels are shown by Sidekiq's dashboard. None.
+	Tag    string
+	Labels []string
+	// Log receives what operators should know. A disabled logger.
+	Log *zerolog.Logger
+}
+
+const (
+	defaultConcurrency = 25
+	defaultBeat        = 1500 * time.Millisecond
+	beatsPerTTL        = 4
+	defaultShutdown    = 25 * time.Second
+	defaultDeadMost    = 10_000
+	defaultDeadFor     = 180 * 24 * time.Hour
+	mostConcurrency    = 10_000
+)
+
+// withDefaults fills in what was left out.
+func (c Config) withDefaults() Config {
+	set(&c.Concurrency, defaultConcurrency)
+	set(&c.Beat, defaultBeat)
+	set(&c.TTL, beatsPerTTL*c.Beat)
+	set(&c.Janitor, c.Beat)
+	set(&c.ShutdownTimeout, defaultShutdown)
+	set(&c.DeadMost, defaultDeadMost)
+	set(&c.DeadFor, defaultDeadFor)
+	set(&c.PayloadLimit, job.DefaultPayloadLimit)
+	if len(c.Queues) == 0 {
+		c.Queues = []fetch.Queue{{Name: "default"}}
+	}
+	if c.Log == nil {
+		nop := zerolog.Nop()
+		c.Log = &nop
+	}
+	return c
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check names everything that is wrong, at once.
+func (c Config) check() error {
+	var wrong []error
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	must(c.Client != nil, "no client: pass a driver.Client")
+	must(c.Concurrency >= 1 && c.Concurrency <= mostConcurrency, "concurrency %d: it lies between 1 and %d", c.Concurrency, mostConcurrency)
+	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it is at least 10ms", c.Beat)
+	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
+	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
+	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
+	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
+	return errors.Join(wrong...)
+}

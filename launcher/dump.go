@@ -1,0 +1,20 @@
+package launcher
+
+import (
+	"runtime"
+	"time"
+)
+
+// mostStack bounds the text of all goroutines' stacks.
+const mostStack = 1 << 20
+
+// Dump logs what runs and where every goroutine stands, as Sidekiq does at TTIN.
+func (l *Launcher) Dump() {
+	for _, r := range l.Running() {
+		l.cfg.Log.Info().Str("jid", r.Job.JID()).Str("class", r.Job.DisplayClass()).Str("queue", r.Queue).
+			Dur("for", time.Since(r.StartedAt)).Msg("running")
+	}
+	stacks := make([]byte, mostStack)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	l.cfg.Log.Info().Str("goroutines", string(stacks)).Msg("dump")
+}

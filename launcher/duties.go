@@ -1,0 +1,114 @@
+package launcher
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+)
+
+// A duty is something the process does again and again beside running jobs. A pass neither loops nor sleeps.
+type duty struct {
+	name   string
+	period time.Duration
+	pass   func(ctx context.Context) error
+}
+
+// announceEvery is how often Sidekiq's readers get news of us; they keep a process for a minute.
+const announceEvery = 5 * time.Second
+
+// duties is the table of everything the process does besides.
+func (l *Launcher) duties() []duty {
+	return []duty{
+		{"beat", l.cfg.Beat, l.beat},
+		{"announce", announceEvery, l.announce},
+		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
+		{"janitor", l.cfg.Beat / 4, func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }},
+		{"sweep", l.cfg.Beat, func(ctx context.Context) error { return l.janitor.Sweep(ctx, l.Identity()) }},
+	}
+}
+
+// startDuties runs the table until ctx ends. The janitor's two duties share its state, so they share a goroutine.
+func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
+	var janitor sync.Mutex
+	for _, d := range l.duties() {
+		pass := d.pass
+		if d.name == "janitor" || d.name == "sweep" {
+			pass = func(ctx context.Context) error {
+				janitor.Lock()
+				defer janitor.Unlock()
+				return d.pass(ctx)
+			}
+		}
+		running.Go(func() { l.loop(ctx, d, pass) })
+	}
+}
+
+func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		next := d.period
+		deadline, cancel := context.WithTimeout(ctx, max(l.vitalsDeadline(), 100*time.Millisecond))
+		err := pass(deadline)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			l.report.fail(l.cfg.Log, d.name, err)
+			// Sooner than a period, so that a short outage costs no life; never at once.
+			next = min(d.period, l.vitalsDeadline())/2 + rand.N(min(d.period, l.vitalsDeadline())/2)
+		default:
+			l.report.succeed(l.cfg.Log, d.name)
+		}
+		timer.Reset(next)
+	}
+}
+
+// outage says once that the vitals cannot reach Redis, and once that they can again, however many duties notice.
+type outage struct {
+	mu      sync.Mutex
+	failing map[string]bool
+	since   time.Time
+}
+
+func (o *outage) fail(log *zerolog.Logger, what string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failing == nil {
+		o.failing = make(map[string]bool)
+	}
+	first := len(o.failing) == 0
+	o.failing[what] = true
+	if !first {
+		return
+	}
+	o.since = time.Now()
+	event := log.Warn()
+	if !driver.Outage(err) {
+		event = log.Error()
+	}
+	event.Err(err).Str("duty", what).Msg("redis does not hear us: beats and recoveries wait")
+}
+
+func (o *outage) succeed(log *zerolog.Logger, what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.failing[what] {
+		return
+	}
+	delete(o.failing, what)
+	if len(o.failing) == 0 {
+		log.Info().Dur("away", time.Since(o.since)).Msg("redis hears us again")
+	}
+}

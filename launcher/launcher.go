@@ -1,0 +1,293 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
+)
+
+// A Launcher is one worker process. New builds it, Handle and Use say what it runs, Run runs it.
+type Launcher struct {
+	cfg        Config
+	keys       lua.Keys
+	clock      *lua.Clock
+	order      *fetch.Order
+	handlers   map[string]registration
+	middleware []Middleware
+	onError    []ErrorHandler
+
+	orders  chan order
+	looks   chan struct{}
+	started atomic.Bool
+
+	// What follows exists while Run does.
+	life    atomic.Pointer[fetch.Life]
+	crew    *crew
+	manager *manager
+	janitor *fetch.Janitor
+	lanes   lanes
+	work    context.Context
+	report  outage
+	bornAt  time.Time
+	rtt     atomic.Int64
+	quiet   atomic.Bool
+	asked   atomic.Bool
+}
+
+// lanes are the connections of duties that must not wait for each other, nor behind jobs.
+type lanes struct{ heart, janitor, announce driver.Client }
+
+// An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm nobody.
+type ErrorHandler func(ctx context.Context, j *job.Job, err error)
+
+// New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts nothing.
+func New(cfg Config) (*Launcher, error) {
+	cfg = cfg.withDefaults()
+	order, err := fetch.NewOrder(cfg.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	if err := errors.Join(err, cfg.check()); err != nil {
+		return nil, fmt.Errorf("configure a worker: %w", err)
+	}
+	cfg.Retry.PayloadLimit = cfg.PayloadLimit
+	return &Launcher{
+		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, order: order,
+		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1),
+	}, nil
+}
+
+// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run and for a class that
+// has a handler: both are mistakes in the program, and a silent second handler would hide the first.
+func (l *Launcher) Handle(class string, handler Handler, about Class) {
+	switch {
+	case l.started.Load():
+		panic("belay: Handle after Run: register " + class + " before")
+	case handler == nil:
+		panic("belay: Handle " + class + ": the handler is nil")
+	case l.handlers[class].handler != nil:
+		panic("belay: Handle " + class + ": the class has a handler already")
+	}
+	l.handlers[class] = registration{handler: handler, class: about}
+}
+
+// Use adds middleware around every handler; the first one added is the outermost. It panics after Run.
+func (l *Launcher) Use(middleware ...Middleware) {
+	if l.started.Load() {
+		panic("belay: Use after Run: add middleware before")
+	}
+	l.middleware = append(l.middleware, middleware...)
+}
+
+// OnError adds one who hears of every run that did not succeed. It panics after Run.
+func (l *Launcher) OnError(handler ErrorHandler) {
+	if l.started.Load() {
+		panic("belay: OnError after Run: add error handlers before")
+	}
+	l.onError = append(l.onError, handler)
+}
+
+// Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does nothing.
+func (l *Launcher) Quiet() { l.give(orderQuiet) }
+
+// Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end with the cause
+// ErrShutdown, and what is not back a moment later goes to the head of its queue. A second call ends the timeout at once.
+func (l *Launcher) Stop() {
+	if l.asked.Swap(true) {
+		l.give(orderStopNow)
+		return
+	}
+	l.give(orderStop)
+}
+
+// give passes an order to the manager. A full channel holds more orders than there are kinds, so one more changes
+// nothing.
+func (l *Launcher) give(what order) {
+	l.quiet.Store(true)
+	select {
+	case l.orders <- what:
+	default:
+	}
+}
+
+// Identity is the name under which the process now lives; empty before it is registered.
+func (l *Launcher) Identity() string {
+	if life := l.life.Load(); life != nil {
+		return life.Identity
+	}
+	return ""
+}
+
+// Run registers the process and works until ctx ends, which is the same as Stop, and everything has been settled. It
+// answers nil after a stop. A handler that ignores its context is left behind: its job has gone back to its queue.
+// Run may be called once.
+func (l *Launcher) Run(ctx context.Context) error {
+	if l.started.Swap(true) {
+		return errors.New("belay: Run was called before")
+	}
+	if err := l.open(); err != nil {
+		return err
+	}
+	defer l.close()
+
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	l.work = work
+	life, err := l.register(ctx)
+	if life == nil {
+		return err
+	}
+	fetcher, err := fetch.NewFetcher(l.fetcherConfig())
+	if err != nil {
+		return fmt.Errorf("open a connection for jobs: %w", err)
+	}
+	defer func() { _ = fetcher.Close() }()
+	l.bornAt = l.clock.Now()
+	l.crew = newCrew(l)
+	l.manager = &manager{
+		fetcher: fetcher, crew: l.crew, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
+		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool),
+	}
+	fetcher.Enter(life)
+	l.crew.start()
+	defer l.crew.stop()
+
+	// The heart beats until the last job is settled: its context is not ctx.
+	vitals, stopVitals := context.WithCancel(context.WithoutCancel(ctx))
+	var duties sync.WaitGroup
+	l.startDuties(vitals, &duties)
+	defer context.AfterFunc(ctx, l.Stop)()
+	l.cfg.Log.Info().Str("identity", life.Identity).Strs("queues", l.order.Names()).Int("concurrency", l.cfg.Concurrency).Msg("working")
+
+	l.manager.run()
+
+	stopVitals()
+	duties.Wait()
+	l.deregister()
+	return nil
+}
+
+func (l *Launcher) fetcherConfig() fetch.Config {
+	return fetch.Config{
+		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.order, Concurrency: l.cfg.Concurrency,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
+		CallTimeout: max(l.cfg.TTL/2, time.Second),
+	}
+}
+
+func (l *Launcher) open() error {
+	for _, lane := range []*driver.Client{&l.lanes.heart, &l.lanes.janitor, &l.lanes.announce} {
+		var err error
+		if *lane, err = l.cfg.Client.Lane(1); err != nil {
+			l.close()
+			return fmt.Errorf("open a connection for vitals: %w", err)
+		}
+	}
+	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
+		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack,
+	})
+	return nil
+}
+
+func (l *Launcher) close() {
+	for _, lane := range []driver.Client{l.lanes.heart, l.lanes.janitor, l.lanes.announce} {
+		if lane != nil {
+			_ = lane.Close() // nothing is under way on it
+		}
+	}
+}
+
+// register brings the process to life, waiting for Redis as long as ctx lasts. No life and no error: ctx ended first.
+func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
+	rest := l.vitalsDeadline() / 4
+	for {
+		life, err := l.reincarnate(ctx, "")
+		if err == nil {
+			return life, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
+		}
+		if !driver.Outage(err) {
+			return nil, err
+		}
+		l.report.fail(l.cfg.Log, "register", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest/2 + rand.N(rest)):
+		}
+	}
+}
+
+// reincarnate registers a new identity and makes it the process' own.
+func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Life, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.vitalsDeadline())
+	defer cancel()
+	life, err := fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
+		Queues: l.order.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.life.Store(life)
+	l.report.succeed(l.cfg.Log, "register")
+	return life, nil
+}
+
+// vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one life.
+func (l *Launcher) vitalsDeadline() time.Duration { return l.cfg.TTL / beatsPerTTL }
+
+// deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are recovered.
+func (l *Launcher) deregister() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastSettle)
+	defer cancel()
+	life := l.life.Load()
+	left, err := l.keys.Deregister(life.Identity, l.order.Names()).Do(ctx, l.lanes.heart)
+	switch {
+	case err != nil:
+		l.cfg.Log.Error().Err(err).Str("identity", life.Identity).Msg("left without telling redis: unfinished jobs are recovered as after a crash")
+	case left > 0:
+		l.cfg.Log.Warn().Str("identity", life.Identity).Int("jobs", left).Msg("left jobs behind that redis would not let us settle: they are recovered as after a crash")
+	default:
+		l.cfg.Log.Info().Str("identity", life.Identity).Msg("stopped")
+	}
+}
+
+// tellError tells the error handlers of a run that did not succeed. A hand-back is no failure.
+func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
+	switch verdict.Outcome.Exit() {
+	case job.ExitHandedBack, job.ExitSnoozed, job.ExitDone:
+		return
+	}
+	for _, handler := range l.onError {
+		l.guard("error handler", func() { handler(ctx, j, err) })
+	}
+}
+
+// guard calls what is the user's and must harm no job.
+func (l *Launcher) guard(what string, call func()) {
+	defer func() {
+		if value := recover(); value != nil {
+			l.cfg.Log.Error().Any("panic", fmt.Sprint(value)).Msg(what + " panicked")
+		}
+	}()
+	call()
+}
+
+// debugRun logs one run. At debug only: at full speed a line per job costs more than the job.
+func (l *Launcher) debugRun(r *run, err error, exit string) {
+	event := l.cfg.Log.Debug()
+	if !event.Enabled() {
+		return
+	}
+	event.Err(err).Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.held.Queue).
+		Str("exit", exit).Dur("took", time.Since(r.startedAt)).Msg("run")
+}

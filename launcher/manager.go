@@ -1,0 +1,192 @@
+package launcher
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+)
+
+// order is what the manager may be told from outside.
+type order int
+
+const (
+	orderQuiet order = iota
+	orderStop
+	orderStopNow
+)
+
+const (
+	// moment is what a cancelled handler is given to come back. What it says then still counts as its outcome.
+	moment = time.Second
+	// lastSettle bounds what is waited for once all handlers are done with: Redis may be away, and then the jobs are
+	// recovered as from a crash.
+	lastSettle = 2 * time.Second
+)
+
+// The manager is the one goroutine that owns what is in hand. It gathers what has finished, yields once and gathers again,
+// and lets the fetcher send it all as one pipeline with a take for the processors that are idle then. That is all the
+// batching there is: nothing waits for company.
+type manager struct {
+	fetcher *fetch.Fetcher
+	crew    *crew
+	orders  chan order
+	looks   chan struct{} // a beat was confirmed
+	reborn  chan *fetch.Life
+	cancel  context.CancelCauseFunc // ends the context of every run
+	timeout time.Duration
+
+	running map[*fetch.Held]bool
+	stop    stopping
+}
+
+// stopping is how far a stop has come. Each instant is zero until it is set.
+type stopping struct {
+	quiet      bool
+	asked      bool
+	cancelAt   time.Time // when handlers are cancelled
+	handBackAt time.Time // when what is unfinished goes back
+	leaveAt    time.Time // when the process goes, settled or not
+}
+
+// run loops until everything is settled after a stop, or until that has taken too long.
+func (m *manager) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		m.startReady()
+		wake := m.fetcher.Turn()
+		m.startReady()
+		wake = m.advance(time.Now(), wake)
+		if m.done() {
+			return
+		}
+		timer.Reset(wait(wake))
+		select {
+		case end := <-m.crew.ended:
+			m.end(end)
+		case event := <-m.fetcher.Events():
+			m.fetcher.Handle(event)
+		case life := <-m.reborn:
+			m.fetcher.Enter(life)
+		case <-m.looks:
+			m.fetcher.Look()
+		case what := <-m.orders:
+			m.obey(what)
+		case <-timer.C:
+		}
+		m.gather()
+	}
+}
+
+// wait is how long until at, or long for no instant.
+func wait(at time.Time) time.Duration {
+	if at.IsZero() {
+		return time.Hour
+	}
+	return max(time.Until(at), 0)
+}
+
+// gather takes in everything that has already come back, yields once, and does so again: the processors that were just
+// about to finish then share this turn's round trip.
+func (m *manager) gather() {
+	for range 2 {
+		for more := true; more; {
+			select {
+			case end := <-m.crew.ended:
+				m.end(end)
+			case event := <-m.fetcher.Events():
+				m.fetcher.Handle(event)
+			default:
+				more = false
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+func (m *manager) end(end ended) {
+	delete(m.running, end.held)
+	m.fetcher.End(end.held, end.outcome)
+}
+
+// startReady gives taken jobs to idle processors. The channel has room for all of them.
+func (m *manager) startReady() {
+	for {
+		held, ok := m.fetcher.Ready()
+		if !ok {
+			return
+		}
+		m.running[held] = true
+		m.crew.work <- held
+	}
+}
+
+func (m *manager) obey(what order) {
+	now := time.Now()
+	switch what {
+	case orderQuiet:
+		m.quiet()
+	case orderStop:
+		m.quiet()
+		if !m.stop.asked {
+			m.stop.asked, m.stop.cancelAt = true, now.Add(m.timeout)
+		}
+	case orderStopNow:
+		m.quiet()
+		m.stop.asked = true
+		if m.stop.handBackAt.IsZero() {
+			m.stop.cancelAt = now
+		}
+	}
+}
+
+func (m *manager) quiet() {
+	if !m.stop.quiet {
+		m.stop.quiet = true
+		m.fetcher.Quiet()
+	}
+}
+
+// advance takes a stop further when its time has come, and answers when it wants to be called again.
+func (m *manager) advance(now, wake time.Time) time.Time {
+	s := &m.stop
+	if !s.asked {
+		return wake
+	}
+	if len(m.running) > 0 && s.handBackAt.IsZero() && !now.Before(s.cancelAt) {
+		m.cancel(ErrShutdown)
+		s.handBackAt = now.Add(moment)
+	}
+	if len(m.running) > 0 && !s.handBackAt.IsZero() && !now.Before(s.handBackAt) {
+		m.handBack()
+	}
+	if len(m.running) == 0 && s.leaveAt.IsZero() {
+		s.leaveAt = now.Add(lastSettle)
+	}
+	for _, at := range []time.Time{s.leaveAt, s.handBackAt, s.cancelAt} {
+		if at.After(now) && (wake.IsZero() || at.Before(wake)) {
+			wake = at
+		}
+	}
+	return wake
+}
+
+// handBack returns every job that still runs to the head of its queue, byte for byte. Its handler may go on and say what
+// it likes: the job is not in our hands any more.
+func (m *manager) handBack() {
+	for held := range m.running {
+		m.fetcher.End(held, job.HandedBack())
+	}
+	clear(m.running)
+	m.fetcher.Turn()
+}
+
+func (m *manager) done() bool {
+	if !m.stop.asked || len(m.running) > 0 {
+		return false
+	}
+	return m.fetcher.Settled() || (!m.stop.leaveAt.IsZero() && !time.Now().Before(m.stop.leaveAt))
+}

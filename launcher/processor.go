@@ -1,0 +1,160 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
+)
+
+// A processor runs one job at a time. What it shares with others is its current run, for those who list what runs.
+type processor struct {
+	id      int
+	crew    *crew
+	current atomic.Pointer[run]
+}
+
+// A run is one execution of a job.
+type run struct {
+	held      *fetch.Held
+	job       *job.Job
+	startedAt time.Time // by this machine's clock
+}
+
+// ended is the end of a run, on its way to the manager.
+type ended struct {
+	held    *fetch.Held
+	outcome job.Outcome
+}
+
+// A crew is all processors, and what they have in common.
+type crew struct {
+	launcher   *Launcher
+	handlers   map[string]registration // with the middleware already around each
+	fallback   *registration
+	work       chan *fetch.Held
+	ended      chan ended
+	processors []*processor
+}
+
+func newCrew(l *Launcher) *crew {
+	c := &crew{
+		launcher: l,
+		handlers: make(map[string]registration, len(l.handlers)),
+		work:     make(chan *fetch.Held, l.cfg.Concurrency),
+		// Room for every run's end, and for one more by a handler that came back after its job was handed back.
+		ended: make(chan ended, 2*l.cfg.Concurrency),
+	}
+	for class, registered := range l.handlers {
+		for i := len(l.middleware) - 1; i >= 0; i-- {
+			registered.handler = l.middleware[i](registered.handler)
+		}
+		if class == AnyClass {
+			c.fallback = &registered
+			continue
+		}
+		c.handlers[class] = registered
+	}
+	for id := range l.cfg.Concurrency {
+		c.processors = append(c.processors, &processor{id: id, crew: c})
+	}
+	return c
+}
+
+func (c *crew) start() {
+	for _, p := range c.processors {
+		go p.loop()
+	}
+}
+
+// stop lets idle processors go home; one whose handler does not return stays with it.
+func (c *crew) stop() { close(c.work) }
+
+func (p *processor) loop() {
+	defer func() {
+		// Only a handler that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current run behind. Its job failed,
+		// and its processor goes on in a new goroutine.
+		if r := p.current.Load(); r != nil {
+			p.finish(r, p.decide(r, retry.ErrGoexit))
+			go p.loop()
+		}
+	}()
+	for held := range p.crew.work {
+		p.execute(held)
+	}
+}
+
+func (p *processor) execute(held *fetch.Held) {
+	parsed, err := job.Parse(held.Bytes)
+	if err != nil {
+		log := p.crew.launcher.cfg.Log
+		log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("buried: the payload cannot be read")
+		p.crew.ended <- ended{held, job.Unread(held.Bytes)}
+		return
+	}
+	r := &run{held: held, job: parsed, startedAt: time.Now()}
+	p.current.Store(r)
+	err = p.call(r)
+	p.finish(r, p.decide(r, err))
+}
+
+// call runs the handler; a panic becomes an error with a stack.
+func (p *processor) call(r *run) (err error) {
+	registered, ok := p.crew.handlers[r.job.Class()]
+	if !ok {
+		if p.crew.fallback == nil {
+			return &retry.UnregisteredError{Class: r.job.Class()}
+		}
+		registered = *p.crew.fallback
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			err = &retry.PanicError{Value: value, Stack: debug.Stack()}
+		}
+	}()
+	var ctx context.Context = &runContext{Context: r.held.Life.Context, run: r}
+	if registered.class.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, registered.class.Timeout,
+			fmt.Errorf("belay: timeout: the run took longer than %v: %w", registered.class.Timeout, context.DeadlineExceeded))
+		defer cancel()
+	}
+	return registered.handler(ctx, r.job)
+}
+
+// decide makes the outcome of an error, and tells those who want to know.
+func (p *processor) decide(r *run, err error) job.Outcome {
+	if err == nil {
+		p.crew.launcher.debugRun(r, nil, "done")
+		return job.Done()
+	}
+	l := p.crew.launcher
+	verdict := retry.Decide(l.cfg.Retry, retry.Run{
+		Job: r.job, Queue: r.held.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
+		Backoff: p.crew.classOf(r.job.Class()).Backoff, Ours: r.held.Life.Context.Err() != nil,
+	})
+	l.debugRun(r, err, string(verdict.Outcome.Exit()))
+	l.tellError(&runContext{Context: r.held.Life.Context, run: r}, r.job, err, verdict)
+	return verdict.Outcome
+}
+
+func (c *crew) classOf(name string) Class {
+	if registered, ok := c.handlers[name]; ok {
+		return registered.class
+	}
+	if c.fallback != nil {
+		return c.fallback.class
+	}
+	return Class{}
+}
+
+func (p *processor) finish(r *run, outcome job.Outcome) {
+	p.current.Store(nil)
+	p.crew.ended <- ended{r.held, outcome}
+}
