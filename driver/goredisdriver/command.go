@@ -3,6 +3,7 @@ package goredisdriver
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/redis/go-redis/v9"
 
@@ -65,6 +66,9 @@ func (c *command) answer(err error) driver.Reply {
 	}
 	if !c.written {
 		return driver.Reply{Err: unsent(err)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = context.DeadlineExceeded // the socket's deadline is the context's
 	}
 	return driver.Reply{Err: &driver.UncertainError{Err: err}}
 }

@@ -1,0 +1,185 @@
+package faultproxy
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver/drivertest/resp"
+)
+
+// A conn is one client's connection and ours to the server for it.
+type conn struct {
+	proxy          *Proxy
+	client, server net.Conn
+	done           chan struct{}
+	ending         sync.Once
+	dark           atomic.Bool // a rule has ended all traffic
+
+	mu      sync.Mutex // also orders what is written to the client
+	waiting []request  // those whose reply has not been passed on, oldest first
+}
+
+// A request waits for its reply, which forged holds if the server is not asked.
+type request struct {
+	raw    []byte
+	forged []byte
+}
+
+func newConn(p *Proxy, client, server net.Conn) *conn {
+	return &conn{proxy: p, client: client, server: server, done: make(chan struct{})}
+}
+
+func (c *conn) close() {
+	c.ending.Do(func() {
+		close(c.done)
+		_ = c.client.Close()
+		_ = c.server.Close()
+	})
+}
+
+// run forwards both ways until either end closes.
+func (c *conn) run() {
+	var replies sync.WaitGroup
+	replies.Go(func() {
+		defer c.close()
+		_ = c.pumpReplies()
+	})
+	_ = c.pumpRequests()
+	c.close()
+	replies.Wait()
+}
+
+func (c *conn) pumpRequests() error {
+	in := bufio.NewReader(c.client)
+	for {
+		frame, err := resp.Read(in)
+		if err != nil {
+			return err
+		}
+		c.proxy.arrived(frame.Name())
+		action := c.proxy.decide(Requests, frame.Raw)
+		if action.kind == failing {
+			if err := c.forge(request{raw: frame.Raw, forged: errorReply(action.text)}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.await(action); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.waiting = append(c.waiting, request{raw: frame.Raw})
+		c.mu.Unlock()
+		if _, err := c.server.Write(frame.Raw); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) pumpReplies() error {
+	in := bufio.NewReader(c.server)
+	for {
+		frame, err := resp.Read(in)
+		if err != nil {
+			return err
+		}
+		if frame.Kind == '>' {
+			if err := c.push(frame.Raw); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.reply(frame.Raw); err != nil {
+			return err
+		}
+	}
+}
+
+// reply passes on the reply to the oldest request that waits.
+func (c *conn) reply(raw []byte) error {
+	c.mu.Lock()
+	if len(c.waiting) == 0 {
+		c.mu.Unlock()
+		return errors.New("faultproxy: a reply that nobody asked for")
+	}
+	asked := c.waiting[0].raw
+	c.mu.Unlock()
+	action := c.proxy.decide(Replies, asked)
+	if action.kind == failing {
+		raw = errorReply(action.text)
+	} else if err := c.await(action); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = c.waiting[1:]
+	if _, err := c.client.Write(raw); err != nil {
+		return err
+	}
+	return c.writeForged()
+}
+
+// push passes on what belongs to no request.
+func (c *conn) push(raw []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.client.Write(raw)
+	return err
+}
+
+// forge answers a request without the server, in its turn.
+func (c *conn) forge(r request) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, r)
+	return c.writeForged()
+}
+
+// writeForged needs mu. It writes the forged replies whose turn it is.
+func (c *conn) writeForged() error {
+	for len(c.waiting) > 0 && c.waiting[0].forged != nil {
+		if _, err := c.client.Write(c.waiting[0].forged); err != nil {
+			return err
+		}
+		c.waiting = c.waiting[1:]
+	}
+	return nil
+}
+
+var errEnded = errors.New("faultproxy: ended by a rule")
+
+// await does what comes before a frame is passed on; an error means that it is not.
+func (c *conn) await(a Action) error {
+	switch a.kind {
+	case closing:
+		return errEnded
+	case blackhole:
+		c.dark.Store(true)
+	case holding:
+		a.gate.noteArrival()
+		select {
+		case <-a.gate.opened:
+		case <-c.done:
+			return errEnded
+		}
+	case delaying:
+		timer := time.NewTimer(a.delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.done:
+			return errEnded
+		}
+	}
+	if c.dark.Load() {
+		<-c.done
+		return errEnded
+	}
+	return nil
+}
+
+func errorReply(text string) []byte { return []byte("-" + text + "\r\n") }

@@ -1,0 +1,170 @@
+package faultproxy
+
+import (
+	"maps"
+	"net"
+	"sync"
+	"testing"
+)
+
+// A Proxy forwards to one server. Its methods may be called from any goroutine.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	done     chan struct{}
+	running  sync.WaitGroup
+	ending   sync.Once
+
+	mu     sync.Mutex
+	rules  []*Rule
+	counts map[string]int
+	conns  map[*conn]bool
+	dialed int
+}
+
+// New starts a proxy on a free loopback port before the server at target (host:port). It ends with the test.
+func New(t testing.TB, target string) *Proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{target: target, listener: listener, done: make(chan struct{}),
+		counts: map[string]int{}, conns: map[*conn]bool{}}
+	p.running.Go(p.accept)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Addr is where the proxy listens, host:port.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// URL is the redis:// URL of Addr.
+func (p *Proxy) URL() string { return "redis://" + p.Addr() }
+
+// Add puts rules behind those that are there. The first rule that matches a frame is the one that acts on it.
+func (p *Proxy) Add(rules ...Rule) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, rule := range rules {
+		p.rules = append(p.rules, &rule)
+	}
+}
+
+// Clear removes all rules. What a rule already holds stays held.
+func (p *Proxy) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = nil
+}
+
+// Count is how many requests of that name, in capitals, have arrived, whatever became of them.
+func (p *Proxy) Count(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts[name]
+}
+
+// Counts is Count for every name.
+func (p *Proxy) Counts() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.counts)
+}
+
+// Open is how many connections are open.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
+// Accepted is how many connections there have been.
+func (p *Proxy) Accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dialed
+}
+
+// CloseConns ends the connections that are open now; new ones are still accepted.
+func (p *Proxy) CloseConns() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.close()
+	}
+}
+
+// Close ends the proxy with all its connections, and returns when nothing of it runs. Closing again does nothing.
+func (p *Proxy) Close() {
+	p.ending.Do(func() {
+		close(p.done)
+		_ = p.listener.Close()
+		p.CloseConns()
+	})
+	p.running.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.running.Go(func() { p.serve(client) })
+	}
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	c := newConn(p, client, server)
+	if !p.enter(c) {
+		c.close()
+		return
+	}
+	defer p.leave(c)
+	c.run()
+}
+
+// enter registers a connection unless the proxy is ending, in which case nobody else would close it.
+func (p *Proxy) enter(c *conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.done:
+		return false
+	default:
+		p.conns[c] = true
+		p.dialed++
+		return true
+	}
+}
+
+func (p *Proxy) leave(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+}
+
+// arrived counts a request.
+func (p *Proxy) arrived(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[name]++
+}
+
+// decide gives the action for a frame that belongs to a request.
+func (p *Proxy) decide(on Direction, request []byte) Action {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, rule := range p.rules {
+		if rule.matches(on, request) {
+			return rule.Do
+		}
+	}
+	return Pass()
+}

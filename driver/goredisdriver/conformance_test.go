@@ -1,0 +1,13 @@
+package goredisdriver
+
+import (
+	"testing"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	drivertest.Exercise(t, func(url string) (driver.Client, error) { return Open(url) })
+}

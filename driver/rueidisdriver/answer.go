@@ -1,0 +1,79 @@
+package rueidisdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/belayq/belay/driver"
+)
+
+// answer tells what became of a call. late says that its deadline passed, which is then the cause of a failure.
+func answer(result rueidis.RedisResult, late bool) driver.Reply {
+	err := result.NonRedisError()
+	if err == nil {
+		return value(result)
+	}
+	var unsent *driver.NotSentError
+	var refused *rueidis.RedisError
+	switch {
+	case errors.As(err, &unsent):
+		return driver.Reply{Err: unsent}
+	case errors.As(err, &refused):
+		// An error reply in the place of a network error is the server's to our handshake.
+		return driver.Reply{Err: &driver.NotSentError{Err: serverError(refused.Error())}}
+	case late:
+		return driver.Reply{Err: &driver.UncertainError{Err: context.DeadlineExceeded}}
+	}
+	return driver.Reply{Err: &driver.UncertainError{Err: err}}
+}
+
+// serverError reads the text of an error from which rueidis has cut an "ERR".
+func serverError(text string) *driver.ServerError {
+	if code, _, _ := strings.Cut(text, " "); strings.ToUpper(code) != code {
+		text = "ERR " + text
+	}
+	return driver.NewServerError(text)
+}
+
+// value gives an answer its neutral shape.
+func value(result rueidis.RedisResult) driver.Reply {
+	message, _ := result.ToMessage()
+	v, err := neutral(&message)
+	return driver.Reply{Value: v, Err: err}
+}
+
+// neutral is nil, a string, an int64 or a []any of these. An error inside an array is the error of the whole.
+func neutral(m *rueidis.RedisMessage) (any, error) {
+	switch {
+	case m.IsNil():
+		return nil, nil
+	case m.IsInt64():
+		return m.ToInt64()
+	case m.IsString():
+		return m.ToString()
+	case m.IsArray():
+		return neutrals(m)
+	case m.Error() != nil:
+		text, _ := m.ToString() // with the "ERR" that m.Error lacks
+		return nil, driver.NewServerError(text)
+	}
+	return nil, fmt.Errorf("rueidisdriver: a reply of a type that RESP2 does not have: %s", m.String())
+}
+
+func neutrals(m *rueidis.RedisMessage) (any, error) {
+	items, err := m.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	values := make([]any, len(items))
+	for i := range items {
+		if values[i], err = neutral(&items[i]); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}

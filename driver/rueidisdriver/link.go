@@ -1,0 +1,144 @@
+package rueidisdriver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/belayq/belay/driver"
+)
+
+var errClosed = errors.New("rueidisdriver: the client is closed")
+
+// A link stands between one rueidis client and the network. It knows the client's one connection, which rueidis
+// itself does not show, and can end it.
+type link struct {
+	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+	born time.Time
+
+	mu   sync.Mutex
+	shut bool // nothing is dialled: the client is being made, or closed
+	conn *heard
+	// dials counts connections; one and the same number means one and the same connection.
+	dials int64
+}
+
+// newLink makes the link of a client with these options, through their own dialer.
+func newLink(o rueidis.ClientOption) *link {
+	l := &link{born: time.Now(), dial: dialPlain, shut: true}
+	switch {
+	case o.DialCtxFn != nil:
+		l.dial = o.DialCtxFn
+	case o.DialFn != nil:
+		l.dial = func(_ context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+			return o.DialFn(addr, d, c)
+		}
+	}
+	return l
+}
+
+func dialPlain(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if config != nil {
+		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+	}
+	return dialer.DialContext(ctx, "tcp", addr)
+}
+
+// Dial is the client's DialCtxFn. Its errors are certain: nothing was sent.
+func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if l.isShut() {
+		return nil, &driver.NotSentError{Err: errClosed}
+	}
+	raw, err := l.dial(ctx, addr, dialer, config)
+	if err != nil {
+		return nil, &driver.NotSentError{Err: err}
+	}
+	conn := &heard{Conn: raw, link: l}
+	conn.note()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shut {
+		_ = raw.Close()
+		return nil, &driver.NotSentError{Err: errClosed}
+	}
+	l.conn = conn
+	l.dials++
+	return conn, nil
+}
+
+func (l *link) isShut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shut
+}
+
+// open lets the client dial.
+func (l *link) open() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut = false
+}
+
+// close ends the connection and lets no other be dialled.
+func (l *link) close() {
+	l.mu.Lock()
+	l.shut = true
+	l.mu.Unlock()
+	l.cut()
+}
+
+// generation names the connection dialled last; 0 is none.
+func (l *link) generation() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dials
+}
+
+// cut ends the connection: what is in flight on it fails now, and the next call dials another.
+func (l *link) cut() {
+	if conn := l.current(); conn != nil {
+		_ = conn.Close()
+	}
+}
+
+// cutOnly ends the connection if it is still that of the generation.
+func (l *link) cutOnly(generation int64) {
+	if l.generation() == generation {
+		l.cut()
+	}
+}
+
+// silent says that the connection has brought nothing for d.
+func (l *link) silent(d time.Duration) bool {
+	conn := l.current()
+	return conn != nil && time.Since(l.born)-time.Duration(conn.last.Load()) >= d
+}
+
+func (l *link) current() *heard {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn
+}
+
+// A heard is a connection that knows when it last brought anything, on the monotonic clock.
+type heard struct {
+	net.Conn
+	link *link
+	last atomic.Int64 // nanoseconds since the link was made
+}
+
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	if n > 0 {
+		h.note()
+	}
+	return n, err
+}
+
+func (h *heard) note() { h.last.Store(int64(time.Since(h.link.born))) }

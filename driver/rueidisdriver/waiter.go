@@ -1,0 +1,128 @@
+package rueidisdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/belayq/belay/driver"
+)
+
+// A waiter blocks on the one connection of a client of its own: that of rueidis' blocking pool, which has room
+// for no other. Its calls get contexts that never end; a silent server is dealt with by cutting the connection.
+type waiter struct {
+	redis   rueidis.Client
+	link    *link
+	parent  *Client // for CLIENT UNBLOCK, which cannot go over a blocked connection
+	closing sync.Once
+
+	waiting   atomic.Bool
+	noRelease atomic.Bool
+
+	mu sync.Mutex
+	// id is what the server calls the connection of that generation, so that one dialled anew is never released
+	// under the name of the last.
+	id, generation int64
+}
+
+// waiterBuffer is small since one job comes at a time, and there are as many waiters as queues.
+const waiterBuffer = 8 << 10
+
+// Waiter implements driver.Client. Its Release goes over the client that it was made from.
+func (c *Client) Waiter() (driver.Waiter, error) {
+	link := newLink(c.options)
+	options := ours(c.options)
+	options.ReadBufferEachConn, options.WriteBufferEachConn = waiterBuffer, waiterBuffer
+	options.RingScaleEachConn = 1 // one call at a time
+	redis, err := connect(options, link)
+	if err != nil {
+		return nil, err
+	}
+	return &waiter{redis: redis, link: link, parent: c}, nil
+}
+
+// Wait implements driver.Waiter. A limit below a millisecond counts as one.
+func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration) (string, bool, error) {
+	if w.link.isShut() {
+		return "", false, &driver.NotSentError{Err: errClosed}
+	}
+	if err := ctx.Err(); err != nil {
+		return "", false, &driver.NotSentError{Err: err}
+	}
+	w.waiting.Store(true)
+	defer w.waiting.Store(false)
+
+	deadline := time.Now().Add(limit + driver.WaitGrace)
+	var late atomic.Bool
+	timer := time.AfterFunc(time.Until(deadline), func() {
+		late.Store(true)
+		w.link.cut()
+	})
+	defer timer.Stop()
+	unending := until{context.Background(), deadline}
+	if err := w.introduce(unending); err != nil {
+		return "", false, &driver.NotSentError{Err: fmt.Errorf("prepare the connection: %w", err)}
+	}
+	// A slow dial is taken from the limit, or the answer would come after nobody reads any more.
+	left := driver.Seconds(time.Until(deadline) - driver.WaitGrace)
+	move := w.redis.B().Arbitrary("BLMOVE", from, to, "RIGHT", "LEFT", left).Blocking()
+	reply := answer(w.redis.Do(unending, move), late.Load())
+	if reply.Err != nil {
+		return "", false, reply.Err
+	}
+	payload, ok := reply.Value.(string)
+	return payload, ok, nil
+}
+
+// introduce learns the id of a new connection. A server that will not tell cannot release it.
+func (w *waiter) introduce(ctx context.Context) error {
+	w.mu.Lock()
+	known := w.generation != 0 && w.generation == w.link.generation()
+	w.mu.Unlock()
+	if known {
+		return nil
+	}
+	reply := answer(w.redis.Do(ctx, w.redis.B().Arbitrary("CLIENT", "ID").Blocking()), false)
+	var refused *driver.ServerError
+	if reply.Err != nil && !errors.As(reply.Err, &refused) {
+		return reply.Err
+	}
+	w.noRelease.Store(refused != nil)
+	id, _ := reply.Value.(int64)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.id, w.generation = id, w.link.generation()
+	return nil
+}
+
+// Release implements driver.Waiter.
+func (w *waiter) Release(ctx context.Context) (bool, error) {
+	if w.noRelease.Load() {
+		return false, driver.ErrNoRelease
+	}
+	w.mu.Lock()
+	id, current := w.id, w.generation == w.link.generation()
+	w.mu.Unlock()
+	if !w.waiting.Load() || id == 0 || !current {
+		return false, nil
+	}
+	released, err := driver.Released(w.parent.Do(ctx, driver.Unblock(id))[0])
+	if errors.Is(err, driver.ErrNoRelease) {
+		w.noRelease.Store(true)
+	}
+	return released, err
+}
+
+// Close implements driver.Waiter. Closing again does nothing.
+func (w *waiter) Close() error {
+	w.closing.Do(func() {
+		w.link.close()
+		w.redis.Close()
+	})
+	return nil
+}
