@@ -111,7 +111,9 @@ func appendValue(out []byte, v reflect.Value, depth int) ([]byte, error) {
 		return appendFloat(out, v.Float(), v.Type().Bits())
 	case reflect.String:
 		return appendString(out, v.String())
-	case reflect.Pointer, reflect.Interface:
+	case reflect.Interface:
+		return appendValue(out, v.Elem(), depth)
+	case reflect.Pointer:
 		return appendValue(out, v.Elem(), depth+1)
 	case reflect.Slice, reflect.Array:
 		return appendSlice(out, v, depth)

@@ -1,0 +1,168 @@
+package job_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belayq/belay/job"
+)
+
+// shouting writes itself through json.Marshal, as most types with a MarshalJSON do.
+type shouting string
+
+func (s shouting) MarshalJSON() ([]byte, error) { return json.Marshal("<" + string(s) + "\u2028>") }
+
+// byPointer writes itself only when it can be addressed.
+type byPointer struct{ n int }
+
+func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal(p.n * 2) }
+
+// verbatim writes itself as the JSON it holds.
+type verbatim string
+
+func (v verbatim) MarshalJSON() ([]byte, error) { return []byte(v), nil }
+
+func TestMarshal(t *testing.T) {
+	t.Parallel()
+	var none *int
+	var noMap map[string]int
+	for _, c := range []struct {
+		name string
+		v    any
+		want string
+	}{
+		{"null", nil, `null`}, {"bool", true, `true`}, {"int8", int8(-1), `-1`}, {"byte", byte(7), `7`},
+		{"nil_pointer", none, `null`}, {"nil_map", noMap, `null`}, {"nil_slice_inside", []any{[]int(nil)}, `[null]`},
+		{"nil_slice", []int(nil), `[]`}, {"empty_slice", []int{}, `[]`}, {"empty_map", noMapAny{}, `{}`}, {"array", [2]any{1, nil}, `[1,null]`},
+		{"bytes", []byte{1, 2}, `"AQI="`}, {"time", time.Unix(0, 0).UTC(), `"1970-01-01T00:00:00Z"`},
+		{"struct", struct {
+			A float64 `json:"a"`
+			B string  `json:"b,omitempty"`
+		}{A: 1}, `{"a":1}`},
+		{"marshaler", shouting("é"), "\"<é\u2028>\""}, {"marshaler_inside", []any{shouting("a")}, "[\"<a\u2028>\"]"},
+		{"marshaler_by_pointer", []byPointer{{2}}, `[4]`}, {"big_int", new(big.Int).Lsh(big.NewInt(1), 80), `1208925819614629174706176`},
+		{"json_number", json.Number("1.0"), `1.0`}, {"odd_escapes", verbatim(`"\/\u00E9\uD83D\ude00\u0022\u005c\u000a\ud800\\u0041"`), "\"/é😀\\\"\\\\\\n\\ud800\\\\u0041\""},
+		{"raw", json.RawMessage(`{"b":1.0,"a":"\u00e9"}`), `{"b":1.0,"a":"\u00e9"}`},
+		{"raw_with_space", json.RawMessage("{ \"b\" :\n 1.0, \"a\": \"x y\" }\n"), `{"b":1.0,"a":"x y"}`},
+		{"raw_nil", json.RawMessage(nil), `null`}, {"zero", 0.0, `0.0`}, {"minus_zero", math.Copysign(0, -1), `-0.0`},
+		{"replacement_character", "\ufffd", "\"\ufffd\""}, {"a_backslash_before_u", struct{ S string }{`\ufffd`}, `{"S":"\\ufffd"}`},
+	} {
+		t.Run("writes_"+c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := job.Marshal(c.v)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+	t.Run("writes_floats_as_Ruby_does", func(t *testing.T) {
+		t.Parallel()
+		for f, want := range map[float64]string{
+			0.1: "0.1", 1.5: "1.5", -2: "-2.0", 0.0001: "0.0001", 0.00001: "1.0e-05", 1.5e-7: "1.5e-07", 1e15: "1000000000000000.0",
+			1e16: "1.0e+16", 1e20: "1.0e+20", -1.25e100: "-1.25e+100", 123456789.125: "123456789.125", 5e-324: "5.0e-324",
+		} {
+			got, err := job.Marshal(f)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+type noMapAny map[string]any
+
+func TestMarshalArgsRefuses(t *testing.T) {
+	t.Parallel()
+	ring := map[string]any{}
+	ring["self"] = ring
+	type pointer *pointer
+	var loop pointer
+	loop = &loop
+	deep := any(1)
+	for range job.MaxDepth - 1 {
+		deep = []any{deep}
+	}
+	for _, c := range []struct {
+		name, want string
+		v          any
+	}{
+		{"NaN", "write argument 2: NaN has no JSON", math.NaN()},
+		{"an_infinity_further_in", `write argument 2: at ["a"][1]: +Inf has no JSON`, map[string]any{"a": []float64{0, math.Inf(1)}}},
+		{"a_string_that_is_no_UTF_8", "write argument 2: a string is not valid UTF-8", "\xff"},
+		{"a_key_that_is_no_UTF_8", "not valid UTF-8", map[string]int{"\xff": 1}},
+		{"such_a_string_in_a_struct", "not valid UTF-8", struct{ S string }{"a\xff"}},
+		{"such_raw_JSON", "not valid UTF-8", json.RawMessage("\"\xff\"")},
+		{"such_raw_JSON_in_a_struct", "not valid UTF-8", struct{ R json.RawMessage }{json.RawMessage("\"\xff\"")}},
+		{"keys_that_are_numbers", "JSON knows only strings as keys", map[int]string{1: "a"}},
+		{"keys_of_any_kind", "JSON knows only strings as keys", map[any]any{"a": 1}},
+		{"a_function", "a func() has no JSON", func() {}},
+		{"a_channel_further_in", "at [0]: a chan int has no JSON", []any{make(chan int)}},
+		{"a_complex_number", "a complex128 has no JSON", 1i},
+		{"raw_text_that_is_no_JSON", "a json.RawMessage is not JSON", json.RawMessage(`{"a":`)},
+		{"two_raw_values", "a json.RawMessage is not JSON", json.RawMessage(`1 2`)},
+		{"a_map_that_holds_itself", "nested deeper than 1000", ring},
+		{"a_pointer_to_itself", "nested deeper than 1000", loop},
+		{"one_depth_too_many", "nested deeper than 1000", deep},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := job.MarshalArgs([]any{1, c.v})
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	t.Run("but_not_the_greatest_depth", func(t *testing.T) {
+		t.Parallel()
+		text, err := job.MarshalArgs(deep.([]any)[:1])
+		require.NoError(t, err)
+		parse(t, job.Draft{Class: "C", ArgsJSON: text}.Encode())
+	})
+}
+
+func TestMarshalArgsProperties(t *testing.T) {
+	t.Parallel()
+	t.Run("what_is_written_means_what_was_given", func(t *testing.T) {
+		t.Parallel()
+		scalar := rapid.OneOf(
+			rapid.Map(rapid.String(), func(s string) any { return s }), rapid.Map(rapid.Float64(), func(f float64) any { return f }),
+			rapid.Map(rapid.Bool(), func(b bool) any { return b }), rapid.Just(any(nil)),
+		)
+		rapid.Check(t, func(t *rapid.T) {
+			args := []any{
+				rapid.SliceOf(scalar).Draw(t, "slice"), rapid.MapOf(rapid.String(), scalar).Draw(t, "map"), scalar.Draw(t, "scalar"),
+			}
+			text, err := job.MarshalArgs(args)
+			require.NoError(t, err)
+			require.NotContains(t, text, "\n")
+			var got []any
+			require.NoError(t, json.Unmarshal([]byte(text), &got))
+			require.Equal(t, args, got)
+			j, err := job.Parse(job.Draft{Class: "C", Queue: "q", ArgsJSON: text}.Encode())
+			require.NoError(t, err)
+			require.Equal(t, text, j.ArgsJSON())
+			require.Len(t, j.Args(), len(args))
+		})
+	})
+	t.Run("a_float_always_reads_as_a_float", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			text, err := job.Marshal(rapid.Float64().Draw(t, "f"))
+			require.NoError(t, err)
+			require.True(t, strings.Contains(text, "."), text)
+		})
+	})
+}
+
+func BenchmarkMarshalArgs(b *testing.B) {
+	args := []any{12345, "user@example.com"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := job.MarshalArgs(args); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
