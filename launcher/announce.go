@@ -49,7 +49,7 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 		weights[queue.Name] = queue.Weight
 	}
 	mode := "strict"
-	if !l.order.Strict() {
+	if !l.queues.Strict() {
 		mode = "weighted"
 	}
 	labels := l.cfg.Labels
@@ -61,7 +61,7 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 		// Raw, because a float without a fraction is not a float to Ruby.
 		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
 		"concurrency": l.cfg.Concurrency,
-		"queues":      l.order.Names(),
+		"queues":      l.queues.Names(),
 		"weights":     []any{weights},
 		"capsules":    map[string]any{"default": map[string]any{"concurrency": l.cfg.Concurrency, "mode": mode, "weights": weights}},
 		"version":     "belay " + moduleVersion(),

@@ -21,7 +21,7 @@ type Launcher struct {
 	cfg        Config
 	keys       lua.Keys
 	clock      *lua.Clock
-	order      *fetch.Order
+	queues     *fetch.Order
 	handlers   map[string]registration
 	middleware []Middleware
 	onError    []ErrorHandler
@@ -53,13 +53,13 @@ type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 // New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts nothing.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
-	order, err := fetch.NewOrder(cfg.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	queues, err := fetch.NewOrder(cfg.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if err := errors.Join(err, cfg.check()); err != nil {
 		return nil, fmt.Errorf("configure a worker: %w", err)
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
-		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, order: order,
+		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
 		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1),
 	}, nil
 }
@@ -164,7 +164,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	var duties sync.WaitGroup
 	l.startDuties(vitals, &duties)
 	defer context.AfterFunc(ctx, l.Stop)()
-	l.cfg.Log.Info().Str("identity", life.Identity).Strs("queues", l.order.Names()).Int("concurrency", l.cfg.Concurrency).Msg("working")
+	l.cfg.Log.Info().Str("identity", life.Identity).Strs("queues", l.queues.Names()).Int("concurrency", l.cfg.Concurrency).Msg("working")
 
 	l.manager.run()
 
@@ -176,7 +176,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 func (l *Launcher) fetcherConfig() fetch.Config {
 	return fetch.Config{
-		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.order, Concurrency: l.cfg.Concurrency,
+		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
 		CallTimeout: max(l.cfg.TTL/2, time.Second),
 	}
@@ -232,7 +232,7 @@ func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Lif
 	ctx, cancel := context.WithTimeout(ctx, l.vitalsDeadline())
 	defer cancel()
 	life, err := fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
-		Queues: l.order.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
+		Queues: l.queues.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
 	})
 	if err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (l *Launcher) deregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastSettle)
 	defer cancel()
 	life := l.life.Load()
-	left, err := l.keys.Deregister(life.Identity, l.order.Names()).Do(ctx, l.lanes.heart)
+	left, err := l.keys.Deregister(life.Identity, l.queues.Names()).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:
 		l.cfg.Log.Error().Err(err).Str("identity", life.Identity).Msg("left without telling redis: unfinished jobs are recovered as after a crash")

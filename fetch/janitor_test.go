@@ -1,0 +1,402 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// pulseAt is the answer to a beat sent at an instant since boot, by a Redis whose clock agrees.
+func pulseAt(at time.Duration, lapsed ...string) Pulse {
+	return Pulse{Pulse: lua.Pulse{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
+}
+
+// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
+// left to wait for.
+func newJudge(beat time.Duration) (*Janitor, time.Duration) {
+	j := NewJanitor(JanitorConfig{Beat: beat, TTL: 4 * beat, Between: beat})
+	return j, sinceBoot() - time.Hour
+}
+
+func (j *Janitor) knows(victim string, beat time.Duration) {
+	j.learn(victim, lua.Record{Beat: beat, TTL: 4 * beat, Queues: []string{"q"}}, true)
+}
+
+func TestJanitorJudges(t *testing.T) {
+	t.Parallel()
+	const beat = time.Second
+	look := func(t *testing.T, pulses ...func(start time.Duration) Pulse) map[string]lua.Record {
+		t.Helper()
+		j, start := newJudge(beat)
+		for _, pulse := range pulses {
+			if pulse == nil {
+				j.Blind()
+				continue
+			}
+			j.Look(pulse(start))
+			j.knows("victim", beat)
+		}
+		return j.condemned("me")
+	}
+	at := func(offset time.Duration, lapsed ...string) func(time.Duration) Pulse {
+		return func(start time.Duration) Pulse { return pulseAt(start+offset, lapsed...) }
+	}
+
+	t.Run("one_look_condemns_nobody", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim")))
+	})
+	t.Run("two_looks_of_one_beat_condemn_nobody", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim")))
+	})
+	t.Run("two_looks_two_of_its_beats_apart_condemn", func(t *testing.T) {
+		t.Parallel()
+		require.Contains(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), at(3*beat, "victim")), "victim")
+	})
+	t.Run("one_that_beat_in_between_is_looked_at_anew", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat), at(3*beat, "victim"), at(4*beat, "victim")))
+	})
+	t.Run("a_failed_beat_of_our_own_breaks_our_sight", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), nil, at(2*beat, "victim"), at(3*beat, "victim")))
+	})
+	t.Run("a_gap_in_our_own_beats_breaks_our_sight", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(4*beat, "victim"), at(5*beat, "victim")))
+	})
+	t.Run("our_first_beat_is_no_sight_yet", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0, "victim"), at(beat, "victim")))
+	})
+	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
+		t.Run("a_clock_set_"+name+"_breaks_our_sight", func(t *testing.T) {
+			t.Parallel()
+			stepped := func(offset time.Duration) func(time.Duration) Pulse {
+				return func(start time.Duration) Pulse {
+					pulse := pulseAt(start+offset, "victim")
+					pulse.Now = pulse.Now.Add(step)
+					return pulse
+				}
+			}
+			require.Empty(t, look(t, at(0), at(beat, "victim"), stepped(2*beat), stepped(3*beat)))
+		})
+	}
+	t.Run("we_do_not_judge_ourselves", func(t *testing.T) {
+		t.Parallel()
+		j, start := newJudge(beat)
+		for n := range 5 {
+			j.Look(pulseAt(start+time.Duration(n)*beat, "me"))
+			j.knows("me", beat)
+		}
+		require.Empty(t, j.condemned("me"))
+	})
+	t.Run("a_slow_beater_is_given_its_own_time", func(t *testing.T) {
+		t.Parallel()
+		j, start := newJudge(beat)
+		for n := range 10 {
+			j.Look(pulseAt(start+time.Duration(n)*beat, "slow"))
+			j.knows("slow", 5*beat)
+		}
+		require.Empty(t, j.condemned("me"))
+		for n := range 3 {
+			j.Look(pulseAt(start+time.Duration(10+n)*beat, "slow"))
+		}
+		require.Contains(t, j.condemned("me"), "slow")
+	})
+	t.Run("survivors_do_not_act_at_one_instant", func(t *testing.T) {
+		t.Parallel()
+		delays := make(map[time.Duration]bool)
+		for range 20 {
+			j, start := newJudge(beat)
+			j.Look(pulseAt(start))
+			j.Look(pulseAt(start+beat, "victim"))
+			require.Less(t, j.lapsed["victim"].delay, beat)
+			delays[j.lapsed["victim"].delay] = true
+		}
+		require.Greater(t, len(delays), 10)
+	})
+}
+
+// lapse makes a life lapsed at once, as if it had not beaten for long.
+func (r *rig) lapse(identity string) {
+	r.t.Helper()
+	r.do("ZADD", r.keys.Alive(), "XX", "1", identity)
+}
+
+// newJanitor makes a janitor of another process, with a life of its own.
+func (r *rig) newJanitor() (*Janitor, *Life) {
+	r.t.Helper()
+	record := r.record
+	record.Beat, record.TTL = 20*time.Millisecond, time.Second
+	life, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "janitor", record)
+	require.NoError(r.t, err)
+	return NewJanitor(JanitorConfig{
+		Client: r.direct, Keys: r.keys, Log: zerolog.New(r.log), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
+		Largest: job.DefaultPayloadLimit + job.PayloadSlack,
+	}), life
+}
+
+// recover lets a janitor look until it has nothing more to follow.
+func (r *rig) recover(j *Janitor, life *Life, until func() bool) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
+		require.NoError(r.t, err)
+		j.Look(pulse)
+		require.NoError(r.t, j.Pass(context.Background(), life.Identity))
+		return until()
+	}, 10*time.Second, 20*time.Millisecond)
+}
+
+func (r *rig) isTombstoned(identity string) bool {
+	return r.do("ZSCORE", r.keys.Tombstones(), identity) != nil
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		t.Run("jobs_of_a_dead_process_are_at_the_heads_of_their_queues", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 6, "a", "b")
+			r.record.Beat = 20 * time.Millisecond
+			r.enter()
+			first, second := r.push("a", 3), r.push("b", 3)
+			r.pump("six jobs", func() bool { return len(r.running) == 6 })
+			waiting := r.push("a", 2)
+			victim := r.life.Identity
+			r.lapse(victim)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("b"))) == 3 && len(r.list(r.keys.Queue("a"))) == 5 })
+			require.True(t, r.isTombstoned(victim))
+			queue := r.list(r.keys.Queue("a"))
+			for i := range first {
+				recovered, err := job.Parse(queue[len(queue)-1-i])
+				require.NoError(t, err)
+				was, _ := job.Parse(first[i])
+				require.Equal(t, was.JID(), recovered.JID(), "the oldest is first in line")
+				require.Equal(t, 1, recovered.InterruptedCount())
+				_, failed := recovered.RetryCount()
+				require.False(t, failed, "a crash costs no retry")
+			}
+			require.Equal(t, waiting[1], queue[0], "those that waited wait behind")
+			require.Len(t, second, 3)
+		})
+
+		t.Run("a_zombie_settles_nothing_and_counts_nothing", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 3, "mail")
+			r.record.Beat = 20 * time.Millisecond
+			r.enter()
+			r.push("mail", 3)
+			r.pump("the jobs", func() bool { return len(r.running) == 3 })
+			old := r.life
+			r.lapse(old.Identity)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
+
+			pulse := r.beat()
+			require.Equal(t, lua.StateDead, pulse.State)
+			require.ErrorIs(t, context.Cause(old.Context), ErrOwnershipLost)
+			r.fetcher.End(r.running[0], job.Done())
+			r.fetcher.End(r.running[1], job.Retried(r.running[1].Bytes, time.Second))
+			r.fetcher.End(r.running[2], job.Died(r.running[2].Bytes))
+			r.running = nil
+			r.pump("the verdicts", func() bool { return len(old.held) == 0 })
+			require.Equal(t, "<nil>", r.count(r.keys.Processed()))
+			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Retry()))
+			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Dead()))
+			require.Equal(t, 3, strings.Count(r.log.String(), "ownership lost"))
+
+			r.enter()
+			r.pump("work under a new name", func() bool { return len(r.running) == 3 })
+			r.end(done)
+			require.Equal(t, "3", r.count(r.keys.Processed()))
+		})
+
+		t.Run("what_the_janitor_has_not_moved_the_old_owner_may_still_settle", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			r.push("mail", 1)
+			r.pump("the job", func() bool { return len(r.running) == 1 })
+			r.lapse(r.life.Identity)
+			r.end(done)
+			require.Equal(t, "1", r.count(r.keys.Processed()))
+		})
+
+		t.Run("a_lapsed_process_takes_nothing_and_goes_on_after_its_next_beat", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			r.lapse(r.life.Identity)
+			r.push("mail", 1)
+			r.pump("the refusal", func() bool { return r.fetcher.fenced })
+			require.Empty(t, r.working("mail"))
+			require.Equal(t, lua.StateAlive, r.beat().State)
+			r.pump("the job", func() bool { return len(r.running) == 1 })
+			r.end(done)
+		})
+
+		t.Run("nothing_starts_without_a_lease", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			jobs := r.push("mail", 1)
+			r.fetcher.Turn()
+			r.life.confirmedAt.Store(int64(sinceBoot() - rigTTL))
+			event := <-r.fetcher.Events()
+			r.fetcher.Handle(event)
+			_, ok := r.fetcher.Ready()
+			require.False(t, ok)
+			require.Equal(t, jobs, r.working("mail"), "left where it will be found")
+			for len(r.running) == 0 {
+				r.beat()
+				until := time.Now().Add(100 * time.Millisecond)
+				r.pump("a look", func() bool { return len(r.running) == 1 || time.Now().After(until) })
+			}
+			r.end(done)
+		})
+
+		t.Run("unreadable_entries_are_buried_as_they_are_and_stop_nothing", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			victim := r.life.Identity
+			good := []string{payload("mail"), payload("mail")}
+			huge := strings.Repeat("x", 5<<20)
+			bad := []string{"{", "", "\xff\xfe", "[]", "null", strings.Repeat("[", 1001), huge}
+			entries := append([]string{"LPUSH", r.keys.Working("mail", victim), good[0]}, bad...)
+			r.fetcher.Quiet()
+			r.do(append(entries, good[1])...)
+			r.do("HSET", r.keys.Record(victim), "beat_ms", "20")
+			r.lapse(victim)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 2 })
+			buried, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
+			require.Len(t, buried, len(bad))
+			for _, entry := range bad {
+				require.Contains(t, buried, any(entry))
+			}
+		})
+
+		t.Run("a_list_longer_than_a_page_comes_back_in_order", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			r.fetcher.Quiet()
+			victim := r.life.Identity
+			words := []string{"LPUSH", r.keys.Working("mail", victim)}
+			var jids []string
+			for range 600 {
+				jids = append(jids, job.NewJID())
+				words = append(words, job.Draft{Class: "T", Queue: "mail", JID: jids[len(jids)-1]}.Encode())
+			}
+			r.do(words...)
+			r.do("HSET", r.keys.Record(victim), "beat_ms", "20")
+			r.lapse(victim)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 600 })
+			queue := r.list(r.keys.Queue("mail"))
+			for i, jid := range jids {
+				require.Contains(t, queue[len(queue)-1-i], jid)
+			}
+			require.Nil(t, r.do("ZSCORE", r.keys.Alive(), victim))
+		})
+	})
+}
+
+func TestLatecomers(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		sweep := func(r *rig, j *Janitor, life *Life, until func() bool) {
+			require.Eventually(r.t, func() bool {
+				require.NoError(r.t, j.Sweep(context.Background(), life.Identity))
+				return until()
+			}, 10*time.Second, 20*time.Millisecond)
+		}
+
+		t.Run("a_wait_answered_after_a_clean_exit_is_found_as_it_was", func(t *testing.T) {
+			t.Parallel()
+			server := drivertest.Redis(t)
+			r := newRigOn(t, open, server.Addr(), drivertest.Prefix(t), 2, "mail")
+			gate := faultproxy.NewGate()
+			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Hold(gate)})
+			r.pump("the wait to be held", func() bool {
+				select {
+				case <-gate.Arrived():
+					return true
+				default:
+					return false
+				}
+			})
+			left, err := r.keys.Deregister(r.life.Identity, r.queues).Do(t.Context(), r.direct)
+			require.NoError(t, err)
+			require.Zero(t, left)
+			j, life := r.newJanitor()
+			jobs := r.push("mail", 1)
+			gate.Open()
+			sweep(r, j, life, func() bool {
+				return len(r.list(r.keys.Queue("mail"))) == 1 && strings.Contains(r.log.String(), "latecomers")
+			})
+			require.Equal(t, jobs, r.list(r.keys.Queue("mail")), "byte for byte: it was in nobody's hand")
+		})
+
+		t.Run("tombstones_stand_for_a_day_and_as_long_as_a_list_holds_a_job", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			r.fetcher.Quiet()
+			j, life := r.newJanitor()
+			_, err := r.keys.Deregister(r.life.Identity, r.queues).Do(t.Context(), r.direct)
+			require.NoError(t, err)
+			pulse, err := life.Beat(t.Context(), r.direct, r.keys, r.clock)
+			require.NoError(t, err)
+			j.Look(pulse)
+			require.NoError(t, j.Sweep(t.Context(), life.Identity))
+			require.True(t, r.isTombstoned(r.life.Identity))
+			old := strconv.FormatInt(time.Now().Add(-25*time.Hour).UnixMilli(), 10)
+			r.do("ZADD", r.keys.Tombstones(), "XX", old, r.life.Identity)
+			sweep(r, j, life, func() bool { return !r.isTombstoned(r.life.Identity) })
+			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.life.Identity)))
+		})
+
+		t.Run("one_process_at_a_time_sweeps", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			j, life := r.newJanitor()
+			require.NoError(t, j.Sweep(t.Context(), life.Identity))
+			other := NewJanitor(j.cfg)
+			held, err := lua.Lease(r.keys.Sweeper(), "another", time.Second).Do(t.Context(), r.direct)
+			require.NoError(t, err)
+			require.False(t, held)
+			require.NoError(t, other.Sweep(t.Context(), "another"))
+		})
+
+		t.Run("more_lists_than_a_page_are_all_looked_at", func(t *testing.T) {
+			t.Parallel()
+			queues := make([]string, 100)
+			for i := range queues {
+				queues[i] = fmt.Sprintf("q%d", i)
+			}
+			r := newRig(t, open, 2, queues...)
+			r.fetcher.Quiet()
+			j, life := r.newJanitor()
+			first := r.life.Identity
+			for range 6 {
+				_, err := r.keys.Deregister(r.life.Identity, queues).Do(t.Context(), r.direct)
+				require.NoError(t, err)
+				r.enter()
+			}
+			stray := payload("q7")
+			r.do("LPUSH", r.keys.Working("q7", first), stray)
+			sweep(r, j, life, func() bool { return len(r.list(r.keys.Queue("q7"))) == 1 })
+		})
+	})
+}

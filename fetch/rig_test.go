@@ -1,0 +1,221 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// opener makes a client of one kind for a URL.
+type opener func(t testing.TB, url string) driver.Client
+
+// clients are both ways to Redis. Whatever could differ between them is tested with each.
+var clients = map[string]opener{
+	"go-redis": func(t testing.TB, url string) driver.Client {
+		client, err := goredisdriver.Open(url)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		return client
+	},
+	"rueidis": func(t testing.TB, url string) driver.Client {
+		client, err := rueidisdriver.Open(url)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		return client
+	},
+}
+
+// eachClient runs a test once for each client.
+func eachClient(t *testing.T, test func(t *testing.T, open opener)) {
+	t.Helper()
+	for name, open := range clients {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open)
+		})
+	}
+}
+
+// A rig is one process without processors: the test says what runs and how it ends. Jobs go through a proxy, beats do not.
+type rig struct {
+	t       *testing.T
+	ctx     context.Context
+	proxy   *faultproxy.Proxy
+	direct  driver.Client
+	keys    lua.Keys
+	clock   *lua.Clock
+	queues  []string
+	record  lua.Record
+	fetcher *Fetcher
+	life    *Life
+	running []*Held
+	log     *syncBuffer
+}
+
+const rigTTL = 4 * time.Second
+
+func newRig(t *testing.T, open opener, concurrency int, queues ...string) *rig {
+	t.Helper()
+	server := drivertest.Redis(t)
+	return newRigOn(t, open, server.Addr(), drivertest.Prefix(t), concurrency, queues...)
+}
+
+func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, queues ...string) *rig {
+	t.Helper()
+	r := &rig{
+		t: t, ctx: t.Context(), proxy: faultproxy.New(t, addr), direct: open(t, "redis://"+addr), keys: lua.NewKeys(prefix),
+		clock: &lua.Clock{}, queues: queues, log: &syncBuffer{},
+		record: lua.Record{Queues: queues, Beat: rigTTL / 4, TTL: rigTTL, Concurrency: concurrency},
+	}
+	named := make([]Queue, len(queues))
+	for i, queue := range queues {
+		named[i].Name = queue
+	}
+	order, err := NewOrder(named, rand.New(rand.NewPCG(1, 2)))
+	require.NoError(t, err)
+	r.fetcher, err = NewFetcher(Config{
+		Client: open(t, r.proxy.URL()), Keys: r.keys, Clock: r.clock, Log: zerolog.New(r.log), Order: order, Concurrency: concurrency,
+		Largest: job.DefaultPayloadLimit + job.PayloadSlack, DeadMost: 10_000, DeadFor: time.Hour, CallTimeout: time.Second,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		r.fetcher.Quiet()
+		r.pump("the waits to end", func() bool { return r.fetcher.waits.open() == 0 && r.fetcher.inFlight == 0 })
+		require.NoError(t, r.fetcher.Close())
+	})
+	r.enter()
+	return r
+}
+
+// enter begins a life.
+func (r *rig) enter() {
+	life, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "rig", r.record)
+	require.NoError(r.t, err)
+	r.life = life
+	r.fetcher.Enter(life)
+}
+
+// beat beats once, and looks as a process does after a confirmed beat.
+func (r *rig) beat() Pulse {
+	pulse, err := r.life.Beat(context.Background(), r.direct, r.keys, r.clock)
+	require.NoError(r.t, err)
+	if pulse.State == lua.StateAlive {
+		r.fetcher.Look()
+	}
+	return pulse
+}
+
+// pump lets the fetcher work until a condition holds. Jobs that become ready are noted as running.
+func (r *rig) pump(what string, until func() bool) {
+	r.t.Helper()
+	r.pumpFor(10*time.Second, what, until)
+}
+
+func (r *rig) pumpFor(limit time.Duration, what string, until func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		for {
+			held, ok := r.fetcher.Ready()
+			if !ok {
+				break
+			}
+			r.running = append(r.running, held)
+		}
+		wake := r.fetcher.Turn()
+		if until() {
+			return
+		}
+		if time.Now().After(deadline) {
+			require.FailNow(r.t, "waited in vain for "+what, "log:\n%s", r.log.String())
+		}
+		pause := 20 * time.Millisecond
+		if !wake.IsZero() {
+			pause = min(pause, max(time.Until(wake), time.Millisecond))
+		}
+		select {
+		case event := <-r.fetcher.Events():
+			r.fetcher.Handle(event)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// end ends all runs with one outcome and waits until that is confirmed.
+func (r *rig) end(outcome func(*Held) job.Outcome) {
+	r.t.Helper()
+	for _, held := range r.running {
+		r.fetcher.End(held, outcome(held))
+	}
+	r.running = nil
+	r.settled()
+}
+
+func (r *rig) settled() {
+	r.t.Helper()
+	r.pump("everything to be settled", func() bool {
+		return len(r.fetcher.pending) == 0 && len(r.fetcher.owed) == 0 && r.fetcher.inFlight == 0
+	})
+}
+
+func done(*Held) job.Outcome { return job.Done() }
+
+func (r *rig) do(words ...string) any {
+	r.t.Helper()
+	reply := r.direct.Do(context.Background(), driver.Command(words...))[0]
+	require.NoError(r.t, reply.Err)
+	return reply.Value
+}
+
+// push stores jobs as a foreign producer would, and answers their bytes.
+func (r *rig) push(queue string, count int) []string {
+	r.t.Helper()
+	payloads := make([]string, count)
+	for i := range payloads {
+		payloads[i] = payload(queue)
+		r.do("LPUSH", r.keys.Queue(queue), payloads[i])
+	}
+	return payloads
+}
+
+func payload(queue string) string {
+	return job.Draft{Class: "Test", Queue: queue, CreatedAt: time.Now(), EnqueuedAt: time.Now()}.Encode()
+}
+
+func (r *rig) list(key string) []string {
+	r.t.Helper()
+	parts, _ := r.do("LRANGE", key, "0", "-1").([]any)
+	entries := make([]string, len(parts))
+	for i, part := range parts {
+		entries[i] = part.(string)
+	}
+	return entries
+}
+
+func (r *rig) working(queue string) []string { return r.list(r.keys.Working(queue, r.life.Identity)) }
+
+func (r *rig) count(key string) string {
+	r.t.Helper()
+	return fmt.Sprint(r.do("GET", key))
+}
+
+func bytesOf(held []*Held) []string {
+	all := make([]string, len(held))
+	for i, h := range held {
+		all[i] = h.Bytes
+	}
+	return all
+}
