@@ -1,0 +1,164 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+func seqOf(jobs ...Job) iter.Seq[Job] { return slices.Values(jobs) }
+
+// numbered are n jobs with their number as argument, spread over the queues in turn. drawn counts those asked for.
+func numbered(n int, drawn *int, queues ...string) iter.Seq[Job] {
+	return func(yield func(Job) bool) {
+		for i := range n {
+			*drawn++
+			if !yield(Job{Class: "A", Args: []any{i}, Queue: queues[i%len(queues)]}) {
+				return
+			}
+		}
+	}
+}
+
+func statuses(receipts []Receipt) []Status {
+	all := make([]Status, len(receipts))
+	for i, receipt := range receipts {
+		all[i] = receipt.Status
+	}
+	return all
+}
+
+func repeat(status Status, n int) []Status { return slices.Repeat([]Status{status}, n) }
+
+// numbers are the arguments of the jobs in a queue, and jids their ids, in the order in which they will be taken.
+func (w *world) numbers(queue string) (numbers, jids []string) {
+	w.Helper()
+	for _, payload := range w.queue(queue) {
+		parsed, err := job.Parse(payload)
+		require.NoError(w, err)
+		numbers, jids = append(numbers, parsed.Args()[0]), append(jids, parsed.JID())
+	}
+	return numbers, jids
+}
+
+func TestPushMany(t *testing.T) {
+	const n = 2*lua.MostItems + 10
+	promises(t, Config{}, map[string]func(w *world){
+		"stores jobs in the order they came": func(w *world) {
+			drawn := 0
+			receipts, err := w.client.PushMany(w.Context(), numbered(n, &drawn, "a"))
+			require.NoError(w, err)
+			numbers, jids := w.numbers("a")
+			require.Len(w, numbers, n)
+			for i := range n {
+				require.Equal(w, fmt.Sprint(i), numbers[i])
+				require.Equal(w, Receipt{JID: jids[i], Queue: "a", Status: StatusQueued}, receipts[i])
+			}
+			require.Equal(w, 3, w.proxy.Count("LPUSH"), "a plain command for each slice of one queue")
+			require.Zero(w, w.proxy.Count("EVALSHA"))
+		},
+		"keeps the order within each of several queues": func(w *world) {
+			drawn := 0
+			receipts, err := w.client.PushMany(w.Context(), numbered(n, &drawn, "a", "b"))
+			require.NoError(w, err)
+			for q, queue := range []string{"a", "b"} {
+				numbers, jids := w.numbers(queue)
+				require.Len(w, numbers, n/2)
+				for i := range n / 2 {
+					require.Equal(w, fmt.Sprint(2*i+q), numbers[i])
+					require.Equal(w, jids[i], receipts[2*i+q].JID)
+				}
+			}
+			require.Equal(w, 3, w.proxy.Count("EVALSHA"), "one script for each slice of several queues")
+			require.ElementsMatch(w, []any{"a", "b"}, w.do("SMEMBERS", w.keys.Queues()))
+		},
+		"nothing to push is no push": func(w *world) {
+			receipts, err := w.client.PushMany(w.Context(), seqOf())
+			require.NoError(w, err)
+			require.Empty(w, receipts)
+		},
+		"stops at the slice whose reply was lost": func(w *world) {
+			drawn := 0
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Nth: 2, Do: faultproxy.Close()})
+			receipts, err := w.client.PushMany(w.Context(), numbered(2*n, &drawn, "a"))
+			require.ErrorIs(w, err, ErrUnknown)
+			var bulk *BulkError
+			require.ErrorAs(w, err, &bulk)
+			require.Equal(w, []int{lua.MostItems, 0, lua.MostItems, 0}, []int{bulk.Queued, bulk.Refused, bulk.Unknown, bulk.NotPushed})
+			require.Equal(w, slices.Concat(repeat(StatusQueued, lua.MostItems), repeat(StatusUnknown, lua.MostItems)), statuses(receipts))
+			require.Equal(w, len(receipts), drawn, "every job that was drawn has a receipt")
+			require.Len(w, w.queue("a"), 2*lua.MostItems, "this time Redis has them")
+			require.Equal(w, 2, w.proxy.Count("LPUSH"))
+		},
+		"a slice over several queues is stored all or none": func(w *world) {
+			w.do("SET", w.keys.Queue("odd"), "x")
+			receipts, err := w.client.PushMany(w.Context(), seqOf(Job{Class: "A", Queue: "a"}, Job{Class: "A", Queue: "odd"}))
+			require.ErrorContains(w, err, "WRONGTYPE")
+			require.Equal(w, repeat(StatusNotPushed, 2), statuses(receipts))
+			require.Empty(w, w.queue("a"))
+		},
+		"an invalid job fails its slice before anything of it is sent": func(w *world) {
+			receipts, err := w.client.PushMany(w.Context(), seqOf(Job{Class: "A", Queue: "a"}, Job{}, Job{Class: "A", Queue: "a"}))
+			var invalid *InvalidError
+			require.ErrorAs(w, err, &invalid)
+			require.ErrorContains(w, err, "job 2 of the bulk")
+			require.Equal(w, repeat(StatusNotPushed, 2), statuses(receipts))
+			require.Empty(w, w.queue("a"))
+		},
+		"cuts slices by bytes": func(w *world) {
+			long := strings.Repeat("x", 1<<19)
+			jobs := slices.Repeat([]Job{{Class: "A", Args: []any{long}, Queue: "a"}}, 10)
+			_, err := w.client.PushMany(w.Context(), slices.Values(jobs))
+			require.NoError(w, err)
+			require.Len(w, w.queue("a"), 10)
+			require.Equal(w, 2, w.proxy.Count("LPUSH"))
+		},
+	})
+}
+
+func TestPushSlices(t *testing.T) {
+	promises(t, Config{}, map[string]func(w *world){
+		"yields each slice when it is stored, and breaking off pushes no more": func(w *world) {
+			drawn, pushed := 0, 0
+			for receipts, err := range w.client.PushSlices(w.Context(), numbered(10_000, &drawn, "a")) {
+				require.NoError(w, err)
+				pushed += len(receipts)
+				require.Len(w, w.queue("a"), pushed)
+				require.Equal(w, pushed, drawn)
+				if pushed == 2*lua.MostItems {
+					break
+				}
+			}
+			require.Len(w, w.queue("a"), 2*lua.MostItems)
+		},
+		"sends what it has when the iterator is slow": func(w *world) {
+			w.client.linger = -1 // any time is too long
+			drawn := 0
+			for receipts, err := range w.client.PushSlices(w.Context(), numbered(3, &drawn, "a")) {
+				require.NoError(w, err)
+				require.Len(w, receipts, 1)
+			}
+			require.Len(w, w.queue("a"), 3)
+		},
+		"does nothing unless it is ranged over": func(w *world) {
+			drawn := 0
+			_ = w.client.PushSlices(w.Context(), numbered(1, &drawn, "a"))
+			require.Zero(w, drawn)
+		},
+	})
+}
+
+func TestBulkErrorSaysHowFarItCame(t *testing.T) {
+	t.Parallel()
+	err := &BulkError{Queued: 256, Refused: 1, Unknown: 3, Err: errors.New("gone")}
+	require.EqualError(t, err, "bulk push stopped: 256 jobs queued, 1 refused, 3 unknown, 0 not pushed: gone")
+}

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+const (
+	// clockFor is how long Redis' time is trusted before it is asked for again. Clocks drift apart by about a
+	// millisecond in that time; what it prevents is a minute of pushes stamped by a clock that was set in between.
+	clockFor = time.Minute
+	// clockRetry is how soon to ask again after no answer: until then this machine's clock serves.
+	clockRetry = time.Second
+)
+
+// now is Redis' time as estimated. The first time it asks, with a call of its own: a timestamp has to be in the bytes
+// before they are sent.
+func (c *Client) now(ctx context.Context) time.Time {
+	if c.askAt.Load() == 0 {
+		sent := time.Now()
+		c.sawTime(c.driver.Do(ctx, askTime)[0], sent)
+	}
+	return c.clock.Now()
+}
+
+var askTime = driver.Command("TIME")
+
+// timeIsDue says whether the next pipeline should bring Redis' time along. Of many callers one is told so.
+func (c *Client) timeIsDue() bool {
+	due, now := c.askAt.Load(), time.Since(c.born)
+	return int64(now) >= due && c.askAt.CompareAndSwap(due, int64(now+clockRetry))
+}
+
+// sawTime learns from the reply to askTime.
+func (c *Client) sawTime(reply driver.Reply, sent time.Time) {
+	received, next := time.Now(), clockRetry
+	if now, ok := timeOf(reply); ok {
+		c.clock.Saw(now, sent, received)
+		next = clockFor
+	}
+	c.askAt.Store(int64(received.Sub(c.born) + next))
+}
+
+func timeOf(reply driver.Reply) (time.Time, bool) {
+	parts, _ := reply.Value.([]any)
+	if reply.Err != nil || len(parts) != 2 {
+		return time.Time{}, false
+	}
+	seconds, ok := integer(parts[0])
+	micros, alsoOK := integer(parts[1])
+	return time.Unix(seconds, micros*1000), ok && alsoOK
+}
+
+func integer(part any) (int64, bool) {
+	text, _ := part.(string)
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}

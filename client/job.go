@@ -1,0 +1,171 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/job"
+)
+
+const (
+	// DefaultQueue is where a job goes that names no queue.
+	DefaultQueue = "default"
+	// AllLines is the Backtrace that keeps an error's whole stack.
+	AllLines = -1
+	// longestJID bounds the ids that callers bring: they stand in every log line.
+	longestJID = 255
+)
+
+// A Job is what is to be pushed. Only Class must be set.
+type Job struct {
+	// Class names what is to be done; workers find their handler by it.
+	Class string
+	// Args are its arguments, written by job.MarshalArgs.
+	Args []any
+	// ArgsJSON are arguments that are JSON already, an array; its elements pass byte for byte unless there is space
+	// between their tokens. Only one of Args and ArgsJSON may be set.
+	ArgsJSON string
+	// Queue to go to. DefaultQueue.
+	Queue string
+	// JID is the job's id for its whole life. Without one the client draws 24 random hexadecimal digits. The caller
+	// answers for its being unique.
+	JID string
+
+	// Retry says how often a failed job is run again. The worker's default, 25 times.
+	Retry job.RetryRule
+	// RetryFor ends retries so long after the first failure, in whole seconds. Never.
+	RetryFor time.Duration
+	// RetryQueue is where retries go. The queue the job was taken from.
+	RetryQueue string
+	// Backtrace is how many lines of an error's stack are kept with the failed job, AllLines for all. None.
+	Backtrace int
+	// NoDead says that the job is not kept when it dies.
+	NoDead bool
+	// Tags are shown by dashboards and in logs.
+	Tags []string
+	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they do not know.
+	Extra []job.Edit
+}
+
+// withDefaults is the job as middleware is to see it.
+func (j Job) withDefaults() Job {
+	if j.Queue == "" {
+		j.Queue = DefaultQueue
+	}
+	if j.JID == "" {
+		j.JID = job.NewJID()
+	}
+	// Clipped, so that what middleware appends does not end up in the caller's array, which other jobs may share.
+	j.Args, j.Tags, j.Extra = slices.Clip(j.Args), slices.Clip(j.Tags), slices.Clip(j.Extra)
+	return j
+}
+
+// draft checks the job and makes all of its payload but the timestamps. It names everything that is wrong, at once.
+func (j *Job) draft() (job.Draft, error) {
+	args, badArgs := j.args()
+	retry, badRetry := retryJSON(j.Retry)
+	extra, badExtra := j.extra()
+	return job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: extra},
+		errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra)
+}
+
+func (j *Job) args() (string, error) {
+	if j.ArgsJSON == "" {
+		return job.MarshalArgs(j.Args)
+	}
+	if len(j.Args) > 0 {
+		return "", errors.New("both Args and ArgsJSON are set; set one")
+	}
+	var elements []json.RawMessage
+	if err := json.Unmarshal([]byte(j.ArgsJSON), &elements); err != nil || elements == nil {
+		return "", errors.New("ArgsJSON is not a JSON array")
+	}
+	args := make([]any, len(elements))
+	for i, element := range elements {
+		args[i] = element
+	}
+	return job.MarshalArgs(args)
+}
+
+func retryJSON(rule job.RetryRule) (string, error) {
+	switch {
+	case rule.Kind == job.RetryDefault:
+		return "true", nil
+	case rule.Kind == job.RetryNever:
+		return "false", nil
+	case rule.Kind == job.RetryLimit && rule.Limit >= 0:
+		return strconv.Itoa(rule.Limit), nil
+	default:
+		return "", fmt.Errorf("%d retries: it is 0 or more", rule.Limit)
+	}
+}
+
+// extra are the fields that not every job has, the job's options before what its caller adds.
+func (j *Job) extra() ([]job.Edit, error) {
+	fields, wrong := j.options()
+	for _, field := range j.Extra {
+		text, err := job.Marshal(json.RawMessage(field.JSON)) // on one line, or a form in a browser would change it
+		if err != nil {
+			text = field.JSON // CheckExtra says it better
+		}
+		fields = append(fields, job.Edit{Name: field.Name, JSON: text})
+	}
+	for i, field := range fields {
+		wrong = append(wrong, job.CheckExtra(field))
+		if slices.ContainsFunc(fields[:i], func(earlier job.Edit) bool { return earlier.Name == field.Name }) {
+			wrong = append(wrong, fmt.Errorf("the field %q is set twice", field.Name))
+		}
+	}
+	return fields, errors.Join(wrong...)
+}
+
+// options are the fields of the job's own options that are set.
+func (j *Job) options() (fields []job.Edit, wrong []error) {
+	if j.RetryQueue != "" {
+		fields = append(fields, job.SetString("retry_queue", j.RetryQueue))
+		wrong = append(wrong, job.CheckQueue(j.RetryQueue))
+	}
+	if j.RetryFor != 0 {
+		fields = append(fields, job.SetInt("retry_for", int(j.RetryFor/time.Second)))
+		if j.RetryFor < 0 || j.RetryFor%time.Second != 0 {
+			wrong = append(wrong, fmt.Errorf("retry for %v: it is a whole number of seconds", j.RetryFor))
+		}
+	}
+	switch {
+	case j.Backtrace > 0:
+		fields = append(fields, job.SetInt("backtrace", j.Backtrace))
+	case j.Backtrace == AllLines:
+		fields = append(fields, job.Edit{Name: "backtrace", JSON: "true"})
+	case j.Backtrace < 0:
+		wrong = append(wrong, fmt.Errorf("a backtrace of %d lines: it is 0 or more, or AllLines", j.Backtrace))
+	}
+	if j.NoDead {
+		fields = append(fields, job.Edit{Name: "dead", JSON: "false"})
+	}
+	if len(j.Tags) > 0 {
+		text, err := job.Marshal(j.Tags)
+		if err != nil {
+			return fields, append(wrong, fmt.Errorf("tags: %w", err))
+		}
+		fields = append(fields, job.Edit{Name: "tags", JSON: text})
+	}
+	return fields, wrong
+}
+
+// checkJID refuses ids that Ruby's tools cannot find again: they match by glob, and put ids into addresses.
+func checkJID(jid string) error {
+	if len(jid) > longestJID {
+		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), longestJID)
+	}
+	for _, r := range jid {
+		if r <= ' ' || r > '~' || strings.ContainsRune(`*?[]\/"`, r) {
+			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
+		}
+	}
+	return nil
+}

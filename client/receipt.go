@@ -1,0 +1,66 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/belayq/belay/driver"
+)
+
+// Status is what is known of a pushed job.
+type Status string
+
+const (
+	// StatusQueued says that the job is in its queue.
+	StatusQueued Status = "queued"
+	// StatusRefused says that middleware did not want the job pushed; see Receipt.Reason. That is no error.
+	StatusRefused Status = "refused"
+	// StatusUnknown says that Redis may or may not have the job: its answer was lost. The error is ErrUnknown.
+	StatusUnknown Status = "unknown"
+	// StatusNotPushed says that the job is certainly not in Redis. The error says why.
+	StatusNotPushed Status = "not_pushed"
+)
+
+// A Receipt says what became of one pushed job.
+type Receipt struct {
+	// JID is the job's id, drawn by the client unless the job brought one.
+	JID    string `json:"jid"`
+	Queue  string `json:"queue"`
+	Status Status `json:"status"`
+	// Reason is why the job was refused, for people.
+	Reason string `json:"reason,omitempty"`
+}
+
+var (
+	// ErrUnknown says that Redis may or may not have the job, or may still get it: the push may have left, and its
+	// answer was lost. The client does not push again, because that could double the job.
+	ErrUnknown = errors.New("belay: unknown outcome: Redis may or may not have the job")
+	// ErrFull says that Redis has reached its maxmemory and refused the push. Nothing was stored.
+	ErrFull = errors.New("belay: Redis is out of memory and takes no new jobs: let workers drain it, or raise its maxmemory")
+)
+
+// An InvalidError says why a job cannot be pushed by anyone. Nothing of it was sent.
+type InvalidError struct {
+	// Class is the job's, as far as it has one.
+	Class string
+	Err   error
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("belay: cannot push a job of class %q: %v", e.Class, e.Err)
+}
+
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// pushError says what a failed push means for its jobs.
+func pushError(err error) (Status, error) {
+	var refused *driver.ServerError
+	switch {
+	case !driver.Certain(err):
+		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, err)
+	case errors.As(err, &refused) && refused.Code == "OOM":
+		return StatusNotPushed, fmt.Errorf("%w: %w", ErrFull, err)
+	default:
+		return StatusNotPushed, fmt.Errorf("belay: not pushed: %w", err)
+	}
+}
