@@ -216,17 +216,18 @@ func appendString(out []byte, s string) ([]byte, error) {
 	return appendQuoted(out, s), nil
 }
 
-// appendFloat writes a float as Ruby's to_s does: always with a fraction, with an exponent from 1e16 up and below
-// 0.0001.
+// appendFloat writes a float as Ruby's to_s does: always with a fraction, with an exponent below 0.0001 and, where it
+// is whole, from 1e15 up. (Tried against Ruby 3.1.)
 func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, fmt.Errorf("%v has no JSON", f)
 	}
-	format := byte('f')
-	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {
-		format = 'e'
+	size := math.Abs(f)
+	digits := strconv.FormatFloat(f, 'f', -1, bits)
+	whole := !strings.Contains(digits, ".")
+	if size != 0 && size < 1e-4 || whole && size >= 1e15 {
+		digits = strconv.FormatFloat(f, 'e', -1, bits)
 	}
-	digits := strconv.FormatFloat(f, format, -1, bits)
 	if strings.Contains(digits, ".") {
 		return append(out, digits...), nil
 	}
