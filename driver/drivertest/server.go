@@ -84,6 +84,7 @@ func (s *Server) start() error {
 	if err != nil {
 		return fmt.Errorf("start redis-server: %w", err)
 	}
+	cmd.Stderr = cmd.Stdout // where it says what it does not understand
 	started, exited := make(chan error, 1), make(chan struct{})
 	go func() {
 		// The parent-death signal is sent when the thread that forked ends, so this one is kept to the end.

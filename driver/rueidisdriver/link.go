@@ -59,7 +59,7 @@ func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config
 	if err != nil {
 		return nil, &driver.NotSentError{Err: err}
 	}
-	conn := &heard{Conn: raw, link: l}
+	conn := &heard{Conn: raw, link: l, gone: make(chan struct{})}
 	conn.note()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,6 +69,9 @@ func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config
 	}
 	l.conn = conn
 	l.dials++
+	if dialled, _ := ctx.Value(dialledKey{}).(*int64); dialled != nil {
+		*dialled = l.dials
+	}
 	return conn, nil
 }
 
@@ -103,15 +106,18 @@ func (l *link) generation() int64 {
 // cut ends the connection: what is in flight on it fails now, and the next call dials another.
 func (l *link) cut() {
 	if conn := l.current(); conn != nil {
-		_ = conn.Close()
+		_ = conn.Conn.Close()
 	}
 }
 
-// cutOnly ends the connection if it is still that of the generation.
-func (l *link) cutOnly(generation int64) {
-	if l.generation() == generation {
-		l.cut()
+// gone is closed once rueidis itself has ended the connection of the generation; nil if another has been dialled.
+func (l *link) gone(generation int64) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == nil || l.dials != generation {
+		return nil
 	}
+	return l.conn.gone
 }
 
 // silent says that the connection has brought nothing for d.
@@ -131,6 +137,15 @@ type heard struct {
 	net.Conn
 	link *link
 	last atomic.Int64 // nanoseconds since the link was made
+
+	ending sync.Once
+	gone   chan struct{}
+}
+
+// Close is what rueidis calls when it gives the connection up.
+func (h *heard) Close() error {
+	h.ending.Do(func() { close(h.gone) })
+	return h.Conn.Close()
 }
 
 func (h *heard) Read(p []byte) (int, error) {

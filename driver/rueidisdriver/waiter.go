@@ -64,7 +64,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 		w.link.cut()
 	})
 	defer timer.Stop()
-	unending := until{context.Background(), deadline}
+	unending := until{context.Background(), deadline, nil}
 	if err := w.introduce(unending); err != nil {
 		return "", false, &driver.NotSentError{Err: fmt.Errorf("prepare the connection: %w", err)}
 	}

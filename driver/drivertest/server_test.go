@@ -1,0 +1,67 @@
+package drivertest
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	t.Run("is_shared", func(t *testing.T) {
+		t.Parallel()
+		require.Same(t, Redis(t), Redis(t))
+		require.NotEqual(t, Prefix(t), Prefix(t))
+		value, err := Redis(t).Do(t.Context(), "ECHO", "hello")
+		require.NoError(t, err)
+		require.Equal(t, "hello", value)
+	})
+	t.Run("takes_arguments_and_keeps_its_address", func(t *testing.T) {
+		t.Parallel()
+		server := Start(t, "--maxclients", "77")
+		addr := server.Addr()
+		for range 2 {
+			value, err := server.Do(t.Context(), "CONFIG", "GET", "maxclients")
+			require.NoError(t, err)
+			require.Equal(t, []any{"maxclients", "77"}, value)
+			server.Restart(t)
+			require.Equal(t, addr, server.Addr())
+		}
+	})
+	t.Run("stops_and_goes_on", func(t *testing.T) {
+		t.Parallel()
+		server := Start(t)
+		server.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := server.Do(ctx, "PING")
+		require.Error(t, err)
+		server.Cont()
+		value, err := server.Do(t.Context(), "PING")
+		require.NoError(t, err)
+		require.Equal(t, "PONG", value)
+	})
+	t.Run("is_gone_when_killed", func(t *testing.T) {
+		t.Parallel()
+		server := Start(t)
+		server.Kill()
+		server.Kill()
+		_, err := server.Do(t.Context(), "PING")
+		require.Error(t, err)
+	})
+	t.Run("gives_an_error_reply_as_an_error", func(t *testing.T) {
+		t.Parallel()
+		_, err := Redis(t).Do(t.Context(), "NOSUCH")
+		require.ErrorContains(t, err, "unknown command")
+	})
+	t.Run("that_cannot_start_says_why", func(t *testing.T) {
+		t.Parallel()
+		_, err := launch(t.TempDir(), "--no-such-option", "1")
+		require.ErrorContains(t, err, "no-such-option")
+	})
+}

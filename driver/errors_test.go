@@ -1,0 +1,56 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCertain(t *testing.T) {
+	t.Parallel()
+	refused := NewServerError("WRONGTYPE not a list")
+	for _, c := range []struct {
+		name            string
+		err             error
+		certain, outage bool
+	}{
+		{"no failure is no outage", nil, false, false},
+		{"a refusal is certain", refused, true, false},
+		{"a refusal is certain when wrapped", fmt.Errorf("settle: %w", refused), true, false},
+		{"a full server is cured by waiting", NewServerError("OOM command not allowed"), true, true},
+		{"so is one with too many clients", NewServerError("ERR max number of clients reached"), true, true},
+		{"what never left is certain", &NotSentError{Err: errors.New("refused")}, true, true},
+		{"a password refused before anything left is both", &NotSentError{Err: NewServerError("WRONGPASS no")}, true, true},
+		{"a denied user stays denied", &NotSentError{Err: NewServerError("NOPERM no")}, true, false},
+		{"a lost answer is uncertain", &UncertainError{Err: errors.New("EOF")}, false, true},
+		{"whatever it wraps", &UncertainError{Err: &NotSentError{Err: refused}}, false, true},
+		{"so is an error that nobody marked", errors.New("EOF"), false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.certain, Certain(c.err))
+			require.Equal(t, c.outage, Outage(c.err))
+		})
+	}
+}
+
+func TestUncertainError(t *testing.T) {
+	t.Parallel()
+	err := error(&UncertainError{Err: context.DeadlineExceeded})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
+}
+
+func TestNewServerError(t *testing.T) {
+	t.Parallel()
+	for text, code := range map[string]string{
+		"OOM no room": "OOM", "ERR unknown": "ERR", "NOSCRIPT": "NOSCRIPT", "user_script:3: attempt": "ERR", "": "ERR",
+	} {
+		err := NewServerError(text)
+		require.Equal(t, code, err.Code, text)
+		require.Equal(t, text, err.Error())
+	}
+}
