@@ -1,0 +1,12 @@
+// Package inspect is what an operator sees: counters, queues, sets, processes and what they run.
+//
+// It exists so that the command line, the dashboard and tests read the same picture, in a shape that scripts can rely
+// on: the JSON names below are a contract. Everything is read in pages of bounded size, without KEYS or SCAN, from the
+// keys that Sidekiq's own tools read, so Ruby's processes show as well as Belay's. What another program has written
+// may be odd: one entry that cannot be read is named among the problems and hides nothing else.
+//
+// A picture is no snapshot. It is read in several round trips, while jobs move on; only what stands in one script's
+// answer was true at one instant.
+//
+// It must never change anything, nor fail because of what one key holds.
+package inspect

@@ -1,0 +1,101 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// An Inspector reads one keyspace. Its methods may be called from any goroutine.
+type Inspector struct {
+	driver driver.Client
+	keys   lua.Keys
+}
+
+// New makes an Inspector of the keyspace under prefix. It sends nothing.
+func New(client driver.Client, prefix string) *Inspector {
+	return &Inspector{driver: client, keys: lua.NewKeys(prefix)}
+}
+
+// Seconds is a duration that JSON has as seconds, with a fraction.
+type Seconds struct{ time.Duration }
+
+// MarshalJSON writes the duration as a number of seconds.
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Seconds()) }
+
+// UnmarshalJSON reads a number of seconds.
+func (s *Seconds) UnmarshalJSON(text []byte) error {
+	var seconds float64
+	if err := json.Unmarshal(text, &seconds); err != nil {
+		return fmt.Errorf("read seconds: %w", err)
+	}
+	s.Duration = time.Duration(seconds * float64(time.Second))
+	return nil
+}
+
+// mostProblems is how many problems one picture names. Whoever has more has one cause.
+const mostProblems = 20
+
+// A reading collects the replies of one picture. Replies that say something about a single key are noted as problems;
+// any other failure means that Redis cannot be read, and is the error of the whole.
+type reading struct {
+	problems []string
+	err      error
+}
+
+func (r *reading) value(what string, reply driver.Reply) any {
+	switch {
+	case reply.Err == nil:
+		return reply.Value
+	case driver.Outage(reply.Err):
+		if r.err == nil {
+			r.err = fmt.Errorf("read %s: %w", what, reply.Err)
+		}
+	default:
+		r.problem("%s: %v", what, reply.Err)
+	}
+	return nil
+}
+
+func (r *reading) problem(format string, args ...any) {
+	if len(r.problems) < mostProblems {
+		r.problems = append(r.problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// number reads an integer, or a string that holds one; 0 where there is none.
+func (r *reading) number(what string, reply driver.Reply) int64 {
+	switch v := r.value(what, reply).(type) {
+	case int64:
+		return v
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			r.problem("%s: %.40q is no number", what, v)
+		}
+		return n
+	}
+	return 0
+}
+
+// texts reads an array; a nil in it is an empty text.
+func (r *reading) texts(what string, reply driver.Reply) []string {
+	parts, _ := r.value(what, reply).([]any)
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i], _ = part.(string)
+	}
+	return texts
+}
+
+func (i *Inspector) do(ctx context.Context, calls []driver.Call) []driver.Reply {
+	if len(calls) == 0 {
+		return nil
+	}
+	return i.driver.Do(ctx, calls...)
+}

@@ -1,0 +1,79 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// A Queue is one queue of waiting jobs.
+type Queue struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+	// Latency is how long the oldest job has been waiting; 0 when none is, or when it does not say.
+	Latency Seconds `json:"latency_seconds"`
+	// Paused says that workers of Belay (and of Sidekiq Pro) take nothing from it.
+	Paused bool `json:"paused"`
+}
+
+// queuesAtOnce is how many queues one pipeline asks for. Each answers its oldest job whole, and a job may have two
+// megabytes; usually they have hundreds of bytes, and then this is one round trip for any ordinary fleet.
+const queuesAtOnce = 32
+
+func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now time.Time) []Queue {
+	queues := make([]Queue, 0, len(names))
+	for page := range slices.Chunk(names, queuesAtOnce) {
+		var calls []driver.Call
+		for _, name := range page {
+			calls = append(calls,
+				driver.Command("LLEN", i.keys.Queue(name)),
+				driver.Command("LINDEX", i.keys.Queue(name), "-1"),
+				driver.Command("SISMEMBER", i.keys.Paused(), name))
+		}
+		replies := i.do(ctx, calls)
+		for n, name := range page {
+			size, oldest, paused := replies[3*n], replies[3*n+1], replies[3*n+2]
+			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: r.number("paused", paused) == 1}
+			if size.Err == nil {
+				payload, _ := r.value("the oldest job of queue "+name, oldest).(string)
+				queue.Latency = latency(r, name, payload, now)
+			}
+			queues = append(queues, queue)
+		}
+		if r.err != nil {
+			break
+		}
+	}
+	return queues
+}
+
+// latency is what Sidekiq shows: the age of enqueued_at, or of created_at without it.
+func latency(r *reading, queue, payload string, now time.Time) Seconds {
+	if payload == "" {
+		return Seconds{}
+	}
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		r.problem("the oldest job of queue %s cannot be read: %v", queue, err)
+		return Seconds{}
+	}
+	at, ok := parsed.EnqueuedAt()
+	if !ok {
+		at, ok = parsed.CreatedAt()
+	}
+	if !ok {
+		return Seconds{}
+	}
+	// Producers have clocks of their own: a job from the future has not been waiting.
+	return Seconds{max(now.Sub(at), 0)}
+}
+
+// QueueSize is how many jobs wait in a queue; 0 for one that does not exist.
+func (i *Inspector) QueueSize(ctx context.Context, queue string) (int64, error) {
+	reply := i.driver.Do(ctx, driver.Command("LLEN", i.keys.Queue(queue)))[0]
+	size, _ := reply.Value.(int64)
+	return size, reply.Err
+}

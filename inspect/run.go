@@ -1,0 +1,93 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// A Run is one job that a process runs, as it last announced it.
+type Run struct {
+	// Thread is the process' own name for who runs it.
+	Thread string `json:"thread"`
+	// Class is the name to show people: the class that an adapter's job wraps, where there is one.
+	Class string    `json:"class"`
+	JID   string    `json:"jid"`
+	Queue string    `json:"queue"`
+	Since time.Time `json:"since,omitzero"`
+	// Elapsed is how long it has been running, to the second in which it began.
+	Elapsed Seconds `json:"elapsed_seconds"`
+}
+
+// runs fills in what the processes of one page run. Sidekiq wrote it under another name until 6.4.1; only processes
+// that are busy and have nothing under the new name are asked for it, because Belay writes both.
+func (i *Inspector) runs(ctx context.Context, r *reading, processes []Process, now time.Time) {
+	work := make([]driver.Call, len(processes))
+	for n := range processes {
+		work[n] = driver.Command("HGETALL", i.keys.Work(processes[n].Identity))
+	}
+	var older []int
+	for n, reply := range i.do(ctx, work) {
+		p := &processes[n]
+		p.Running = readRuns(r, p.Identity, r.texts("the jobs of "+p.Identity, reply), now)
+		if p.Busy > 0 && len(p.Running) == 0 {
+			older = append(older, n)
+		}
+	}
+	workers := make([]driver.Call, len(older))
+	for k, n := range older {
+		workers[k] = driver.Command("HGETALL", i.keys.Workers(processes[n].Identity))
+	}
+	for k, reply := range i.do(ctx, workers) {
+		p := &processes[older[k]]
+		p.Running = readRuns(r, p.Identity, r.texts("the jobs of "+p.Identity, reply), now)
+	}
+}
+
+// readRuns reads a work hash: threads and entries in turn, oldest run first in the answer.
+func readRuns(r *reading, identity string, parts []string, now time.Time) []Run {
+	runs := []Run{}
+	for n := 0; n+1 < len(parts); n += 2 {
+		run, err := readRun(parts[n], parts[n+1], now)
+		if err != nil {
+			r.problem("process %s: a running job cannot all be read: %v", identity, err)
+		}
+		runs = append(runs, run)
+	}
+	slices.SortFunc(runs, func(a, b Run) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Thread, b.Thread))
+	})
+	return runs
+}
+
+func readRun(thread, entry string, now time.Time) (Run, error) {
+	var fields struct {
+		Queue   string          `json:"queue"`
+		Payload json.RawMessage `json:"payload"`
+		RunAt   float64         `json:"run_at"`
+	}
+	run := Run{Thread: thread}
+	if err := json.Unmarshal([]byte(entry), &fields); err != nil {
+		return run, err
+	}
+	run.Queue, run.Since = fields.Queue, instant(fields.RunAt)
+	if !run.Since.IsZero() {
+		run.Elapsed = Seconds{max(now.Sub(run.Since), 0)}
+	}
+	payload := string(fields.Payload)
+	var text string
+	if json.Unmarshal(fields.Payload, &text) == nil { // JSON within JSON; an object before Sidekiq 6.0.2
+		payload = text
+	}
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		return run, err
+	}
+	run.Class, run.JID = parsed.DisplayClass(), parsed.JID()
+	return run, nil
+}

@@ -1,0 +1,99 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+// mostShown is how many queues, processes and running jobs one Status lists. A fleet is rarely so large, and what is
+// larger does not fit on a screen; the counts beside the lists are of all.
+const mostShown = 1000
+
+// A Status is the whole picture on one page.
+type Status struct {
+	// At is when it was read, by Redis' clock.
+	At time.Time `json:"at"`
+	// Processed and Failed count runs since Redis was set up. Failed runs are in both.
+	Processed int64 `json:"processed"`
+	Failed    int64 `json:"failed"`
+	// Enqueued is how many jobs wait in the queues listed here.
+	Enqueued int64 `json:"enqueued"`
+	// Scheduled, Retries and Dead are the sizes of the three sets.
+	Scheduled int64 `json:"scheduled"`
+	Retries   int64 `json:"retries"`
+	Dead      int64 `json:"dead"`
+	// QueueCount is how many queues there are; Queues are at most 1,000 of them, by name.
+	QueueCount int64   `json:"queue_count"`
+	Queues     []Queue `json:"queues"`
+	// ProcessCount is how many processes Sidekiq's tools would find; Processes are at most 1,000, by identity, and those
+	// of Belay that have not announced themselves yet. Of running jobs, too, at most about 1,000 are listed in all.
+	ProcessCount int64     `json:"process_count"`
+	Processes    []Process `json:"processes"`
+	// Problems are keys and entries that could not be read, in words. At most 20 are named.
+	Problems []string `json:"problems"`
+}
+
+// Status reads the whole picture. It fails only when Redis cannot be read; what is wrong with single keys is in
+// Status.Problems.
+func (i *Inspector) Status(ctx context.Context) (Status, error) {
+	r := &reading{problems: []string{}}
+	s, queues, processes := i.summary(ctx, r)
+	if r.err == nil {
+		s.Queues = i.queues(ctx, r, queues, s.At)
+	}
+	if r.err == nil {
+		s.Processes = i.processes(ctx, r, processes, s.At)
+	}
+	for _, queue := range s.Queues {
+		s.Enqueued += queue.Size
+	}
+	s.Problems = r.problems
+	return s, r.err
+}
+
+// summary reads what one round trip can, and the names of what is to be read next.
+func (i *Inspector) summary(ctx context.Context, r *reading) (s Status, queues, processes []string) {
+	most := strconv.Itoa(mostShown)
+	replies := i.do(ctx, []driver.Call{
+		driver.Command("TIME"),
+		driver.Command("GET", i.keys.Processed()),
+		driver.Command("GET", i.keys.Failed()),
+		driver.Command("ZCARD", i.keys.Schedule()),
+		driver.Command("ZCARD", i.keys.Retry()),
+		driver.Command("ZCARD", i.keys.Dead()),
+		driver.Command("SCARD", i.keys.Queues()),
+		// All members of a set of up to so many, each once, and no more of a larger one: a bounded SMEMBERS.
+		driver.Command("SRANDMEMBER", i.keys.Queues(), most),
+		driver.Command("SCARD", i.keys.Processes()),
+		driver.Command("SRANDMEMBER", i.keys.Processes(), most),
+		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown-1)),
+	})
+	s.At = readTime(r.texts("the time", replies[0]))
+	s.Processed, s.Failed = r.number("processed", replies[1]), r.number("failed", replies[2])
+	s.Scheduled, s.Retries, s.Dead = r.number("schedule", replies[3]), r.number("retry", replies[4]), r.number("dead", replies[5])
+	s.QueueCount, s.ProcessCount = r.number("queues", replies[6]), r.number("processes", replies[8])
+	queues = sorted(r.texts("queues", replies[7]))
+	processes = sorted(append(r.texts("processes", replies[9]), r.texts("alive", replies[10])...))
+	return s, queues, processes
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// readTime reads TIME's answer; without one (a rule may forbid it) this machine's clock serves.
+func readTime(parts []string) time.Time {
+	if len(parts) == 2 {
+		seconds, err := strconv.ParseInt(parts[0], 10, 64)
+		micros, err2 := strconv.ParseInt(parts[1], 10, 64)
+		if err == nil && err2 == nil {
+			return time.Unix(seconds, micros*1000).UTC()
+		}
+	}
+	return time.Now().UTC()
+}

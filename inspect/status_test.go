@@ -1,0 +1,130 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+func TestStatus(t *testing.T) {
+	promises(t, map[string]func(w *world){
+		"an empty Redis is an empty page": func(w *world) {
+			status := w.status()
+			require.WithinDuration(w, time.Now(), status.At, time.Minute)
+			status.At = time.Time{}
+			text, err := json.Marshal(status)
+			require.NoError(w, err)
+			require.JSONEq(w, `{"at":"0001-01-01T00:00:00Z","processed":0,"failed":0,"enqueued":0,"scheduled":0,"retries":0,
+				"dead":0,"queue_count":0,"queues":[],"process_count":0,"processes":[],"problems":[]}`, string(text))
+		},
+		"counters, sets and queues": func(w *world) {
+			w.do("SET", w.keys.Processed(), "12")
+			w.do("SET", w.keys.Failed(), "3")
+			w.do("ZADD", w.keys.Schedule(), "1", "a")
+			w.do("ZADD", w.keys.Retry(), "1", "a", "2", "b")
+			w.do("ZADD", w.keys.Dead(), "1", "a", "2", "b", "3", "c")
+			w.do("SADD", w.keys.Queues(), "mail", "default", "empty")
+			w.do("SADD", w.keys.Paused(), "mail")
+			enqueued := func(ago time.Duration, unit job.TimeUnit) string {
+				return job.Draft{Class: "A", Queue: "mail", EnqueuedAt: time.Now().Add(-ago), Unit: unit}.Encode()
+			}
+			w.do("LPUSH", w.keys.Queue("mail"), enqueued(time.Hour, job.Seconds), enqueued(time.Minute, job.Seconds))
+			w.do("LPUSH", w.keys.Queue("default"), enqueued(2*time.Hour, job.Millis))
+			status := w.status()
+			require.Empty(w, status.Problems)
+			require.Equal(w, []int64{12, 3, 3, 1, 2, 3, 3}, []int64{status.Processed, status.Failed, status.Enqueued,
+				status.Scheduled, status.Retries, status.Dead, status.QueueCount})
+			require.Len(w, status.Queues, 3)
+			for n, want := range []Queue{{Name: "default", Size: 1}, {Name: "empty"}, {Name: "mail", Size: 2, Paused: true}} {
+				got := status.Queues[n]
+				hours := []float64{2, 0, 1}[n]
+				require.InDelta(w, hours, got.Latency.Hours(), 0.01)
+				got.Latency = Seconds{}
+				require.Equal(w, want, got)
+			}
+			size, err := w.inspector.QueueSize(w.Context(), "mail")
+			require.NoError(w, err)
+			require.Equal(w, int64(2), size)
+		},
+		"keys of other types hide nothing else": func(w *world) {
+			w.do("LPUSH", w.keys.Processed(), "x")
+			w.do("SET", w.keys.Failed(), "many")
+			w.do("SADD", w.keys.Queues(), "good", "odd", "garbage")
+			w.do("SET", w.keys.Queue("odd"), "x")
+			w.do("LPUSH", w.keys.Queue("garbage"), "{")
+			w.do("LPUSH", w.keys.Queue("good"), job.Draft{Class: "A"}.Encode())
+			status := w.status()
+			require.Len(w, status.Problems, 4)
+			for _, named := range []string{"processed", "failed", "odd", "garbage"} {
+				require.Contains(w, strings.Join(status.Problems, "\n"), named)
+			}
+			require.Len(w, status.Queues, 3)
+			require.Equal(w, int64(2), status.Enqueued)
+		},
+		"lists a page of many queues and counts them all": func(w *world) {
+			names := []string{"SADD", w.keys.Queues()}
+			for n := range mostShown + 50 {
+				names = append(names, fmt.Sprintf("queue %d", n))
+			}
+			w.do(names...)
+			status := w.status()
+			require.Len(w, status.Queues, mostShown)
+			require.Equal(w, int64(mostShown+50), status.QueueCount)
+		},
+	})
+}
+
+func TestStatusFailsWhenRedisIsAway(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	server.Kill()
+	d, err := goredisdriver.Open(server.URL())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	_, err = New(d, "").Status(t.Context())
+	require.ErrorContains(t, err, "read the time")
+	_, err = New(d, "").Working(t.Context())
+	require.Error(t, err)
+}
+
+func TestSecondsAreANumberInJSON(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(Queue{Name: "q", Latency: Seconds{1500 * time.Millisecond}})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false}`, string(text))
+	var back Queue
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, 1500*time.Millisecond, back.Latency.Duration)
+}
+
+func TestWorking(t *testing.T) {
+	promises(t, map[string]func(w *world){
+		"lists what each process answers for": func(w *world) {
+			for identity, queues := range map[string][]string{"h:1:aa": {"a", "b"}, "h:2:bb": {"b"}} {
+				_, err := w.keys.Register(identity, lua.Record{Queues: queues, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
+				require.NoError(w, err)
+			}
+			w.do("LPUSH", w.keys.Working("b", "h:1:aa"), "x", "y")
+			w.do("SET", w.keys.Working("b", "h:2:bb"), "no list")
+			lists, err := w.inspector.Working(w.Context())
+			require.NoError(w, err)
+			require.ElementsMatch(w, []WorkingList{
+				{Identity: "h:1:aa", Queue: "a", Size: 0}, {Identity: "h:1:aa", Queue: "b", Size: 2}, {Identity: "h:2:bb", Queue: "b", Size: -1},
+			}, lists)
+		},
+		"is empty without processes": func(w *world) {
+			lists, err := w.inspector.Working(w.Context())
+			require.NoError(w, err)
+			require.Empty(w, lists)
+		},
+	})
+}
