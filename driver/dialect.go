@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 )
@@ -76,7 +77,8 @@ func once(send Send, calls []Call, replies []Reply, indexes []int, how Naming) {
 func which(replies []Reply, indexes []int, is func(*ServerError) bool) []int {
 	var found []int
 	for _, i := range indexes {
-		if refused, ok := replies[i].Err.(*ServerError); ok && is(refused) {
+		var refused *ServerError
+		if errors.As(replies[i].Err, &refused) && is(refused) {
 			found = append(found, i)
 		}
 	}

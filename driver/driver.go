@@ -32,8 +32,12 @@ type Client interface {
 	//
 	// Each call is executed at most once, whatever happens to the connection. A call whose answer did not
 	// come has an error for which Certain is false; calls answered before the cut keep their answers.
-	// A script that the server did not know is loaded and run, and only that one is sent again.
+	// A script that the server did not know is loaded and run, and only that one is sent again: after the rest of
+	// the pipeline, and in order among several. A call that Check refuses is not sent; the others are.
 	// Do never panics over what its calls contain.
+	//
+	// The deadline of ctx ends a Do, and a connection that was silent until then is not used again. Without one
+	// an adapter sets its own, of some seconds. Cancelling ctx ends no Do that is under way.
 	Do(ctx context.Context, calls ...Call) []Reply
 
 	// Lane opens further connections to the same server, at most conns of them, shared with nobody: what is
@@ -41,7 +45,8 @@ type Client interface {
 	// that pipelines, on one connection in order). Nothing is dialled before the first use. The caller closes it.
 	Lane(conns int) (Client, error)
 
-	// Waiter makes one that blocks on a connection of its own, dialled at its first Wait. The caller closes it.
+	// Waiter makes one that blocks on a connection of its own, dialled at its first Wait; its Release goes over this
+	// Client. The caller closes it.
 	Waiter() (Waiter, error)
 
 	// Close ends the connections that this Client opened: none of those that a user handed in.
@@ -55,7 +60,7 @@ type Waiter interface {
 	// (BLMOVE from to RIGHT LEFT). ok is false when none came or the wait was released: then nothing was moved.
 	// On an error for which Certain is false something may have been moved that nobody has read.
 	//
-	// Wait reads until limit plus a second at most: neither a stopped server nor one whose clock was set back can
+	// Wait reads until limit plus WaitGrace at most: neither a stopped server nor one whose clock was set back can
 	// hold it. Ending ctx does not end it (that could lose what is on its way); Release does.
 	Wait(ctx context.Context, from, to string, limit time.Duration) (payload string, ok bool, err error)
 

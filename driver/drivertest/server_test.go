@@ -15,8 +15,10 @@ func TestServer(t *testing.T) {
 	t.Parallel()
 	t.Run("is_shared", func(t *testing.T) {
 		t.Parallel()
-		require.Same(t, Redis(t), Redis(t))
-		require.NotEqual(t, Prefix(t), Prefix(t))
+		one, other := Redis(t), Redis(t)
+		require.Same(t, one, other)
+		mine, yours := Prefix(t), Prefix(t)
+		require.NotEqual(t, mine, yours)
 		value, err := Redis(t).Do(t.Context(), "ECHO", "hello")
 		require.NoError(t, err)
 		require.Equal(t, "hello", value)

@@ -76,10 +76,10 @@ func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn,
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return failedDial{&driver.NotSentError{Err: err}}, nil
+		if err == nil {
+			return conn, nil
 		}
-		return conn, nil
+		return failedDial{&driver.NotSentError{Err: err}}, nil
 	}
 }
 

@@ -4,6 +4,7 @@ package resp
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -30,7 +31,10 @@ const maxLine = 64 << 10
 // Read reads one frame. An error other than io.EOF at its start means that the stream is of no use any more.
 func Read(r *bufio.Reader) (Frame, error) {
 	line, err := r.ReadString('\n')
-	if err != nil {
+	switch {
+	case err != nil && line != "":
+		return Frame{}, midFrame(err)
+	case err != nil:
 		return Frame{}, err
 	}
 	if len(line) < 3 || len(line) > maxLine || !strings.HasSuffix(line, "\r\n") {
@@ -48,6 +52,14 @@ func Read(r *bufio.Reader) (Frame, error) {
 	return Frame{}, fmt.Errorf("resp: unknown type in %.60q", line)
 }
 
+// midFrame tells a stream that ended inside a frame from one that ended after it.
+func midFrame(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
 func (f *Frame) readString(r *bufio.Reader) error {
 	n, err := f.length()
 	if err != nil || f.Null {
@@ -55,7 +67,7 @@ func (f *Frame) readString(r *bufio.Reader) error {
 	}
 	body := make([]byte, n+2)
 	if _, err := io.ReadFull(r, body); err != nil {
-		return fmt.Errorf("resp: read a string of %d: %w", n, err)
+		return fmt.Errorf("resp: read a string of %d: %w", n, midFrame(err))
 	}
 	f.Raw, f.Text = append(f.Raw, body...), string(body[:n])
 	return nil
@@ -76,7 +88,7 @@ func (f *Frame) readItems(r *bufio.Reader) error {
 	for range n {
 		item, err := Read(r)
 		if err != nil {
-			return fmt.Errorf("resp: read an element: %w", err)
+			return fmt.Errorf("resp: read an element: %w", midFrame(err))
 		}
 		f.Items = append(f.Items, item)
 		f.Raw = append(f.Raw, item.Raw...)
