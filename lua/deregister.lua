@@ -13,7 +13,9 @@ local identity = ARGV[1]
 
 local left = 0
 for list = 8, #KEYS do
-  left = left + redis.call('LLEN', KEYS[list])
+  -- pcall: a key that is no list holds no job, and must keep nobody from leaving.
+  local length = redis.pcall('LLEN', KEYS[list])
+  left = left + (type(length) == 'number' and length or 0)
 end
 
 redis.call('SREM', processes, identity)

@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
 -- entries: read a page of a working list.
--- Why a script: what is too large for any page is moved to the dead set on the way, so that no page is empty for it.
+-- Why a script: what is too large for any page is moved to the dead set on the way, so that nothing stands behind it.
 -- KEYS     1 working list  2 dead
 -- ARGV     1 first index  2 entries at most  3 bytes in all at most  4 bytes of one entry at most
--- Returns  the entries, newest first; fewer than asked for only at the end of the list or for their bytes
+-- Returns  the entries, newest first; fewer than asked for only at the end of the list or for the bytes read, moved ones
+--          included: a page may be empty before the end, but then it has moved something, and the next one gets further
 -- Again    the same
 -- Cost     O(entries^2) at worst, of few
 local working, dead = KEYS[1], KEYS[2]
 local index, most, room, largest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local page = {}
+local page, buried = {}, 0
 while #page < most and room > 0 do
   local entry = redis.call('LINDEX', working, index)
   if not entry then
@@ -21,8 +22,9 @@ while #page < most and room > 0 do
     index = index + 1
   else
     local time = redis.call('TIME')
-    redis.call('ZADD', dead, time[1] + time[2] / 1000000, entry)
+    redis.call('ZADD', dead, time[1] + (time[2] + buried) / 1000000, entry)
     redis.call('LREM', working, 1, entry)
+    buried = buried + 1
   end
 end
 return page

@@ -26,19 +26,26 @@ if not died then
   end
 end
 
+local function must_be(key, kind)
+  local is = redis.call('TYPE', key).ok
+  if is ~= 'none' and is ~= kind then
+    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
+  end
+end
 local groups, at = {}, 2
 while at <= #ARGV do
   local pair, count = tonumber(ARGV[at]), tonumber(ARGV[at + 2])
   local group = {
     working = KEYS[7 + 2 * pair], queue = KEYS[8 + 2 * pair], home = ARGV[at + 1], count = count, first = at + 3,
   }
-  local into, kind = group.queue, 'list'
-  if group.home == 'dead' then
-    into, kind = dead, 'zset'
+  local wrong = must_be(group.working, 'list')
+  if not wrong and group.home == 'dead' then
+    wrong = must_be(dead, 'zset')
+  elseif not wrong then
+    wrong = must_be(group.queue, 'list')
   end
-  local is = redis.call('TYPE', into).ok
-  if is ~= 'none' and is ~= kind then
-    return redis.error_reply('WRONGTYPE ' .. into .. ' is a ' .. is .. ', not a ' .. kind)
+  if wrong then
+    return wrong
   end
   groups[#groups + 1] = group
   at = group.first + 2 * count
@@ -66,7 +73,9 @@ end
 
 local left = 0
 for list = 9, #KEYS, 2 do
-  left = left + redis.call('LLEN', KEYS[list])
+  -- pcall: a key that is no list holds no job, and must not hold up those that do.
+  local length = redis.pcall('LLEN', KEYS[list])
+  left = left + (type(length) == 'number' and length or 0)
 end
 if left == 0 then
   -- From here on only the sweep of tombstones looks at its lists, and what it finds there was in nobody's hand.

@@ -20,7 +20,7 @@ if expiry <= now_ms then
 end
 local resting = redis.call('SMISMEMBER', paused, unpack(ARGV, 5))
 
-local paused_at, broken_at = {}, {}
+local paused_at, broken_at, buried = {}, {}, 0
 local answer = { 'empty', paused_at, broken_at }
 for position = 1, count do
   local queue, working = KEYS[2 + 2 * position], KEYS[3 + 2 * position]
@@ -42,9 +42,10 @@ for position = 1, count do
       if #job <= largest then
         group[#group + 1] = job
         wanted = wanted - 1
-      elseif type(redis.pcall('ZADD', dead, time[1] + time[2] / 1000000, job)) == 'number' then
+      elseif type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number' then
         -- Too large to be handed out, whoever wrote it: it must not stand in the way of what follows.
         redis.call('LPOP', working)
+        buried = buried + 1
       end
     end
     if #group > 1 then

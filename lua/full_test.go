@@ -1,0 +1,53 @@
+package lua
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+)
+
+// A Redis that refuses all new memory takes no push, but every script that leads towards an empty one goes through.
+// The fake server has no limit of memory, so this is for real ones.
+func TestAFullRedisIsDrained(t *testing.T) {
+	t.Parallel()
+	for _, g := range grounds {
+		if g.fake {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			server := drivertest.Start(t, "--maxmemory-policy", "noeviction")
+			w := newWorld(t, g.open, server.URL())
+			worker, victim := w.process("q"), w.hold("q", "v1", "v2", "v3")
+			w.lapse(victim)
+			w.push("q", "a", "b", "too large to be taken", "c", "d", "e", "f")
+			w.redis("CONFIG", "SET", "maxmemory", "1")
+
+			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}))
+			require.Equal(w, []string{victim}, ask(w, w.keys.Beat(worker, someTTL)).Lapsed)
+			require.True(w, ask(w, w.keys.Announce(worker, []string{"info", "{}"}, []string{"t", "{}"})))
+			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, 10))
+			require.Equal(w, []TakenJobs{{Bytes: []string{"a", "b", "c", "d", "e", "f"}}}, taken.Jobs)
+			require.Equal(w, []string{"too large to be taken"}, w.sorted(w.keys.Dead()))
+			require.Equal(w, allSettled, w.settle(worker, 1,
+				end("q", "a", job.Done()), end("q", "b", job.Retried("b'", 0)), end("q", "c", job.Snoozed("c'", 0)),
+				end("q", "d", job.Died("d'")), end("q", "e", job.Discarded(true)), end("q", "f", job.HandedBack())))
+			w.counted(4, 3)
+			require.Equal(w, []int{1}, ask(w, Lengths([]string{w.keys.Queue("q")})))
+
+			require.True(w, ask(w, Lease(w.keys.Claim(victim), worker, time.Minute)))
+			require.Equal(w, []string{"v3", "v2", "v1"}, ask(w, w.keys.Entries("q", victim, 0, noLimit)))
+			require.Equal(w, Recovered{State: StateDead, Moved: 3}, w.rescue(victim, "v3", "v2", "v1"))
+			require.Equal(w, []string{"v1", "v2", "v3", "f"}, w.waiting("q"))
+			require.True(w, ask(w, w.keys.Forget(victim, []string{"q"}, 0)))
+			reborn := w.process("q")
+			require.Equal(w, 0, ask(w, w.keys.Deregister(reborn, []string{"q"})))
+
+			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}))
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package lua
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// These names are Sidekiq's: Ruby's clients, workers and dashboard find nothing under any other.
+func TestKeysAreSidekiqs(t *testing.T) {
+	t.Parallel()
+	k, evening := NewKeys(""), time.Date(2026, 3, 1, 23, 30, 0, 0, time.FixedZone("west", -2*3600))
+	for want, got := range map[string]string{
+		"queues": k.Queues(), "queue:a:b": k.Queue("a:b"), "schedule": k.Schedule(), "retry": k.Retry(), "dead": k.Dead(),
+		"paused": k.Paused(), "stat:processed": k.Processed(), "stat:failed": k.Failed(), "processes": k.Processes(),
+		"stat:processed:2026-03-02": k.ProcessedOn(evening), "stat:failed:2026-03-02": k.FailedOn(evening),
+		"h:1:x": k.Process("h:1:x"), "h:1:x:work": k.Work("h:1:x"), "h:1:x:workers": k.Workers("h:1:x"),
+		"h:1:x-signals": k.Signals("h:1:x"),
+	} {
+		require.Equal(t, want, got)
+	}
+}
+
+func TestKeysOfOursAreSetApart(t *testing.T) {
+	t.Parallel()
+	k := NewKeys("{mail}")
+	for _, key := range []string{
+		k.Alive(), k.Tombstones(), k.Record("h:1:x"), k.Working("q", "h:1:x"), k.Claim("h:1:x"), k.Sweeper(),
+	} {
+		require.Regexp(t, `^\{mail\}:belay:`, key)
+		require.NotContains(t, key, "lock", "that word is for the keys of unique jobs alone")
+	}
+	require.Equal(t, "{mail}:queue:q", k.Queue("q"))
+}

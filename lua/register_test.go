@@ -1,0 +1,162 @@
+package lua
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRegister(t *testing.T) {
+	keep(t,
+		promise{"brings_a_process_to_life_with_a_record_that_can_be_read", func(w *world) {
+			record := Record{
+				Queues: []string{"b", "a", "ü\"\n"}, Beat: 1500 * time.Millisecond, TTL: 6 * time.Second,
+				Concurrency: 25, Formerly: "host:1:old",
+			}
+			before := w.now()
+			answer := ask(w, w.keys.Register("host:1:x", record))
+			require.True(w, answer.OK)
+			w.within(before, float64(answer.Now.UnixMicro())/1e6, w.now())
+			w.within((before+6)*1000-1, w.score(w.keys.Alive(), "host:1:x"), (w.now()+6)*1000)
+
+			read, ok, err := RecordOf(w.client.Do(w.Context(), w.keys.ReadRecord("host:1:x"))[0])
+			require.NoError(w, err)
+			require.True(w, ok)
+			require.Equal(w, record, read)
+			require.Equal(w, -1, w.number("TTL", w.keys.Record("host:1:x")), "a record has no expiry")
+		}},
+		promise{"there_is_no_record_of_one_who_never_registered", func(w *world) {
+			_, ok, err := RecordOf(w.client.Do(w.Context(), w.keys.ReadRecord("host:1:x"))[0])
+			require.NoError(w, err)
+			require.False(w, ok)
+		}},
+		promise{"a_name_that_somebody_has_is_taken", func(w *world) {
+			identity := w.process("q")
+			w.unchanged(func() { require.False(w, ask(w, w.keys.Register(identity, Record{TTL: time.Second})).OK) })
+		}},
+		promise{"a_name_that_somebody_had_is_taken", func(w *world) {
+			identity := w.process("q")
+			ask(w, w.keys.Deregister(identity, []string{"q"}))
+			w.redis("DEL", w.keys.Record(identity))
+			w.unchanged(func() { require.False(w, ask(w, w.keys.Register(identity, Record{TTL: time.Second})).OK) })
+		}},
+	)
+}
+
+func TestBeat(t *testing.T) {
+	keep(t,
+		promise{"prolongs_a_life_by_a_ttl_from_now", func(w *world) {
+			identity := w.process("q")
+			before := w.now()
+			pulse := ask(w, w.keys.Beat(identity, 6*time.Second))
+			require.Equal(w, StateAlive, pulse.State)
+			w.within(before, float64(pulse.Now.UnixMicro())/1e6, w.now())
+			w.within((before+6)*1000-1, w.score(w.keys.Alive(), identity), (w.now()+6)*1000)
+		}},
+		promise{"revives_one_that_had_only_lapsed", func(w *world) {
+			identity := w.process("q")
+			w.push("q", "a")
+			w.lapse(identity)
+			pulse := ask(w, w.keys.Beat(identity, someTTL))
+			require.Equal(w, StateAlive, pulse.State)
+			require.Empty(w, pulse.Lapsed)
+			require.Equal(w, WhyEnough, w.take(identity, 1, "q").Why)
+		}},
+		promise{"lists_who_has_lapsed_and_nobody_else", func(w *world) {
+			me, alive, gone := w.process("q"), w.process("q"), w.process("q")
+			w.lapse(gone)
+			pulse := ask(w, w.keys.Beat(me, someTTL))
+			require.Equal(w, []string{gone}, pulse.Lapsed)
+			require.NotContains(w, pulse.Lapsed, alive)
+		}},
+		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
+			me, timeTraveller := w.process("q"), w.process("q")
+			w.redis("ZADD", w.keys.Alive(), "99999999999999", timeTraveller)
+			require.Equal(w, []string{timeTraveller}, ask(w, w.keys.Beat(me, someTTL)).Lapsed)
+		}},
+		promise{"names_a_bounded_number", func(w *world) {
+			me := w.process("q")
+			words := []string{"ZADD", w.keys.Alive()}
+			for i := range 300 {
+				words = append(words, "1", "old"+string(rune('a'+i)), "99999999999999", "far"+string(rune('a'+i)))
+			}
+			w.redis(words...)
+			require.Len(w, ask(w, w.keys.Beat(me, someTTL)).Lapsed, MostItems)
+		}},
+		promise{"brings_signals_oldest_first_and_once", func(w *world) {
+			identity := w.process("q")
+			w.redis("LPUSH", w.keys.Signals(identity), "TSTP")
+			w.redis("LPUSH", w.keys.Signals(identity), "TERM")
+			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Beat(identity, someTTL)).Signals)
+			require.Empty(w, ask(w, w.keys.Beat(identity, someTTL)).Signals)
+		}},
+		promise{"is_not_stopped_by_signals_of_a_wrong_type", func(w *world) {
+			identity := w.process("q")
+			w.redis("SET", w.keys.Signals(identity), "TERM")
+			pulse := ask(w, w.keys.Beat(identity, someTTL))
+			require.Equal(w, StateAlive, pulse.State)
+			require.Empty(w, pulse.Signals)
+		}},
+		promise{"is_refused_for_ever_after_a_tombstone", func(w *world) {
+			identity := w.hold("q", "a")
+			w.redis("LPUSH", w.keys.Signals(identity), "TERM")
+			w.lapse(identity)
+			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil)).State)
+			w.unchanged(func() {
+				for range 2 {
+					pulse := ask(w, w.keys.Beat(identity, someTTL))
+					require.Equal(w, StateDead, pulse.State)
+					require.Equal(w, []string{identity}, pulse.Lapsed, "its job is still to be followed")
+					require.Empty(w, pulse.Signals)
+				}
+			})
+		}},
+		promise{"brings_nobody_to_life_whom_Redis_has_forgotten", func(w *world) {
+			identity := w.process("q")
+			w.redis("DEL", w.keys.Record(identity), w.keys.Alive())
+			w.unchanged(func() { require.Equal(w, StateUnknown, ask(w, w.keys.Beat(identity, someTTL)).State) })
+		}},
+	)
+}
+
+func TestDeregister(t *testing.T) {
+	keep(t,
+		promise{"leaves_a_tombstone_and_nothing_that_people_read", func(w *world) {
+			identity := w.process("q", "r")
+			require.True(w, ask(w, w.keys.Announce(identity, []string{"info", "{}"}, []string{"t1", "{}"})))
+			before := w.now()
+			require.Equal(w, 0, ask(w, w.keys.Deregister(identity, []string{"q", "r"})))
+			w.within(before*1000-1, w.score(w.keys.Tombstones(), identity), w.now()*1000)
+			require.Empty(w, w.sorted(w.keys.Alive()), "nobody need follow")
+			require.Equal(w, "1", w.hash(w.keys.Record(identity))["emptied"])
+			for _, key := range []string{w.keys.Processes(), w.keys.Process(identity), w.keys.Work(identity), w.keys.Workers(identity)} {
+				require.Equal(w, 0, w.number("EXISTS", key), key)
+			}
+		}},
+		promise{"what_is_left_in_hand_is_followed_at_once", func(w *world) {
+			me, identity := w.process("q"), w.hold("q", "a", "b")
+			require.Equal(w, 2, ask(w, w.keys.Deregister(identity, []string{"q"})))
+			require.Equal(w, []string{identity}, ask(w, w.keys.Beat(me, someTTL)).Lapsed)
+			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Working("q", identity)))
+			require.NotContains(w, w.hash(w.keys.Record(identity)), "emptied")
+		}},
+		promise{"again_changes_nothing", func(w *world) {
+			identity := w.hold("q", "a")
+			ask(w, w.keys.Deregister(identity, []string{"q"}))
+			w.unchanged(func() { require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"}))) })
+		}},
+		promise{"one_whom_Redis_has_forgotten_leaves_no_tombstone", func(w *world) {
+			w.redis("SADD", w.keys.Processes(), "host:1:x")
+			require.Equal(w, 0, ask(w, w.keys.Deregister("host:1:x", []string{"q"})))
+			require.Empty(w, w.everything())
+		}},
+		promise{"a_list_that_is_no_list_keeps_nobody_from_leaving", func(w *world) {
+			identity := w.process("q", "r")
+			w.holdMore(identity, "r", "a")
+			w.redis("SET", w.keys.Working("q", identity), "no list")
+			require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q", "r"})))
+			require.Equal(w, []string{identity}, w.sorted(w.keys.Tombstones()))
+		}},
+	)
+}

@@ -1,0 +1,233 @@
+package lua
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+// parts are the parts of a script's header, in order.
+var parts = []string{"Why", "KEYS", "ARGV", "Returns", "Again", "Cost"}
+
+// A text is a script taken apart.
+type text struct {
+	name, flags, purpose string
+	header               map[string]string // by part, its lines joined
+	order                []string          // the parts as they stand
+	block, rest          string            // the locals right after the header, and what follows
+	code                 string            // both, without comments
+}
+
+var (
+	partLine = regexp.MustCompile(`^-- (Why|KEYS|ARGV|Returns|Again|Cost)\b(.*)$`)
+	comment  = regexp.MustCompile(`--[^\n]*`)
+	quoted   = regexp.MustCompile(`"([a-z_]+)"`)
+	literal  = regexp.MustCompile(`'([a-z_]+)'`)
+	command  = regexp.MustCompile(`redis\.p?call\(\s*('?)([\w.]+)'?`)
+	index    = regexp.MustCompile(`\b(?:KEYS|ARGV)\[\d+\]`)
+	deletes  = regexp.MustCompile(`redis\.p?call\('DEL', ([^)]*)\)`)
+)
+
+func readScripts(t *testing.T) []text {
+	t.Helper()
+	names, err := fs.Glob(files, "*.lua")
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	texts := make([]text, len(names))
+	for i, name := range names {
+		source, err := files.ReadFile(name)
+		require.NoError(t, err)
+		texts[i] = takeApart(strings.TrimSuffix(name, ".lua"), string(source))
+	}
+	return texts
+}
+
+func takeApart(name, source string) text {
+	s := text{name: name, header: make(map[string]string)}
+	lines := strings.Split(source, "\n")
+	s.flags, lines = lines[0], lines[1:]
+	s.purpose, lines = lines[0], lines[1:]
+	part := ""
+	for len(lines) > 0 && strings.HasPrefix(lines[0], "--") {
+		if found := partLine.FindStringSubmatch(lines[0]); found != nil {
+			part = found[1]
+			s.order = append(s.order, part)
+			s.header[part] = found[2]
+		} else {
+			s.header[part] += "\n" + lines[0]
+		}
+		lines = lines[1:]
+	}
+	in := 0
+	for in < len(lines) && (strings.HasPrefix(lines[in], "local ") || strings.HasPrefix(lines[in], "  ")) {
+		in++
+	}
+	s.block, s.rest = strings.Join(lines[:in], "\n"), strings.Join(lines[in:], "\n")
+	s.code = comment.ReplaceAllString(s.block+"\n"+s.rest, "")
+	return s
+}
+
+// words are the quoted words of a part of the header.
+func (s text) words(part string) []string { return firsts(quoted, s.header[part]) }
+
+func firsts(pattern *regexp.Regexp, in string) []string {
+	var all []string
+	for _, found := range pattern.FindAllStringSubmatch(in, -1) {
+		all = append(all, found[1])
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestEveryScriptSaysWhatItDoes(t *testing.T) {
+	t.Parallel()
+	for _, s := range readScripts(t) {
+		require.Regexp(t, `^-- `+s.name+`: \S.*\.$`, s.purpose, "%s.lua", s.name)
+		require.Equal(t, parts, s.order, "%s.lua has all parts of a header, once and in order", s.name)
+		for _, part := range parts {
+			require.NotEmpty(t, strings.TrimSpace(s.header[part]), "%s.lua: %s", s.name, part)
+		}
+	}
+}
+
+func TestEveryScriptIsCalledThroughTheFunctionBesideIt(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(".")
+	require.NoError(t, err)
+	loads := regexp.MustCompile(`\bload\("([^"]*)"\)`)
+	var loaded, names []string
+	for _, entry := range entries {
+		name, isGo := strings.CutSuffix(entry.Name(), ".go")
+		if !isGo || strings.HasSuffix(name, "_test") {
+			continue
+		}
+		source, err := os.ReadFile(entry.Name())
+		require.NoError(t, err)
+		for _, script := range firsts(loads, string(source)) {
+			require.Equal(t, name, script, "%s.go loads the script of another file", name)
+			loaded = append(loaded, script)
+		}
+	}
+	for _, s := range readScripts(t) {
+		names = append(names, s.name)
+	}
+	require.ElementsMatch(t, names, loaded)
+}
+
+func TestOnlyAPushIsRefusedByAFullRedis(t *testing.T) {
+	t.Parallel()
+	for _, s := range readScripts(t) {
+		want := "#!lua flags=allow-oom"
+		if s.name == "push" {
+			want = "#!lua"
+		}
+		require.Equal(t, want, s.flags, "%s.lua", s.name)
+	}
+}
+
+func TestKeysAndArgumentsAreNamedBeforeTheyAreUsed(t *testing.T) {
+	t.Parallel()
+	for _, s := range readScripts(t) {
+		require.Empty(t, index.FindAllString(comment.ReplaceAllString(s.rest, ""), -1),
+			"%s.lua: name it in the block of locals after the header", s.name)
+	}
+}
+
+// statusWords are the words that a script's header may say it returns: Go's constants, or what Go reads.
+var statusWords = map[string][]string{
+	"take":       {string(WhyEnough), string(WhyBytes), string(WhyEmpty), string(WhyFenced)},
+	"settle":     {string(SettleSettled), string(SettleRefused), string(SettleUnknown)},
+	"beat":       {string(StateAlive), string(StateDead), string(StateUnknown)},
+	"recover":    {string(StateAlive), string(StateUnknown), "recovered"},
+	"register":   {"registered", "taken"},
+	"deregister": {"left"},
+	"announce":   {"announced", "dead"},
+	"lease":      {"held", "busy"},
+	"forget":     {"forgotten", "kept"},
+	"push":       {"pushed"},
+	"entries":    nil,
+	"lengths":    nil,
+}
+
+func TestStatusWordsAreThoseThatGoReads(t *testing.T) {
+	t.Parallel()
+	for _, s := range readScripts(t) {
+		want, known := statusWords[s.name]
+		require.True(t, known, "%s.lua: add its status words", s.name)
+		require.ElementsMatch(t, want, s.words("Returns"), "%s.lua", s.name)
+		said := firsts(literal, s.code)
+		for _, word := range want {
+			require.Contains(t, said, word, "%s.lua never says it", s.name)
+		}
+	}
+}
+
+func TestExitsAreThoseOfAJob(t *testing.T) {
+	t.Parallel()
+	for _, s := range readScripts(t) {
+		switch s.name {
+		case "settle":
+			require.ElementsMatch(t, []string{
+				string(job.ExitDone), string(job.ExitRetry), string(job.ExitDead), string(job.ExitDiscarded),
+				string(job.ExitSnoozed), string(job.ExitHandedBack),
+			}, s.words("ARGV"))
+		case "recover":
+			require.ElementsMatch(t, []string{"queue", "dead"}, s.words("ARGV"))
+		}
+	}
+}
+
+// harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job at hand,
+// none that decides by what it finds under names it was not given, none that blocks.
+var harmless = []string{
+	"TIME", "TYPE", "EXISTS", "EXPIRE", "DEL", "GET", "SET", "INCRBY",
+	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SMISMEMBER",
+	"LLEN", "LINDEX", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
+	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANGEBYSCORE", "ZREMRANGEBYRANK",
+}
+
+func TestScriptsUseHarmlessCommandsOnly(t *testing.T) {
+	t.Parallel()
+	for _, s := range readScripts(t) {
+		for _, found := range command.FindAllStringSubmatch(s.code, -1) {
+			require.NotEmpty(t, found[1], "%s.lua computes the name of a command: %s", s.name, found[2])
+			require.Contains(t, harmless, found[2], "%s.lua", s.name)
+		}
+		for _, word := range []string{"cjson", "cmsgpack", "setresp", "struct.", "loadstring", "redis.log", "redis.sha1hex"} {
+			require.NotContains(t, s.code, word, "%s.lua: a job is its bytes, and every reply has one shape", s.name)
+		}
+	}
+}
+
+func TestNothingThatHoldsJobsIsEverDeleted(t *testing.T) {
+	t.Parallel()
+	for _, s := range readScripts(t) {
+		for _, keys := range firsts(deletes, s.code) {
+			for key := range strings.SplitSeq(keys, ", ") {
+				require.Contains(t, []string{"hash", "work", "workers", "record"}, key, "%s.lua", s.name)
+			}
+		}
+	}
+}
+
+// Scripts cannot share a function, so what several need must at least be the same text.
+func TestSharedFunctionsAreTheSame(t *testing.T) {
+	t.Parallel()
+	functions := regexp.MustCompile(`(?ms)^local function (\w+)\(.*?^end$`)
+	first := make(map[string]string)
+	for _, s := range readScripts(t) {
+		for _, found := range functions.FindAllStringSubmatch(s.code, -1) {
+			if first[found[1]] == "" {
+				first[found[1]] = found[0]
+			}
+			require.Equal(t, first[found[1]], found[0], "%s.lua", s.name)
+		}
+	}
+}

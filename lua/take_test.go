@@ -1,0 +1,143 @@
+package lua
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTake(t *testing.T) {
+	keep(t,
+		promise{"oldest_first_in_the_order_of_the_queues", func(w *world) {
+			identity := w.process("low", "high")
+			w.push("low", "l1", "l2")
+			w.push("high", "h1", "h2")
+			require.Equal(w, Taken{Why: WhyEnough, Paused: []int{}, Broken: []int{}, Jobs: []TakenJobs{
+				{Queue: 0, Bytes: []string{"h1", "h2"}}, {Queue: 1, Bytes: []string{"l1"}},
+			}}, w.take(identity, 3, "high", "low"))
+			require.Equal(w, []string{"h2", "h1"}, w.list(w.keys.Working("high", identity)), "newest at the head")
+			require.Equal(w, []string{"l1"}, w.list(w.keys.Working("low", identity)))
+			require.Equal(w, []string{"l2"}, w.waiting("low"))
+		}},
+		promise{"at_most_as_many_as_asked_for", func(w *world) {
+			identity := w.process("q")
+			w.push("q", "a", "b", "c")
+			taken := w.take(identity, 2, "q")
+			require.Equal(w, WhyEnough, taken.Why)
+			require.Equal(w, []TakenJobs{{Bytes: []string{"a", "b"}}}, taken.Jobs)
+			require.Equal(w, []string{"c"}, w.waiting("q"))
+		}},
+		promise{"never_more_than_a_call_may_move", func(w *world) {
+			identity := w.process("q")
+			for range 3 {
+				w.push("q", strings.Split(strings.Repeat("x,", 99)+"x", ",")...)
+			}
+			taken := w.take(identity, 300, "q")
+			require.Equal(w, WhyEnough, taken.Why)
+			require.Len(w, taken.Jobs[0].Bytes, MostItems)
+			require.Len(w, w.waiting("q"), 300-MostItems)
+		}},
+		promise{"says_empty_when_nothing_more_waits", func(w *world) {
+			identity := w.process("q", "r")
+			w.push("q", "a")
+			taken := w.take(identity, 2, "q", "r")
+			require.Equal(w, WhyEmpty, taken.Why)
+			require.Equal(w, []TakenJobs{{Bytes: []string{"a"}}}, taken.Jobs)
+			require.Equal(w, Taken{Why: WhyEmpty, Paused: []int{}, Broken: []int{}}, w.take(identity, 2, "q", "r"))
+		}},
+		promise{"passes_bytes_through_untouched", func(w *world) {
+			odd := []string{"{\"n\":9007199254740993, \"f\":1.0,\"e\":[],\"o\":{}}", "\x00\r\n\xff\xfe", "ü\\u00fc", ""}
+			identity := w.process("q\n:{}\x01")
+			w.push("q\n:{}\x01", odd...)
+			require.Equal(w, []TakenJobs{{Bytes: odd}}, w.take(identity, 9, "q\n:{}\x01").Jobs)
+		}},
+		promise{"passes_over_paused_queues_and_names_them", func(w *world) {
+			identity := w.process("a", "b", "c")
+			w.redis("SADD", w.keys.Paused(), "a", "c")
+			w.push("a", "a1")
+			w.push("b", "b1")
+			require.Equal(w, Taken{Why: WhyEmpty, Paused: []int{0, 2}, Broken: []int{}, Jobs: []TakenJobs{
+				{Queue: 1, Bytes: []string{"b1"}},
+			}}, w.take(identity, 5, "a", "b", "c"))
+			require.Equal(w, []string{"a1"}, w.waiting("a"))
+		}},
+		promise{"names_a_broken_queue_and_serves_the_others", func(w *world) {
+			identity := w.process("a", "b", "c")
+			w.redis("SET", w.keys.Queue("a"), "no list")
+			w.redis("SET", w.keys.Working("b", identity), "no list")
+			w.push("b", "b1")
+			w.push("c", "c1")
+			require.Equal(w, Taken{Why: WhyEmpty, Paused: []int{}, Broken: []int{0, 1}, Jobs: []TakenJobs{
+				{Queue: 2, Bytes: []string{"c1"}},
+			}}, w.take(identity, 5, "a", "b", "c"))
+			require.Equal(w, []string{"b1"}, w.waiting("b"))
+		}},
+		promise{"is_fenced_and_moves_nothing_for_one_who_never_registered", func(w *world) {
+			w.push("q", "a")
+			w.fenced("host:1:nobody")
+		}},
+		promise{"is_fenced_and_moves_nothing_for_one_who_has_lapsed", func(w *world) {
+			identity := w.process("q")
+			w.push("q", "a")
+			w.lapse(identity)
+			w.fenced(identity)
+		}},
+		promise{"is_fenced_and_moves_nothing_after_a_tombstone", func(w *world) {
+			deserter, leaver := w.process("q"), w.process("q")
+			w.push("q", "a")
+			w.lapse(deserter)
+			ask(w, w.keys.Recover(deserter, []string{"q"}, nil))
+			w.fenced(deserter)
+			ask(w, w.keys.Deregister(leaver, []string{"q"}))
+			w.fenced(leaver)
+		}},
+		promise{"is_fenced_after_a_tombstone_even_if_its_expiry_lay_far_ahead", func(w *world) {
+			identity := w.hold("q", "a", "b")
+			w.push("q", "c")
+			w.redis("ZADD", w.keys.Alive(), "99999999999999", identity)
+			answer := ask(w, w.keys.Recover(identity, []string{"q"}, nil))
+			require.Equal(w, Recovered{State: StateDead, Left: 2}, answer)
+			w.fenced(identity)
+		}},
+		promise{"buries_what_is_too_large_and_goes_on", func(w *world) {
+			identity := w.process("q")
+			large, larger := strings.Repeat("x", 101), strings.Repeat("x", 102)
+			w.push("q", "a", large, larger, strings.Repeat("y", 100), "b")
+			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 100))
+			require.Equal(w, WhyEnough, taken.Why)
+			require.Equal(w, []TakenJobs{{Bytes: []string{"a", strings.Repeat("y", 100), "b"}}}, taken.Jobs)
+			require.Equal(w, []string{large, larger}, w.sorted(w.keys.Dead()))
+			require.InDelta(w, w.now(), w.score(w.keys.Dead(), large), 60)
+			require.NotEqual(w, w.score(w.keys.Dead(), large), w.score(w.keys.Dead(), larger), "told apart by score")
+			require.Equal(w, []string{"b", strings.Repeat("y", 100), "a"}, w.list(w.keys.Working("q", identity)))
+		}},
+		promise{"keeps_what_is_too_large_in_hand_while_it_cannot_be_buried", func(w *world) {
+			identity := w.process("q")
+			w.redis("SET", w.keys.Dead(), "no set")
+			w.push("q", "too large", "b")
+			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 5))
+			require.Equal(w, []TakenJobs{{Bytes: []string{"b"}}}, taken.Jobs)
+			require.Equal(w, []string{"b", "too large"}, w.list(w.keys.Working("q", identity)))
+		}},
+		promise{"ends_a_page_by_its_bytes", func(w *world) {
+			identity := w.process("q", "r")
+			for range 5 {
+				w.push("q", strings.Repeat("x", 1<<20))
+			}
+			w.push("r", "never stands in front")
+			taken := w.take(identity, 10, "q", "r")
+			require.Equal(w, WhyBytes, taken.Why)
+			require.Len(w, taken.Jobs, 1)
+			require.Len(w, taken.Jobs[0].Bytes, MostBytes>>20)
+			require.Equal(w, WhyEmpty, w.take(identity, 10, "q", "r").Why)
+		}},
+	)
+}
+
+func (w *world) fenced(identity string) {
+	w.Helper()
+	w.unchanged(func() {
+		require.Equal(w, Taken{Why: WhyFenced, Paused: []int{}, Broken: []int{}}, w.take(identity, 5, "q"))
+	})
+}
