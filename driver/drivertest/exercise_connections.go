@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ var connectionPromises = []promise{
 	{name: "a_restart_is_survived", keep: aRestart, fake: noSignals},
 	{name: "closing_ends_what_is_under_way", keep: closingEnds},
 	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError},
+	{name: "a_unix_socket_serves", keep: aUnixSocket, fake: "it listens on TCP alone"},
 	{name: "a_refused_password_is_certain", keep: aRefusedPassword, fake: noACL},
 }
 
@@ -186,6 +188,17 @@ func aPasswordIsInNoError(t *testing.T, w *world) {
 	_, _, err = w.waiter(t, client).Wait(t.Context(), "a", "b", time.Second)
 	requireNotSent(t, err)
 	require.NotContains(t, err.Error(), canary)
+}
+
+func aUnixSocket(t *testing.T, w *world) {
+	socket := filepath.Join(t.TempDir(), "s")
+	Start(t, "--unixsocket", socket)
+	client, err := w.maker("unix://" + socket + "?db=3")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
+	payload, ok, err := w.waiter(t, w.lane(t, client, 1)).Wait(t.Context(), "from", "to", 10*time.Millisecond)
+	require.Equal(t, waited{}, waited{payload, ok, err})
 }
 
 func aRefusedPassword(t *testing.T, w *world) {
