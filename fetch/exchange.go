@@ -61,6 +61,10 @@ func (f *Fetcher) composeBatch() *batch {
 	if len(f.pending) == 0 {
 		return nil
 	}
+	if f.quiet {
+		// What goes back goes to the head, the last one first in line: so the oldest goes last.
+		slices.SortFunc(f.pending, func(x, y *Held) int { return int(y.seq - x.seq) })
+	}
 	life := f.pending[0].Life
 	if life.number-life.mark()+1 >= lua.MostUnread {
 		return nil
@@ -89,13 +93,6 @@ func (f *Fetcher) spare() int { return f.idle() - f.strays.waiting() - f.waits.o
 
 // number gives the batch its number and its bytes.
 func (f *Fetcher) number(b *batch, settled []lua.Settled) {
-	// The last one handed back is the first in line again, so the oldest goes last.
-	slices.SortStableFunc(settled, func(x, y lua.Settled) int {
-		if x.Outcome.Exit() != job.ExitHandedBack || y.Outcome.Exit() != job.ExitHandedBack {
-			return 0
-		}
-		return int(y.Tag.(*Held).seq - x.Tag.(*Held).seq)
-	})
 	b.life.number++
 	b.number = b.life.number
 	b.life.unread = append(b.life.unread, b)

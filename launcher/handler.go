@@ -25,7 +25,7 @@ type Class struct {
 	// Timeout ends a run's context after this long; what the handler returns then counts as its outcome. None.
 	Timeout time.Duration
 	// Backoff replaces the retry formula's base delay. nil leaves the formula alone.
-	Backoff retry.Backoff
+	Backoff retry.BackoffFunc
 }
 
 // AnyClass is the name under which a handler for all classes is registered that have none of their own.

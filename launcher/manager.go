@@ -40,6 +40,8 @@ type manager struct {
 
 	running map[*fetch.Held]bool
 	stop    stopping
+	// back are jobs that return unfinished while the process stops. They go together, so that they are in their old order.
+	back []*fetch.Held
 }
 
 // stopping is how far a stop has come. Each instant is zero until it is set.
@@ -109,7 +111,14 @@ func (m *manager) gather() {
 
 func (m *manager) end(end ended) {
 	delete(m.running, end.held)
-	m.fetcher.End(end.held, end.outcome)
+	if m.stop.asked && end.outcome.Exit() == job.ExitHandedBack {
+		m.back = append(m.back, end.held)
+	} else {
+		m.fetcher.End(end.held, end.outcome)
+	}
+	if len(m.running) == 0 {
+		m.handBack()
+	}
 }
 
 // startReady gives taken jobs to idle processors. The channel has room for all of them.
@@ -162,6 +171,7 @@ func (m *manager) advance(now, wake time.Time) time.Time {
 	}
 	if len(m.running) > 0 && !s.handBackAt.IsZero() && !now.Before(s.handBackAt) {
 		m.handBack()
+		wake = now // there is something to send
 	}
 	if len(m.running) == 0 && s.leaveAt.IsZero() {
 		s.leaveAt = now.Add(lastSettle)
@@ -174,14 +184,17 @@ func (m *manager) advance(now, wake time.Time) time.Time {
 	return wake
 }
 
-// handBack returns every job that still runs to the head of its queue, byte for byte. Its handler may go on and say what
-// it likes: the job is not in our hands any more.
+// handBack returns every job that came back unfinished, or still runs, to the head of its queue, byte for byte. The
+// handler of one that still runs may go on and say what it likes: the job is not in our hands any more.
 func (m *manager) handBack() {
 	for held := range m.running {
-		m.fetcher.End(held, job.HandedBack())
+		m.back = append(m.back, held)
 	}
 	clear(m.running)
-	m.fetcher.Turn()
+	for _, held := range m.back {
+		m.fetcher.End(held, job.HandedBack())
+	}
+	m.back = nil
 }
 
 func (m *manager) done() bool {

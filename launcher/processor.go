@@ -81,7 +81,7 @@ func (p *processor) loop() {
 		// Only a handler that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current run behind. Its job failed,
 		// and its processor goes on in a new goroutine.
 		if r := p.current.Load(); r != nil {
-			p.finish(r, p.decide(r, retry.ErrGoexit))
+			p.finish(r, p.decide(r, &retry.GoexitError{}))
 			go p.loop()
 		}
 	}()

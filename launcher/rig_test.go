@@ -1,0 +1,187 @@
+package launcher_test
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/lua"
+)
+
+// patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
+const patience = 20 * time.Second
+
+// openers are both ways to Redis.
+var openers = map[string]func(url string) (driver.Client, error){
+	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+}
+
+func eachClient(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, err := open(drivertest.Redis(t).URL())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, client.Close()) })
+			prefix := drivertest.Prefix(t)
+			test(t, &rig{t: t, client: client, prefix: prefix, keys: lua.NewKeys(prefix)})
+		})
+	}
+}
+
+// A rig is a keyspace, and workers in it.
+type rig struct {
+	t      *testing.T
+	client driver.Client
+	prefix string
+	keys   lua.Keys
+	log    logBuffer
+}
+
+// A worker is a Launcher that runs.
+type worker struct {
+	*launcher.Launcher
+	done chan error
+}
+
+// config is a worker's, with beats fast enough for tests.
+func (r *rig) config() launcher.Config {
+	log := zerolog.New(&r.log).Level(zerolog.InfoLevel)
+	return launcher.Config{
+		Client: r.client, Prefix: r.prefix, Concurrency: 4, Beat: 200 * time.Millisecond, TTL: 2 * time.Second,
+		ShutdownTimeout: 10 * time.Second, Log: &log,
+	}
+}
+
+func (r *rig) build(cfg launcher.Config) *launcher.Launcher {
+	r.t.Helper()
+	l, err := launcher.New(cfg)
+	require.NoError(r.t, err)
+	return l
+}
+
+// start runs l until the test ends.
+func (r *rig) start(l *launcher.Launcher) *worker {
+	r.t.Helper()
+	w := &worker{Launcher: l, done: make(chan error, 1)}
+	go func() { w.done <- l.Run(context.Background()) }()
+	r.t.Cleanup(func() {
+		select {
+		case <-w.done:
+			return
+		default:
+		}
+		l.Stop()
+		l.Stop()
+		w.wait(r.t)
+	})
+	return w
+}
+
+// wait waits until Run has returned.
+func (w *worker) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-w.done:
+		require.NoError(t, err)
+		w.done <- nil
+	case <-time.After(patience):
+		require.FailNow(t, "Run does not return")
+	}
+}
+
+func (r *rig) do(words ...string) any {
+	r.t.Helper()
+	reply := r.client.Do(context.Background(), driver.Command(words...))[0]
+	require.NoError(r.t, reply.Err)
+	return reply.Value
+}
+
+// push stores a job as a foreign producer would, and answers its bytes.
+func (r *rig) push(class, args string, extra ...job.Edit) string {
+	r.t.Helper()
+	payload := job.Draft{Class: class, Queue: "default", ArgsJSON: args, CreatedAt: time.Now(), EnqueuedAt: time.Now(), Extra: extra}.Encode()
+	r.do("LPUSH", r.keys.Queue("default"), payload)
+	return payload
+}
+
+func (r *rig) list(key string) []string {
+	r.t.Helper()
+	parts, _ := r.do("LRANGE", key, "0", "-1").([]any)
+	return texts(parts)
+}
+
+func (r *rig) set(key string) []string {
+	r.t.Helper()
+	parts, _ := r.do("ZRANGE", key, "0", "-1").([]any)
+	return texts(parts)
+}
+
+func texts(parts []any) []string {
+	entries := make([]string, len(parts))
+	for i, part := range parts {
+		entries[i], _ = part.(string)
+	}
+	return entries
+}
+
+func (r *rig) counter(key string) string {
+	r.t.Helper()
+	text, _ := r.do("GET", key).(string)
+	return text
+}
+
+// eventually waits until a condition holds.
+func (r *rig) eventually(what string, condition func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(patience)
+	for !condition() {
+		if time.Now().After(deadline) {
+			require.FailNow(r.t, "waited in vain for "+what, "log:\n%s", r.log.String())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// receive waits for a value on a channel.
+func receive[T any](t *testing.T, what string, channel <-chan T) T {
+	t.Helper()
+	select {
+	case value := <-channel:
+		return value
+	case <-time.After(patience):
+		require.FailNow(t, "waited in vain for "+what)
+		panic("unreachable")
+	}
+}
+
+// logBuffer collects a log that several goroutines write.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
