@@ -75,7 +75,8 @@ func (j *Job) RetryRule() RetryRule {
 }
 
 // RetryCount returns the number of retries that have failed, and whether the payload has one at all: without one the
-// job has not failed yet. It is 0 after the first failure, and -1 after an operator's retry of such a job.
+// job has not failed yet. It is 0 after the first failure, and -1 after an operator's retry of such a job. One that no int
+// holds is the nearest that does.
 func (j *Job) RetryCount() (n int, ok bool) { return integer(j.text(fieldRetryCount)) }
 
 // RetryFor returns how long after its first failure the job may be retried, and whether it says so.

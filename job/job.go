@@ -146,7 +146,7 @@ func (j *Job) unworkable() string {
 		return "args is missing"
 	case args[0] != '[':
 		return "args is not an array"
-	case !isAbsent(count) && !isCount(count):
+	case !isAbsent(count) && !isInteger(count):
 		return "retry_count is not an integer"
 	}
 	return ""

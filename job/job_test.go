@@ -60,7 +60,6 @@ func TestParse(t *testing.T) {
 		{"a_count_that_is_a_string", payload(`"retry_count":"1"`), "retry_count is not an integer"},
 		{"a_count_with_a_fraction", payload(`"retry_count":1.0`), "retry_count is not an integer"},
 		{"a_count_with_an_exponent", payload(`"retry_count":1e1`), "retry_count is not an integer"},
-		{"a_count_that_nothing_can_be_added_to", payload(`"retry_count":9223372036854775807`), "retry_count is not an integer"},
 		{"the_last_of_two_classes_bad", payload(`"class":0`), "class is not a name"},
 	}
 	for _, c := range unreadable {
@@ -73,7 +72,7 @@ func TestParse(t *testing.T) {
 		})
 	}
 	for _, fields := range []string{
-		``, `"queue":null`, `"queue":7`, `"retry":"25"`, `"retry":{}`, `"retry_count":null`, `"retry_for":"soon"`,
+		``, `"queue":null`, `"queue":7`, `"retry":"25"`, `"retry":{}`, `"retry_count":null`, `"retry_count":99999999999999999999`, `"retry_for":"soon"`,
 		`"retry_queue":[]`, `"dead":"no"`, `"backtrace":"5"`, `"created_at":"yesterday"`, `"failed_at":{}`,
 		`"interrupted_count":"x"`, `"tags":null`, `"x_future":{"a":[1]}`, `"at":null`, `"wrapped":false`,
 	} {

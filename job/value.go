@@ -21,12 +21,6 @@ func isNumber(text string) bool {
 // isInteger goes by the literal, as Ruby does: 5.0 and 5e0 are no integers.
 func isInteger(text string) bool { return isNumber(text) && !strings.ContainsAny(text, ".eE") }
 
-// isCount says whether text is an integer that one may be added to without an overflow.
-func isCount(text string) bool {
-	n, err := strconv.Atoi(text)
-	return isInteger(text) && err == nil && n < math.MaxInt && n > math.MinInt
-}
-
 // integer reads an integer literal; one too large for an int becomes the largest (or smallest) int.
 func integer(text string) (n int, ok bool) {
 	if !isInteger(text) {

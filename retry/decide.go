@@ -1,0 +1,196 @@
+package retry
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/belayq/belay/job"
+)
+
+// DefaultMaxRetries is how often a failed job is retried when it does not say, as in Sidekiq: with its formula, for
+// about three weeks.
+const DefaultMaxRetries = 25
+
+// A Policy is what a worker says about all failures. The zero Policy is Sidekiq's as it comes.
+type Policy struct {
+	// Formula says how long failed jobs wait.
+	Formula Formula
+	// MaxRetries is for jobs that do not say: 0 is DefaultMaxRetries, less than 0 is none at all (they die at once).
+	MaxRetries int
+	// Unit is how failed_at and retried_at are written.
+	Unit job.TimeUnit
+	// PayloadLimit is the limit at push, in bytes, which a failed job may exceed by job.PayloadSlack: the texts of its
+	// error are cut to fit. 0 is job.DefaultPayloadLimit.
+	PayloadLimit int
+}
+
+// A BackoffFunc is a class' own delay after a failure; count is 0 after the first. The formula's jitter is added.
+// When it answers 0 or less, or panics, the formula's own delay is taken.
+type BackoffFunc func(count int, err error) time.Duration
+
+// A Run is one run of a job that has come to its end.
+type Run struct {
+	Job *job.Job
+	// Queue is the one the job was taken from; the payload's own word may be stale.
+	Queue string
+	// Err is what the handler returned, or what became of it: PanicError, GoexitError, UnregisteredError.
+	Err error
+	// Now is Redis' time.
+	Now time.Time
+	// Rand answers an integer from 0 to n-1. nil means no jitter.
+	Rand func(n int) int
+	// Backoff is the class' own; may be nil.
+	Backoff BackoffFunc
+	// Ours says that Belay itself cancelled the run (shutdown, ownership lost), so that an error says nothing about the
+	// job. A run over its own timeout is not ours: that is a failure.
+	Ours bool
+}
+
+// A Verdict is what becomes of a run's job.
+type Verdict struct {
+	Outcome job.Outcome
+	// Exhausted says that the job will not be tried again though it wanted to be, so that its class' callback for that
+	// is due: out of retries, out of time, or killed. It is false for a job that never wanted retries.
+	Exhausted bool
+	// Reason is a short phrase for the log.
+	Reason string
+}
+
+// Decide says what becomes of a job whose run has ended. It never panics, whatever the error does.
+//
+//	the run ended with               the job is                counted as          exhausted
+//	no error                         done                      processed
+//	any error, by our own cancel     handed back, unchanged    -
+//	Snooze                           snoozed, unchanged        -
+//	Discard                          discarded                 processed, failed*
+//	Kill                             dead**                    processed, failed   yes
+//	any other error, and the job
+//	  says "retry": false            discarded***              processed, failed
+//	  has no retry or time left      dead**                    processed, failed   yes
+//	  has one left                   retried, after In's delay, else its class', else the formula's
+//
+// * failed only with a cause. ** Discarded if it says "dead": false. *** Dead** if its class is unknown here: it is
+// worse to drop a job that never ran than to keep one that nobody wants.
+//
+// With retry_for there is a retry left until that long after the first failure, and the number of retries does not
+// matter. Without it, n retries are n+1 failed runs.
+func Decide(p Policy, r Run) Verdict {
+	if r.Err == nil {
+		return Verdict{Outcome: job.Done(), Reason: "done"}
+	}
+	if r.Ours {
+		return Verdict{Outcome: job.HandedBack(), Reason: "cancelled by us"}
+	}
+	ask := asked(r.Err)
+	switch ask.Ask {
+	case AskSnooze:
+		after := min(ask.After, longestDelay)
+		return Verdict{Outcome: job.Snoozed(r.Job.Raw(), after), Reason: "snoozed by its handler"}
+	case AskDiscard:
+		return Verdict{Outcome: job.Discarded(ask.Cause != nil), Reason: "discarded by its handler"}
+	}
+	f := newFailure(p, r)
+	switch never := r.Job.RetryRule().Kind == job.RetryNever; {
+	case ask.Ask == AskKill:
+		return f.dies("killed by its handler", true)
+	case never && isUnregistered(r.Err):
+		return f.dies("class unknown, and not to be retried", false)
+	case never:
+		return Verdict{Outcome: job.Discarded(true), Reason: "not to be retried"}
+	}
+	if reason, over := f.exhausted(); over {
+		return f.dies(reason, true)
+	}
+	return f.retries(ask)
+}
+
+// A failure is a failed run on its way to the retry set or the dead set.
+type failure struct {
+	policy   Policy
+	run      Run
+	count    int       // the retry_count it will have
+	again    bool      // it had failed before
+	failedAt time.Time // when it first failed
+	stamped  bool      // the payload says so readably
+}
+
+func newFailure(p Policy, r Run) *failure {
+	f := &failure{policy: p, run: r}
+	// What matters is that there is a count, not which: an operator's retry makes a 0 into a -1, and that job has
+	// failed before.
+	if n, ok := r.Job.RetryCount(); ok {
+		f.count, f.again = min(n, math.MaxInt-1)+1, true
+		f.failedAt, f.stamped = r.Job.FailedAt()
+	}
+	if !f.stamped {
+		f.failedAt = r.Now
+	}
+	return f
+}
+
+// limit is how many retries the job has, when it is counted.
+func (f *failure) limit() int {
+	rule := f.run.Job.RetryRule()
+	switch {
+	case rule.Kind == job.RetryLimit:
+		return rule.Limit
+	case f.policy.MaxRetries == 0:
+		return DefaultMaxRetries
+	}
+	return max(f.policy.MaxRetries, 0)
+}
+
+// exhausted says whether no retry is left, and how that came about. A job with retry_for is judged by time alone, as
+// in Sidekiq since 8.1.
+func (f *failure) exhausted() (reason string, over bool) {
+	if within, ok := f.run.Job.RetryFor(); ok {
+		return fmt.Sprintf("not done within %v", within), f.failedAt.Add(within).Before(f.run.Now)
+	}
+	return fmt.Sprintf("all %d retries failed", max(f.limit(), 0)), f.count >= f.limit()
+}
+
+// dies ends the job; it is kept unless it asked not to be.
+func (f *failure) dies(reason string, exhausted bool) Verdict {
+	if !f.run.Job.KeepDead() {
+		return Verdict{Outcome: job.Discarded(true), Exhausted: exhausted, Reason: reason + "; not kept"}
+	}
+	payload, _ := f.payload()
+	return Verdict{Outcome: job.Died(payload), Exhausted: exhausted, Reason: reason}
+}
+
+func (f *failure) retries(ask AskError) Verdict {
+	payload, fits := f.payload()
+	if !fits {
+		// The next to take it would bury it unread, for its size. Here it still has its error with it.
+		return f.dies("its payload has no room for another retry", true)
+	}
+	reason := fmt.Sprintf("retry %d of %d", f.count+1, f.limit())
+	if within, ok := f.run.Job.RetryFor(); ok {
+		reason = fmt.Sprintf("retry %d within %v", f.count+1, within)
+	}
+	return Verdict{Outcome: job.Retried(payload, f.delay(ask)), Reason: reason}
+}
+
+func (f *failure) delay(ask AskError) time.Duration {
+	if ask.Ask == AskRetryIn {
+		return min(ask.After, longestDelay)
+	}
+	if own := f.ownBackoff(); own > 0 {
+		return f.policy.Formula.Custom(own, f.count, f.run.Rand)
+	}
+	return f.policy.Formula.Delay(f.count, f.run.Rand)
+}
+
+// ownBackoff asks the class; one that panics has nothing to say.
+func (f *failure) ownBackoff() (d time.Duration) {
+	if f.run.Backoff == nil {
+		return 0
+	}
+	defer func() {
+		if recover() != nil {
+			d = 0
+		}
+	}()
+	return f.run.Backoff(f.count, f.run.Err)
+}

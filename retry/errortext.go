@@ -1,0 +1,185 @@
+package retry
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/belayq/belay/job"
+)
+
+// A handler's error is somebody else's code: its Error, Unwrap and ErrorClass may panic (that of a nil pointer does),
+// and a chain of them may have no end. All of it is called from here only, under guard.
+
+const (
+	// maxMessage is Sidekiq's bound for error_message, in characters.
+	maxMessage = 10_000
+	// maxClass bounds error_class, in characters; generic types can have names of any length.
+	maxClass = 255
+	// maxChain is how many errors of a chain are looked at: more than anybody wraps, few enough to end soon.
+	maxChain = 1000
+)
+
+// textOf calls a method that makes text, and answers otherwise for one that panics.
+func textOf(method func() string, otherwise string) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = otherwise
+		}
+	}()
+	return method()
+}
+
+// noText stands for the text of an error that has none to give.
+const noText = "(no text: the error's own method panicked)"
+
+// message is what error_message says.
+func message(err error) string { return shorten(textOf(err.Error, noText), maxMessage) }
+
+// shorten cuts text to so many characters and makes it valid UTF-8, one byte of which would otherwise make the payload
+// unreadable.
+func shorten(text string, characters int) string {
+	n := 0
+	for i := range text {
+		if n == characters {
+			text = text[:i]
+			break
+		}
+		n++
+	}
+	return strings.ToValidUTF8(text, "\ufffd")
+}
+
+// chain shows err and what it wraps to visit, outermost first, as errors.As would meet them, until visit says to stop.
+func chain(err error, visit func(error) (more bool)) {
+	defer func() { _ = recover() }()
+	left := []error{err}
+	for n := 0; len(left) > 0 && n < maxChain; n++ {
+		err := left[len(left)-1]
+		left = left[:len(left)-1]
+		if err == nil {
+			continue
+		}
+		if !visit(err) {
+			return
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			left = append(left, e.Unwrap())
+		case interface{ Unwrap() []error }:
+			inner := e.Unwrap()
+			for i := len(inner) - 1; i >= 0; i-- {
+				left = append(left, inner[i])
+			}
+		}
+	}
+}
+
+// asked finds what the handler has asked for: the outermost AskError, but none that was panicked with.
+func asked(err error) (ask AskError) {
+	chain(err, func(err error) bool {
+		switch e := err.(type) {
+		case *PanicError:
+			return false
+		case *AskError:
+			if e != nil {
+				ask = *e
+			}
+			return e == nil
+		}
+		return true
+	})
+	return ask
+}
+
+func isUnregistered(err error) (found bool) {
+	chain(err, func(err error) bool {
+		_, panicked := err.(*PanicError)
+		found = err == ErrUnregistered
+		return !found && !panicked
+	})
+	return found
+}
+
+// class is what error_class says: what the error calls itself by a method ErrorClass() string, else the first type in
+// its chain that tells something, as Go writes it without the asterisk ("fs.PathError"). The types that errors.New and
+// fmt.Errorf make tell nothing; an error of only such is an "error".
+func class(err error) string {
+	name := "error"
+	chain(err, func(err error) bool {
+		if e, ok := err.(interface{ ErrorClass() string }); ok {
+			if text := textOf(e.ErrorClass, ""); text != "" {
+				name = text
+				return false
+			}
+		}
+		t := reflect.TypeOf(err)
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t == reflect.TypeFor[AskError]() || t.PkgPath() == "errors" || t.PkgPath() == "fmt" {
+			return true
+		}
+		name = t.String()
+		return false
+	})
+	return shorten(name, maxClass)
+}
+
+// backtrace is what error_backtrace shows: as many lines of the error's stack as the job wants. Only panics and Goexits
+// have a stack; Go's plain errors carry none.
+func backtrace(j *job.Job, err error) (lines []string) {
+	count, all := j.Backtrace()
+	if count == 0 && !all {
+		return nil
+	}
+	chain(err, func(err error) bool {
+		if e, ok := err.(interface{ stack() []byte }); ok {
+			lines = frames(string(e.stack()))
+		}
+		return lines == nil
+	})
+	if !all && len(lines) > count {
+		lines = lines[:count]
+	}
+	return lines
+}
+
+// frames turns the text of debug.Stack, where a frame is two lines, into one line a frame, worded as Ruby's are. It
+// leaves out what lies between the failure and our recover.
+func frames(stack string) []string {
+	var lines []string
+	function := ""
+	for line := range strings.Lines(strings.ToValidUTF8(stack, "\ufffd")) {
+		line = strings.TrimRight(line, "\r\n")
+		place, indented := strings.CutPrefix(line, "\t")
+		if !indented {
+			function = withoutArguments(line)
+			continue
+		}
+		if function == "panic" || function == "runtime.Goexit" {
+			lines = nil
+			continue
+		}
+		place, _, _ = strings.Cut(place, " +0x")
+		lines = append(lines, fmt.Sprintf("%s:in %s", place, function))
+	}
+	return lines
+}
+
+func withoutArguments(call string) string {
+	if at := strings.LastIndexByte(call, '('); at >= 0 && strings.HasSuffix(call, ")") {
+		return call[:at]
+	}
+	return call
+}
+
+// cutEnd takes at least n bytes off the end of a text, never half a character.
+func cutEnd(text string, n int) string {
+	end := len(text) - n
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:max(end, 0)]
+}

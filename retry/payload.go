@@ -1,0 +1,64 @@
+package retry
+
+import "github.com/belayq/belay/job"
+
+// payload writes the failure into the job's bytes. It cuts the error's texts, its stack first, until the payload fits
+// its limit; fits is false when it does not even without them.
+func (f *failure) payload() (text string, fits bool) {
+	limit := f.policy.PayloadLimit
+	if limit == 0 {
+		limit = job.DefaultPayloadLimit
+	}
+	limit += job.PayloadSlack
+	message, lines := message(f.run.Err), backtrace(f.run.Job, f.run.Err)
+	for {
+		text = f.run.Job.Patch(f.edits(message, lines)...)
+		over := len(text) - limit
+		switch {
+		case over <= 0:
+			return text, true
+		case len(lines) > 0:
+			lines = lines[:len(lines)/2]
+		case message != "":
+			message = cutEnd(message, over)
+		default:
+			return text, false
+		}
+	}
+}
+
+// edits are the fields of a failed job, in the order in which Ruby adds them.
+func (f *failure) edits(message string, lines []string) []job.Edit {
+	edits := append(f.envelope(), job.SetString("error_message", message), job.SetString("error_class", class(f.run.Err)))
+	if f.again {
+		edits = append(edits, job.SetStamp("retried_at", f.run.Now, f.policy.Unit))
+	}
+	// A job that counts failures but does not say since when makes Ruby's arithmetic raise, and Ruby then loses it.
+	if !f.stamped {
+		edits = append(edits, job.SetStamp("failed_at", f.run.Now, f.policy.Unit))
+	}
+	edits = append(edits, job.SetInt("retry_count", f.count))
+	if len(lines) > 0 {
+		return append(edits, job.SetString("error_backtrace", job.EncodeBacktrace(lines)))
+	}
+	// One of an earlier error would be taken for this one's.
+	return append(edits, job.Remove("error_backtrace"))
+}
+
+// envelope makes the job fit to be moved by anyone, ourselves or a Ruby process: that is who promotes it next.
+func (f *failure) envelope() []job.Edit {
+	var edits []job.Edit
+	queue := f.run.Job.RetryQueue()
+	if queue == "" {
+		queue = f.run.Queue
+	}
+	if queue != "" && queue != f.run.Job.Queue() {
+		edits = append(edits, job.SetString("queue", queue))
+	}
+	// Ruby drops a failed job without "retry" when it does not know the class. It is what we have gone by anyway.
+	if _, ok := f.run.Job.Field("retry"); !ok {
+		edits = append(edits, job.Edit{Name: "retry", JSON: "true"})
+	}
+	// "at" has no place in a stored job: Ruby would schedule it again, or lose it over an odd one.
+	return append(edits, job.Remove("at"))
+}
