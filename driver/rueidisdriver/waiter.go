@@ -73,6 +73,9 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	move := w.redis.B().Arbitrary("BLMOVE", from, to, "RIGHT", "LEFT", left).Blocking()
 	reply := answer(w.redis.Do(unending, move), late.Load())
 	if reply.Err != nil {
+		if !driver.Certain(reply.Err) {
+			w.forget()
+		}
 		return "", false, reply.Err
 	}
 	payload, ok := reply.Value.(string)
@@ -98,6 +101,14 @@ func (w *waiter) introduce(ctx context.Context) error {
 	defer w.mu.Unlock()
 	w.id, w.generation = id, w.link.generation()
 	return nil
+}
+
+// forget drops the id of a connection that broke. rueidis dials the next one inside a call, so only asking anew tells
+// whose id it is; a wait under a stale one could never be released.
+func (w *waiter) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.id, w.generation = 0, 0
 }
 
 // Release implements driver.Waiter.
