@@ -24,6 +24,7 @@ var waiterPromises = []promise{
 	{name: "a_lost_answer_is_uncertain_and_the_next_wait_works", keep: aLostAnswer},
 	{name: "a_stopped_server_cannot_hold_a_wait", keep: aStoppedServerCannotHold, fake: noSignals},
 	{name: "a_connection_closed_while_idle_is_replaced", keep: anIdleWaiter, fake: noClientKill},
+	{name: "a_wait_on_a_connection_dialled_anew_can_be_released", keep: aReleaseAfterABreak, fake: noUnblock},
 	{name: "closing_ends_a_wait", keep: closingEndsAWait},
 	{name: "waiting_holds_up_nobody", keep: waitingHoldsUpNobody},
 }
@@ -279,6 +280,39 @@ func anIdleWaiter(t *testing.T, w *world) {
 		}
 		require.Equal(t, waited{strconv.Itoa(round), true, nil}, waited{payload, ok, err})
 	}
+}
+
+func aReleaseAfterABreak(t *testing.T, w *world) {
+	proxy, p := w.proxy(t), Prefix(t)
+	client := w.open(t, proxy.Addr())
+	waiter := w.waiter(t, client)
+	for range 5 {
+		_, _, err := waiter.Wait(t.Context(), p+"from", p+"to", 10*time.Millisecond)
+		require.NoError(t, err)
+		proxy.CloseConns()
+		for {
+			outcome := wait(t, waiter, p+"from", p+"to", 10*time.Second)
+			if got := released2(t, waiter, outcome); got.err == nil { // an error is honest, if it did not notice in time
+				require.Equal(t, waited{}, got)
+				break
+			}
+		}
+	}
+}
+
+// released2 is released while the client's own connection may be broken too.
+func released2(t *testing.T, waiter driver.Waiter, outcome <-chan waited) waited {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+		_, _ = waiter.Release(t.Context()) // an error here is the broken connection's; the next attempt has another
+		select {
+		case got := <-outcome:
+			return got
+		case <-time.After(time.Millisecond):
+		}
+	}
+	t.Fatal("the Wait was not released")
+	return waited{}
 }
 
 // get2 is get on a connection that may have been closed meanwhile: one failure is allowed.

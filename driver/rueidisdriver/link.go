@@ -120,6 +120,20 @@ func (l *link) gone(generation int64) <-chan struct{} {
 	return l.conn.gone
 }
 
+// ended says that rueidis itself has ended the connection of the generation, or dialled another.
+func (l *link) ended(generation int64) bool {
+	gone := l.gone(generation)
+	if gone == nil {
+		return true
+	}
+	select {
+	case <-gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // silent says that the connection has brought nothing for d.
 func (l *link) silent(d time.Duration) bool {
 	conn := l.current()

@@ -85,7 +85,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 // introduce learns the id of a new connection. A server that will not tell cannot release it.
 func (w *waiter) introduce(ctx context.Context) error {
 	w.mu.Lock()
-	known := w.generation != 0 && w.generation == w.link.generation()
+	known := w.generation != 0 && w.generation == w.link.generation() && !w.link.ended(w.generation)
 	w.mu.Unlock()
 	if known {
 		return nil
