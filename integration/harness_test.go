@@ -1,0 +1,293 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/lua"
+)
+
+// patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
+const patience = 60 * time.Second
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			require.FailNow(t, "waited in vain for "+what)
+		}
+	}
+}
+
+// A site is a keyspace of its own on some server, and what happens in it.
+type site struct {
+	t      *testing.T
+	server *drivertest.Server
+	prefix string
+	keys   lua.Keys
+	// url is where programs are told that Redis is: the server's, or that of a proxy before it.
+	url string
+	// client is the Redis client that they use.
+	client string
+}
+
+func newSite(t *testing.T, server *drivertest.Server) *site {
+	t.Helper()
+	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
+	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis"}
+}
+
+// by is the same keyspace, reached by another way.
+func (s *site) by(url string) *site {
+	other := *s
+	other.url = url
+	return &other
+}
+
+// eachClient runs a test with either Redis client, each on a keyspace of its own.
+func eachClient(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			s := newSite(t, drivertest.Redis(t))
+			s.client = client
+			test(t, s)
+		})
+	}
+}
+
+// do sends one command, past any proxy.
+func (s *site) do(words ...string) any {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answer, err := s.server.Do(ctx, words...)
+	require.NoError(s.t, err, "%.100q", words)
+	return answer
+}
+
+// list is what lies in a Redis list, its head first; for a queue the youngest job.
+func (s *site) list(key string) []string { s.t.Helper(); return texts(s.do("LRANGE", key, "0", "-1")) }
+
+// set is what lies in a sorted set.
+func (s *site) set(key string) []string { s.t.Helper(); return texts(s.do("ZRANGE", key, "0", "-1")) }
+
+// text is a string key; empty when there is none.
+func (s *site) text(key string) string {
+	s.t.Helper()
+	value, _ := s.do("GET", key).(string)
+	return value
+}
+
+func texts(answer any) []string {
+	parts, _ := answer.([]any)
+	entries := make([]string, len(parts))
+	for i, part := range parts {
+		entries[i], _ = part.(string)
+	}
+	return entries
+}
+
+// newJID draws a jid as Ruby does.
+func newJID() string { return fmt.Sprintf("%016x%08x", rand.Uint64(), rand.Uint32()) }
+
+// rubyPayload is what Sidekiq writes for Class.perform_async(*args).
+func rubyPayload(class, queue, args, jid string) string {
+	now := float64(time.Now().UnixMicro()) / 1e6
+	return fmt.Sprintf(`{"retry":true,"queue":%q,"class":%q,"args":%s,"jid":%q,"created_at":%.6f,"enqueued_at":%.6f}`,
+		queue, class, args, jid, now, now)
+}
+
+// push stores a job as Ruby would, and answers its jid.
+func (s *site) push(class, queue, args string) string {
+	s.t.Helper()
+	jid := newJID()
+	s.do("SADD", s.keys.Queues(), queue)
+	s.do("LPUSH", s.keys.Queue(queue), rubyPayload(class, queue, args, jid))
+	return jid
+}
+
+// belay runs the program to its end, and answers what it printed and its exit status.
+func (s *site) belay(words ...string) (out, errs string, status int) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, belayPath, append(words, "--redis", s.url, "--prefix", s.prefix, "--client", s.client)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	require.NotNil(s.t, cmd.ProcessState, "run belay: %v", err)
+	require.NoError(s.t, ctx.Err(), "belay %s does not end", words[0])
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// status is what belay status --json says.
+func (s *site) status() status {
+	s.t.Helper()
+	out, errs, code := s.belay("status", "--json")
+	require.Zero(s.t, code, "%s", errs)
+	var read status
+	require.NoError(s.t, json.Unmarshal([]byte(out), &read), "%s", out)
+	return read
+}
+
+// status is as much of belay status --json as the tests need.
+type status struct {
+	Processed, Failed, Enqueued, Scheduled, Retries, Dead int64
+	Processes                                             []struct {
+		Identity, State string
+		PID             int
+		Busy            int
+		Quiet           bool
+		Running         []struct{ JID, Class, Queue string }
+	}
+}
+
+// A process is a belay worker.
+type process struct {
+	t       *testing.T
+	pid     int
+	logPath string
+	done    chan struct{} // closed when it has been waited for
+	state   *os.ProcessState
+}
+
+// fast are the flags of a worker whose death is noticed within a few seconds.
+var fast = []string{"--heartbeat", "200ms", "--ttl", "1s"}
+
+// work starts a worker and waits until it works. It is killed, with all that it has started, when the test ends.
+func (s *site) work(words ...string) *process {
+	s.t.Helper()
+	p := s.start(words...)
+	eventually(s.t, "a worker to begin", func() bool { return p.says("working") || p.ended() })
+	require.False(s.t, p.ended(), "the worker ended: %s", p.log())
+	return p
+}
+
+// start starts a worker and does not wait for anything.
+func (s *site) start(words ...string) *process {
+	s.t.Helper()
+	p := &process{t: s.t, logPath: filepath.Join(s.t.TempDir(), "log"), done: make(chan struct{})}
+	log, err := os.Create(p.logPath)
+	require.NoError(s.t, err)
+	cmd := exec.Command(belayPath, append([]string{"work", "--redis", s.url, "--prefix", s.prefix, "--client", s.client,
+		"--log-format", "json"}, words...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		// The parent-death signal is sent when the thread that forked ends, so this one is kept to the end.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.done)
+		err := cmd.Start()
+		_ = log.Close() // it has a copy of its own
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			p.state = cmd.ProcessState
+		}
+	}()
+	require.NoError(s.t, <-started)
+	p.pid = cmd.Process.Pid
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
+			s.t.Logf("log of worker %d:\n%.20000s", p.pid, p.log())
+		}
+		p.kill()
+	})
+	return p
+}
+
+// signal sends a signal to a worker that has not ended.
+func (p *process) signal(sig syscall.Signal) {
+	p.t.Helper()
+	require.False(p.t, p.ended(), "the worker ended: %s", p.log())
+	require.NoError(p.t, syscall.Kill(p.pid, sig))
+}
+
+// kill ends the worker by SIGKILL, if it has not ended, and returns when it is gone.
+func (p *process) kill() {
+	if !p.ended() {
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+	<-p.done
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for the worker's end and answers its exit status; -1 when a signal ended it.
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.state.ExitCode()
+	case <-time.After(patience):
+		require.FailNow(p.t, "the worker does not end")
+		return -1
+	}
+}
+
+func (p *process) log() string {
+	text, _ := os.ReadFile(p.logPath)
+	return string(text)
+}
+
+// says is whether the log holds a text.
+func (p *process) says(text string) bool { return strings.Contains(p.log(), text) }
+
+// awaitLog waits until the log holds a text.
+func (p *process) awaitLog(text string) {
+	p.t.Helper()
+	eventually(p.t, "the log to say "+text, func() bool { return p.says(text) })
+}
+
+// identities are the names under which the worker has lived, its present one last.
+func (p *process) identities() []string {
+	p.t.Helper()
+	var names []string
+	for line := range strings.Lines(p.log()) {
+		var entry struct{ Message, Identity string }
+		if json.Unmarshal([]byte(line), &entry) == nil && (entry.Message == "working" || entry.Message == "reborn") {
+			names = append(names, entry.Identity)
+		}
+	}
+	return names
+}
+
+// processesWith are the processes, of whatever parent, one of whose arguments contains marker.
+func processesWith(t *testing.T, marker string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	var found []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(text, []byte(marker)) {
+			found = append(found, strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	return found
+}
