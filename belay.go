@@ -1,0 +1,139 @@
+package belay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
+)
+
+// Version is that of this source.
+const Version = "0.1.0-dev"
+
+// What the packages below call their own.
+type (
+	// Client puts jobs in; see package client.
+	Client = client.Client
+	// Item is a job to be pushed of a class that has no Definition here, such as one that Ruby runs.
+	Item = client.Job
+	// Receipt says what became of a pushed job.
+	Receipt = client.Receipt
+	// BulkError says how far a bulk push came.
+	BulkError = client.BulkError
+	// PushMiddleware sees each job before it is pushed, and may change or Refuse it.
+	PushMiddleware = client.Middleware
+	// Job is a payload as its handler sees it.
+	Job = job.Job
+	// Handler runs jobs that come as payloads; a Definition's handlers get their arguments instead.
+	Handler = launcher.Handler
+	// Middleware wraps every run of a Server.
+	Middleware = launcher.Middleware
+	// ErrorHandler hears of every run that did not succeed.
+	ErrorHandler = launcher.ErrorHandler
+	// RunInfo says which run a context belongs to.
+	RunInfo = launcher.RunInfo
+	// Policy is what a Server says about all failures.
+	Policy = retry.Policy
+	// BackoffFunc is a class' own delay after a failure.
+	BackoffFunc = retry.BackoffFunc
+	// PanicError is a handler's panic, as error handlers see it.
+	PanicError = retry.PanicError
+)
+
+// What became of a pushed job.
+const (
+	StatusQueued    = client.StatusQueued
+	StatusRefused   = client.StatusRefused
+	StatusUnknown   = client.StatusUnknown
+	StatusNotPushed = client.StatusNotPushed
+)
+
+const (
+	// AllLines is the Backtrace that keeps an error's whole stack.
+	AllLines = client.AllLines
+	// AnyClass is the class under which Server.HandleClass takes all that have no handler of their own.
+	AnyClass = launcher.AnyClass
+)
+
+// Errors to be asked for with errors.Is.
+var (
+	// ErrUnknown is a push whose answer was lost: Redis may or may not have the job.
+	ErrUnknown = client.ErrUnknown
+	// ErrFull is a push that Redis refused for lack of memory.
+	ErrFull = client.ErrFull
+	// ErrShutdown is the context.Cause in a handler whose process is stopping.
+	ErrShutdown = launcher.ErrShutdown
+	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; its job is somebody else's.
+	ErrOwnershipLost = fetch.ErrOwnershipLost
+)
+
+// Discard makes the error with which a handler drops its job. The run counts as failed when there is a cause.
+func Discard(cause error) error { return retry.Discard(cause) }
+
+// Kill makes the error with which a handler puts its job among the dead, without further retries.
+func Kill(cause error) error { return retry.Kill(cause) }
+
+// RetryIn makes the error with which a handler fails and is to be run again in exactly d. It uses up a retry.
+func RetryIn(d time.Duration, cause error) error { return retry.In(d, cause) }
+
+// Snooze makes the error with which a handler has its job run again in d. It is no failure and uses up no retry.
+func Snooze(d time.Duration) error { return retry.Snooze(d) }
+
+// Refuse makes the error with which a PushMiddleware keeps a job from being pushed; the receipt gives the reason.
+func Refuse(reason string) error { return client.Refuse(reason) }
+
+// Info says which run a handler's context belongs to; ok is false outside of one.
+func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
+
+// A ClientOption says something to Open and NewClient.
+type ClientOption func(*client.Config)
+
+// Prefix puts text and a colon before every key. Clients and servers of the same jobs have the same.
+func Prefix(text string) ClientOption { return func(c *client.Config) { c.Prefix = text } }
+
+// Millis writes timestamps as integer milliseconds, as Sidekiq 8 does. Without it they are seconds, which every
+// version reads; versions before 8 misread milliseconds.
+func Millis() ClientOption { return func(c *client.Config) { c.Unit = job.Millis } }
+
+// PayloadLimit is the longest payload that may be pushed, in bytes, and that servers of the client expect: at most 2 MiB,
+// 1 MiB without it.
+func PayloadLimit(bytes int) ClientOption { return func(c *client.Config) { c.PayloadLimit = bytes } }
+
+// OnPush adds middleware that sees each job before it is pushed, in this order.
+func OnPush(middleware ...PushMiddleware) ClientOption {
+	return func(c *client.Config) { c.Middleware = append(c.Middleware, middleware...) }
+}
+
+// Open makes a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. Its error never shows
+// the URL's password. The caller closes the Client, after the servers made from it.
+func Open(ctx context.Context, url string, options ...ClientOption) (*Client, error) {
+	d, err := goredisdriver.Open(url)
+	if err != nil {
+		return nil, fmt.Errorf("belay: open: %w", err)
+	}
+	c, err := NewClient(d, options...)
+	if err == nil {
+		err = d.Do(ctx, driver.Command("PING"))[0].Err
+	}
+	if err != nil {
+		_ = d.Close()
+		return nil, fmt.Errorf("belay: open: %w", err)
+	}
+	return c, nil
+}
+
+// NewClient makes a Client over a driver, and sends nothing. Use it to bring your own go-redis or rueidis client.
+func NewClient(d driver.Client, options ...ClientOption) (*Client, error) {
+	var cfg client.Config
+	for _, option := range options {
+		option(&cfg)
+	}
+	return client.New(d, cfg)
+}

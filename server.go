@@ -1,0 +1,143 @@
+package belay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/launcher"
+)
+
+// A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleClass say what it runs, Run runs it.
+type Server struct {
+	launcher *launcher.Launcher
+	wrong    error
+}
+
+type serverConfig struct {
+	launcher.Config
+	wrong []error
+}
+
+// A ServerOption says something to NewServer.
+type ServerOption func(*serverConfig)
+
+// NewServer makes a Server for the jobs of a client's Redis, with the client's prefix, time unit and payload limit. It
+// opens nothing and starts nothing. What is wrong with the options is the error of Run, all of it at once; it panics only
+// without a client.
+func NewServer(c *Client, options ...ServerOption) *Server {
+	if c == nil {
+		panic("belay: NewServer: the client is nil; was the error of Open looked at?")
+	}
+	var cfg serverConfig
+	for _, option := range options {
+		option(&cfg)
+	}
+	of := c.Config()
+	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
+	l, err := launcher.New(cfg.Config)
+	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
+		return &Server{launcher: l}
+	}
+	// One that never runs, so that handlers can be registered before Run says what is wrong.
+	idle, _ := launcher.New(launcher.Config{Client: c.Driver()})
+	return &Server{launcher: idle, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
+}
+
+// Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and what is
+// not done by then goes back to its queue. It answers nil after such a stop. A Server runs once.
+func (s *Server) Run(ctx context.Context) error {
+	if s.wrong != nil {
+		return s.wrong
+	}
+	return s.launcher.Run(ctx)
+}
+
+// HandleClass makes the server run a class that has no Definition; AnyClass takes all that have no handler. It panics
+// when the class has a handler already, and after Run.
+func (s *Server) HandleClass(class string, handler Handler) {
+	s.launcher.Handle(class, handler, launcher.Class{})
+}
+
+// Use adds middleware around every run; the first is the outermost. It panics after Run.
+func (s *Server) Use(middleware ...Middleware) { s.launcher.Use(middleware...) }
+
+// OnError adds one who hears of every run that did not succeed. It panics after Run.
+func (s *Server) OnError(handler ErrorHandler) { s.launcher.OnError(handler) }
+
+// Identity is the name under which the process now lives; empty before Run has registered it.
+func (s *Server) Identity() string { return s.launcher.Identity() }
+
+// Dump logs what runs and where every goroutine stands.
+func (s *Server) Dump() { s.launcher.Dump() }
+
+// Quiet takes no more jobs, while Run goes on until it is stopped. A second call does nothing.
+func (s *Server) Quiet() { s.launcher.Quiet() }
+
+// Stop ends Run, as the end of its context does. A second call ends the shutdown timeout at once.
+func (s *Server) Stop() { s.launcher.Stop() }
+
+// Concurrency is how many jobs run at once; 25 without it.
+func Concurrency(n int) ServerOption {
+	return func(c *serverConfig) {
+		c.Concurrency = n
+		if n == 0 { // which the launcher would take for "not said"
+			c.wrong = append(c.wrong, errors.New("concurrency 0: a server runs at least one job at once"))
+		}
+	}
+}
+
+// Queues are taken from in this order, strictly: nothing comes from a later one while an earlier one has jobs. "default"
+// without it. It may be given together with QueueWeight.
+func Queues(names ...string) ServerOption {
+	return func(c *serverConfig) {
+		for _, name := range names {
+			c.Queues = append(c.Queues, fetch.Queue{Name: name})
+		}
+	}
+}
+
+// QueueWeight adds a queue that is looked at first as often as its weight is of all weights. With one weight among the
+// queues there is no strict order any more: queues without one have weight 1.
+func QueueWeight(name string, weight int) ServerOption {
+	return func(c *serverConfig) {
+		c.Queues = append(c.Queues, fetch.Queue{Name: name, Weight: weight})
+		if weight < 1 {
+			c.wrong = append(c.wrong, fmt.Errorf("queue %q: weight %d is below 1", name, weight))
+		}
+	}
+}
+
+// Logger receives what operators should know; without it nobody does.
+func Logger(log zerolog.Logger) ServerOption { return func(c *serverConfig) { c.Log = &log } }
+
+// ShutdownTimeout is how long running jobs may go on when the server stops: 25 s without it, 0 for not at all.
+func ShutdownTimeout(d time.Duration) ServerOption {
+	return func(c *serverConfig) {
+		if c.ShutdownTimeout = d; d == 0 {
+			c.ShutdownTimeout = -1
+		}
+	}
+}
+
+// Heartbeat is how often the server says that it lives, and how long it counts as alive after that: 1.5 s and 6 s without
+// it. A ttl is at least four beats; 0 is just that.
+func Heartbeat(beat, ttl time.Duration) ServerOption {
+	return func(c *serverConfig) { c.Beat, c.TTL = beat, ttl }
+}
+
+// RetryPolicy is what happens to failed jobs that do not say; Sidekiq's without it. Its time unit and payload limit are
+// the client's.
+func RetryPolicy(policy Policy) ServerOption { return func(c *serverConfig) { c.Retry = policy } }
+
+// DeadLimits bound the set of dead jobs: how many are kept, and how long. Sidekiq's without it, 10,000 and 180 days.
+func DeadLimits(most int, keep time.Duration) ServerOption {
+	return func(c *serverConfig) { c.DeadMost, c.DeadFor = most, keep }
+}
+
+// Name stands for the host's name in the server's identity.
+func Name(name string) ServerOption { return func(c *serverConfig) { c.Name = name } }
