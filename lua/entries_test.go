@@ -27,14 +27,14 @@ func TestEntries(t *testing.T) {
 		}},
 		promise{"buries_what_is_too_large_for_a_page", func(w *world) {
 			large, larger := strings.Repeat("x", 101), strings.Repeat("x", 102)
-			identity := w.hold("q", "a", large, strings.Repeat("y", 100), larger, "b")
+			identity := w.hold("a", large, strings.Repeat("y", 100), larger, "b")
 			require.Equal(w, []string{"b", strings.Repeat("y", 100), "a"}, ask(w, w.keys.Entries("q", identity, 0, 100)))
 			require.Equal(w, []string{"b", strings.Repeat("y", 100), "a"}, w.list(w.keys.Working("q", identity)))
 			require.ElementsMatch(w, []string{large, larger}, w.sorted(w.keys.Dead()))
 			require.NotEqual(w, w.score(w.keys.Dead(), large), w.score(w.keys.Dead(), larger), "told apart by score")
 		}},
 		promise{"a_dead_set_of_a_wrong_type_loses_nothing", func(w *world) {
-			identity := w.hold("q", "a", "too large")
+			identity := w.hold("a", "too large")
 			w.redis("SET", w.keys.Dead(), "no set")
 			w.unchanged(func() {
 				_, err := w.keys.Entries("q", identity, 0, 5).Do(w.Context(), w.client)
@@ -49,7 +49,7 @@ func TestEntries(t *testing.T) {
 			require.Len(w, ask(w, w.keys.Entries("q", identity, 0, noLimit)), MostBytes>>20)
 		}},
 		promise{"gets_past_any_number_of_jobs_too_large", func(w *world) {
-			identity := w.hold("q", "small")
+			identity := w.hold("small")
 			for i := range 9 {
 				w.redis("LPUSH", w.keys.Working("q", identity), strconv.Itoa(i)+strings.Repeat("x", 1<<20))
 			}

@@ -22,7 +22,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			t.Parallel()
 			server := drivertest.Start(t, "--maxmemory-policy", "noeviction")
 			w := newWorld(t, g.open, server.URL())
-			worker, victim := w.process("q"), w.hold("q", "v1", "v2", "v3")
+			worker, victim := w.process("q"), w.hold("v1", "v2", "v3")
 			w.lapse(victim)
 			w.push("q", "a", "b", "too large to be taken", "c", "d", "e", "f")
 			w.redis("CONFIG", "SET", "maxmemory", "1")

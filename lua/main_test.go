@@ -72,7 +72,7 @@ type world struct {
 	keys   Keys
 	prefix string
 	today  time.Time // the day of the counters, the same for a whole test even at midnight
-	born   int
+	born   int       // how many processes and jobs were given a number
 }
 
 func newWorld(t testing.TB, open func(string) (driver.Client, error), url string) *world {
@@ -237,11 +237,11 @@ func (w *world) take(identity string, most int, queues ...string) Taken {
 	return ask(w, w.keys.Take(identity, queues, most, noLimit))
 }
 
-// hold pushes jobs to a queue and takes them into the hands of a new process.
-func (w *world) hold(queue string, jobs ...string) string {
+// hold pushes jobs to queue q and takes them into the hands of a new process.
+func (w *world) hold(jobs ...string) string {
 	w.Helper()
-	identity := w.process(queue)
-	w.holdMore(identity, queue, jobs...)
+	identity := w.process("q")
+	w.holdMore(identity, "q", jobs...)
 	return identity
 }
 

@@ -12,7 +12,7 @@ import (
 func TestRecover(t *testing.T) {
 	keep(t,
 		promise{"writes_nothing_while_the_process_is_alive", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			w.unchanged(func() { require.Equal(w, Recovered{State: StateAlive}, w.rescue(identity, "a")) })
 		}},
 		promise{"writes_nothing_for_one_whom_Redis_does_not_know", func(w *world) {
@@ -20,7 +20,7 @@ func TestRecover(t *testing.T) {
 			w.unchanged(func() { require.Equal(w, Recovered{State: StateUnknown}, w.rescue("host:1:x", "a")) })
 		}},
 		promise{"jobs_come_to_the_head_of_their_queue_in_their_order", func(w *world) {
-			identity, heir := w.hold("q", "a", "b", "c"), w.process("q")
+			identity, heir := w.hold("a", "b", "c"), w.process("q")
 			w.push("q", "d")
 			w.lapse(identity)
 			before := w.now()
@@ -32,7 +32,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, []TakenJobs{{Bytes: []string{"a"}}}, w.take(heir, 1, "q").Jobs)
 		}},
 		promise{"new_bytes_take_the_place_of_the_old", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			w.lapse(identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
 				{Old: "b", New: "b interrupted"}, {Old: "a", New: "a interrupted"},
@@ -41,7 +41,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, []string{"a interrupted", "b interrupted"}, w.waiting("q"))
 		}},
 		promise{"what_cannot_be_read_goes_to_the_dead", func(w *world) {
-			identity := w.hold("q", "a", "b", "c", "d")
+			identity := w.hold("a", "b", "c", "d")
 			w.lapse(identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
 				{Old: "d", New: "d"}, {Old: "c", New: "c", Bury: true}, {Old: "b", New: "b", Bury: true}, {Old: "a", New: "a"},
@@ -65,7 +65,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, []string{"c"}, w.waiting("s"))
 		}},
 		promise{"stays_followed_until_its_lists_are_empty", func(w *world) {
-			me, identity := w.process("q"), w.hold("q", "a", "b")
+			me, identity := w.process("q"), w.hold("a", "b")
 			require.True(w, ask(w, w.keys.Announce(identity, []string{"info", "{}"}, []string{"t1", "{}"})))
 			w.lapse(identity)
 			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 1}, w.rescue(identity, "b"))
@@ -87,7 +87,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, StateDead, ask(w, w.keys.Beat(identity, someTTL)).State)
 		}},
 		promise{"two_janitors_with_the_same_page_move_each_job_once", func(w *world) {
-			identity := w.hold("q", "a", "b", "c")
+			identity := w.hold("a", "b", "c")
 			w.lapse(identity)
 			require.Equal(w, 3, w.rescue(identity, "c", "b", "a").Moved)
 			w.unchanged(func() {
@@ -96,7 +96,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, []string{"a", "b", "c"}, w.waiting("q"))
 		}},
 		promise{"passes_over_what_its_process_has_settled_meanwhile", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			w.lapse(identity)
 			page := ask(w, w.keys.Entries("q", identity, 0, noLimit))
 			w.settle(identity, 1, end("q", "a", job.Done()))
@@ -144,7 +144,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, Recovered{State: StateDead, Moved: 1}, answer)
 		}},
 		promise{"an_expiry_further_off_than_its_own_ttl_counts_as_lapsed", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			expiry := w.now()*1000 + someTTL.Seconds()*1000
 			w.redis("ZADD", w.keys.Alive(), strconv.FormatFloat(expiry-60_000, 'f', 0, 64), identity)
 			require.Equal(w, StateAlive, w.rescue(identity, "a").State)
@@ -152,7 +152,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, Recovered{State: StateDead, Moved: 1}, w.rescue(identity, "a"))
 		}},
 		promise{"one_that_is_not_listed_as_alive_at_all_has_lapsed", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			w.redis("ZREM", w.keys.Alive(), identity)
 			require.Equal(w, Recovered{State: StateDead, Moved: 1}, w.rescue(identity, "a"))
 		}},

@@ -99,7 +99,7 @@ func TestBeat(t *testing.T) {
 			require.Empty(w, pulse.Signals)
 		}},
 		promise{"is_refused_for_ever_after_a_tombstone", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			w.redis("LPUSH", w.keys.Signals(identity), "TERM")
 			w.lapse(identity)
 			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil)).State)
@@ -135,14 +135,14 @@ func TestDeregister(t *testing.T) {
 			}
 		}},
 		promise{"what_is_left_in_hand_is_followed_at_once", func(w *world) {
-			me, identity := w.process("q"), w.hold("q", "a", "b")
+			me, identity := w.process("q"), w.hold("a", "b")
 			require.Equal(w, 2, ask(w, w.keys.Deregister(identity, []string{"q"})))
 			require.Equal(w, []string{identity}, ask(w, w.keys.Beat(me, someTTL)).Lapsed)
 			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Working("q", identity)))
 			require.NotContains(w, w.hash(w.keys.Record(identity)), "emptied")
 		}},
 		promise{"again_changes_nothing", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			ask(w, w.keys.Deregister(identity, []string{"q"}))
 			w.unchanged(func() { require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"}))) })
 		}},

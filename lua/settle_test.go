@@ -14,7 +14,7 @@ import (
 func TestSettle(t *testing.T) {
 	keep(t,
 		promise{"done_and_discarded_jobs_are_nowhere", func(w *world) {
-			identity := w.hold("q", "a", "b", "c")
+			identity := w.hold("a", "b", "c")
 			require.Equal(w, allSettled, w.settle(identity, 1,
 				end("q", "a", job.Done()), end("q", "b", job.Discarded(false)), end("q", "c", job.Discarded(true))))
 			require.Empty(w, w.list(w.keys.Working("q", identity)))
@@ -22,7 +22,7 @@ func TestSettle(t *testing.T) {
 			w.counted(3, 1)
 		}},
 		promise{"a_retried_job_waits_in_retry_with_its_new_bytes", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			before := w.now()
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "a", job.Retried("a'", 90*time.Second))))
 			require.Equal(w, []string{"a'"}, w.sorted(w.keys.Retry()))
@@ -31,7 +31,7 @@ func TestSettle(t *testing.T) {
 			w.counted(1, 1)
 		}},
 		promise{"a_snoozed_job_waits_in_the_schedule_and_counts_nothing", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			before := w.now()
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "a", job.Snoozed("a'", 1500*time.Millisecond))))
 			require.Equal(w, []string{"a'"}, w.sorted(w.keys.Schedule()))
@@ -39,7 +39,7 @@ func TestSettle(t *testing.T) {
 			w.counted(0, 0)
 		}},
 		promise{"a_dead_job_lies_in_dead_from_now", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			before := w.now()
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "a", job.Died("a'")), end("q", "b", job.Unread("b"))))
 			require.ElementsMatch(w, []string{"a'", "b"}, w.sorted(w.keys.Dead()))
@@ -47,7 +47,7 @@ func TestSettle(t *testing.T) {
 			w.counted(1, 1)
 		}},
 		promise{"jobs_handed_back_come_to_the_head_in_the_order_given", func(w *world) {
-			identity := w.hold("q", "a", "b", "c")
+			identity := w.hold("a", "b", "c")
 			w.push("q", "d")
 			back := job.HandedBack()
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "c", back), end("q", "b", back), end("q", "a", back)))
@@ -61,7 +61,7 @@ func TestSettle(t *testing.T) {
 				names[i] = strconv.Itoa(i)
 				ends[i] = end("q", names[i], job.Retried(names[i], time.Hour))
 			}
-			identity := w.hold("q", names...)
+			identity := w.hold(names...)
 			require.Equal(w, allSettled, w.settle(identity, 1, ends...))
 			scores := make(map[float64]bool)
 			for _, name := range names {
@@ -70,7 +70,7 @@ func TestSettle(t *testing.T) {
 			require.Len(w, scores, len(names))
 		}},
 		promise{"a_day's_counters_expire_and_the_totals_do_not", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			w.settle(identity, 1, end("q", "a", job.Retried("a", 0)))
 			for _, key := range []string{w.keys.ProcessedOn(w.today), w.keys.FailedOn(w.today)} {
 				require.InDelta(w, keepDay.Seconds(), w.number("TTL", key), 60)
@@ -85,14 +85,14 @@ func TestSettle(t *testing.T) {
 			w.counted(2, 2)
 		}},
 		promise{"a_broken_counter_keeps_no_job_from_ending", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			w.redis("SET", w.keys.Processed(), "many")
 			w.redis("LPUSH", w.keys.ProcessedOn(w.today), "many")
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "a", job.Done())))
 			require.Empty(w, w.list(w.keys.Working("q", identity)))
 		}},
 		promise{"writes_nothing_for_a_job_we_lost", func(w *world) {
-			identity := w.hold("q", "ours")
+			identity := w.hold("ours")
 			verdict := w.settle(identity, 1,
 				end("q", "lost1", job.Retried("lost1'", 0)), end("q", "lost2", job.Snoozed("lost2'", 0)),
 				end("q", "lost3", job.Died("lost3'")), end("q", "lost4", job.HandedBack()),
@@ -105,21 +105,21 @@ func TestSettle(t *testing.T) {
 			w.counted(1, 0)
 		}},
 		promise{"takes_a_job_only_out_of_the_list_it_was_taken_into", func(w *world) {
-			identity, other := w.process("q", "r"), w.hold("q", "a")
+			identity, other := w.process("q", "r"), w.hold("a")
 			w.holdMore(identity, "r", "a")
 			require.Equal(w, []int{0}, w.settle(identity, 1, end("q", "a", job.Done())).Lost)
 			require.Equal(w, []string{"a"}, w.list(w.keys.Working("q", other)))
 			require.Equal(w, []string{"a"}, w.list(w.keys.Working("r", identity)))
 		}},
 		promise{"removes_exactly_one_of_two_identical_entries", func(w *world) {
-			identity := w.hold("q", "twin", "b", "twin")
+			identity := w.hold("twin", "b", "twin")
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "twin", job.Done())))
 			require.Equal(w, []string{"twin", "b"}, w.list(w.keys.Working("q", identity)))
 			require.Equal(w, []int{1}, w.settle(identity, 2, end("q", "twin", job.Done()), end("q", "twin", job.Done())).Lost)
 			w.counted(2, 0)
 		}},
 		promise{"the_same_number_again_answers_the_same_and_writes_nothing", func(w *world) {
-			identity := w.hold("q", "a", "b", "c")
+			identity := w.hold("a", "b", "c")
 			batch := w.settlement(identity, 1,
 				end("q", "a", job.Done()), end("q", "lost1", job.Done()), end("q", "b", job.Retried("b'", 0)),
 				end("q", "lost2", job.HandedBack()), end("q", "c", job.HandedBack()))
@@ -142,7 +142,7 @@ func TestSettle(t *testing.T) {
 			})
 		}},
 		promise{"executes_a_number_that_comes_after_a_higher_one", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			second := w.settlement(identity, 2, end("q", "b", job.Done()))
 			second.Mark = 1
 			require.Equal(w, allSettled, ask(w, w.keys.Settle(second)))
@@ -150,7 +150,7 @@ func TestSettle(t *testing.T) {
 			w.counted(2, 0)
 		}},
 		promise{"a_number_below_the_mark_is_refused", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			w.settle(identity, 5, end("q", "a", job.Done()))
 			w.unchanged(func() {
 				require.Equal(w, SettleVerdict{Word: SettleRefused}, w.settle(identity, 4, end("q", "b", job.Done())))
@@ -165,14 +165,14 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, SettleRefused, w.settle(identity, 4).Word)
 		}},
 		promise{"writes_nothing_for_an_identity_that_Redis_does_not_know", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			w.redis("DEL", w.keys.Record(identity))
 			w.unchanged(func() {
 				require.Equal(w, SettleVerdict{Word: SettleUnknown}, w.settle(identity, 1, end("q", "a", job.Retried("a'", 0))))
 			})
 		}},
 		promise{"a_destination_of_a_wrong_type_is_refused_before_anything_is_written", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			for key, outcome := range map[string]job.Outcome{
 				w.keys.Retry(): job.Retried("b'", 0), w.keys.Schedule(): job.Snoozed("b'", 0),
 				w.keys.Dead(): job.Died("b'"), w.keys.Queue("q"): job.HandedBack(),
@@ -187,7 +187,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Working("q", identity)))
 		}},
 		promise{"a_working_list_that_is_no_list_is_refused_before_anything_is_written", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			w.redis("SET", w.keys.Working("r", identity), "no list")
 			w.unchanged(func() {
 				refused(w, "WRONGTYPE", w.keys.Settle(w.settlement(identity, 1, end("q", "a", job.Done()), end("r", "b", job.Done()))))
@@ -218,7 +218,7 @@ func TestSettle(t *testing.T) {
 			w.counted(3, 2)
 		}},
 		promise{"a_tombstoned_process_may_end_what_was_not_moved", func(w *world) {
-			identity := w.hold("q", "a", "b", "c")
+			identity := w.hold("a", "b", "c")
 			w.lapse(identity)
 			ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "b", New: "b"}}}}))
 			verdict := w.settle(identity, 1, end("q", "a", job.Done()), end("q", "b", job.Done()), end("q", "c", job.Done()))
@@ -227,7 +227,7 @@ func TestSettle(t *testing.T) {
 			require.Empty(w, w.list(w.keys.Working("q", identity)))
 		}},
 		promise{"trims_the_dead_to_one_less_than_their_limit", func(w *world) {
-			identity := w.hold("q", "new")
+			identity := w.hold("new")
 			w.bury(9, w.now()-100)
 			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
 			batch.DeadMost = 5
@@ -235,7 +235,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, []string{"old6", "old7", "old8", "new"}, w.sorted(w.keys.Dead()))
 		}},
 		promise{"trims_the_dead_by_their_age", func(w *world) {
-			identity := w.hold("q", "new")
+			identity := w.hold("new")
 			w.bury(3, w.now()-7200)
 			w.redis("ZADD", w.keys.Dead(), fmt.Sprintf("%f", w.now()-1800), "young")
 			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
@@ -244,7 +244,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, []string{"young", "new"}, w.sorted(w.keys.Dead()))
 		}},
 		promise{"trims_at_most_a_call's_worth_at_a_time", func(w *world) {
-			identity := w.hold("q", "new")
+			identity := w.hold("new")
 			w.bury(1000, w.now()-100)
 			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
 			batch.DeadMost = 10
@@ -252,7 +252,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, 1001-MostItems, w.number("ZCARD", w.keys.Dead()))
 		}},
 		promise{"leaves_the_dead_alone_when_nobody_dies", func(w *world) {
-			identity := w.hold("q", "a")
+			identity := w.hold("a")
 			w.bury(9, 1)
 			batch := w.settlement(identity, 1, end("q", "a", job.Done()))
 			batch.DeadMost = 5

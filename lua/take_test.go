@@ -93,7 +93,7 @@ func TestTake(t *testing.T) {
 			w.fenced(leaver)
 		}},
 		promise{"is_fenced_after_a_tombstone_even_if_its_expiry_lay_far_ahead", func(w *world) {
-			identity := w.hold("q", "a", "b")
+			identity := w.hold("a", "b")
 			w.push("q", "c")
 			w.redis("ZADD", w.keys.Alive(), "99999999999999", identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q"}, nil))
