@@ -183,7 +183,7 @@ func (f *Fetcher) Turn() time.Time {
 		return f.outage.until
 	}
 	f.adopt()
-	for f.inFlight < mostInFlight {
+	for f.mayFly() {
 		x := f.compose(now)
 		if x == nil {
 			break
@@ -192,6 +192,16 @@ func (f *Fetcher) Turn() time.Time {
 	}
 	f.adjustWaits(now)
 	return f.wake(now)
+}
+
+// mayFly says whether another pipeline may be put under way. Beside one that is, a further one goes only with its share
+// of the processors, so that over a long link all of them are in the air, and over a short one a pipeline carries what
+// came back during the last. What is too little for a share goes when the next answer comes.
+func (f *Fetcher) mayFly() bool {
+	if f.inFlight == 0 {
+		return true
+	}
+	return f.inFlight < mostInFlight && len(f.pending) >= max(f.cfg.Concurrency/mostInFlight, 1)
 }
 
 // wake is the next instant at which time alone makes something to do.
