@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+const (
+	demoWorkerName = "demo-worker"
+	demoQueue      = "demo"
+	demoClass      = "Demo"
+	// demoJobTime is how long a job takes on average: long enough to be hit, short enough for hundreds a second.
+	demoJobTime = 40 * time.Millisecond
+	// demoShutdown is longer than any job, so that at the end all of them end by themselves.
+	demoShutdown = time.Second
+)
+
+// newDemoWorker is the command that the demonstration's workers are. It is for nobody else.
+func newDemoWorker(at *redisFlags) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use: demoWorkerName, Hidden: true, Short: "A worker of belay demo", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return demoWork(cmd, at, path) },
+	}
+	cmd.Flags().StringVar(&path, "file", "", "append a line to this `FILE` when a job starts and when it ends")
+	return cmd
+}
+
+func demoWork(cmd *cobra.Command, at *redisFlags, path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the file for what we do: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	redis, err := at.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = redis.Close() }()
+	journal, err := openJournal(logFlags{level: "info", format: "json"}, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer journal.close()
+	worker, err := launcher.New(launcher.Config{
+		Client: redis, Prefix: at.prefix, Queues: []fetch.Queue{{Name: demoQueue}}, Concurrency: demoConcurrency,
+		Beat: demoBeat, TTL: demoTTL, ShutdownTimeout: demoShutdown, Log: &journal.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	worker.Handle(demoClass, demoHandler(file, journal.Logger), launcher.Class{})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	defer obeySignals(worker, journal, stop)()
+	return worker.Run(ctx)
+}
+
+// demoHandler writes what it does before it does it, and when it is done. Each line is one write to the end of the
+// file: what was written before a SIGKILL is in the file, and no line is half of one.
+func demoHandler(file *os.File, log zerolog.Logger) launcher.Handler {
+	write := func(word, jid string) error {
+		if _, err := file.WriteString(word + jid + "\n"); err != nil {
+			log.Error().Err(err).Msg("what we do cannot be written down")
+			return err
+		}
+		return nil
+	}
+	return func(ctx context.Context, j *job.Job) error {
+		if err := write(lineStart, j.JID()); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(demoJobTime/2 + rand.N(demoJobTime)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		return write(lineEnd, j.JID())
+	}
+}

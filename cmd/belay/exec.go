@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+// A program is a command that runs the jobs of one class, or of all that have none of their own.
+type program struct {
+	class string
+	path  string   // where its file was found
+	words []string // as it was given, its name first
+}
+
+// parsePrograms reads the values of --exec. It names everything that is wrong, at once.
+func parsePrograms(specs []string) ([]program, error) {
+	if len(specs) == 0 {
+		return nil, errors.New("there is nothing to run: give at least one --exec CLASS=COMMAND, such as --exec 'WelcomeEmail=./send-welcome'")
+	}
+	var programs []program
+	var wrong []error
+	seen := make(map[string]bool)
+	for _, spec := range specs {
+		p, err := parseProgram(spec)
+		if err == nil && seen[p.class] {
+			err = fmt.Errorf("--exec %s: the class has a command already", p.class)
+		}
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		seen[p.class] = true
+		programs = append(programs, p)
+	}
+	return programs, errors.Join(wrong...)
+}
+
+func parseProgram(spec string) (program, error) {
+	class, command, ok := strings.Cut(spec, "=")
+	if !ok {
+		return program{}, fmt.Errorf("--exec %s: it is CLASS=COMMAND", spec)
+	}
+	if class != launcher.AnyClass {
+		if err := job.CheckClass(class); err != nil {
+			return program{}, fmt.Errorf("--exec %s: %w", spec, err)
+		}
+	}
+	words, err := splitWords(command)
+	if err != nil {
+		return program{}, fmt.Errorf("--exec %s: %w", class, err)
+	}
+	if len(words) == 0 {
+		return program{}, fmt.Errorf("--exec %s: the command is empty", class)
+	}
+	path, err := exec.LookPath(words[0])
+	if err != nil {
+		return program{}, fmt.Errorf("--exec %s: there is no program %q to be found (%w)", class, words[0], errors.Unwrap(err))
+	}
+	return program{class: class, path: path, words: words}, nil
+}

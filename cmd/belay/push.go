@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/job"
+)
+
+const pushHelp = `Enqueues a job and prints its jid.
+
+Each JSON-ARG is one argument as JSON text. It is kept as it is (1.0 stays 1.0, 9007199254740993 loses nothing), but for
+space between its tokens. A string needs its quotes, and those need the shell's: '"welcome"'.
+
+With --file each line of a file (- is standard input) is one job, a JSON object:
+  {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
+class must be there. args, queue, retry, jid, retry_for, retry_queue, backtrace, dead and tags mean what they mean in
+Sidekiq; other fields go into the job as they are. -q and --retry are for lines that do not say. A line that cannot be
+pushed is reported with its number, and the others are pushed; a Redis that cannot be reached ends it. Files of any
+length are read as they are pushed. What became of them is summed up on standard error.
+
+With --json a receipt is printed instead of a jid, one JSON object a line:
+  {"jid","queue","status"}, with --file also "line"
+status is queued, unknown (Redis' answer was lost: it may or may not have the job) or not_pushed.
+
+Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line.`
+
+const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
+  belay push Report '{"month":"2026-11"}' null -5 --retry 3
+  belay push --file jobs.ndjson
+  zcat jobs.gz | belay push --file - --json`
+
+// pushFlags are what may be said about jobs that are pushed.
+type pushFlags struct {
+	queue, retry, jid, file string
+	asJSON                  bool
+}
+
+func newPush(at *redisFlags) *cobra.Command {
+	var flags pushFlags
+	cmd := &cobra.Command{
+		Use:     "push CLASS [JSON-ARG]...",
+		Short:   "Enqueue jobs",
+		Long:    pushHelp,
+		Example: pushExample,
+		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rule, err := parseRetry(flags.retry)
+			if err != nil {
+				return err
+			}
+			pusher, closing, err := openPusher(at)
+			if err != nil {
+				return err
+			}
+			defer closing()
+			if flags.file != "" {
+				return pushFile(cmd, pusher, flags, rule)
+			}
+			return pushOne(cmd, pusher, flags, rule, args)
+		},
+	}
+	set := cmd.Flags()
+	set.StringVarP(&flags.queue, "queue", "q", client.DefaultQueue, "queue to push to")
+	set.StringVar(&flags.retry, "retry", "true", "retries when it fails: a `NUMBER`, true for the worker's default, false for none and not kept")
+	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which you answer for being unique (default drawn)")
+	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
+	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
+	return cmd
+}
+
+func (f *pushFlags) check(args []string) error {
+	switch {
+	case f.file != "" && len(args) > 0:
+		return usage("--file has the classes and arguments of its jobs: give no others")
+	case f.file != "" && f.jid != "":
+		return usage("--jid is for one job: in a file each line may have a \"jid\"")
+	case f.file == "" && len(args) == 0:
+		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
+	}
+	return nil
+}
+
+// openPusher makes the client that pushes. What it answers besides closes it.
+func openPusher(at *redisFlags) (*client.Client, func(), error) {
+	redis, err := at.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	pusher, err := client.New(redis, client.Config{Prefix: at.prefix})
+	if err != nil {
+		_ = redis.Close()
+		return nil, nil, err
+	}
+	return pusher, func() { _ = redis.Close() }, nil
+}
+
+func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule job.RetryRule, args []string) error {
+	argsJSON, err := joinArgs(args[1:])
+	if err != nil {
+		return err
+	}
+	receipt, err := pusher.Push(context.Background(), client.Job{
+		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule,
+	})
+	var invalid *client.InvalidError
+	if errors.As(err, &invalid) {
+		return usageError{err}
+	}
+	if flags.asJSON || err == nil {
+		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
+	}
+	return err
+}
+
+// joinArgs makes one array of the arguments.
+func joinArgs(args []string) (string, error) {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		arg = unshield(arg)
+		if !json.Valid([]byte(arg)) {
+			return "", usage("argument %d is not JSON; a string is quoted for JSON and for the shell: '%s'", i+1, quoted(arg))
+		}
+		words[i] = arg
+	}
+	return "[" + strings.Join(words, ",") + "]", nil
+}
+
+// quoted is what the argument would be as a string, a short example if it is long.
+func quoted(arg string) string {
+	const enough = 40
+	if text, err := job.Marshal(arg); err == nil && len(arg) <= enough && !strings.Contains(arg, "'") {
+		return text
+	}
+	return `"welcome"`
+}
+
+// printReceipt prints one receipt, or only its jid. A line of 0 is none.
+func printReceipt(out io.Writer, asJSON bool, receipt client.Receipt, line int) {
+	if !asJSON {
+		_, _ = fmt.Fprintln(out, receipt.JID)
+		return
+	}
+	_ = json.NewEncoder(out).Encode(struct {
+		client.Receipt
+		Line int `json:"line,omitempty"`
+	}{receipt, line})
+}
+
+func parseRetry(text string) (job.RetryRule, error) {
+	text = unshield(text)
+	switch text {
+	case "true":
+		return job.RetryRule{Kind: job.RetryDefault}, nil
+	case "false":
+		return job.RetryRule{Kind: job.RetryNever}, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 0 {
+		return job.RetryRule{}, usage("--retry %q: it is a number of retries, true or false", text)
+	}
+	return job.RetryRule{Kind: job.RetryLimit, Limit: limit}, nil
+}
+
+// shielded stands before a word that would be taken for a flag. No word that a program is given can hold it.
+const shielded = "\x00"
+
+var negative = regexp.MustCompile(`^-[0-9]`)
+
+// shieldNegatives lets negative numbers be arguments of push: to whoever reads flags, -5 is the flag 5.
+func shieldNegatives(args []string) []string {
+	out := make([]string, len(args))
+	push := false
+	for i, arg := range args {
+		if push && negative.MatchString(arg) {
+			arg = shielded + arg
+		}
+		push = push || arg == "push"
+		out[i] = arg
+	}
+	return out
+}
+
+func unshield(word string) string { return strings.TrimPrefix(word, shielded) }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/job"
+)
+
+// A bulk is one file being pushed. Not more of it is in memory than a slice of jobs.
+type bulk struct {
+	pusher *client.Client
+	lines  *jobLines
+	flags  pushFlags
+	out    io.Writer
+	errs   io.Writer
+
+	pending []numbered // drawn by the pusher, and nothing heard of yet
+	queued  int
+	refused int
+	unknown int
+	missed  int // certainly not pushed, and not their own fault
+}
+
+// numbered is a job and the line it stands in.
+type numbered struct {
+	client.Job
+	line int
+}
+
+func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule job.RetryRule) error {
+	in := cmd.InOrStdin()
+	if flags.file != "-" {
+		file, err := os.Open(flags.file)
+		if err != nil {
+			return fmt.Errorf("read jobs: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	b := &bulk{pusher: pusher, flags: flags, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
+	b.lines = newJobLines(in, client.Job{Queue: flags.queue, Retry: rule}, b.refuse)
+	err := b.push(context.Background())
+	_, _ = fmt.Fprintf(b.errs, "%d queued, %d refused, %d unknown, %d not pushed\n", b.queued, b.refused, b.unknown, b.missed)
+	switch {
+	case err != nil:
+		return err
+	case b.refused > 0:
+		return fmt.Errorf("%d of %d lines were refused", b.refused, b.refused+b.queued)
+	}
+	return nil
+}
+
+// push pushes until the file or Redis ends. A job that cannot be pushed takes its slice with it before anything of that
+// is sent; so the others are pushed again, now as a slice of their own, and each job is tried twice at most.
+func (b *bulk) push(ctx context.Context) error {
+	for {
+		err := b.slices(ctx, b.draw)
+		if err == nil {
+			return b.lines.err
+		}
+		var invalid *client.InvalidError
+		if !errors.As(err, &invalid) {
+			return err
+		}
+		last := len(b.pending) - 1
+		b.refuse(b.pending[last].line, invalid.Err)
+		rest := b.pending[:last]
+		b.pending = nil
+		if err := b.slices(ctx, b.again(rest)); err != nil {
+			return err
+		}
+	}
+}
+
+// draw yields the jobs of the file.
+func (b *bulk) draw(yield func(client.Job) bool) {
+	for {
+		next, ok := b.lines.next()
+		if !ok {
+			return
+		}
+		b.pending = append(b.pending, next)
+		if !yield(next.Job) {
+			return
+		}
+	}
+}
+
+// again yields jobs that were drawn before.
+func (b *bulk) again(jobs []numbered) iter.Seq[client.Job] {
+	return func(yield func(client.Job) bool) {
+		for _, next := range jobs {
+			b.pending = append(b.pending, next)
+			if !yield(next.Job) {
+				return
+			}
+		}
+	}
+}
+
+// slices pushes what jobs yields and reports each slice that Redis has heard of.
+func (b *bulk) slices(ctx context.Context, jobs iter.Seq[client.Job]) error {
+	for receipts, err := range b.pusher.PushSlices(ctx, jobs) {
+		var invalid *client.InvalidError
+		if errors.As(err, &invalid) {
+			return err
+		}
+		b.report(receipts)
+		if err != nil {
+			var failed *client.BulkError
+			if errors.As(err, &failed) {
+				err = failed.Err // the summary has its numbers
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// report prints the receipts of the oldest pending jobs.
+func (b *bulk) report(receipts []client.Receipt) {
+	for i, receipt := range receipts {
+		line := b.pending[i].line
+		switch receipt.Status {
+		case client.StatusQueued:
+			b.queued++
+		case client.StatusUnknown:
+			b.unknown++
+		default:
+			b.missed++
+		}
+		if receipt.Status == client.StatusQueued || b.flags.asJSON {
+			printReceipt(b.out, b.flags.asJSON, receipt, line)
+		} else if receipt.Status == client.StatusUnknown {
+			_, _ = fmt.Fprintf(b.errs, "line %d: unknown: Redis may or may not have it (jid %s)\n", line, plain(receipt.JID))
+		}
+	}
+	b.pending = append(b.pending[:0], b.pending[len(receipts):]...)
+}
+
+// refuse reports a line that cannot be pushed.
+func (b *bulk) refuse(line int, why error) {
+	b.refused++
+	_, _ = fmt.Fprintf(b.errs, "line %d: refused: %s\n", line, oneLine(why.Error()))
+}

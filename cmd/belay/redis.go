@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+)
+
+const defaultURL = "redis://127.0.0.1:6379/0"
+
+// urlVariables are where a URL is looked for when no flag says it, the first one first. Programs that --exec runs do not
+// get them.
+var urlVariables = []string{"BELAY_REDIS_URL", "REDIS_URL"}
+
+// redisFlags say which Redis, which of the two clients talks to it, and under which names.
+type redisFlags struct{ url, client, prefix string }
+
+func (f *redisFlags) register(flags *pflag.FlagSet) {
+	// The environment is not read for the flags' defaults: help shows those, and a URL may hold a password.
+	flags.StringVar(&f.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N (default "+defaultURL+")")
+	flags.StringVar(&f.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
+	flags.StringVar(&f.prefix, "prefix", "", "prefix of every key, a colon is added (default none)")
+}
+
+// address is the URL to use. It may hold a password: it is for clients, not for people.
+func (f *redisFlags) address() string {
+	if f.url != "" {
+		return f.url
+	}
+	for _, name := range urlVariables {
+		if url := os.Getenv(name); url != "" {
+			return url
+		}
+	}
+	return defaultURL
+}
+
+// open makes the client. Nothing is dialled yet.
+func (f *redisFlags) open() (driver.Client, error) {
+	url := f.address()
+	if strayPassword(url) {
+		return nil, usage("the Redis URL holds a # or an @ where none belongs: percent-encode special characters in the password (%%23, %%40)")
+	}
+	var client driver.Client
+	var err error
+	switch f.client {
+	case "go-redis":
+		client, err = goredisdriver.Open(url)
+	case "rueidis":
+		client, err = rueidisdriver.Open(url)
+	default:
+		return nil, usage("--client %q: it is go-redis or rueidis", f.client)
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return client, nil
+}
+
+// strayPassword says whether a part of a password may stand where the host is looked for: a password that holds a bare
+// #, ? or / ends what URL parsers take for the host, and an error that names the host would then name its beginning.
+func strayPassword(url string) bool {
+	if strings.HasPrefix(url, "unix:") {
+		return false
+	}
+	_, rest, _ := strings.Cut(url, "://")
+	if strings.Contains(rest, "#") {
+		return true
+	}
+	end := strings.IndexAny(rest, "/?")
+	return end >= 0 && strings.Contains(rest[end:], "@")
+}

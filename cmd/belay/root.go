@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/driver"
+)
+
+// Exit statuses, as the root's help tells them. 3 is kept for a push that was refused as a duplicate.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+const rootHelp = `Belay is background jobs on Redis: Sidekiq's wire format, and workers that survive kill -9 with nothing lost.
+
+Exit status, of every command:
+  0  it did what was asked
+  1  it failed; standard error says in one line what to do
+  2  the command line is wrong
+  3  a push was refused as a duplicate (reserved)
+
+Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.`
+
+const rootExample = `  belay demo                                   see workers killed and nothing lost; needs no Redis
+  belay work -q mail,2 -q default --exec 'WelcomeEmail=./send-welcome'
+  belay push WelcomeEmail 42 '"welcome"' -q mail
+  belay status`
+
+// newRoot puts the commands together.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "belay COMMAND",
+		Short:         "Background jobs on Redis that survive kill -9",
+		Long:          rootHelp,
+		Example:       rootExample,
+		SilenceErrors: true, // run prints them, in one line
+		SilenceUsage:  true, // a page of flags hides the line that matters
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("there is no command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	at := &redisFlags{}
+	at.register(root.PersistentFlags())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newVersion())
+	return root
+}
+
+// run is the whole program: it answers the exit status.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRoot()
+	root.SetArgs(shieldNegatives(args))
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	var wrong usageError
+	if errors.As(err, &wrong) {
+		_, _ = fmt.Fprintf(errs, "%s: %s (see: %s --help)\n", cmd.CommandPath(), oneLine(hideURLs(err.Error())), cmd.CommandPath())
+		return exitUsage
+	}
+	_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(err.Error())+advice(err))
+	return exitFailure
+}
+
+// A usageError is a command line that cannot be meant.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// noArgs refuses words that a command has no use for. It does not repeat them: one may be a URL.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("it takes no arguments, only flags")
+	}
+	return nil
+}
+
+// urlLike is what may hold a password when it has ended up where no URL belongs.
+var urlLike = regexp.MustCompile(`://\S+`)
+
+func hideURLs(text string) string { return urlLike.ReplaceAllString(text, "://(hidden)") }
+
+// oneLine makes an error one line of plain text. Errors that name several problems have one on each line.
+func oneLine(text string) string {
+	text = strings.TrimPrefix(strings.ReplaceAll(text, "\n", "; "), "belay: ")
+	return plain(text)
+}
+
+// advice is what to do about a Redis that is not there.
+func advice(err error) string {
+	var unsent *driver.NotSentError
+	if errors.As(err, &unsent) && driver.Outage(err) {
+		return ": is Redis running there? --redis, BELAY_REDIS_URL or REDIS_URL say where it is"
+	}
+	return ""
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+// A runner runs jobs as programs.
+type runner struct {
+	spawner *spawner
+	environ []string
+	log     zerolog.Logger
+}
+
+func newRunner(log zerolog.Logger) *runner {
+	return &runner{spawner: newSpawner(), environ: withoutRedis(os.Environ()), log: log}
+}
+
+// withoutRedis is the environment without the way to Redis: a program has no business there, and what it starts or logs
+// should not carry the password.
+func withoutRedis(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(urlVariables, name)
+	})
+}
+
+// handler runs each job as one process of p.
+func (r *runner) handler(p program) launcher.Handler {
+	return func(ctx context.Context, j *job.Job) error {
+		info, _ := launcher.Info(ctx)
+		cmd := exec.Command(p.path)
+		cmd.Args = p.words
+		cmd.Env = append(slices.Clip(r.environ),
+			"BELAY_JID="+j.JID(), "BELAY_CLASS="+j.Class(), "BELAY_QUEUE="+info.Queue,
+			"BELAY_RETRY_COUNT="+strconv.Itoa(failedRuns(j)))
+		return r.run(ctx, cmd, j)
+	}
+}
+
+// failedRuns is how many runs of the job have failed; an operator's retry of a job makes its count -1.
+func failedRuns(j *job.Job) int {
+	count, failed := j.RetryCount()
+	if !failed {
+		return 0
+	}
+	return max(count+1, 0)
+}
+
+// run runs one process to its end, or to the end of ctx. Only files are handed to it, never Go readers and writers: for
+// those exec would wait until nobody holds the other end any more, be it some grandchild that nobody remembers.
+func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	pipes, err := r.connect(cmd)
+	if err != nil {
+		return fmt.Errorf("run %s: %w", cmd.Args[0], err)
+	}
+	err = r.spawner.start(cmd)
+	pipes.handedOver()
+	if err != nil {
+		pipes.close()
+		return fmt.Errorf("run %s: %w", cmd.Args[0], err)
+	}
+	go func() {
+		// A program that does not read its input is within its rights, so an error means nothing.
+		_, _ = io.WriteString(pipes.input, j.ArgsJSON())
+		_ = pipes.input.Close()
+	}()
+	err = wait(ctx, cmd)
+	said, printed := pipes.close()
+	if len(printed) > 0 {
+		r.log.Debug().Str("jid", j.JID()).Str("stdout", printed).Msg("printed")
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return &programError{how: exit.Error(), said: said}
+	}
+	return err
+}
+
+// wait waits for the process, and ends its group when ctx ends first. What a program says after it was told to stop is
+// no outcome: many end with status 0 at SIGTERM, and the job would be lost.
+func wait(ctx context.Context, cmd *exec.Cmd) error {
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	select {
+	case err := <-exited:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-exited: // both at once: it ended by itself
+		return err
+	default:
+	}
+	endGroup(cmd.Process.Pid)
+	<-exited
+	return context.Cause(ctx)
+}
+
+// A programError is a program's exit with another status than 0.
+type programError struct {
+	how  string // "exit status 3", "signal: killed"
+	said string // the end of its standard error
+}
+
+func (e *programError) Error() string {
+	if e.said == "" {
+		return e.how
+	}
+	return e.how + ": " + e.said
+}
+
+// ErrorClass is how operators see it.
+func (e *programError) ErrorClass() string { return "ExitStatus" }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// A spawner starts child processes that die with this one. Linux sends a parent-death signal when the *thread* that
+// forked ends, not the process; so all children are started from one thread, kept for nothing else.
+type spawner struct{ starts chan start }
+
+type start struct {
+	cmd  *exec.Cmd
+	done chan<- error
+}
+
+func newSpawner() *spawner {
+	s := &spawner{starts: make(chan start)}
+	go func() {
+		// Never unlocked: when this goroutine ends its thread does, and what it has started.
+		runtime.LockOSThread()
+		for request := range s.starts {
+			request.done <- request.cmd.Start()
+		}
+	}()
+	return s
+}
+
+// start starts cmd in a process group of its own, so that all that it starts can be ended with it, and so that a
+// Ctrl-C in a terminal is ours alone to answer.
+func (s *spawner) start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = diesWithParent()
+	cmd.SysProcAttr.Setpgid = true
+	done := make(chan error, 1)
+	s.starts <- start{cmd, done}
+	return <-done
+}
+
+// close ends every child that still runs. No start may follow.
+func (s *spawner) close() { close(s.starts) }
+
+const (
+	// grace is how long a cancelled program has between SIGTERM and SIGKILL. It is shorter than the second that the
+	// launcher gives cancelled handlers before it hands their jobs back, so that no program still works at a job that
+	// another worker may have.
+	grace = 600 * time.Millisecond
+	// groupLook is how often the end of a group is looked for: there is no event for it.
+	groupLook = 10 * time.Millisecond
+)
+
+// endGroup ends all processes of the group that child leads: SIGTERM, and SIGKILL for what is left after grace. A child
+// that has ended but was not waited for still counts as left.
+func endGroup(child int) {
+	_ = syscall.Kill(-child, syscall.SIGTERM)
+	for end := time.Now().Add(grace); time.Now().Before(end); time.Sleep(groupLook) {
+		if syscall.Kill(-child, 0) == syscall.ESRCH {
+			return
+		}
+	}
+	killGroup(child)
+}
+
+func killGroup(child int) { _ = syscall.Kill(-child, syscall.SIGKILL) }

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
+)
+
+const workHelp = `Takes jobs and runs each as a process of its own, which is a child of the worker.
+
+A program gets
+  on standard input   the job's args, a JSON array, byte for byte
+  in its environment  BELAY_JID, BELAY_CLASS, BELAY_QUEUE, BELAY_RETRY_COUNT (failed runs so far, 0 at first),
+                      and the worker's own environment without BELAY_REDIS_URL and REDIS_URL
+Exit status 0 is success. Any other is a failure: the job is tried again later, with "exit status N: " and the last
+4 KiB of standard error as its error message. Standard output is thrown away, unless --log-level debug logs its end.
+
+COMMAND is split into words as a shell splits a line (quotes and backslashes), and run directly: nothing is expanded.
+Give CLASS as * for all classes that have no command of their own.
+
+A program is cancelled with its whole process group, by SIGTERM and 0.6 s later SIGKILL, when the shutdown timeout is
+over or the worker has lost the job; whatever it then exits with, the job is handed back and nothing is counted. It does
+not outlive its worker (Linux), but what it has started itself may, when the worker is killed by SIGKILL.
+
+Signals:
+  TERM, INT   take nothing more, let running jobs finish within --shutdown-timeout, hand back the rest; a second one
+              ends the timeout at once
+  TSTP, USR1  quiet: take nothing more, and live on
+  TTIN        write the running jobs and all goroutines to the log
+  USR2        open --logfile anew
+  HUP         ends the worker like SIGKILL, as its default is: under nohup it is ignored
+
+The log never holds arguments, and nothing waits for its reader: lines that cannot be written in time are dropped and
+counted.
+
+Exit status: 0 after a stop; 1 when it could not work; 2 for a wrong command line.`
+
+const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Belay <hi@example.com>"'
+  belay work -q critical,3 -q default -c 50 --exec 'Report=python3 report.py' --exec '*=./any-other'
+  belay work --redis rediss://:secret@redis.example.com:6380/2 --log-format json --logfile work.log --exec 'A=./a'`
+
+// workFlags are what a worker may be told, before it is understood.
+type workFlags struct {
+	set                                 *pflag.FlagSet
+	queues, programs                    []string
+	concurrency, maxRetries             int
+	heartbeat, ttl, janitor, shutdown   time.Duration
+	name, tag, retryFormula, timestamps string
+	log                                 logFlags
+}
+
+func newWork(at *redisFlags) *cobra.Command {
+	var flags workFlags
+	cmd := &cobra.Command{
+		Use:     "work --exec CLASS=COMMAND...",
+		Short:   "Run jobs with programs as handlers",
+		Long:    workHelp,
+		Example: workExample,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return work(cmd, at, &flags) },
+	}
+	flags.register(cmd.Flags())
+	return cmd
+}
+
+func (f *workFlags) register(flags *pflag.FlagSet) {
+	f.set = flags
+	flags.StringArrayVarP(&f.queues, "queue", "q", nil, "take from queue `NAME[,WEIGHT]`; again for more. Without weights in the order given, with weights at random by them (default \"default\")")
+	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; again for more")
+	flags.IntVarP(&f.concurrency, "concurrency", "c", 25, "how many jobs run at once")
+	flags.DurationVar(&f.heartbeat, "heartbeat", 1500*time.Millisecond, "how often the worker says that it lives")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long it counts as alive after that, at least 4 heartbeats (default 4 heartbeats)")
+	flags.DurationVar(&f.janitor, "janitor", 0, "least time between the two looks at a worker that seems dead (default 1 heartbeat)")
+	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")
+	flags.StringVar(&f.name, "name", "", "name to show instead of the host's")
+	flags.StringVar(&f.tag, "tag", "", "tag to show in Sidekiq's dashboard")
+	flags.StringVar(&f.retryFormula, "retry-formula", "8.x", "delays between retries as in Sidekiq 8.x, 6.x or 4.2.3")
+	flags.IntVar(&f.maxRetries, "max-retries", retry.DefaultMaxRetries, "retries of jobs that do not say; 0 for none: they die at once")
+	flags.StringVar(&f.timestamps, "timestamps", "seconds", "how times are written into jobs: seconds (every Sidekiq reads them) or milliseconds (Sidekiq 8)")
+	f.log.register(flags)
+}
+
+// work runs a worker from its command line to its end.
+func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
+	cfg, badFlags := flags.config()
+	log := zerolog.Nop()
+	cfg.Log, cfg.Prefix = &log, at.prefix
+	programs, badPrograms := parsePrograms(flags.programs)
+	client, badRedis := at.open()
+	if badRedis == nil {
+		cfg.Client = client
+		defer func() { _ = client.Close() }()
+	}
+	worker, badConfig := launcher.New(cfg)
+	if err := errors.Join(badFlags, badPrograms, badRedis, badConfig); err != nil {
+		return usageError{err}
+	}
+	journal, err := openJournal(flags.log, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer journal.close()
+	log = journal.Logger // for a command line that cannot be meant no file is made
+	runner := newRunner(log)
+	defer runner.spawner.close()
+	for _, p := range programs {
+		worker.Handle(p.class, runner.handler(p), launcher.Class{})
+	}
+	worker.OnError(logFailures(log))
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	defer obeySignals(worker, journal, stop)()
+	return worker.Run(ctx)
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
+)
+
+// config understands the flags, and names everything in them that is wrong.
+func (f *workFlags) config() (launcher.Config, error) {
+	cfg := launcher.Config{
+		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, ShutdownTimeout: f.shutdown,
+		Name: f.name, Tag: f.tag,
+	}
+	if f.shutdown == 0 {
+		cfg.ShutdownTimeout = -1 // none; a Config's 0 is its default
+	}
+	var badQueues, badPolicy error
+	cfg.Queues, badQueues = parseQueues(f.queues)
+	cfg.Retry, badPolicy = f.policy()
+	return cfg, errors.Join(badQueues, badPolicy, f.checkZeros(), errors.Join(f.log.check()...))
+}
+
+// checkZeros refuses what a Config would take for "not said": who writes 0 means something else by it.
+func (f *workFlags) checkZeros() error {
+	var wrong []error
+	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor"} {
+		flag := f.set.Lookup(name)
+		if flag.Changed && strings.TrimSuffix(flag.Value.String(), "s") == "0" {
+			wrong = append(wrong, fmt.Errorf("--%s 0: it must be more; leave it out for the default", name))
+		}
+	}
+	if f.shutdown < 0 {
+		wrong = append(wrong, fmt.Errorf("--shutdown-timeout %v: it is not negative", f.shutdown))
+	}
+	return errors.Join(wrong...)
+}
+
+func (f *workFlags) policy() (retry.Policy, error) {
+	formula, badFormula := retry.FormulaByName(f.retryFormula)
+	policy := retry.Policy{Formula: formula, MaxRetries: f.maxRetries}
+	var wrong []error
+	switch {
+	case f.maxRetries < 0:
+		wrong = append(wrong, fmt.Errorf("--max-retries %d: it is not negative", f.maxRetries))
+	case f.maxRetries == 0:
+		policy.MaxRetries = -1 // none; a Policy's 0 is its default
+	}
+	switch f.timestamps {
+	case "seconds":
+		policy.Unit = job.Seconds
+	case "milliseconds":
+		policy.Unit = job.Millis
+	default:
+		wrong = append(wrong, fmt.Errorf("--timestamps %q: it is seconds or milliseconds", f.timestamps))
+	}
+	return policy, errors.Join(append(wrong, badFormula)...)
+}
+
+// parseQueues reads the values of -q. A comma stands before a weight and nowhere else: "-q a,b" is more likely meant as
+// two queues than as one of that name, and is told so.
+func parseQueues(specs []string) ([]fetch.Queue, error) {
+	var queues []fetch.Queue
+	var wrong []error
+	for _, spec := range specs {
+		name, weight, weighted := strings.Cut(spec, ",")
+		queue := fetch.Queue{Name: name}
+		if weighted {
+			var err error
+			if queue.Weight, err = strconv.Atoi(weight); err != nil || queue.Weight < 1 {
+				wrong = append(wrong, fmt.Errorf("-q %s: it is NAME or NAME,WEIGHT with a weight of 1 or more; for more queues give -q again", spec))
+				continue
+			}
+		}
+		queues = append(queues, queue)
+	}
+	return queues, errors.Join(wrong...)
+}
+
+// logFailures logs runs that failed. What a program has said stays out: it may be anything, arguments included, and
+// stands with the job in Redis.
+func logFailures(log zerolog.Logger) launcher.ErrorHandler {
+	return func(ctx context.Context, j *job.Job, err error) {
+		var exit *programError
+		if errors.As(err, &exit) {
+			err = errors.New(exit.how)
+		}
+		info, _ := launcher.Info(ctx)
+		log.Warn().Err(err).Str("jid", j.JID()).Str("class", j.DisplayClass()).Str("queue", info.Queue).
+			Int("attempt", info.Attempt).Msg("run failed")
+	}
+}
