@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -111,12 +113,12 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 		}
 		j.learn(identity, record, ok)
 	}
+	var wrong error
 	for identity, record := range j.condemned(me) {
-		if err := j.follow(ctx, me, identity, record); err != nil {
-			return err
-		}
+		// One victim that cannot be recovered must not cost the others their turn.
+		wrong = errors.Join(wrong, j.follow(ctx, me, identity, record))
 	}
-	return nil
+	return wrong
 }
 
 // unread are those lapsed whose record has not been read.
@@ -165,12 +167,12 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 		return err
 	}
 	moved, state, err := j.rescue(ctx, identity, record)
-	if err != nil {
-		return err
-	}
-	if state == lua.StateDead {
+	if state == lua.StateDead && (err == nil || moved > 0) {
 		j.cfg.Log.Warn().Str("dead", identity).Int("jobs", moved).
 			Msg("recovered: a process died, and its jobs are at the heads of their queues")
+	}
+	if err != nil {
+		return err
 	}
 	j.mu.Lock()
 	delete(j.lapsed, identity)
@@ -178,14 +180,23 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 	return nil
 }
 
-// rescue moves what lies in the lists of identity, page by page, and ends with the verdict that nothing is left.
+// rescue moves what lies in the lists of identity, page by page, and ends with the verdict that nothing is left. A queue
+// whose key is broken is passed over, so that it holds up no other; its jobs stay, and the error says why.
 func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record) (moved int, state lua.State, err error) {
+	broken := make(map[string]error)
 	for range mostPages {
-		orphans, err := j.page(ctx, identity, record)
+		orphans, err := j.page(ctx, identity, record, broken)
 		if err != nil {
 			return moved, state, err
 		}
+		if len(orphans) == 0 && len(broken) > 0 {
+			break // something is left, and cannot be moved
+		}
 		answer, err := j.cfg.Keys.Recover(identity, record.Queues, orphans).Do(ctx, j.cfg.Client)
+		if err != nil && len(orphans) > 0 && !driver.Outage(err) {
+			broken[orphans[0].Queue] = err
+			continue
+		}
 		if err != nil {
 			return moved, state, err
 		}
@@ -194,11 +205,15 @@ func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record
 			break
 		}
 	}
+	for queue, err := range broken {
+		return moved, state, fmt.Errorf("recover jobs of %q from %s: %w", queue, identity, err)
+	}
 	return moved, state, nil
 }
 
-// page reads the next entries of the lists of identity, in the order in which they go back.
-func (j *Janitor) page(ctx context.Context, identity string, record lua.Record) ([]Orphans, error) {
+// page reads the next entries of the lists of identity, in the order in which they go back, passing over the queues that
+// are known to be broken.
+func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, broken map[string]error) ([]Orphans, error) {
 	lists := make([]string, len(record.Queues))
 	for i, queue := range record.Queues {
 		lists[i] = j.cfg.Keys.Working(queue, identity)
@@ -208,11 +223,15 @@ func (j *Janitor) page(ctx context.Context, identity string, record lua.Record) 
 		return nil, err
 	}
 	for i, queue := range record.Queues {
-		if lengths[i] <= 0 {
+		if lengths[i] <= 0 || broken[queue] != nil {
 			continue
 		}
 		// One list a page: a page is bounded by items and by bytes already.
 		entries, err := j.cfg.Keys.Entries(queue, identity, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
+		if err != nil && !driver.Outage(err) {
+			broken[queue] = err
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

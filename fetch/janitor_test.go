@@ -288,6 +288,39 @@ func TestRecovery(t *testing.T) {
 			}
 		})
 
+		t.Run("a_broken_queue_holds_up_no_other_and_comes_back_when_mended", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 4, "broken", "good")
+			r.record.Beat = 20 * time.Millisecond
+			r.enter()
+			r.push("broken", 1)
+			r.push("good", 1)
+			r.pump("both jobs", func() bool { return len(r.running) == 2 })
+			r.do("SET", r.keys.Queue("broken"), "x")
+			r.lapse(r.life.Identity)
+			j, life := r.newJanitor()
+			round := func() error {
+				pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
+				require.NoError(t, err)
+				j.Look(pulse)
+				return j.Pass(context.Background(), life.Identity)
+			}
+			var wrong error
+			require.Eventually(t, func() bool {
+				if err := round(); err != nil {
+					wrong = err
+				}
+				return len(r.list(r.keys.Queue("good"))) == 1 && wrong != nil
+			}, 10*time.Second, 20*time.Millisecond)
+			require.ErrorContains(t, wrong, "broken")
+			require.Len(t, r.working("broken"), 1, "not lost")
+			r.do("DEL", r.keys.Queue("broken"))
+			require.Eventually(t, func() bool {
+				require.NoError(t, round())
+				return len(r.list(r.keys.Queue("broken"))) == 1
+			}, 10*time.Second, 20*time.Millisecond)
+		})
+
 		t.Run("a_list_longer_than_a_page_comes_back_in_order", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
