@@ -1,0 +1,24 @@
+# A Ruby worker for jobs that Belay pushed: sidekiq -r sidekiq_worker.rb
+#
+# Ran appends what it was given to the file LEDGER, one line a run; Raises fails as Ruby fails.
+
+require "sidekiq"
+
+Sidekiq.configure_server { |config| config.redis = {url: ENV.fetch("REDIS_URL")} }
+
+class Ran
+  include Sidekiq::Worker
+
+  def perform(*args)
+    line = JSON.generate([jid, JSON.generate(args)]) + "\n"
+    File.open(ENV.fetch("LEDGER"), File::WRONLY | File::APPEND | File::CREAT) { |file| file.syswrite(line) }
+  end
+end
+
+class Raises
+  include Sidekiq::Worker
+
+  def perform(*)
+    raise ArgumentError, "no é <today> & \u2028 never"
+  end
+end
