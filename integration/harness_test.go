@@ -52,6 +52,12 @@ func newSite(t *testing.T, server *drivertest.Server) *site {
 	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis"}
 }
 
+// ordinarySite is a keyspace on the shared server, for tests in which the choice of a client plays no part.
+func ordinarySite(t *testing.T) *site {
+	t.Helper()
+	return newSite(t, drivertest.Redis(t))
+}
+
 // by is the same keyspace, reached by another way.
 func (s *site) by(url string) *site {
 	other := *s
@@ -122,17 +128,24 @@ func (s *site) push(class, queue, args string) string {
 	return jid
 }
 
-// belay runs the program to its end, and answers what it printed and its exit status.
+// belay runs the program, on this keyspace, to its end, and answers what it printed and its exit status.
 func (s *site) belay(words ...string) (out, errs string, status int) {
 	s.t.Helper()
+	return runBelay(s.t, nil, append(words, "--redis", s.url, "--prefix", s.prefix, "--client", s.client)...)
+}
+
+// runBelay runs the program to its end, with env added to its environment.
+func runBelay(t *testing.T, env []string, words ...string) (out, errs string, status int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, belayPath, append(words, "--redis", s.url, "--prefix", s.prefix, "--client", s.client)...)
+	cmd := exec.CommandContext(ctx, belayPath, words...)
+	cmd.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	require.NotNil(s.t, cmd.ProcessState, "run belay: %v", err)
-	require.NoError(s.t, ctx.Err(), "belay %s does not end", words[0])
+	require.NotNil(t, cmd.ProcessState, "run belay: %v", err)
+	require.NoError(t, ctx.Err(), "belay %s does not end", words[0])
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
@@ -277,17 +290,26 @@ func (p *process) identities() []string {
 	return names
 }
 
-// processesWith are the processes, of whatever parent, one of whose arguments contains marker.
-func processesWith(t *testing.T, marker string) []string {
+// processesWith are the command lines of processes, of whatever parent, that contain a text.
+func processesWith(t *testing.T, text string) []string {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	return processesWhose(t, "cmdline", text)
+}
+
+// processesWhose are the processes whose file of that name in /proc contains a text; their command lines.
+func processesWhose(t *testing.T, file, text string) []string {
+	t.Helper()
+	folders, err := filepath.Glob("/proc/[0-9]*")
 	require.NoError(t, err)
 	var found []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil && bytes.Contains(text, []byte(marker)) {
-			found = append(found, strings.ReplaceAll(string(text), "\x00", " "))
+	for _, folder := range folders {
+		if content, err := os.ReadFile(filepath.Join(folder, file)); err == nil && bytes.Contains(content, []byte(text)) {
+			line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
 		}
 	}
 	return found
 }
+
+// jsonArgs is a hand's arguments: a number to know the job by, and how many milliseconds it takes.
+func jsonArgs(n, ms int) string { return fmt.Sprintf("[%d,%d]", n, ms) }
