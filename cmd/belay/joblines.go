@@ -123,7 +123,10 @@ func setField(j *client.Job, name string, value json.RawMessage) error {
 	case "class":
 		return into(&j.Class)
 	case "queue":
-		return into(&j.Queue)
+		if err := into(&j.Queue); err != nil {
+			return err
+		}
+		return job.CheckQueue(j.Queue) // the client would take an empty name for "not said"
 	case "jid":
 		return into(&j.JID)
 	case "retry_queue":

@@ -84,6 +84,8 @@ func (f *pushFlags) check(args []string) error {
 		return usage("--file has the classes and arguments of its jobs: give no others")
 	case f.file != "" && f.jid != "":
 		return usage("--jid is for one job: in a file each line may have a \"jid\"")
+	case f.queue == "": // not left out, then: a script's variable was empty
+		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.file == "" && len(args) == 0:
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
