@@ -70,20 +70,20 @@ func (f *Fetcher) composeBatch() *batch {
 		return nil
 	}
 	next := &batch{life: life}
-	settled := make([]lua.Settled, 0, min(len(f.pending), lua.MostItems))
+	gathered := make([]*Held, 0, min(len(f.pending), lua.MostItems))
 	bytes, rest := 0, f.pending[:0]
 	for i, held := range f.pending {
-		if held.Life != life || len(settled) == lua.MostItems || bytes > lua.MostBytes {
+		if held.Life != life || len(gathered) == lua.MostItems || bytes > lua.MostBytes {
 			rest = append(rest, f.pending[i])
 			continue
 		}
 		held.phase = phaseSent
 		bytes += len(held.Bytes) + len(held.outcome.Payload())
-		settled = append(settled, lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Tag: held})
+		gathered = append(gathered, held)
 	}
 	clear(f.pending[len(rest):])
 	f.pending = rest
-	f.number(next, settled)
+	f.number(next, gathered)
 	return next
 }
 
@@ -92,7 +92,11 @@ func (f *Fetcher) composeBatch() *batch {
 func (f *Fetcher) spare() int { return f.idle() - f.strays.waiting() - f.waits.open() }
 
 // number gives the batch its number and its bytes.
-func (f *Fetcher) number(b *batch, settled []lua.Settled) {
+func (f *Fetcher) number(b *batch, gathered []*Held) {
+	settled := make([]lua.Settled, len(gathered))
+	for i, held := range gathered {
+		settled[i] = lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Index: i}
+	}
 	b.life.number++
 	b.number = b.life.number
 	b.life.unread = append(b.life.unread, b)
@@ -102,7 +106,7 @@ func (f *Fetcher) number(b *batch, settled []lua.Settled) {
 	})
 	b.held = make([]*Held, len(settled))
 	for i := range settled {
-		b.held[i] = settled[i].Tag.(*Held)
+		b.held[i] = gathered[settled[i].Index]
 	}
 }
 
@@ -213,7 +217,7 @@ func (f *Fetcher) alone(held *Held) {
 		return
 	}
 	b := &batch{life: held.Life}
-	f.number(b, []lua.Settled{{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Tag: held}})
+	f.number(b, []*Held{held})
 	f.owe(b)
 }
 

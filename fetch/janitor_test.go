@@ -24,7 +24,8 @@ func pulseAt(at time.Duration, lapsed ...string) Pulse {
 
 // A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
 // left to wait for.
-func newJudge(beat time.Duration) (*Janitor, time.Duration) {
+func newJudge() (*Janitor, time.Duration) {
+	const beat = time.Second
 	j := NewJanitor(JanitorConfig{Beat: beat, TTL: 4 * beat, Between: beat})
 	return j, sinceBoot() - time.Hour
 }
@@ -38,7 +39,7 @@ func TestJanitorJudges(t *testing.T) {
 	const beat = time.Second
 	look := func(t *testing.T, pulses ...func(start time.Duration) Pulse) map[string]lua.Record {
 		t.Helper()
-		j, start := newJudge(beat)
+		j, start := newJudge()
 		for _, pulse := range pulses {
 			if pulse == nil {
 				j.Blind()
@@ -96,7 +97,7 @@ func TestJanitorJudges(t *testing.T) {
 	}
 	t.Run("we_do_not_judge_ourselves", func(t *testing.T) {
 		t.Parallel()
-		j, start := newJudge(beat)
+		j, start := newJudge()
 		for n := range 5 {
 			j.Look(pulseAt(start+time.Duration(n)*beat, "me"))
 			j.knows("me", beat)
@@ -105,7 +106,7 @@ func TestJanitorJudges(t *testing.T) {
 	})
 	t.Run("a_slow_beater_is_given_its_own_time", func(t *testing.T) {
 		t.Parallel()
-		j, start := newJudge(beat)
+		j, start := newJudge()
 		for n := range 10 {
 			j.Look(pulseAt(start+time.Duration(n)*beat, "slow"))
 			j.knows("slow", 5*beat)
@@ -120,7 +121,7 @@ func TestJanitorJudges(t *testing.T) {
 		t.Parallel()
 		delays := make(map[time.Duration]bool)
 		for range 20 {
-			j, start := newJudge(beat)
+			j, start := newJudge()
 			j.Look(pulseAt(start))
 			j.Look(pulseAt(start+beat, "victim"))
 			require.Less(t, j.lapsed["victim"].delay, beat)

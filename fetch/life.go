@@ -98,11 +98,15 @@ func Register(parent context.Context, ctx context.Context, client driver.Client,
 			continue
 		}
 		clock.Saw(answer.Now, sentAt, time.Now())
-		life := &Life{Identity: identity, record: record}
-		life.Context, life.end = context.WithCancelCause(parent)
-		life.confirm(sentSinceBoot)
-		return life, nil
+		return newLife(parent, identity, record, sentSinceBoot), nil
 	}
+}
+
+func newLife(parent context.Context, identity string, record lua.Record, confirmedAt time.Duration) *Life {
+	life := &Life{Identity: identity, record: record}
+	life.Context, life.end = context.WithCancelCause(parent)
+	life.confirm(confirmedAt)
+	return life
 }
 
 // Beat keeps the life alive and answers what Redis says of it. A life that is dead or unknown stays so: beat no more

@@ -203,7 +203,7 @@ func within(err error, step string, key any) error {
 		return err
 	}
 	step = fmt.Sprintf(step, key)
-	if inner, ok := err.(*pathError); ok {
+	if inner, ok := err.(*pathError); ok { //nolint:errorlint // only our own, unwrapped, has a path to go on
 		return &pathError{step + inner.path, inner.err}
 	}
 	return &pathError{step, err}

@@ -112,7 +112,8 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, isPayloadObject(text), ok, "fault %d", why)
 		j, err := Parse(text)
 		if err != nil {
-			require.IsType(t, &UnreadableError{}, err)
+			var unreadable *UnreadableError
+			require.ErrorAs(t, err, &unreadable)
 			return
 		}
 		require.True(t, ok)

@@ -94,11 +94,11 @@ func (o *outage) fail(log *zerolog.Logger, what string, err error) {
 		return
 	}
 	o.since = time.Now()
-	event := log.Warn()
+	level := zerolog.WarnLevel
 	if !driver.Outage(err) {
-		event = log.Error()
+		level = zerolog.ErrorLevel
 	}
-	event.Err(err).Str("duty", what).Msg("redis does not hear us: beats and recoveries wait")
+	log.WithLevel(level).Err(err).Str("duty", what).Msg("redis does not hear us: beats and recoveries wait")
 }
 
 func (o *outage) succeed(log *zerolog.Logger, what string) {

@@ -82,7 +82,7 @@ func TestRun(t *testing.T) {
 			l := r.build(cfg)
 			l.Handle("Error", func(context.Context, *job.Job) error { return errors.New("boom") }, launcher.Class{})
 			l.Handle("Panic", func(context.Context, *job.Job) error { panic("boom") }, launcher.Class{})
-			l.Handle("NilPanic", func(context.Context, *job.Job) error { panic(nil) }, launcher.Class{}) //nolint:govet // on purpose
+			l.Handle("NilPanic", func(context.Context, *job.Job) error { panic(nil) }, launcher.Class{})
 			l.Handle("Goexit", func(context.Context, *job.Job) error { runtime.Goexit(); return nil }, launcher.Class{})
 			l.Handle("Slow", func(ctx context.Context, _ *job.Job) error { <-ctx.Done(); return context.Cause(ctx) }, launcher.Class{Timeout: 20 * time.Millisecond})
 			classes := []string{"Error", "Panic", "NilPanic", "Goexit", "Slow", "NobodyKnows"}

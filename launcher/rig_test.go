@@ -80,7 +80,8 @@ func (r *rig) start(l *launcher.Launcher) *worker {
 	go func() { w.done <- l.Run(context.Background()) }()
 	r.t.Cleanup(func() {
 		select {
-		case <-w.done:
+		case err := <-w.done:
+			require.NoError(r.t, err)
 			return
 		default:
 		}

@@ -21,8 +21,8 @@ type Settled struct {
 	Queue   string
 	Bytes   string
 	Outcome job.Outcome
-	// Tag is the caller's own; Settle carries it along when it reorders.
-	Tag any
+	// Index is the caller's own; Settle carries it along when it reorders.
+	Index int
 }
 
 // A Settlement is one batch of ends, numbered so that it may be sent again.

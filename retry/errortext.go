@@ -64,7 +64,7 @@ func chain(err error, visit func(error) (more bool)) {
 		if !visit(err) {
 			return
 		}
-		switch e := err.(type) {
+		switch e := err.(type) { //nolint:errorlint // this is the walk along the chain
 		case interface{ Unwrap() error }:
 			left = append(left, e.Unwrap())
 		case interface{ Unwrap() []error }:
@@ -79,7 +79,7 @@ func chain(err error, visit func(error) (more bool)) {
 // asked finds what the handler has asked for: the outermost AskError, but none that was panicked with.
 func asked(err error) (ask AskError) {
 	chain(err, func(err error) bool {
-		switch e := err.(type) {
+		switch e := err.(type) { //nolint:errorlint // each link of the chain is visited by itself
 		case *PanicError:
 			return false
 		case *AskError:
@@ -95,8 +95,8 @@ func asked(err error) (ask AskError) {
 
 func isUnregistered(err error) (found bool) {
 	chain(err, func(err error) bool {
-		_, panicked := err.(*PanicError)
-		found = err == ErrUnregistered
+		_, panicked := err.(*PanicError) //nolint:errorlint // each link of the chain is visited by itself
+		found = err == ErrUnregistered   //nolint:errorlint // likewise
 		return !found && !panicked
 	})
 	return found

@@ -9,13 +9,13 @@ import (
 type Ask int
 
 const (
-	// AskDiscard: drop the job.
+	// AskDiscard is to drop the job.
 	AskDiscard Ask = iota + 1
-	// AskKill: do not try again, keep it among the dead.
+	// AskKill is not to try again, and to keep it among the dead.
 	AskKill
-	// AskRetryIn: try again after a delay of the handler's choice.
+	// AskRetryIn is to try again after a delay of the handler's choice.
 	AskRetryIn
-	// AskSnooze: this was no failure, run it again later.
+	// AskSnooze says that this was no failure: run it again later.
 	AskSnooze
 )
 
