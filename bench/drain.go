@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -171,8 +172,7 @@ func drainOnce(ctx context.Context, redis *server, o drainOptions, last bool) (r
 	go func() { stopped <- worker.Run(ctx) }()
 	if err := waitProcessed(ctx, conn, keys, o.jobs); err != nil {
 		worker.Stop()
-		<-stopped
-		return result, err
+		return result, errors.Join(err, <-stopped)
 	}
 	took := time.Since(started)
 	runtime.ReadMemStats(&after)

@@ -47,26 +47,29 @@ func startServer(ctx context.Context, url string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
+	_, port, err := net.SplitHostPort(listener.Addr().String())
 	_ = listener.Close() // only its number was wanted
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "belay-bench-")
 	if err != nil {
 		return nil, err
 	}
-	s := &server{url: fmt.Sprintf("redis://127.0.0.1:%d/0", port), dir: dir}
-	s.process = exec.CommandContext(ctx, path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	s := &server{url: fmt.Sprintf("redis://127.0.0.1:%s/0", port), dir: dir}
+	s.process = exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
 	if err := s.process.Start(); err != nil {
 		return nil, err
 	}
 	for range 200 {
-		if conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 			_ = conn.Close()
 			return s, nil
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	s.stop()
-	return nil, fmt.Errorf("redis-server did not come up on port %d within 4s", port)
+	return nil, fmt.Errorf("redis-server did not come up on port %s within 4s", port)
 }
 
 // stop ends the server if it is ours.

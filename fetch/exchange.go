@@ -275,8 +275,6 @@ func jidOf(bytes string) string {
 func (f *Fetcher) handleTake(x *exchange, reply driver.Reply) {
 	taken, err := x.take.Read(reply)
 	if err != nil {
-		// What it moved without our hearing of it lies in our lists: the look will find it.
-		f.look = true
 		f.fail("take", err)
 		return
 	}

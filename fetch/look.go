@@ -91,7 +91,6 @@ func (l *lookAsk) handle(f *Fetcher, replies []driver.Reply) {
 	for i, ask := range l.entries {
 		entries, err := ask.Read(replies[i])
 		if err != nil {
-			f.look = true
 			f.fail("look", err)
 			continue
 		}
@@ -103,7 +102,6 @@ func (l *lookAsk) handle(f *Fetcher, replies []driver.Reply) {
 	replies = replies[len(l.entries):]
 	lengths, err := l.lists.Read(replies[0])
 	if err != nil {
-		f.look = true
 		f.fail("look", err)
 		return
 	}

@@ -23,6 +23,7 @@ func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
 // fail notes a failed call. Several of one instant (a pipeline's) lengthen the rest once.
 func (f *Fetcher) fail(what string, err error) {
 	now, o := time.Now(), &f.outage
+	f.look = true // what was lost on the way lies in our lists, and the look is what tries Redis again
 	if o.since.IsZero() {
 		o.since = now
 		if driver.Outage(err) {

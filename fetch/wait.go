@@ -34,6 +34,16 @@ func newWaits(client driver.Client) *waits {
 
 func (w *waits) open() int { return len(w.parked) }
 
+// leaving says whether a wait has been asked to end and has not yet.
+func (w *waits) leaving() bool {
+	for _, wait := range w.parked {
+		if wait.leaving {
+			return true
+		}
+	}
+	return false
+}
+
 // waited is the end of one wait.
 type waited struct {
 	queue   string
@@ -55,7 +65,16 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 		return
 	}
 	f.waits.release(f.paused)
-	if !f.dry || f.promised > 0 || f.fenced || f.life == nil || !f.life.Leased() || now.Before(f.noWaitsUntil) {
+	if f.fenced || f.life == nil || !f.life.Leased() || now.Before(f.noWaitsUntil) {
+		return
+	}
+	// After an outage a pipeline goes ahead: twenty waits need not find out that Redis is still away.
+	if f.promised > 0 || !f.outage.since.IsZero() {
+		return
+	}
+	// A take comes first, unless every idle processor has a wait standing for it already. Waits that are being released
+	// will be gone in a moment.
+	if !f.dry && (f.spare() > 0 || f.waits.leaving()) {
 		return
 	}
 	for _, queue := range f.cfg.Order.Names() {
