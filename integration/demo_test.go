@@ -1,0 +1,53 @@
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+// A stranger's first command must show the promise and leave nothing behind.
+func TestDemo(t *testing.T) {
+	t.Run("loses nothing on its embedded Redis", func(t *testing.T) {
+		demo(t, 20*time.Second)
+	})
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run("loses nothing on a real Redis through "+client, func(t *testing.T) {
+			server := drivertest.Start(t)
+			demo(t, 20*time.Second, "--redis", server.URL(), "--client", client)
+			left, err := server.Do(t.Context(), "DBSIZE")
+			require.NoError(t, err)
+			require.Zero(t, left, "keys are left behind")
+		})
+	}
+}
+
+func demo(t *testing.T, most time.Duration, flags ...string) {
+	// Its temporary folder is also the mark by which its processes are known.
+	temp := t.TempDir()
+	began := time.Now()
+	out, errs, status := runBelay(t, []string{"TMPDIR=" + temp}, append([]string{"demo", "--json"}, flags...)...)
+	took := time.Since(began)
+	require.Zero(t, status, "%s\n%s", out, errs)
+	var told struct {
+		Enqueued, Done, Reruns, Kills int
+		Lost                          *int
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &told), "standard output is one JSON object: %s", out)
+	t.Logf("in %v: %s", took.Round(time.Millisecond), out)
+	require.NotNil(t, told.Lost)
+	require.Zero(t, *told.Lost)
+	require.GreaterOrEqual(t, told.Kills, 3)
+	require.Positive(t, told.Enqueued)
+	require.Equal(t, told.Enqueued, told.Done)
+	require.Less(t, took, most)
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, left, "files are left behind")
+	require.Empty(t, processesWhose(t, "environ", temp), "processes are left behind")
+}

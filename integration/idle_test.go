@@ -1,0 +1,146 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+// twentyQueues are names, and the flags to work them all.
+func twentyQueues() (names, flags []string) {
+	for n := range 20 {
+		name := fmt.Sprintf("q%02d", n)
+		names, flags = append(names, name), append(flags, "-q", name)
+	}
+	return names, flags
+}
+
+func TestIdle(t *testing.T) {
+	t.Run("on twenty queues sends under one command a second per queue", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, s *site) {
+			names, flags := twentyQueues()
+			book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
+			s.by(proxy.URL()).work(append(flags, "--exec", book.exec("Any"))...)
+			eventually(t, "all queues to be waited on", func() bool { return proxy.Count("BLMOVE") >= len(names) })
+			traffic := watchTraffic(s, proxy)
+			time.Sleep(10 * time.Second) // the span that is measured
+			traffic.requireIdle(t, len(names))
+		})
+	})
+	t.Run("with one processor on twenty queues starts a job on any of them within half a second", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, s *site) {
+			names, flags := twentyQueues()
+			book := newLedger(t)
+			s.work(append(flags, "-c", "1", "--exec", book.exec("Any"))...)
+			slowest := time.Duration(0)
+			for _, name := range names {
+				pushedAt := time.Now()
+				jid := s.push("Any", name, jsonArgs(1, 0))
+				slowest = max(slowest, book.awaitStart(jid, 1).At.Sub(pushedAt))
+				book.awaitEnd(jid, 1)
+			}
+			t.Logf("slowest start %v", slowest)
+			require.Less(t, slowest, 500*time.Millisecond)
+		})
+	})
+	t.Run("beside paused queues that are full neither runs their jobs nor spins", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, idleBesidePaused)
+	})
+}
+
+func idleBesidePaused(t *testing.T, s *site) {
+	book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
+	s.do("SADD", s.keys.Paused(), "rest1", "rest2")
+	held := s.push("Any", "rest1", jsonArgs(1, 0))
+	s.push("Any", "rest1", jsonArgs(2, 0))
+	s.push("Any", "rest2", jsonArgs(3, 0))
+	p := s.by(proxy.URL()).work("-q", "rest1", "-q", "rest2", "-q", "open", "--exec", book.exec("Any"))
+	first := s.push("Any", "open", jsonArgs(4, 0))
+	book.awaitEnd(first, 1)
+	eventually(t, "the open queue alone to be waited on", func() bool { return proxy.Count("BLMOVE") > 0 })
+
+	const span = 5 * time.Second
+	traffic, used := watchTraffic(s, proxy), cpuTime(t, p.pid)
+	time.Sleep(span) // the span that is measured
+	used = cpuTime(t, p.pid) - used
+	t.Logf("CPU time %v in %v", used, span)
+	require.Less(t, used, span/50, "2 %% of a core")
+	traffic.requireIdle(t, 3)
+	require.Len(t, book.starts(""), 1, "a paused queue's job ran")
+	require.Len(t, s.list(s.keys.Queue("rest1")), 2)
+
+	s.do("SREM", s.keys.Paused(), "rest1", "rest2")
+	book.awaitEnd(held, 1)
+	eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == "4" })
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.wait(), p.log())
+}
+
+// traffic is what a worker sends within a span.
+type traffic struct {
+	proxy  *faultproxy.Proxy
+	before map[string]int
+	since  time.Time
+	taken  *faultproxy.Gate
+}
+
+func watchTraffic(s *site, proxy *faultproxy.Proxy) *traffic {
+	taken := faultproxy.NewGate()
+	taken.Open() // it is to be seen, not held
+	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Take("", nil, 0, 0).Call), Do: faultproxy.Hold(taken)})
+	return &traffic{proxy: proxy, before: proxy.Counts(), since: time.Now(), taken: taken}
+}
+
+// withBeats are the commands that go with beats, duties and the poller, and not with waiting for jobs: every script but
+// take, which an idle worker must not send at all, and what is read beside them.
+var withBeats = map[string]bool{"EVALSHA": true, "SMISMEMBER": true, "ZREVRANGE": true}
+
+// requireIdle holds the promise: under one command per second per queue, beats and the poller apart.
+func (w *traffic) requireIdle(t *testing.T, queues int) {
+	t.Helper()
+	span, sent := time.Since(w.since), 0
+	var told []string
+	for name, count := range w.proxy.Counts() {
+		count -= w.before[name]
+		if count > 0 {
+			told = append(told, fmt.Sprintf("%s %d", name, count))
+		}
+		if !withBeats[name] {
+			sent += count
+		}
+	}
+	t.Logf("in %v: %s", span.Round(time.Millisecond), strings.Join(told, ", "))
+	require.Less(t, float64(sent)/span.Seconds()/float64(queues), 1.0)
+	select {
+	case <-w.taken.Arrived():
+		require.Fail(t, "an idle worker asks for jobs by take")
+	default:
+	}
+}
+
+// cpuTime is the CPU time that a process has used, to 10 ms.
+func cpuTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	// The name, in parentheses, may hold anything; after it comes the third field. utime is the 14th, stime the 15th.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	ticks := 0
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		require.NoError(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}

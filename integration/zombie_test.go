@@ -1,0 +1,73 @@
+package integration
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A worker that is frozen past its death wakes up with a job in hand that another has finished.
+func TestZombie(t *testing.T) {
+	for _, run := range []struct{ name, long string }{
+		{"whose run ended while it was away writes nothing for it", "2s"},
+		{"whose run goes on cancels it and writes nothing for it", "600s"},
+	} {
+		t.Run(run.name, func(t *testing.T) {
+			t.Parallel()
+			eachClient(t, func(t *testing.T, s *site) { zombie(t, s, run.long) })
+		})
+	}
+}
+
+func zombie(t *testing.T, s *site, long string) {
+	frozenBook, book := newLedger(t), newLedger(t)
+	frozen := s.work(append(fast, "--exec", frozenBook.exec("Slow", "-for", long))...)
+	jid := s.push("Slow", "default", jsonArgs(1, 0))
+	frozenBook.awaitStart(jid, 1)
+	frozen.signal(syscall.SIGSTOP)
+	t.Cleanup(func() { _ = syscall.Kill(frozen.pid, syscall.SIGCONT) })
+
+	other := s.work(append(fast, "--exec", book.exec("Slow"))...)
+	book.awaitEnd(jid, 1)
+	eventually(t, "the job to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
+	if long == "2s" {
+		frozenBook.awaitEnd(jid, 1) // hands are not frozen with their worker
+	}
+	frozen.signal(syscall.SIGCONT)
+	frozen.awaitLog("ownership lost")
+	eventually(t, "its hand to be gone", func() bool { return len(processesWith(t, frozenBook.path)) == 1 }) // the worker itself
+
+	frozen.awaitLog("reborn")
+	names := frozen.identities()
+	require.Len(t, names, 2)
+	eventually(t, "its new identity to be shown", func() bool { return slices.Contains(s.shown(frozen.pid), names[1]) })
+	require.NotContains(t, s.shown(frozen.pid), names[0])
+
+	other.signal(syscall.SIGTERM)
+	require.Zero(t, other.wait(), other.log())
+	alone := s.push("Slow", "default", jsonArgs(2, 0))
+	require.Equal(t, frozen.pid, frozenBook.awaitStart(alone, 1).Worker)
+	if long == "2s" {
+		eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "2" })
+	} else {
+		require.Equal(t, "1", s.text(s.keys.Processed()))
+	}
+	require.Empty(t, s.text(s.keys.Failed()))
+	require.Empty(t, s.set(s.keys.Retry()))
+	require.Len(t, frozenBook.starts(jid), 1)
+	require.Len(t, book.starts(jid), 1)
+}
+
+// shown are the identities that belay status shows for a living process of that number.
+func (s *site) shown(pid int) []string {
+	s.t.Helper()
+	var names []string
+	for _, p := range s.status().Processes {
+		if p.PID == pid && p.State == "alive" {
+			names = append(names, p.Identity)
+		}
+	}
+	return names
+}
