@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+// malformed are entries that no worker can run, whoever wrote them.
+func malformed() map[string]string {
+	nested := func(depth int) string { // the payload's own object is the first level
+		return fmt.Sprintf(`{"class":"Deep","jid":"d%d","args":%s%s}`, depth, strings.Repeat("[", depth-1), strings.Repeat("]", depth-1))
+	}
+	return map[string]string{
+		"an open brace":       "{",
+		"an array":            "[]",
+		"null":                "null",
+		"nothing at all":      "",
+		"no valid UTF-8":      "{\"class\":\"C\",\"jid\":\"u\",\"args\":[\"\xff\xfe\"]}",
+		"bytes":               "\x00\xff\x80",
+		"too deep":            nested(job.MaxDepth + 1),
+		"far too deep":        nested(10*job.MaxDepth + 1),
+		"five megabytes":      `{"class":"Large","jid":"l","args":["` + strings.Repeat("x", 5<<20) + `"]}`,
+		"no class":            `{"jid":"n","args":[]}`,
+		"args of an odd kind": `{"class":"C","jid":"a","args":{}}`,
+	}
+}
+
+// What cannot be read is in the dead set as it is, and holds up nothing: jobs behind it run, and it counts nowhere.
+func TestMalformedEntriesAreBuriedUnread(t *testing.T) {
+	t.Parallel()
+	bad := malformed()
+	var entries []string
+	for _, entry := range bad {
+		entries = append(entries, entry)
+	}
+	// requireBuried holds that the dead set is exactly the malformed entries, and that only good jobs were counted.
+	requireBuried := func(t *testing.T, s *site, good int) {
+		t.Helper()
+		eventually(t, "all to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(len(bad)) })
+		buried := make(map[string]bool)
+		for _, entry := range s.set(s.keys.Dead()) {
+			buried[entry] = true
+		}
+		for name, entry := range bad {
+			require.True(t, buried[entry], "%s is not in the dead set as it was", name)
+		}
+		eventually(t, "the good jobs to be counted", func() bool { return s.text(s.keys.Processed()) == fmt.Sprint(good) })
+		require.Empty(t, s.text(s.keys.Failed()))
+		require.Empty(t, s.set(s.keys.Retry()))
+		require.Empty(t, s.list(s.keys.Queue("odd")))
+	}
+	eachClient(t, func(t *testing.T, s *site) {
+		t.Run("at the head of a queue", func(t *testing.T) {
+			s, book := s.anew(t), newLedger(t)
+			for _, entry := range entries {
+				s.do("LPUSH", s.keys.Queue("odd"), entry)
+			}
+			jid, _ := pushOdd(s)
+			p := s.work("-q", "odd", "-c", "2", "--exec", book.exec("*"))
+			book.awaitEnd(jid, 1)
+			requireBuried(t, s, 1)
+			require.Len(t, book.starts(""), 1)
+			waitTerm(t, p)
+		})
+		t.Run("arriving at an idle worker", func(t *testing.T) {
+			s, book := s.anew(t), newLedger(t)
+			p := s.work("-q", "odd", "-c", "2", "--exec", book.exec("*"))
+			for n, entry := range entries {
+				// A good job first, so that the worker is known to have nothing else left to take.
+				jid, _ := pushOdd(s)
+				book.awaitEnd(jid, 1)
+				s.do("LPUSH", s.keys.Queue("odd"), entry)
+				eventually(t, "it to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(n+1) })
+			}
+			requireBuried(t, s, len(entries))
+			waitTerm(t, p)
+		})
+		t.Run("in the hands of a dead process", func(t *testing.T) {
+			s, book := s.anew(t), newLedger(t)
+			jid, payload := pushOdd(s)
+			victim := s.work(append(fast, "-q", "odd", "-c", "1", "--exec", book.exec("*", "-for", "1h"))...)
+			book.awaitStart(jid, 1)
+			working := s.keys.Working("odd", victim.identities()[0])
+			victim.kill()
+			for _, entry := range entries {
+				s.do("LPUSH", working, entry)
+				s.do("RPUSH", working, "again:"+entry) // on either side of what is good
+			}
+			s.work(append(fast, "-q", "other", "-c", "1", "--exec", book.exec("*"))...)
+			eventually(t, "the good job to be back", func() bool { return len(s.list(s.keys.Queue("odd"))) == 1 })
+			requireOnlyAdded(t, payload, s.list(s.keys.Queue("odd"))[0], "interrupted_count")
+			eventually(t, "all to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(2*len(bad)) })
+			for _, entry := range entries {
+				s.do("ZREM", s.keys.Dead(), "again:"+entry)
+			}
+			require.Empty(t, s.list(working))
+			s.work("-q", "odd", "-c", "2", "--exec", book.exec("*"))
+			book.awaitEnd(jid, 1)
+			requireBuried(t, s, 1)
+		})
+	})
+}
