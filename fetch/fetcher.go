@@ -74,8 +74,15 @@ type Fetcher struct {
 	waits  *waits
 	strays *strays
 	outage outage
+	lease  lease
 	nextOp int64
 	takes  map[int64]bool // operations under way that may bring jobs
+}
+
+// lease is what leased remembers, until the next event or turn.
+type lease struct {
+	life  *Life
+	holds bool
 }
 
 // NewFetcher makes a Fetcher; it opens nothing and starts nothing before Enter.
@@ -101,7 +108,10 @@ type Event interface{ handle(f *Fetcher) }
 func (f *Fetcher) Events() <-chan Event { return f.events }
 
 // Handle takes in what has ended.
-func (f *Fetcher) Handle(event Event) { event.handle(f) }
+func (f *Fetcher) Handle(event Event) {
+	f.lease.life = nil
+	event.handle(f)
+}
 
 // Enter makes life the one under which jobs are taken from now on. What is in hand under an earlier one is still settled
 // under that.
@@ -127,7 +137,7 @@ func (f *Fetcher) Ready() (*Held, bool) {
 	for len(f.ready) > 0 {
 		held := f.ready[0]
 		f.ready = f.ready[1:]
-		if !held.Life.Leased() {
+		if !f.leased(held.Life) {
 			held.Life.drop(held)
 			continue
 		}
@@ -137,6 +147,15 @@ func (f *Fetcher) Ready() (*Held, bool) {
 	}
 	f.ready = nil
 	return nil, false
+}
+
+// leased is Life.Leased, asked once for the jobs that one event or turn has made ready: the clock that counts suspends
+// is a system call, and a batch of jobs is started within microseconds.
+func (f *Fetcher) leased(life *Life) bool {
+	if f.lease.life != life {
+		f.lease.life, f.lease.holds = life, life.Leased()
+	}
+	return f.lease.holds
 }
 
 // End says how the run of a job ended that Ready had answered. A job that was ended already stays as it was: its
@@ -178,6 +197,7 @@ func (f *Fetcher) Settled() bool {
 // Turn sends what is to be sent now and answers when it wants to be called again at the latest; zero for no such time.
 func (f *Fetcher) Turn() time.Time {
 	now := time.Now()
+	f.lease.life = nil
 	f.retryStuck(now)
 	if f.outage.resting(now) {
 		return f.outage.until
