@@ -10,20 +10,23 @@ import (
 
 // A worker that is frozen past its death wakes up with a job in hand that another has finished.
 func TestZombie(t *testing.T) {
-	for _, run := range []struct{ name, long string }{
-		{"whose run ended while it was away writes nothing for it", "2s"},
-		{"whose run goes on cancels it and writes nothing for it", "600s"},
+	for _, run := range []struct {
+		name, long string
+		flags      []string
+	}{
+		{"whose run ended while it was away writes nothing for it", "2s", nil},
+		{"whose run goes on cancels it and writes nothing for it", "600s", []string{"-deaf"}},
 	} {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
-			eachClient(t, func(t *testing.T, s *site) { zombie(t, s, run.long) })
+			eachClient(t, func(t *testing.T, s *site) { zombie(t, s, run.long, run.flags...) })
 		})
 	}
 }
 
-func zombie(t *testing.T, s *site, long string) {
+func zombie(t *testing.T, s *site, long string, flags ...string) {
 	frozenBook, book := newLedger(t), newLedger(t)
-	frozen := s.work(append(fast, "--exec", frozenBook.exec("Slow", "-for", long))...)
+	frozen := s.work(append(fast, "--exec", frozenBook.exec("Slow", append(flags, "-for", long)...))...)
 	jid := s.push("Slow", "default", jsonArgs(1, 0))
 	frozenBook.awaitStart(jid, 1)
 	frozen.signal(syscall.SIGSTOP)
