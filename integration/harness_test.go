@@ -219,10 +219,13 @@ func (s *site) start(words ...string) *process {
 	require.NoError(s.t, <-started)
 	p.pid = cmd.Process.Pid
 	s.t.Cleanup(func() {
+		p.kill()
+		if strings.Contains(p.log(), "DATA RACE") || strings.Contains(p.log(), "panic: ") {
+			s.t.Error("the worker raced or panicked")
+		}
 		if s.t.Failed() {
 			s.t.Logf("log of worker %d:\n%.20000s", p.pid, p.log())
 		}
-		p.kill()
 	})
 	return p
 }
