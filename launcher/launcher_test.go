@@ -385,10 +385,12 @@ func TestRebirth(t *testing.T) {
 			require.ErrorIs(t, receive(t, "the cause", causes), fetch.ErrOwnershipLost)
 			r.eventually("a new name", func() bool { return l.Identity() != old })
 			r.eventually("the second run", func() bool { return r.counter(r.keys.Processed()) == "1" })
-			require.Equal(t, int32(2), runs.Load())
+			// Once more than twice is right too: this process had beaten a moment before it was declared dead, which no
+			// janitor would do, so a wait of its old life may have brought the job, for the sweep to find.
+			require.GreaterOrEqual(t, runs.Load(), int32(2))
 			require.Empty(t, r.set(r.keys.Retry()))
 			r.eventually("the verdict on the first run", func() bool { return strings.Contains(r.log.String(), "ownership lost") })
-			require.Equal(t, "1", r.counter(r.keys.Processed()), "counted once")
+			require.Equal(t, "1", r.counter(r.keys.Processed()), "counted once, however often it ran")
 		})
 	})
 
