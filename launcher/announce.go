@@ -95,10 +95,14 @@ type Run struct {
 	Processor int
 }
 
-// Running lists what runs now.
+// Running lists what runs now. Before Run has registered the process nothing does.
 func (l *Launcher) Running() []Run {
+	crew := l.crew.Load()
+	if crew == nil {
+		return nil
+	}
 	var runs []Run
-	for _, p := range l.crew.processors {
+	for _, p := range crew.processors {
 		if r := p.current.Load(); r != nil {
 			runs = append(runs, Run{Job: r.job, Queue: r.held.Queue, StartedAt: r.startedAt, Processor: p.id})
 		}

@@ -32,7 +32,7 @@ type Launcher struct {
 
 	// What follows exists while Run does.
 	life    atomic.Pointer[fetch.Life]
-	crew    *crew
+	crew    atomic.Pointer[crew] // what runs is asked for at any time, also before
 	manager *manager
 	janitor *fetch.Janitor
 	lanes   lanes
@@ -150,14 +150,15 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	defer func() { _ = fetcher.Close() }()
 	l.bornAt = l.clock.Now()
-	l.crew = newCrew(l)
+	crew := newCrew(l)
+	l.crew.Store(crew)
 	l.manager = &manager{
-		fetcher: fetcher, crew: l.crew, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
+		fetcher: fetcher, crew: crew, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
 		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool),
 	}
 	fetcher.Enter(life)
-	l.crew.start()
-	defer l.crew.stop()
+	crew.start()
+	defer crew.stop()
 
 	// The heart beats until the last job is settled: its context is not ctx.
 	vitals, stopVitals := context.WithCancel(context.WithoutCancel(ctx))
