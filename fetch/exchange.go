@@ -45,7 +45,7 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 	if f.wantsTake(now) {
 		// What this very pipeline settles frees its processors, so idle counts them: they went out of pending above.
 		x.wanted = min(f.spare(), lua.MostItems)
-		x.queues = f.cfg.Order.Next()
+		x.queues = f.open(f.cfg.Order.Next())
 		take := f.cfg.Keys.Take(f.life.Identity, x.queues, x.wanted, f.cfg.Largest)
 		x.take = &take
 	}
@@ -115,11 +115,19 @@ func (f *Fetcher) wantsTake(now time.Time) bool {
 	if f.quiet || f.life == nil || !f.life.Leased() || f.fenced || f.spare() <= 0 {
 		return false
 	}
-	if f.dry && now.Before(f.noWaitsUntil) && !now.Before(f.paceAt) {
+	if f.dry && len(f.shunned) == 0 && now.Before(f.noWaitsUntil) && !now.Before(f.paceAt) {
 		f.paceAt = now.Add(pacedTake)
 		return true
 	}
-	return !f.dry
+	return !f.dry && len(f.shunned) < len(f.cfg.Order.Names())
+}
+
+// open are those of the queues that are not shunned.
+func (f *Fetcher) open(queues []string) []string {
+	if len(f.shunned) == 0 {
+		return queues
+	}
+	return slices.DeleteFunc(slices.Clone(queues), func(queue string) bool { return !f.shunned[queue].IsZero() })
 }
 
 // send puts the pipeline under way.

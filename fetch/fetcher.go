@@ -44,6 +44,8 @@ const (
 	retryStuck = time.Minute
 	// pacedTake is how often queues are looked at where blocking moves are refused (a full Redis).
 	pacedTake = 250 * time.Millisecond
+	// shunFor is how long a queue is left to others after one of its jobs was refused.
+	shunFor = time.Second
 )
 
 // A Fetcher takes jobs for one process and settles them. It is confined to one goroutine, its user's, which alone calls
@@ -69,6 +71,7 @@ type Fetcher struct {
 	fenced               bool // the last take was refused because we are not alive; the next confirmed beat ends it
 	look                 bool // the lists' lengths are to be read
 	paused, broken       map[string]bool
+	shunned              map[string]time.Time // until when a queue is left to others
 	noWaitsUntil, paceAt time.Time
 
 	waits  *waits
@@ -96,7 +99,7 @@ func NewFetcher(cfg Config) (*Fetcher, error) {
 		lane: lane,
 		// Room for every operation that can be under way, so that none of their goroutines ever waits for its reader.
 		events: make(chan Event, mostInFlight+2*lua.MostQueues),
-		paused: make(map[string]bool), broken: make(map[string]bool), takes: make(map[int64]bool),
+		paused: make(map[string]bool), broken: make(map[string]bool), shunned: make(map[string]time.Time), takes: make(map[int64]bool),
 		waits: newWaits(cfg.Client), strays: newStrays(),
 	}, nil
 }
@@ -168,6 +171,28 @@ func (f *Fetcher) End(held *Held, outcome job.Outcome) {
 	f.finish(held, outcome)
 }
 
+// Refuse hands straight back a job that Ready answered and that must not run here now, and leaves its queue to others for
+// a while: with nobody else there, taking and refusing it would be a spin.
+func (f *Fetcher) Refuse(held *Held) {
+	f.End(held, job.HandedBack())
+	f.shunned[held.Queue] = time.Now().Add(shunFor)
+	f.waits.release(map[string]bool{held.Queue: true})
+}
+
+// forgive lets queues be looked at again whose time has come, and answers when the next one's will.
+func (f *Fetcher) forgive(now time.Time) (next time.Time) {
+	for queue, until := range f.shunned {
+		switch {
+		case !now.Before(until):
+			delete(f.shunned, queue)
+			f.dry = false
+		case next.IsZero() || until.Before(next):
+			next = until
+		}
+	}
+	return next
+}
+
 // finish queues the settle of a job in hand.
 func (f *Fetcher) finish(held *Held, outcome job.Outcome) {
 	held.phase, held.outcome = phaseEnded, outcome
@@ -199,6 +224,7 @@ func (f *Fetcher) Turn() time.Time {
 	now := time.Now()
 	f.lease.life = nil
 	f.retryStuck(now)
+	forgiveAt := f.forgive(now)
 	if f.outage.resting(now) {
 		return f.outage.until
 	}
@@ -211,7 +237,15 @@ func (f *Fetcher) Turn() time.Time {
 		f.send(x)
 	}
 	f.adjustWaits(now)
-	return f.wake(now)
+	return earlier(f.wake(now), forgiveAt)
+}
+
+// earlier is the earlier of two instants, of which either may be none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
 }
 
 // mayFly says whether another pipeline may be put under way. Beside one that is, a further one goes only with its share
@@ -234,8 +268,8 @@ func (f *Fetcher) wake(now time.Time) time.Time {
 			at = now.Add(pacedTake)
 		}
 	}
-	if len(f.stuck) > 0 && (at.IsZero() || f.stuckAt.Before(at)) {
-		at = f.stuckAt
+	if len(f.stuck) > 0 {
+		at = earlier(at, f.stuckAt)
 	}
 	return at
 }

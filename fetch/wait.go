@@ -78,7 +78,7 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 		return
 	}
 	for _, queue := range f.cfg.Order.Names() {
-		if f.waits.parked[queue] == nil && !f.paused[queue] && !f.broken[queue] {
+		if f.waits.parked[queue] == nil && !f.paused[queue] && !f.broken[queue] && f.shunned[queue].IsZero() {
 			f.park(queue)
 		}
 	}

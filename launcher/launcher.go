@@ -154,7 +154,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.crew.Store(crew)
 	l.manager = &manager{
 		fetcher: fetcher, crew: crew, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
-		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool),
+		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool), ghosts: make(map[string]*fetch.Held),
 	}
 	fetcher.Enter(life)
 	crew.start()

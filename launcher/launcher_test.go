@@ -394,6 +394,41 @@ func TestRebirth(t *testing.T) {
 		})
 	})
 
+	t.Run("a_job_does_not_run_beside_its_own_ghost", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, r *rig) {
+			l := r.build(r.config())
+			release, ended := make(chan bool), make(chan bool, 8)
+			var running, most atomic.Int32
+			l.Handle("Deaf", func(context.Context, *job.Job) error {
+				most.Store(max(most.Load(), running.Add(1)))
+				<-release // whatever its context says
+				running.Add(-1)
+				ended <- true
+				return nil
+			}, launcher.Class{})
+			l.Handle("Other", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+			r.push("Deaf", "[]")
+			r.start(l)
+			r.eventually("the start", func() bool { return running.Load() == 1 })
+			old := l.Identity()
+			r.do("DEL", r.keys.Record(old), r.keys.Alive(), r.keys.Tombstones())
+			r.eventually("a new name", func() bool { return l.Identity() != old })
+			again := r.list(r.keys.Working("default", old))
+			require.Len(t, again, 1)
+			r.do("LPUSH", r.keys.Queue("default"), again[0])
+			r.eventually("the job to be refused", func() bool {
+				return len(r.list(r.keys.Queue("default"))) == 1 && len(r.list(r.keys.Working("default", l.Identity()))) == 0
+			})
+			close(release)
+			receive(t, "the ghost's end", ended)
+			receive(t, "the second run", ended)
+			require.Equal(t, int32(1), most.Load(), "never both at once")
+			r.push("Other", "[]")
+			r.eventually("the queue to be served as before", func() bool { return r.counter(r.keys.Processed()) == "2" })
+		})
+	})
+
 	t.Run("one_forgotten_by_redis_lets_its_handlers_finish_and_works_on", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, r *rig) {

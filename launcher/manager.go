@@ -39,7 +39,10 @@ type manager struct {
 	timeout time.Duration
 
 	running map[*fetch.Held]bool
-	stop    stopping
+	// ghosts are runs, by jid, whose job was recovered from us and whose handlers have not come back. The job must not run
+	// here beside its own ghost.
+	ghosts map[string]*fetch.Held
+	stop   stopping
 	// back are jobs that return unfinished while the process stops. They go together, so that they are in their old order.
 	back []*fetch.Held
 }
@@ -72,6 +75,7 @@ func (m *manager) run() {
 		case event := <-m.fetcher.Events():
 			m.fetcher.Handle(event)
 		case life := <-m.reborn:
+			m.haunt()
 			m.fetcher.Enter(life)
 		case <-m.looks:
 			m.fetcher.Look()
@@ -111,6 +115,11 @@ func (m *manager) gather() {
 
 func (m *manager) end(end ended) {
 	delete(m.running, end.held)
+	for jid, held := range m.ghosts {
+		if held == end.held {
+			delete(m.ghosts, jid)
+		}
+	}
 	if m.stop.asked && end.outcome.Exit() == job.ExitHandedBack {
 		m.back = append(m.back, end.held)
 	} else {
@@ -128,9 +137,30 @@ func (m *manager) startReady() {
 		if !ok {
 			return
 		}
+		if len(m.ghosts) > 0 && m.ghosts[jidOf(held)] != nil {
+			m.fetcher.Refuse(held)
+			continue
+		}
 		m.running[held] = true
 		m.crew.work <- held
 	}
+}
+
+// haunt notes, at the end of a life, what still runs under it.
+func (m *manager) haunt() {
+	for held := range m.running {
+		if held.Life.Over() {
+			m.ghosts[jidOf(held)] = held
+		}
+	}
+}
+
+func jidOf(held *fetch.Held) string {
+	parsed, err := job.Parse(held.Bytes)
+	if err != nil {
+		return "" // it never ran, and never will
+	}
+	return parsed.JID()
 }
 
 func (m *manager) obey(what order) {
