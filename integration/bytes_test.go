@@ -83,7 +83,7 @@ func TestBytesAreKept(t *testing.T) {
 			eventually(t, "the job to be back in its queue", func() bool { return len(s.list(s.keys.Queue("odd"))) == 1 })
 			requireOnlyAdded(t, payload, s.list(s.keys.Queue("odd"))[0], "interrupted_count")
 			s.work("-q", "odd", "-c", "1", "--exec", book.exec("Odd"))
-			require.Equal(t, oddArgs, string(book.awaitEnd(jid, 1).Input))
+			require.Equal(t, oddArgs, string(book.awaitEnd(jid).Input))
 		})
 	})
 }

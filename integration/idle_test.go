@@ -47,7 +47,7 @@ func TestIdle(t *testing.T) {
 				pushedAt := time.Now()
 				jid := s.push("Any", name, jsonArgs(1, 0))
 				slowest = max(slowest, book.awaitStart(jid, 1).At.Sub(pushedAt))
-				book.awaitEnd(jid, 1)
+				book.awaitEnd(jid)
 			}
 			t.Logf("slowest start %v", slowest)
 			require.Less(t, slowest, 500*time.Millisecond)
@@ -67,7 +67,7 @@ func idleBesidePaused(t *testing.T, s *site) {
 	s.push("Any", "rest2", jsonArgs(3, 0))
 	p := s.by(proxy.URL()).work("-q", "rest1", "-q", "rest2", "-q", "open", "--exec", book.exec("Any"))
 	first := s.push("Any", "open", jsonArgs(4, 0))
-	book.awaitEnd(first, 1)
+	book.awaitEnd(first)
 	eventually(t, "the open queue alone to be waited on", func() bool { return proxy.Count("BLMOVE") > 0 })
 
 	const span = 5 * time.Second
@@ -81,7 +81,7 @@ func idleBesidePaused(t *testing.T, s *site) {
 	require.Len(t, s.list(s.keys.Queue("rest1")), 2)
 
 	s.do("SREM", s.keys.Paused(), "rest1", "rest2")
-	book.awaitEnd(held, 1)
+	book.awaitEnd(held)
 	eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == "4" })
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.wait(), p.log())

@@ -93,10 +93,10 @@ func (l *ledger) awaitStart(jid string, n int) mark {
 	return l.await("start", jid, n)
 }
 
-// awaitEnd waits until a job has ended at least n times, and answers the nth end.
-func (l *ledger) awaitEnd(jid string, n int) mark {
+// awaitEnd waits until a job has ended, and answers its first end.
+func (l *ledger) awaitEnd(jid string) mark {
 	l.t.Helper()
-	return l.await("end", jid, n)
+	return l.await("end", jid, 1)
 }
 
 func (l *ledger) await(what, jid string, n int) mark {

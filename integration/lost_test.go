@@ -35,7 +35,7 @@ func TestLostAnswer(t *testing.T) {
 				r.proxy.Add(faultproxy.DropReply(lost.token))
 				// The worker has one processor: what it settles and what it takes next share a pipeline.
 				second := r.push(0)
-				r.startsInTime(second, r.book.awaitEnd(first, 1).At)
+				r.startsInTime(second, r.book.awaitEnd(first).At)
 				r.eachRanOnce(first, second)
 			})
 		}
@@ -76,7 +76,6 @@ type lostRig struct {
 	book   *ledger
 	proxy  *faultproxy.Proxy
 	worker *process
-	queue  string
 }
 
 func newLostRig(t *testing.T, s *site) *lostRig {
@@ -107,7 +106,7 @@ func (r *lostRig) eachRanOnce(jids ...string) {
 	r.t.Helper()
 	jids = append(jids, r.push(0))
 	for _, jid := range jids {
-		r.book.awaitEnd(jid, 1)
+		r.book.awaitEnd(jid)
 	}
 	want := strconv.Itoa(len(jids))
 	eventually(r.t, "all to be counted", func() bool { return r.text(r.keys.Processed()) == want })
@@ -162,7 +161,7 @@ func lateMove(t *testing.T, s *site, end func(p *process)) {
 	gate.Open()
 	survivor.awaitLog("recovered latecomers")
 	require.Equal(t, before, s.list(s.keys.Queue("default")), "byte for byte: the job was in nobody's hand")
-	book.awaitEnd(late, 1)
+	book.awaitEnd(late)
 	eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" })
 	require.Len(t, book.starts(late), 1)
 	require.Equal(t, survivor.pid, book.starts(late)[0].Worker)

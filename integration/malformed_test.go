@@ -62,7 +62,7 @@ func TestMalformedEntriesAreBuriedUnread(t *testing.T) {
 			}
 			jid, _ := pushOdd(s)
 			p := s.work("-q", "odd", "-c", "2", "--exec", book.exec("*"))
-			book.awaitEnd(jid, 1)
+			book.awaitEnd(jid)
 			requireBuried(t, s, 1)
 			require.Len(t, book.starts(""), 1)
 			waitTerm(t, p)
@@ -73,7 +73,7 @@ func TestMalformedEntriesAreBuriedUnread(t *testing.T) {
 			for n, entry := range entries {
 				// A good job first, so that the worker is known to have nothing else left to take.
 				jid, _ := pushOdd(s)
-				book.awaitEnd(jid, 1)
+				book.awaitEnd(jid)
 				s.do("LPUSH", s.keys.Queue("odd"), entry)
 				eventually(t, "it to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(n+1) })
 			}
@@ -100,7 +100,7 @@ func TestMalformedEntriesAreBuriedUnread(t *testing.T) {
 			}
 			require.Empty(t, s.list(working))
 			s.work("-q", "odd", "-c", "2", "--exec", book.exec("*"))
-			book.awaitEnd(jid, 1)
+			book.awaitEnd(jid)
 			requireBuried(t, s, 1)
 		})
 	})

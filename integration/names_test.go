@@ -74,7 +74,7 @@ func TestAnyHostMayDie(t *testing.T) {
 			victim.kill()
 			eventually(t, "the job to be back in its queue", func() bool { return len(s.list(s.keys.Queue("lonely"))) == 1 })
 			next := s.work(append(fast, "--name", name, "-q", "lonely", "-c", "1", "--exec", book.exec("Lonely"))...)
-			require.Equal(t, "lonely", book.awaitEnd(jid, 1).Queue)
+			require.Equal(t, "lonely", book.awaitEnd(jid).Queue)
 			waitTerm(t, next)
 			require.Len(t, book.starts(jid), 2)
 		})

@@ -103,7 +103,7 @@ func TestSignals(t *testing.T) {
 				return len(shown) == 1 && shown[0].Quiet
 			})
 			s.push("Short", "default", jsonArgs(2, 0))
-			book.awaitEnd(first, 1)
+			book.awaitEnd(first)
 			eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
 			require.Len(t, s.list(s.keys.Queue("default")), 1)
 			require.Len(t, book.starts(""), 1)

@@ -33,10 +33,10 @@ func zombie(t *testing.T, s *site, long string, flags ...string) {
 	t.Cleanup(func() { _ = syscall.Kill(frozen.pid, syscall.SIGCONT) })
 
 	other := s.work(append(fast, "--exec", book.exec("Slow"))...)
-	book.awaitEnd(jid, 1)
+	book.awaitEnd(jid)
 	eventually(t, "the job to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
 	if long == "2s" {
-		frozenBook.awaitEnd(jid, 1) // hands are not frozen with their worker
+		frozenBook.awaitEnd(jid) // hands are not frozen with their worker
 	}
 	frozen.signal(syscall.SIGCONT)
 	frozen.awaitLog("ownership lost")
