@@ -95,3 +95,29 @@ func TestKill(t *testing.T) {
 		require.Empty(t, s.list(s.keys.Queue("default")))
 	})
 }
+
+// Two crashes with the job in hand may be chance; it runs a third time, as if nothing had happened.
+func TestKilledTwice(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, s *site) {
+		book := newLedger(t)
+		jid := s.push("HardWorker", "default", jsonArgs(1, 1500))
+		worker := s.work(append(fast, "--exec", book.exec("HardWorker"))...)
+		for run := 1; run <= 2; run++ {
+			require.Equal(t, worker.pid, book.awaitStart(jid, run).Worker)
+			next := s.work(append(fast, "--exec", book.exec("HardWorker"))...)
+			worker.kill()
+			worker = next
+		}
+		require.Equal(t, worker.pid, book.awaitEnd(jid).Worker)
+		eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) != "" })
+		require.Equal(t, "1", s.text(s.keys.Processed()))
+		require.Len(t, book.starts(jid), 3)
+		for _, start := range book.starts(jid) {
+			require.Equal(t, "0", start.RetryCount)
+			require.Equal(t, "[1,1500]", string(start.Input))
+		}
+		require.Empty(t, s.text(s.keys.Failed()))
+		require.Empty(t, s.set(s.keys.Retry()))
+	})
+}
