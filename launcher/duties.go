@@ -16,6 +16,8 @@ type duty struct {
 	name   string
 	period time.Duration
 	pass   func(ctx context.Context) error
+	// now, if set, brings a pass before its time.
+	now <-chan struct{}
 }
 
 // announceEvery is how often Sidekiq's readers get news of us; they keep a process for a minute.
@@ -24,11 +26,12 @@ const announceEvery = 5 * time.Second
 // duties is the table of everything the process does besides.
 func (l *Launcher) duties() []duty {
 	return []duty{
-		{"beat", l.cfg.Beat, l.beat},
-		{"announce", announceEvery, l.announce},
+		{name: "beat", period: l.cfg.Beat, pass: l.beat},
+		// Whoever quiets a process wants to see it quiet.
+		{name: "announce", period: announceEvery, pass: l.announce, now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
-		{"janitor", l.cfg.Beat / 4, func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }},
-		{"sweep", l.cfg.Beat, func(ctx context.Context) error { return l.janitor.Sweep(ctx, l.Identity()) }},
+		{name: "janitor", period: l.cfg.Beat / 4, pass: func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }},
+		{name: "sweep", period: l.cfg.Beat, pass: func(ctx context.Context) error { return l.janitor.Sweep(ctx, l.Identity()) }},
 	}
 }
 
@@ -56,6 +59,7 @@ func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) 
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-d.now:
 		}
 		next := d.period
 		deadline, cancel := context.WithTimeout(ctx, max(l.vitalsDeadline(), 100*time.Millisecond))

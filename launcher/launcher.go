@@ -28,6 +28,7 @@ type Launcher struct {
 
 	orders  chan order
 	looks   chan struct{}
+	changed chan struct{} // there is news for Sidekiq's readers
 	started atomic.Bool
 
 	// What follows exists while Run does.
@@ -60,7 +61,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
 		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
-		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1),
+		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -113,6 +114,10 @@ func (l *Launcher) give(what order) {
 	l.quiet.Store(true)
 	select {
 	case l.orders <- what:
+	default:
+	}
+	select {
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
