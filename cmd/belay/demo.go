@@ -84,8 +84,7 @@ func (f demoFlags) limit() time.Duration {
 func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// Caught, so that a reader who has gone (belay demo | head -1) does not end us with files left behind.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	outliveReaders() // belay demo | head -1 must not leave anything behind
 	screen := newScreen(cmd.OutOrStdout(), cmd.ErrOrStderr(), flags.asJSON)
 	report, err := demonstrate(ctx, at, flags, screen)
 	if ctx.Err() != nil {
@@ -111,11 +110,6 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 
 // demonstrate makes everything, lets it run, and leaves nothing behind.
 func demonstrate(ctx context.Context, at *redisFlags, flags demoFlags, screen *screen) (r report, err error) {
-	dir, err := os.MkdirTemp("", "belay-demo-")
-	if err != nil {
-		return r, fmt.Errorf("make a directory for the workers' files: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	redis, err := openStage(ctx, at)
 	if err != nil {
 		return r, err
@@ -126,7 +120,7 @@ func demonstrate(ctx context.Context, at *redisFlags, flags demoFlags, screen *s
 	if err := redis.enqueue(ctx, flags.jobs); err != nil {
 		return r, err
 	}
-	crew := newCrew(dir, redis)
+	crew := newCrew(redis)
 	defer crew.close()
 	show := &show{flags: flags, crew: crew, ledger: newLedger(), screen: screen}
 	limited, cancel := context.WithTimeout(ctx, flags.limit())

@@ -1,20 +1,21 @@
 package main
 
 import (
+	"crypto/rand"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
 
 // A crew is the demonstration's worker processes.
 type crew struct {
-	dir      string
 	stage    *stage
 	spawner  *spawner
 	members  []*member // those that live
@@ -24,15 +25,13 @@ type crew struct {
 // A member is one worker process, from its start on.
 type member struct {
 	number int
-	file   string // where it writes what it does
-	said   string // the file that holds its standard error
+	file   *os.File // what it writes of what it does
+	said   *os.File // its standard error
 	cmd    *exec.Cmd
 	gone   chan struct{}
 }
 
-func newCrew(dir string, stage *stage) *crew {
-	return &crew{dir: dir, stage: stage, spawner: newSpawner()}
-}
+func newCrew(stage *stage) *crew { return &crew{stage: stage, spawner: newSpawner()} }
 
 // fill starts workers until there are so many. One that ended by itself is an error: the demonstration kills, nobody else.
 func (c *crew) fill(workers int) error {
@@ -59,17 +58,16 @@ func (c *crew) start() (*member, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	m := &member{number: len(c.everyone) + 1, gone: make(chan struct{})}
-	m.file = filepath.Join(c.dir, fmt.Sprintf("worker-%d.jobs", m.number))
-	m.said = filepath.Join(c.dir, fmt.Sprintf("worker-%d.log", m.number))
-	log, err := os.Create(m.said)
-	if err != nil {
-		return nil, fmt.Errorf("make a worker's log: %w", err)
+	if m.file, err = namelessFile(); err != nil {
+		return nil, err
 	}
-	defer func() { _ = log.Close() }()
-	m.cmd = exec.Command(self, demoWorkerName, "--file", m.file, "--client", c.stage.client, "--prefix", c.stage.prefix)
+	if m.said, err = namelessFile(); err != nil {
+		return nil, err
+	}
+	m.cmd = exec.Command(self, demoWorkerName, "--fd", strconv.Itoa(demoFD), "--client", c.stage.client, "--prefix", c.stage.prefix)
 	// Not by a flag: everybody can read the command line of a process.
 	m.cmd.Env = append(withoutRedis(os.Environ()), urlVariables[0]+"="+c.stage.url)
-	m.cmd.Stderr = log
+	m.cmd.Stderr, m.cmd.ExtraFiles = m.said, []*os.File{m.file}
 	if err := c.spawner.start(m.cmd); err != nil {
 		return nil, fmt.Errorf("start a worker: %w", err)
 	}
@@ -78,6 +76,24 @@ func (c *crew) start() (*member, error) {
 		close(m.gone)
 	}()
 	return m, nil
+}
+
+// demoFD is what ExtraFiles' first file is in the child.
+const demoFD = 3
+
+// namelessFile makes a file that is appended to and that has no name any more: however the demonstration ends, be it by
+// SIGKILL, no file is left behind. Its readers and writers hold it open.
+func namelessFile() (*os.File, error) {
+	path := filepath.Join(os.TempDir(), "belay-demo-"+rand.Text())
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make a file for a worker: %w", err)
+	}
+	if err := os.Remove(path); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("make a file for a worker: %w", err)
+	}
+	return file, nil
 }
 
 // kill kills the i-th worker by SIGKILL and returns when it is gone.
@@ -111,15 +127,18 @@ func (c *crew) stop() {
 func (c *crew) close() {
 	c.stop()
 	c.spawner.close()
+	for _, m := range c.everyone {
+		_, _ = m.file.Close(), m.said.Close()
+	}
 }
 
 // lastWords is the end of what the worker logged.
 func (m *member) lastWords() string {
-	text, err := os.ReadFile(m.said)
+	text, err := io.ReadAll(io.NewSectionReader(m.said, 0, math.MaxInt64))
 	if err != nil || len(text) == 0 {
 		return "it said nothing"
 	}
-	return strings.TrimSpace(lastText(text))
+	return lastText(text)
 }
 
 func (m *member) String() string {

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 )
 
 // A ledger is what the workers' files say. A job is done when a handler came to its end, whatever Redis knows of it.
 type ledger struct {
-	files       map[string]*page
+	files       map[*os.File]*page
 	starts      map[string]int // by jid
 	done        map[string]bool
 	interrupted map[string]bool // were running in a worker that was killed
@@ -25,26 +26,18 @@ type page struct {
 
 func newLedger() *ledger {
 	return &ledger{
-		files: make(map[string]*page), starts: make(map[string]int), done: make(map[string]bool), interrupted: make(map[string]bool),
+		files: make(map[*os.File]*page), starts: make(map[string]int), done: make(map[string]bool), interrupted: make(map[string]bool),
 	}
 }
 
-// read takes in what a worker has appended to its file since the last time. A file that is not there yet is empty.
-func (l *ledger) read(path string) error {
-	p := l.files[path]
+// read takes in what a worker has appended to its file since the last time.
+func (l *ledger) read(file *os.File) error {
+	p := l.files[file]
 	if p == nil {
 		p = &page{running: make(map[string]bool)}
-		l.files[path] = p
+		l.files[file] = p
 	}
-	file, err := os.Open(path)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read a worker's file: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	added, err := io.ReadAll(io.NewSectionReader(file, p.offset, 1<<30))
+	added, err := io.ReadAll(io.NewSectionReader(file, p.offset, math.MaxInt64-p.offset))
 	if err != nil {
 		return fmt.Errorf("read a worker's file: %w", err)
 	}
@@ -82,8 +75,8 @@ func (l *ledger) reruns() int {
 }
 
 // mayHit says whether a worker has jobs running, none of which was hit before.
-func (l *ledger) mayHit(path string) bool {
-	p := l.files[path]
+func (l *ledger) mayHit(file *os.File) bool {
+	p := l.files[file]
 	if p == nil || len(p.running) == 0 {
 		return false
 	}
@@ -96,9 +89,9 @@ func (l *ledger) mayHit(path string) bool {
 }
 
 // hit notes that a worker is gone, and answers how many jobs were running in it.
-func (l *ledger) hit(path string) int {
-	for jid := range l.files[path].running {
+func (l *ledger) hit(file *os.File) int {
+	for jid := range l.files[file].running {
 		l.interrupted[jid] = true
 	}
-	return len(l.files[path].running)
+	return len(l.files[file].running)
 }

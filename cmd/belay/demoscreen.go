@@ -83,8 +83,8 @@ func (s *screen) ledger(r report) {
 	s.say("kills      %6d", r.Kills)
 	s.say("lost       %6d", r.Lost)
 	s.say("")
-	s.say("%s in the hands of workers when they were killed. Those who were left saw that the", was(r.Interrupted))
-	s.say("dead had stopped beating, took their jobs back from Redis and ran them again: at least once, and none lost.")
+	s.say("%s running in workers when these were killed. The other workers saw that they had stopped", were(r.Interrupted))
+	s.say("beating, brought their jobs back to the queue and ran them again: at least once, and none lost.")
 	s.say("(Counted from what the workers wrote into files, in %.1f s.)", r.Seconds)
 }
 
@@ -95,7 +95,7 @@ func jobs(n int) string {
 	return fmt.Sprintf("%d jobs", n)
 }
 
-func was(n int) string {
+func were(n int) string {
 	if n == 1 {
 		return "1 job was"
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -27,21 +26,21 @@ const (
 
 // newDemoWorker is the command that the demonstration's workers are. It is for nobody else.
 func newDemoWorker(at *redisFlags) *cobra.Command {
-	var path string
+	var fd int
 	cmd := &cobra.Command{
 		Use: demoWorkerName, Hidden: true, Short: "A worker of belay demo", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return demoWork(cmd, at, path) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if fd == 0 {
+				return usage("this command is a part of belay demo, and of use to nobody else")
+			}
+			return demoWork(cmd, at, os.NewFile(uintptr(fd), "what this worker does"))
+		},
 	}
-	cmd.Flags().StringVar(&path, "file", "", "append a line to this `FILE` when a job starts and when it ends")
+	cmd.Flags().IntVar(&fd, "fd", 0, "open file to write to what this worker does")
 	return cmd
 }
 
-func demoWork(cmd *cobra.Command, at *redisFlags, path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("open the file for what we do: %w", err)
-	}
-	defer func() { _ = file.Close() }()
+func demoWork(cmd *cobra.Command, at *redisFlags, file *os.File) error {
 	redis, err := at.open()
 	if err != nil {
 		return err
@@ -60,6 +59,7 @@ func demoWork(cmd *cobra.Command, at *redisFlags, path string) error {
 		return err
 	}
 	worker.Handle(demoClass, demoHandler(file, journal.Logger), launcher.Class{})
+	outliveReaders()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer obeySignals(worker, journal, stop)()

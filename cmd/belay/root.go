@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true, // a page of flags hides the line that matters
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no command %q", args[0])
+				return usage("there is no command %q", hideURLs(args[0]))
 			}
 			return nil
 		},
@@ -53,7 +53,7 @@ func newRoot() *cobra.Command {
 	}
 	at := &redisFlags{}
 	at.register(root.PersistentFlags())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newVersion())
 	return root
 }
@@ -71,10 +71,10 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	var wrong usageError
 	if errors.As(err, &wrong) {
-		_, _ = fmt.Fprintf(errs, "%s: %s (see: %s --help)\n", cmd.CommandPath(), oneLine(hideURLs(err.Error())), cmd.CommandPath())
+		_, _ = fmt.Fprintf(errs, "%s: %s (see: %s --help)\n", cmd.CommandPath(), oneLine(hidePasswords(err.Error())), cmd.CommandPath())
 		return exitUsage
 	}
-	_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(err.Error())+advice(err))
+	_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(hidePasswords(err.Error()))+advice(err))
 	return exitFailure
 }
 
@@ -94,9 +94,15 @@ func noArgs(_ *cobra.Command, args []string) error {
 }
 
 // urlLike is what may hold a password when it has ended up where no URL belongs.
-var urlLike = regexp.MustCompile(`://\S+`)
+var urlLike = regexp.MustCompile(`\S*(://|@)\S*`)
 
-func hideURLs(text string) string { return urlLike.ReplaceAllString(text, "://(hidden)") }
+func hideURLs(text string) string { return urlLike.ReplaceAllString(text, "(hidden)") }
+
+// userinfo is where a URL in an error holds its password, if it has one. The rest of a URL may be what the error is about:
+// a file's name, or an argument that wants quotes.
+var userinfo = regexp.MustCompile(`://\S*@`)
+
+func hidePasswords(text string) string { return userinfo.ReplaceAllString(text, "://(hidden)@") }
 
 // oneLine makes an error one line of plain text. Errors that name several problems have one on each line.
 func oneLine(text string) string {
@@ -104,8 +110,15 @@ func oneLine(text string) string {
 	return plain(text)
 }
 
-// advice is what to do about a Redis that is not there.
+// advice is what to do about a Redis that is not there, or does not let us in.
 func advice(err error) string {
+	var refused *driver.ServerError
+	if errors.As(err, &refused) {
+		if refused.Code == "WRONGPASS" || refused.Code == "NOAUTH" {
+			return ": are the user and the password in the Redis URL right? --redis, BELAY_REDIS_URL or REDIS_URL give it"
+		}
+		return ""
+	}
 	var unsent *driver.NotSentError
 	if errors.As(err, &unsent) && driver.Outage(err) {
 		return ": is Redis running there? --redis, BELAY_REDIS_URL or REDIS_URL say where it is"

@@ -73,14 +73,14 @@ func printStatus(out io.Writer, s inspect.Status) error {
 	}
 	row("PROCESSED", "FAILED", "ENQUEUED", "SCHEDULED", "RETRIES", "DEAD")
 	row(s.Processed, s.Failed, s.Enqueued, s.Scheduled, s.Retries, s.Dead)
-	section(t, fmt.Sprintf("%s queues", count(s.QueueCount, len(s.Queues))))
+	section(t, "queues: "+count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
 		row("QUEUE", "SIZE", "LATENCY", "")
 	}
 	for _, queue := range s.Queues {
 		row(queue.Name, queue.Size, short(queue.Latency), word(queue.Paused, "paused"))
 	}
-	section(t, fmt.Sprintf("%s processes", count(max(s.ProcessCount, int64(len(s.Processes))), len(s.Processes))))
+	section(t, "processes: "+count(s.ProcessCount, len(s.Processes)))
 	if len(s.Processes) > 0 {
 		row("PROCESS", "STATE", "BUSY", "QUEUES", "RSS", "TAG")
 	}
@@ -100,7 +100,7 @@ func printRuns(t io.Writer, row func(...any), processes []inspect.Process) {
 	for _, p := range processes {
 		for _, run := range p.Running {
 			if !headed {
-				section(t, "running")
+				section(t, "running:")
 				row("JOB", "CLASS", "QUEUE", "FOR", "PROCESS")
 				headed = true
 			}

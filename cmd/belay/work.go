@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/retry"
 )
@@ -44,7 +45,7 @@ Exit status: 0 after a stop; 1 when it could not work; 2 for a wrong command lin
 
 const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Belay <hi@example.com>"'
   belay work -q critical,3 -q default -c 50 --exec 'Report=python3 report.py' --exec '*=./any-other'
-  belay work --redis rediss://:secret@redis.example.com:6380/2 --log-format json --logfile work.log --exec 'A=./a'`
+  belay work --log-format json --logfile work.log --name blue --exec 'Import=./import --verbose'`
 
 // workFlags are what a worker may be told, before it is understood.
 type workFlags struct {
@@ -95,9 +96,11 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	programs, badPrograms := parsePrograms(flags.programs)
 	client, badRedis := at.open()
 	if badRedis == nil {
-		cfg.Client = client
 		defer func() { _ = client.Close() }()
+	} else {
+		client = struct{ driver.Client }{} // so that New does not complain of it a second time
 	}
+	cfg.Client = client
 	worker, badConfig := launcher.New(cfg)
 	if err := errors.Join(badFlags, badPrograms, badRedis, badConfig); err != nil {
 		return usageError{err}
@@ -114,6 +117,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		worker.Handle(p.class, runner.handler(p), launcher.Class{})
 	}
 	worker.OnError(logFailures(log))
+	outliveReaders()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer obeySignals(worker, journal, stop)()

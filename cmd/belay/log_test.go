@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stuck is a reader of the log that has stopped, until it is told to go on.
+type stuck struct {
+	goOn chan struct{}
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	<-s.goOn
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	t.Run("does_not_wait_for_its_reader_and_counts_what_it_drops", func(t *testing.T) {
+		t.Parallel()
+		reader := &stuck{goOn: make(chan struct{})}
+		log, err := openJournal(logFlags{level: "info", format: "json"}, reader)
+		require.NoError(t, err)
+		for range 3 * logLines {
+			log.Info().Msg("line") // would hang for ever
+		}
+		close(reader.goOn)
+		log.close()
+		reader.mu.Lock()
+		defer reader.mu.Unlock()
+		require.Contains(t, reader.text.String(), "lines were dropped")
+	})
+	t.Run("names_bring_no_lines_and_no_colours", func(t *testing.T) {
+		t.Parallel()
+		for _, format := range []string{"json", "console"} {
+			var out bytes.Buffer
+			log, err := openJournal(logFlags{level: "info", format: format}, &out)
+			require.NoError(t, err)
+			log.Error().Str("class", "A\nERR forged\x1b[31m\u009b").Strs("queues", []string{"q\u009b1m\x7f"}).Msg("failed")
+			log.close()
+			require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+			require.NotContains(t, out.String(), "\x1b")
+			if format == "console" {
+				require.NotContains(t, out.String(), "\u009b")
+			}
+		}
+	})
+	t.Run("a_file_is_opened_anew", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "work.log")
+		log, err := openJournal(logFlags{level: "info", format: "json", path: path}, nil)
+		require.NoError(t, err)
+		require.NoError(t, os.Rename(path, path+".1"))
+		log.reopen()
+		log.Info().Msg("after")
+		log.close()
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "after")
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	})
+}

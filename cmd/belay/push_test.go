@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+)
+
+func TestPush(t *testing.T) {
+	t.Parallel()
+	t.Run("keeps_arguments_as_they_are", func(t *testing.T) {
+		t.Parallel()
+		for _, client := range []string{"go-redis", "rueidis"} {
+			h := newHouse(t)
+			answer := h.invoke("", "push", "Mail::Welcome", "1.0", "9007199254740993", `"\u00e9é"`, `{"a":[],"b":{}}`, "-5", "null",
+				"-q", "mail", "--retry", "3", "--client", client)
+			require.Zero(t, answer.code, answer.errs)
+			stored := h.payloads("LRANGE", h.key("queue:mail"), "0", "-1")
+			require.Len(t, stored, 1)
+			j, err := job.Parse(stored[0])
+			require.NoError(t, err)
+			require.Equal(t, `[1.0,9007199254740993,"\u00e9é",{"a":[],"b":{}},-5,null]`, j.ArgsJSON())
+			require.Equal(t, "Mail::Welcome", j.Class())
+			require.Equal(t, job.RetryRule{Kind: job.RetryLimit, Limit: 3}, j.RetryRule())
+			require.Equal(t, j.JID()+"\n", answer.out)
+			require.Equal(t, []string{"mail"}, h.payloads("SMEMBERS", h.key("queues")))
+		}
+	})
+	t.Run("options_and_receipt", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		answer := h.invoke("", "push", "A", "--retry", "false", "--jid", "my-id", "--json")
+		require.JSONEq(t, `{"jid":"my-id","queue":"default","status":"queued"}`, answer.out)
+		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"retry":false`)
+	})
+	t.Run("refuses_what_no_worker_could_run", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		for _, args := range [][]string{{"push", ""}, {"push", "A\n"}, {"push", "A", "-q", ""}, {"push", "A", `{"a":}`}, {"push", "A", "--retry", "-1"}} {
+			require.Equal(t, exitUsage, h.invoke("", args...).code, args)
+		}
+		require.Empty(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"))
+	})
+}
+
+// An operator must see at once why nothing can be pushed.
+func TestPushToAFullRedis(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+	for i, err := 0, error(nil); err == nil; i++ {
+		_, err = server.Do(t.Context(), "SET", fmt.Sprint("filler", i), strings.Repeat("x", 1<<14))
+		require.Less(t, i, 1000, "it is full before that")
+	}
+	for _, args := range [][]string{{"push", "A"}, {"push", "--file", "-"}} {
+		answer := invoke(`{"class":"A"}`, append(args, "--redis", server.URL())...)
+		require.Equal(t, exitFailure, answer.code)
+		require.Contains(t, answer.errs, "out of memory")
+	}
+}
+
+func TestPushFile(t *testing.T) {
+	t.Parallel()
+	t.Run("each_line_is_a_job", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		answer := h.invoke(`{"class":"A","args":[1.0, "x y"],"queue":"m","retry":0,"jid":"j1","tags":["t"],"extra":{"b":1.0}}
+
+{"class":"B"}`, "push", "--file", "-", "-q", "other", "--retry", "7")
+		require.Zero(t, answer.code, answer.errs)
+		require.Contains(t, answer.errs, "2 queued, 0 refused")
+		first, err := job.Parse(h.payloads("LRANGE", h.key("queue:m"), "0", "-1")[0])
+		require.NoError(t, err)
+		require.Equal(t, `[1.0,"x y"]`, first.ArgsJSON())
+		require.Equal(t, 0, first.RetryRule().Limit)
+		extra, _ := first.Field("extra")
+		require.Equal(t, `{"b":1.0}`, extra)
+		second, err := job.Parse(h.payloads("LRANGE", h.key("queue:other"), "0", "-1")[0])
+		require.NoError(t, err)
+		require.Equal(t, 7, second.RetryRule().Limit)
+		require.Equal(t, "j1\n"+second.JID()+"\n", answer.out)
+	})
+	t.Run("what_is_wrong_is_told_by_line_and_costs_no_other_job", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		lines := []string{
+			`{"class":"A","jid":"1"}`, `not json`, `{"class":"","jid":"x"}`, `{"args":[]}`, `{"class":"A","args":{}}`,
+			`{"class":"A","at":1}`, `{"class":"A"} {}`, `[]`, `{"class":"A\u0000"}`, `{"class":"A","queue":"bad\n"}`, `{"class":"A","jid":"2"}`,
+			`{"class":"A","retry":"often"}`, `{"class":"A","args":["` + strings.Repeat("x", job.DefaultPayloadLimit) + `"]}`,
+			strings.Repeat(" ", mostLine+1), `{"class":"A","dead":1}`, `{"class":"A","jid":"3"}`,
+		}
+		answer := h.invoke(strings.Join(lines, "\n"), "push", "--file", "-")
+		require.Equal(t, exitFailure, answer.code)
+		require.Equal(t, "1\n2\n3\n", answer.out)
+		for i, line := range lines {
+			refused := strings.Contains(answer.errs, fmt.Sprintf("line %d: refused: ", i+1))
+			require.Equal(t, !strings.Contains(line, `"jid":"`) || i == 2, refused, "line %d:\n%s", i+1, answer.errs)
+		}
+		require.Contains(t, answer.errs, "3 queued, 13 refused")
+		require.Equal(t, int64(3), h.do("LLEN", h.key("queue:default")))
+	})
+	t.Run("many_lines_keep_their_order", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		const jobs = 3000
+		var file strings.Builder
+		for i := range jobs {
+			fmt.Fprintf(&file, `{"class":"A","jid":"%d","queue":"%s"}`+"\n", i, []string{"a", "b\\u00e9"}[i%2])
+			if i%700 == 0 {
+				file.WriteString(`{"class":""}` + "\n")
+			}
+		}
+		answer := h.invoke(file.String(), "push", "--file", "-", "--json")
+		require.Equal(t, exitFailure, answer.code)
+		out := bufio.NewScanner(strings.NewReader(answer.out))
+		next := 0
+		for ; out.Scan(); next++ {
+			var receipt struct {
+				JID, Status string
+				Line        int
+			}
+			require.NoError(t, json.Unmarshal(out.Bytes(), &receipt))
+			require.Equal(t, fmt.Sprint(next), receipt.JID)
+			require.Equal(t, next+1+(next+699)/700, receipt.Line)
+			require.Equal(t, "queued", receipt.Status)
+		}
+		require.Equal(t, jobs, next)
+		require.Equal(t, int64(jobs/2), h.do("LLEN", h.key("queue:a")))
+		oldest, err := job.Parse(h.do("LINDEX", h.key("queue:a"), "-1").(string))
+		require.NoError(t, err)
+		require.Equal(t, "0", oldest.JID())
+	})
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/inspect"
+)
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.Zero(t, h.invoke("", "push", "A", "-q", "mail").code)
+	h.do("SADD", h.key("queues"), "evil\x1b[31m\nDEAD 0")
+	h.do("SADD", h.key("processes"), "host\x1b]0;title\a:1:x")
+	h.do("SET", h.key("stat:processed"), "41")
+	for _, client := range []string{"go-redis", "rueidis"} {
+		answer := h.invoke("", "status", "--client", client)
+		require.Zero(t, answer.code, answer.errs)
+		require.Regexp(t, `(?m)^mail +1 `, answer.out)
+		require.Regexp(t, `(?m)^41 +0 +1 `, answer.out)
+		require.NotContains(t, answer.out, "\x1b", "names speak to nobody's terminal")
+		require.NotRegexp(t, `(?m)^DEAD 0`, answer.out, "names bring no lines")
+
+		answer = h.invoke("", "status", "--json", "--client", client)
+		var status inspect.Status
+		decoder := json.NewDecoder(strings.NewReader(answer.out))
+		decoder.DisallowUnknownFields()
+		require.NoError(t, decoder.Decode(&status))
+		require.Equal(t, int64(41), status.Processed)
+		require.Len(t, status.Queues, 2)
+	}
+}
+
+// What the help of status promises of --json is what there is.
+func TestStatusHelpNamesEveryField(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(inspect.Status{
+		Queues: []inspect.Queue{{}}, Processes: []inspect.Process{{Running: []inspect.Run{{}}}},
+	})
+	require.NoError(t, err)
+	var fields func(value any)
+	fields = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			for name, inner := range v {
+				require.Regexp(t, `\b`+name+`\b`, statusHelp)
+				fields(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				fields(inner)
+			}
+		}
+	}
+	var all any
+	require.NoError(t, json.Unmarshal(text, &all))
+	fields(all)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
+)
+
+// parsed are the flags of a command line of work.
+func parsed(t *testing.T, args ...string) *workFlags {
+	t.Helper()
+	var flags workFlags
+	set := pflag.NewFlagSet("work", pflag.ContinueOnError)
+	flags.register(set)
+	require.NoError(t, set.Parse(args))
+	return &flags
+}
+
+func TestWorkFlags(t *testing.T) {
+	t.Parallel()
+	t.Run("mean_what_they_say", func(t *testing.T) {
+		t.Parallel()
+		cfg, err := parsed(t, "-q", "high,3", "-q", "low", "-c", "7", "--heartbeat", "200ms", "--ttl", "2s", "--janitor", "1s",
+			"--shutdown-timeout", "3s", "--name", "n", "--tag", "t", "--retry-formula", "4.2.3", "--max-retries", "2",
+			"--timestamps", "milliseconds").config()
+		require.NoError(t, err)
+		require.Equal(t, []fetch.Queue{{Name: "high", Weight: 3}, {Name: "low"}}, cfg.Queues)
+		require.Equal(t, 7, cfg.Concurrency)
+		require.Equal(t, []time.Duration{200 * time.Millisecond, 2 * time.Second, time.Second, 3 * time.Second},
+			[]time.Duration{cfg.Beat, cfg.TTL, cfg.Janitor, cfg.ShutdownTimeout})
+		require.Equal(t, "nt", cfg.Name+cfg.Tag)
+		require.Equal(t, retry.Policy{Formula: retry.Sidekiq4, MaxRetries: 2, Unit: job.Millis}, cfg.Retry)
+	})
+	t.Run("a_zero_that_means_none_is_not_the_default", func(t *testing.T) {
+		t.Parallel()
+		cfg, err := parsed(t, "--shutdown-timeout", "0", "--max-retries", "0").config()
+		require.NoError(t, err)
+		require.Negative(t, cfg.ShutdownTimeout)
+		require.Negative(t, cfg.Retry.MaxRetries)
+	})
+	t.Run("all_problems_are_named_at_once", func(t *testing.T) {
+		t.Parallel()
+		_, err := parsed(t, "-q", "a,b", "-q", "c,0", "-c", "0", "--heartbeat", "0s", "--shutdown-timeout", "-1s", "--max-retries", "-1",
+			"--retry-formula", "9", "--timestamps", "x", "--log-level", "loud", "--log-format", "xml").config()
+		for _, part := range []string{"-q a,b", "-q c,0", "--concurrency", "--heartbeat", "--shutdown-timeout", "--max-retries", `"9"`,
+			"--timestamps", "--log-level", "--log-format"} {
+			require.ErrorContains(t, err, part)
+		}
+	})
+}
+
+func TestParsePrograms(t *testing.T) {
+	t.Parallel()
+	sh, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	t.Run("split_and_found", func(t *testing.T) {
+		t.Parallel()
+		programs, err := parsePrograms([]string{`Mail::Welcome=sh -c 'echo "a=b"'`, "*=sh"})
+		require.NoError(t, err)
+		require.Equal(t, []program{
+			{class: "Mail::Welcome", path: sh, words: []string{"sh", "-c", `echo "a=b"`}},
+			{class: "*", path: sh, words: []string{"sh"}},
+		}, programs)
+	})
+	t.Run("all_problems_are_named_at_once", func(t *testing.T) {
+		t.Parallel()
+		_, err := parsePrograms([]string{"A=/nowhere/a", "B", "C=", "=sh", "D='x", "E=sh", "E=sh"})
+		for _, part := range []string{`"/nowhere/a"`, "B: it is CLASS=COMMAND", "C: the command is empty", "name of the class is empty",
+			"D: a single quote", "E: the class has a command already"} {
+			require.ErrorContains(t, err, part)
+		}
+	})
+	t.Run("none_is_an_error_that_teaches", func(t *testing.T) {
+		t.Parallel()
+		_, err := parsePrograms(nil)
+		require.ErrorContains(t, err, "--exec CLASS=COMMAND")
+	})
+}
