@@ -26,6 +26,8 @@ func buildAndRun(m *testing.M) int {
 	var race []string
 	if os.Getenv("BELAY_RACE") == "1" {
 		race = []string{"-race"}
+		// Programs with the detector wait a second at their end by default, and hundreds are run here.
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=10")
 	}
 	for _, words := range [][]string{
 		append(append([]string{"build"}, race...), "-o", belayPath, "github.com/belayq/belay/cmd/belay"),

@@ -79,6 +79,7 @@ func secretWorker(t *testing.T, env []string, done func(log string) bool, words 
 		<-ended
 	}
 	require.NotEmpty(t, read())
+	require.NotContains(t, read(), "DATA RACE")
 	return read()
 }
 
