@@ -35,7 +35,7 @@ func TestAnyNameIsAQueue(t *testing.T) {
 			queueOf[strings.TrimSpace(out)] = name
 		}
 		require.Len(t, queueOf, len(oddNames))
-		require.Len(t, s.status().Processes, 0)
+		require.Empty(t, s.status().Processes)
 
 		victim := s.work(append(flags, "--exec", book.exec("Job", "-for", "1h"))...)
 		for jid, name := range queueOf {

@@ -122,6 +122,37 @@ func requireFailed(t *testing.T, entry rubyEntry, begun time.Time) {
 	require.True(t, entry.SameBytes, "Ruby would write it otherwise, and its dashboard would double it")
 }
 
+// Jobs that failed in one moment are still apart for Ruby, which tells members of a set by their score: "retry all" finds
+// each of them, and none twice.
+func TestRubyRetriesAllThatFailedAtOnce(t *testing.T) {
+	t.Parallel()
+	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {
+		var pushed []rubyPush
+		ruby.ask(t, &pushed, "push_bulk", 120)
+		p := s.work("-q", "mail", "-c", "8", "--exec", "Letter=false")
+		eventually(t, "all jobs to fail", func() bool { return ruby.stats(t).Failed >= 120 })
+		waitTerm(t, p)
+		scores := make(map[float64]bool)
+		for _, entry := range ruby.entries(t, "retry") {
+			scores[entry.Score] = true
+			require.True(t, entry.SameBytes)
+		}
+		require.Len(t, scores, len(pushed))
+
+		ruby.ask(t, nil, "retry_all", "retry")
+		var queue rubyQueue
+		ruby.ask(t, &queue, "queue", "mail")
+		back := make(map[string]bool)
+		for _, job := range queue.Jobs {
+			back[job.JID] = true
+			require.EqualValues(t, -1, job.Item["retry_count"])
+		}
+		require.Len(t, queue.Jobs, len(pushed))
+		require.Len(t, back, len(pushed))
+		require.Empty(t, ruby.entries(t, "retry"))
+	})
+}
+
 // The stack of a panic is what Ruby's dashboard shows as the backtrace.
 func TestRubyShowsThePanicOfAGoHandler(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,7 +124,7 @@ func startSidekiq(t *testing.T, s *site) (*exec.Cmd, string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		err := cmd.Wait()
 		if t.Failed() {
-			fmt.Printf("sidekiq (%v) said:\n%.10000s\n", err, said.String())
+			t.Logf("sidekiq (%v) said:\n%.10000s", err, said.String())
 		}
 	})
 	return cmd, book

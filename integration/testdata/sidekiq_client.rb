@@ -105,6 +105,7 @@ VERBS = {
   "set" => ->(name) { sets.fetch(name).new.map { |e| plain(e) } },
   "reschedule" => ->(name, jid, at) { entry(name, jid).reschedule(Time.at(at)) },
   "retry" => ->(name, jid) { entry(name, jid).retry && true },
+  "retry_all" => ->(name) { sets.fetch(name).new.retry_all },
   "kill" => ->(name, jid) { entry(name, jid).kill },
   "delete" => ->(name, jid) { entry(name, jid).delete && true }
 }.freeze
