@@ -121,6 +121,9 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	if flags.asJSON || err == nil {
 		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
 	}
+	if receipt.Status == client.StatusUnknown {
+		return fmt.Errorf("%w (its jid is %s)", err, receipt.JID)
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
 )
 
@@ -62,6 +63,22 @@ func TestPushToAFullRedis(t *testing.T) {
 		answer := invoke(`{"class":"A"}`, append(args, "--redis", server.URL())...)
 		require.Equal(t, exitFailure, answer.code)
 		require.Contains(t, answer.errs, "out of memory")
+	}
+}
+
+// Nobody is told more than is known: pushing again could double the job.
+func TestPushWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"push", "A", "--jid", "j1"}, {"push", "--file", "-"}} {
+		h := newHouse(t)
+		proxy := faultproxy.New(t, h.server.Addr())
+		proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Do: faultproxy.Close()})
+		answer := invoke(`{"class":"A","jid":"j1"}`, append(args, "--redis", proxy.URL(), "--prefix", h.prefix)...)
+		require.Equal(t, exitFailure, answer.code)
+		require.Contains(t, answer.errs, "Redis may or may not have")
+		require.Contains(t, answer.errs, "j1")
+		require.Empty(t, answer.out)
+		require.Equal(t, int64(1), h.do("LLEN", h.key("queue:default")), "it was there all the while, and once")
 	}
 }
 

@@ -95,15 +95,19 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 // wait waits for the process, and ends its group when ctx ends first. What a program says after it was told to stop is
 // no outcome: many end with status 0 at SIGTERM, and the job would be lost.
 func wait(ctx context.Context, cmd *exec.Cmd) error {
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
+	var err error
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		err = cmd.Wait()
+	}()
 	select {
-	case err := <-exited:
+	case <-exited:
 		return err
 	case <-ctx.Done():
 	}
 	select {
-	case err := <-exited: // both at once: it ended by itself
+	case <-exited: // both at once: it ended by itself
 		return err
 	default:
 	}
