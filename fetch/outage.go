@@ -45,7 +45,7 @@ func (f *Fetcher) succeed() {
 	if f.outage.since.IsZero() {
 		return
 	}
-	f.cfg.Log.Info().Dur("away", time.Since(f.outage.since)).Msg("redis is back")
+	f.cfg.Log.Info().Dur("away_ms", time.Since(f.outage.since)).Msg("redis is back")
 	f.outage = outage{}
 	f.look, f.dry = true, false
 }

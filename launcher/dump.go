@@ -12,7 +12,7 @@ const mostStack = 1 << 20
 func (l *Launcher) Dump() {
 	for _, r := range l.Running() {
 		l.cfg.Log.Info().Str("jid", r.Job.JID()).Str("class", r.Job.DisplayClass()).Str("queue", r.Queue).
-			Dur("for", time.Since(r.StartedAt)).Msg("running")
+			Dur("for_ms", time.Since(r.StartedAt)).Msg("running")
 	}
 	stacks := make([]byte, mostStack)
 	stacks = stacks[:runtime.Stack(stacks, true)]

@@ -113,6 +113,6 @@ func (o *outage) succeed(log *zerolog.Logger, what string) {
 	}
 	delete(o.failing, what)
 	if len(o.failing) == 0 {
-		log.Info().Dur("away", time.Since(o.since)).Msg("redis hears us again")
+		log.Info().Dur("away_ms", time.Since(o.since)).Msg("redis hears us again")
 	}
 }

@@ -29,6 +29,7 @@ type Launcher struct {
 	orders  chan order
 	looks   chan struct{}
 	changed chan struct{} // there is news for Sidekiq's readers
+	halt    chan struct{} // closed by the first Stop
 	started atomic.Bool
 
 	// What follows exists while Run does.
@@ -61,7 +62,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
 		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
-		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}, nil
 }
 
@@ -105,6 +106,7 @@ func (l *Launcher) Stop() {
 		l.give(orderStopNow)
 		return
 	}
+	close(l.halt)
 	l.give(orderStop)
 }
 
@@ -211,7 +213,8 @@ func (l *Launcher) close() {
 	}
 }
 
-// register brings the process to life, waiting for Redis as long as ctx lasts. No life and no error: ctx ended first.
+// register brings the process to life, waiting for Redis as long as ctx lasts and nobody says Stop. No life and no error:
+// it was stopped first.
 func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 	rest := l.vitalsDeadline() / 4
 	for {
@@ -219,7 +222,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 		if err == nil {
 			return life, nil
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || l.asked.Load() {
 			return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 		}
 		if !driver.Outage(err) {
@@ -228,6 +231,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 		l.report.fail(l.cfg.Log, "register", err)
 		select {
 		case <-ctx.Done():
+		case <-l.halt:
 		case <-time.After(rest/2 + rand.N(rest)):
 		}
 	}
@@ -295,5 +299,5 @@ func (l *Launcher) debugRun(r *run, err error, exit string) {
 		return
 	}
 	event.Err(err).Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.held.Queue).
-		Str("exit", exit).Dur("took", time.Since(r.startedAt)).Msg("run")
+		Str("exit", exit).Dur("took_ms", time.Since(r.startedAt)).Msg("run")
 }

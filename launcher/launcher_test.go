@@ -185,6 +185,19 @@ func TestRun(t *testing.T) {
 		})
 	})
 
+	t.Run("a_stop_is_heard_before_redis_is_there", func(t *testing.T) {
+		t.Parallel()
+		client, err := openers["go-redis"]("redis://127.0.0.1:1")
+		require.NoError(t, err)
+		defer func() { _ = client.Close() }()
+		l, err := launcher.New(launcher.Config{Client: client})
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() { done <- l.Run(context.Background()) }()
+		l.Stop()
+		require.NoError(t, receive(t, "the end", done))
+	})
+
 	t.Run("ends_when_its_context_does_also_before_redis_is_there", func(t *testing.T) {
 		t.Parallel()
 		client, err := openers["go-redis"]("redis://127.0.0.1:1")
