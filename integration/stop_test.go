@@ -68,7 +68,7 @@ func TestStop(t *testing.T) {
 			p := s.work("--exec", book.exec("Endless")) // 25 s would be its timeout
 			book.awaitStart(jid, 1)
 			p.signal(syscall.SIGTERM)
-			p.awaitLog(`"signal":"terminated"`) // two signals before the first is noticed are one
+			p.awaitLog(`"signal":"SIGTERM"`) // two signals before the first is noticed are one
 			require.Len(t, book.starts(jid), 1)
 			asked := time.Now()
 			p.signal(syscall.SIGTERM)
