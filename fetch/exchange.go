@@ -39,6 +39,12 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 		x.batches = append(x.batches, f.owed[0])
 		f.owed = f.owed[1:]
 	}
+	for len(x.batches) < mostBatches && len(f.apart) > 0 && f.apart[0].Life.mayNumber() {
+		b := &batch{life: f.apart[0].Life}
+		f.number(b, f.apart[:1])
+		f.apart = f.apart[1:]
+		x.batches = append(x.batches, b)
+	}
 	if next := f.composeBatch(); next != nil {
 		x.batches = append(x.batches, next)
 	}
@@ -66,7 +72,7 @@ func (f *Fetcher) composeBatch() *batch {
 		slices.SortFunc(f.pending, func(x, y *Held) int { return int(y.seq - x.seq) })
 	}
 	life := f.pending[0].Life
-	if life.number-life.mark()+1 >= lua.MostUnread {
+	if !life.mayNumber() {
 		return nil
 	}
 	next := &batch{life: life}
@@ -184,8 +190,8 @@ func (x *exchange) handle(f *Fetcher) {
 		f.handleTake(x, replies[0])
 		replies = replies[1:]
 	}
-	if x.look != nil {
-		x.look.handle(f, replies)
+	if x.look != nil && x.look.handle(f, replies) && x.take == nil && len(x.batches) == 0 {
+		f.succeed() // nothing else is there to say so: a look alone is what tries Redis again
 	}
 }
 
@@ -206,27 +212,13 @@ func (f *Fetcher) handleBatch(b *batch, reply driver.Reply) {
 	case len(b.held) > 1:
 		// One of them is refused for good and takes the others with it: each for itself.
 		b.life.read(b)
-		for _, held := range b.held {
-			f.alone(held)
-		}
+		f.apart = append(f.apart, b.held...)
 	default:
 		b.life.read(b)
 		f.cfg.Log.Error().Err(err).Str("queue", b.held[0].Queue).Str("exit", string(b.held[0].outcome.Exit())).
 			Msg("settle refused: the job stays in its working list and is tried again each minute")
 		f.stick(b.held[0])
 	}
-}
-
-// alone settles one job in a batch of its own, which goes out like an owed one.
-func (f *Fetcher) alone(held *Held) {
-	if held.Life.number-held.Life.mark()+1 >= lua.MostUnread {
-		f.stick(held)
-		f.stuckAt = time.Now().Add(pacedTake)
-		return
-	}
-	b := &batch{life: held.Life}
-	f.number(b, []*Held{held})
-	f.owe(b)
 }
 
 // owe keeps a batch to be sent again as it is.
@@ -249,21 +241,11 @@ func (f *Fetcher) retryStuck(now time.Time) {
 	if len(f.stuck) == 0 || now.Before(f.stuckAt) {
 		return
 	}
-	again := f.stuck
-	f.stuck = nil
-	for _, held := range again {
-		f.alone(held)
-	}
+	f.apart, f.stuck = append(f.apart, f.stuck...), nil
 }
 
 func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
 	b.life.read(b)
-	if verdict.Word == lua.SettleUnknown {
-		verdict.Lost = make([]int, len(b.held))
-		for i := range verdict.Lost {
-			verdict.Lost[i] = i
-		}
-	}
 	for _, i := range verdict.Lost {
 		f.cfg.Log.Warn().Str("jid", jidOf(b.held[i].Bytes)).Str("queue", b.held[i].Queue).Str("identity", b.life.Identity).
 			Str("exit", string(b.held[i].outcome.Exit())).Msg("ownership lost: the job was recovered from us; nothing was written for this run")
@@ -292,7 +274,7 @@ func (f *Fetcher) handleTake(x *exchange, reply driver.Reply) {
 		return
 	}
 	f.note(f.paused, x.queues, taken.Paused)
-	f.noteBroken(x.queues, taken.Broken)
+	f.noteBroken(x.queues, taken)
 	switch taken.Why {
 	case lua.WhyFenced:
 		f.fenced = true
@@ -336,12 +318,21 @@ func (f *Fetcher) note(set map[string]bool, queues []string, positions []int) {
 	}
 }
 
-func (f *Fetcher) noteBroken(queues []string, positions []int) {
-	for _, position := range positions {
+// noteBroken names each broken queue once. Only a take that found all queues empty has seen all of them; one that found
+// enough before says nothing of those behind.
+func (f *Fetcher) noteBroken(queues []string, taken lua.Taken) {
+	for _, position := range taken.Broken {
 		if !f.broken[queues[position]] {
 			f.cfg.Log.Error().Str("queue", queues[position]).Str("key", f.cfg.Keys.Queue(queues[position])).
 				Msg("queue passed over: its key, or our working list, is not a list; rename or delete the key")
 		}
 	}
-	f.note(f.broken, queues, positions)
+	switch taken.Why {
+	case lua.WhyEmpty:
+		f.note(f.broken, queues, taken.Broken)
+	case lua.WhyEnough, lua.WhyBytes:
+		for _, position := range taken.Broken {
+			f.broken[queues[position]] = true
+		}
+	}
 }

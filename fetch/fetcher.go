@@ -61,6 +61,7 @@ type Fetcher struct {
 	ready              []*Held  // taken, for processors that are idle
 	pending            []*Held  // ended, to be settled in the next turn
 	owed               []*batch // settles whose answer did not come, to be sent again as they are
+	apart              []*Held  // ended, to be settled each in a batch of its own
 	stuck              []*Held  // settles that Redis refuses
 	stuckAt            time.Time
 	running            int // given to processors and not ended
@@ -216,7 +217,7 @@ func (f *Fetcher) idle() int {
 // refused for good), and no wait is open that may still bring one.
 func (f *Fetcher) Settled() bool {
 	return f.inFlight == 0 && f.running == 0 && f.waits.open() == 0 &&
-		len(f.pending) == 0 && len(f.owed) == 0 && len(f.ready) == 0 && len(f.strays.found) == 0
+		len(f.pending) == 0 && len(f.apart) == 0 && len(f.owed) == 0 && len(f.ready) == 0 && len(f.strays.found) == 0
 }
 
 // Turn sends what is to be sent now and answers when it wants to be called again at the latest; zero for no such time.
@@ -263,6 +264,9 @@ func (f *Fetcher) wake(now time.Time) time.Time {
 	var at time.Time
 	if f.dry && now.Before(f.noWaitsUntil) && !f.quiet {
 		at = f.paceAt
+		if f.noWaitsUntil.Before(at) {
+			at = f.noWaitsUntil
+		}
 		if !at.After(now) {
 			// There is a reason not to take just now; it ends with an event or with the next beat.
 			at = now.Add(pacedTake)

@@ -178,6 +178,9 @@ func (l *Life) mark() int64 {
 	return l.number + 1
 }
 
+// mayNumber says whether Redis keeps the verdict of one more batch.
+func (l *Life) mayNumber() bool { return l.number-l.mark()+1 < lua.MostUnread }
+
 // read notes that the batch's answer has been read, or that none will come that matters.
 func (l *Life) read(b *batch) {
 	for i, unread := range l.unread {

@@ -11,7 +11,8 @@ import (
 // second, and it was in hand at no time between.
 type strays struct {
 	suspected map[string]map[string]*stray // by queue and bytes
-	toRead    []string                     // queues whose entries are to be read
+	readings  map[string]*reading          // by queue, those under way
+	toRead    []*reading                   // those whose next page is to be read
 	found     []foundStray                 // proven, waiting for an idle processor
 }
 
@@ -20,9 +21,20 @@ type stray struct {
 	after int64 // operations below this number were under way at the first look
 }
 
+// A reading goes through one list page by page: it may be longer than any one answer. Entries move while it does, so one
+// may be met on two pages; each page is compared for itself.
+type reading struct {
+	queue     string
+	first     int   // index of the next page
+	oldest    int64 // the oldest operation under way when the first page was asked for
+	strangers map[string]int
+}
+
 type foundStray struct{ queue, bytes string }
 
-func newStrays() *strays { return &strays{suspected: make(map[string]map[string]*stray)} }
+func newStrays() *strays {
+	return &strays{suspected: make(map[string]map[string]*stray), readings: make(map[string]*reading)}
+}
 
 func (s *strays) forget() { *s = *newStrays() }
 
@@ -34,6 +46,17 @@ func (s *strays) known(queue, bytes string) {
 	if len(s.suspected) > 0 {
 		delete(s.suspected[queue], bytes)
 	}
+	if under := s.readings[queue]; under != nil {
+		delete(under.strangers, bytes)
+	}
+}
+
+// read begins to read the list of queue, unless that is being done.
+func (s *strays) read(queue string) {
+	if s.readings[queue] == nil {
+		s.readings[queue] = &reading{queue: queue, strangers: make(map[string]int)}
+		s.toRead = append(s.toRead, s.readings[queue])
+	}
 }
 
 // A lookAsk is what one pipeline reads of our lists.
@@ -43,8 +66,7 @@ type lookAsk struct {
 	queues  []string // of lists
 	paused  *driver.Call
 	entries []lua.Ask[[]string]
-	reads   []string // queues of entries
-	oldest  int64    // the oldest operation under way when this was sent
+	reads   []*reading // of entries
 }
 
 // composeLook adds the reading of our lists to a pipeline, when it is time.
@@ -52,10 +74,13 @@ func (f *Fetcher) composeLook() *lookAsk {
 	if f.life == nil || f.life.Over() || (!f.look && len(f.strays.toRead) == 0) {
 		return nil
 	}
-	ask := &lookAsk{life: f.life, oldest: f.oldest()}
-	for _, queue := range f.strays.toRead {
-		ask.reads = append(ask.reads, queue)
-		ask.entries = append(ask.entries, f.cfg.Keys.Entries(queue, f.life.Identity, 0, f.cfg.Largest))
+	ask := &lookAsk{life: f.life}
+	for _, read := range f.strays.toRead {
+		if read.first == 0 {
+			read.oldest = f.oldest()
+		}
+		ask.reads = append(ask.reads, read)
+		ask.entries = append(ask.entries, f.cfg.Keys.Entries(read.queue, f.life.Identity, read.first, f.cfg.Largest))
 	}
 	f.strays.toRead = nil
 	if f.look {
@@ -84,29 +109,34 @@ func (l *lookAsk) calls() []driver.Call {
 	return calls
 }
 
-func (l *lookAsk) handle(f *Fetcher, replies []driver.Reply) {
+// handle takes in what was read, and says whether all of it could be.
+func (l *lookAsk) handle(f *Fetcher, replies []driver.Reply) bool {
 	if l.life != f.life {
-		return
+		return false
 	}
+	whole := true
 	for i, ask := range l.entries {
 		entries, err := ask.Read(replies[i])
 		if err != nil {
+			delete(f.strays.readings, l.reads[i].queue)
 			f.fail("look", err)
+			whole = false
 			continue
 		}
-		f.compare(l.reads[i], entries, l.oldest)
+		f.compare(l.reads[i], entries)
 	}
 	if l.lists == nil {
-		return
+		return whole
 	}
 	replies = replies[len(l.entries):]
 	lengths, err := l.lists.Read(replies[0])
 	if err != nil {
 		f.fail("look", err)
-		return
+		return false
 	}
 	f.handleLengths(l.queues, lengths)
 	f.handlePaused(l.queues, replies[1])
+	return whole
 }
 
 // handleLengths asks for the entries of lists that do not hold as many jobs as we do.
@@ -117,7 +147,7 @@ func (f *Fetcher) handleLengths(queues []string, lengths []int) {
 	}
 	for i, queue := range queues {
 		if lengths[i] > 0 && (lengths[i] != inHand[queue] || len(f.strays.suspected[queue]) > 0) {
-			f.strays.toRead = append(f.strays.toRead, queue)
+			f.strays.read(queue)
 		} else {
 			delete(f.strays.suspected, queue)
 		}
@@ -142,46 +172,60 @@ func (f *Fetcher) handlePaused(queues []string, reply driver.Reply) {
 	}
 }
 
-// compare judges the entries of one list, read when the operation numbered oldest was the oldest one under way.
-func (f *Fetcher) compare(queue string, entries []string, oldest int64) {
-	strangers := make(map[string]int)
-	for _, entry := range entries {
+// compare notes the strangers on one page, and judges when it was the last.
+func (f *Fetcher) compare(read *reading, page []string) {
+	strangers, bytes := make(map[string]int), 0
+	for _, entry := range page {
 		strangers[entry]++
+		bytes += len(entry)
 	}
 	for _, held := range f.life.held {
-		if held.Queue == queue {
+		if held.Queue == read.queue {
 			strangers[held.Bytes]--
 		}
 	}
 	for _, proven := range f.strays.found {
-		if proven.queue == queue {
+		if proven.queue == read.queue {
 			strangers[proven.bytes]--
 		}
 	}
-	before := f.strays.suspected[queue]
-	now := make(map[string]*stray)
-	for bytes, count := range strangers {
-		if count <= 0 {
-			continue
+	for entry, count := range strangers {
+		if count > read.strangers[entry] {
+			read.strangers[entry] = count
 		}
+	}
+	if len(page) == lua.MostItems || bytes >= lua.MostBytes {
+		read.first += len(page)
+		f.strays.toRead = append(f.strays.toRead, read)
+		return
+	}
+	delete(f.strays.readings, read.queue)
+	f.judge(read)
+}
+
+// judge says which strangers of a whole list are strays.
+func (f *Fetcher) judge(read *reading) {
+	before := f.strays.suspected[read.queue]
+	now := make(map[string]*stray)
+	for bytes, count := range read.strangers {
 		first := before[bytes]
 		if first == nil || first.count < count {
 			now[bytes] = &stray{count: count, after: f.nextOp + 1}
 			continue
 		}
-		if oldest < first.after {
+		if read.oldest < first.after {
 			now[bytes] = first
 			continue
 		}
 		for range count {
-			f.strays.found = append(f.strays.found, foundStray{queue: queue, bytes: bytes})
+			f.strays.found = append(f.strays.found, foundStray{queue: read.queue, bytes: bytes})
 		}
 	}
-	delete(f.strays.suspected, queue)
+	delete(f.strays.suspected, read.queue)
 	if len(now) > 0 {
-		f.strays.suspected[queue] = now
+		f.strays.suspected[read.queue] = now
 		// A wait that was parked before the first look could have brought it: ended, it cannot be what we wait for.
-		f.waits.release(map[string]bool{queue: true})
+		f.waits.release(map[string]bool{read.queue: true})
 	}
 }
 

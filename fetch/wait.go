@@ -17,6 +17,7 @@ type waits struct {
 	parked map[string]*parked
 	idle   map[string]driver.Waiter // connections between two waits
 	limit  time.Duration
+	rest   time.Duration // after the next wait that breaks; zero since one went well
 }
 
 // parked is one wait under way.
@@ -89,7 +90,7 @@ func (f *Fetcher) park(queue string) {
 	if waiter == nil {
 		var err error
 		if waiter, err = f.waits.client.Waiter(); err != nil {
-			f.fail("wait", err)
+			f.restWaits(err)
 			return
 		}
 	}
@@ -149,14 +150,14 @@ func (end waited) handle(f *Fetcher) {
 	if end.wait.cannot.Load() {
 		f.waits.limit = shortWait
 	}
-	switch {
-	case end.err != nil:
+	if end.err != nil {
 		f.failWait(end)
-	case end.ok:
-		f.succeed()
+		return
+	}
+	f.succeed()
+	f.waits.rest = 0
+	if end.ok {
 		f.arriveByWait(end)
-	default:
-		f.succeed()
 	}
 }
 
@@ -174,8 +175,24 @@ func (f *Fetcher) failWait(end waited) {
 		f.paceAt = time.Now()
 		f.noWaitsUntil = time.Now().Add(pacedTake)
 	default:
-		f.fail("wait", end.err)
+		f.restWaits(end.err)
 	}
+}
+
+// restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a connection of
+// its own, which something between may cut, or a server with too many clients refuse. A take goes at once to learn more,
+// and paced ones go until waits are tried again.
+func (f *Fetcher) restWaits(err error) {
+	now := time.Now()
+	f.dry = false
+	if now.Before(f.noWaitsUntil) {
+		return // another one of the same moment
+	}
+	if 2*f.waits.rest >= longestWait && f.waits.rest < longestWait {
+		f.cfg.Log.Warn().Err(err).Msg("idle waits break again and again: queues are looked at four times a second instead")
+	}
+	f.waits.rest = min(max(2*f.waits.rest, firstRest), longestWait)
+	f.noWaitsUntil, f.paceAt = now.Add(f.waits.rest), now.Add(pacedTake)
 }
 
 // arriveByWait brings into hand what a wait answered, unless nobody can run it now: then it goes straight back.

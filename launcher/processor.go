@@ -25,6 +25,8 @@ type run struct {
 	held      *fetch.Held
 	job       *job.Job
 	startedAt time.Time // by this machine's clock
+	// outcome is what becomes of it, once that is decided.
+	outcome *job.Outcome
 }
 
 // ended is the end of a run, on its way to the manager.
@@ -78,11 +80,22 @@ func (c *crew) stop() { close(c.work) }
 
 func (p *processor) loop() {
 	defer func() {
-		// Only a handler that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current run behind. Its job failed,
-		// and its processor goes on in a new goroutine.
-		if r := p.current.Load(); r != nil {
-			p.finish(r, p.decide(r, &retry.GoexitError{}))
+		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current
+		// run behind. It gets its outcome, and the processor goes on in a new goroutine, also if that happens again here.
+		r := p.current.Load()
+		if r == nil {
+			return
+		}
+		defer func() {
+			if r.outcome == nil { // whoever was asked for the delay ended us twice
+				died := job.Died(r.held.Bytes)
+				r.outcome = &died
+			}
+			p.finish(r, *r.outcome)
 			go p.loop()
+		}()
+		if r.outcome == nil {
+			p.decide(r, &retry.GoexitError{})
 		}
 	}()
 	for held := range p.crew.work {
@@ -139,7 +152,8 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		Job: r.job, Queue: r.held.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
 		Backoff: p.crew.classOf(r.job.Class()).Backoff, Ours: r.held.Life.Context.Err() != nil,
 	})
-	l.debugRun(r, err, string(verdict.Outcome.Exit()))
+	r.outcome = &verdict.Outcome
+	l.guard("the text of an error", func() { l.debugRun(r, err, string(verdict.Outcome.Exit())) })
 	l.tellError(&runContext{Context: r.held.Life.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }

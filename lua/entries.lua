@@ -22,9 +22,13 @@ while #page < most and room > 0 do
     index = index + 1
   else
     local time = redis.call('TIME')
-    redis.call('ZADD', dead, time[1] + (time[2] + buried) / 1000000, entry)
-    redis.call('LREM', working, 1, entry)
-    buried = buried + 1
+    -- pcall: where it cannot be buried it stays, and what lies behind it is read all the same.
+    if type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, entry)) == 'number' then
+      redis.call('LREM', working, 1, entry)
+      buried = buried + 1
+    else
+      index = index + 1
+    end
   end
 end
 return page

@@ -26,10 +26,14 @@ if not died then
   end
 end
 
-local function must_be(key, kind)
+local function must_be(key, kind, ...)
   local is = redis.call('TYPE', key).ok
   if is ~= 'none' and is ~= kind then
     return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
+  end
+  -- A command that is denied only after the job has left its list would lose it. (miniredis cannot be asked.)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
+    return redis.error_reply('NOPERM this user may not ' .. (...) .. ' ' .. key)
   end
 end
 local groups, at = {}, 2
@@ -38,11 +42,11 @@ while at <= #ARGV do
   local group = {
     working = KEYS[7 + 2 * pair], queue = KEYS[8 + 2 * pair], home = ARGV[at + 1], count = count, first = at + 3,
   }
-  local wrong = must_be(group.working, 'list')
+  local wrong = must_be(group.working, 'list', 'LREM', group.working, '1', '')
   if not wrong and group.home == 'dead' then
-    wrong = must_be(dead, 'zset')
+    wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   elseif not wrong then
-    wrong = must_be(group.queue, 'list')
+    wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
   if wrong then
     return wrong

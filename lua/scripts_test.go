@@ -143,7 +143,7 @@ func TestKeysAndArgumentsAreNamedBeforeTheyAreUsed(t *testing.T) {
 // statusWords are the words that a script's header may say it returns: Go's constants, or what Go reads.
 var statusWords = map[string][]string{
 	"take":       {string(WhyEnough), string(WhyBytes), string(WhyEmpty), string(WhyFenced)},
-	"settle":     {string(SettleSettled), string(SettleRefused), string(SettleUnknown)},
+	"settle":     {string(SettleSettled), string(SettleRefused)},
 	"beat":       {string(StateAlive), string(StateDead), string(StateUnknown)},
 	"recover":    {string(StateAlive), string(StateUnknown), "recovered"},
 	"register":   {"registered", "taken"},

@@ -47,7 +47,6 @@ type SettleWord string
 const (
 	SettleSettled SettleWord = "settled" // each job is where its outcome says, but for those that were lost
 	SettleRefused SettleWord = "refused" // this number was answered and acknowledged long ago
-	SettleUnknown SettleWord = "unknown" // Redis does not know the identity (any more): nothing was written
 )
 
 // SettleVerdict is the answer to a Settlement.

@@ -9,9 +9,9 @@
 --          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
 --          how many jobs, and for each the job; for exits with a new home also its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "handed_back" (head of the queue) | "retry" | "snoozed" | "dead"
--- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago) |
---          {"unknown"} (no such process: nothing was written)
--- Again    a number it still holds answers the same and writes nothing
+-- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
+-- Again    a number it still holds answers the same and writes nothing; for a process that Redis does not know nothing is
+--          held, and all are answered as lost
 -- Cost     O(jobs * length of the working list), found from the end where the oldest lie
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -20,10 +20,10 @@ local dead_most, dead_seconds, day_seconds = tonumber(ARGV[3]), tonumber(ARGV[4]
 local homes = { retry = retry, snoozed = schedule, dead = dead }
 
 local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
-local held_mark = tonumber(held[1])
-if not held_mark then
-  return { 'unknown' }
-end
+-- Redis may have forgotten the process (FLUSHALL, a lossy restart) while a blocked move of its still brought a job: what
+-- lies in its list is still its own to end. Only the verdict is not kept then: nothing makes a record but register.
+local known = held[1]
+local held_mark = tonumber(held[1] or mark)
 if held[2] then
   local answer = { 'settled' }
   for position in string.gmatch(held[2], '%d+') do
@@ -47,18 +47,22 @@ while at <= #ARGV do
   at = group.first + group.count * group.step
 end
 
-local function must_be(key, kind)
+local function must_be(key, kind, ...)
   local is = redis.call('TYPE', key).ok
   if is ~= 'none' and is ~= kind then
     return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
   end
+  -- A command that is denied only after the job has left its list would lose it. (miniredis cannot be asked.)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
+    return redis.error_reply('NOPERM this user may not ' .. (...) .. ' ' .. key)
+  end
 end
 for _, group in ipairs(groups) do
-  local wrong = must_be(group.working, 'list')
+  local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
   if not wrong and group.home then
-    wrong = must_be(group.home, 'zset')
+    wrong = must_be(group.home, 'zset', 'ZADD', group.home, '0', '')
   elseif not wrong and group.exit == 'handed_back' then
-    wrong = must_be(group.queue, 'list')
+    wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
   if wrong then
     return wrong
@@ -113,6 +117,9 @@ end
 local words = {}
 for index = 2, #answer do
   words[index - 1] = answer[index]
+end
+if not known then
+  return answer
 end
 redis.call('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
 for old = held_mark, mark - 1 do

@@ -164,11 +164,15 @@ func TestSettle(t *testing.T) {
 			ask(w, w.keys.Settle(late))
 			require.Equal(w, SettleRefused, w.settle(identity, 4).Word)
 		}},
-		promise{"writes_nothing_for_an_identity_that_Redis_does_not_know", func(w *world) {
+		promise{"what_lies_in_the_list_of_a_process_that_Redis_has_forgotten_is_still_its_own_to_end", func(w *world) {
 			identity := w.hold("a")
 			w.redis("DEL", w.keys.Record(identity))
+			settle := func() SettleVerdict { return w.settle(identity, 1, end("q", "a", job.Retried("a'", 0))) }
+			require.Equal(w, SettleVerdict{Word: SettleSettled}, settle())
+			require.Equal(w, []string{"a'"}, w.sorted(w.keys.Retry()))
+			require.Zero(w, w.number("EXISTS", w.keys.Record(identity)), "only register makes a record")
 			w.unchanged(func() {
-				require.Equal(w, SettleVerdict{Word: SettleUnknown}, w.settle(identity, 1, end("q", "a", job.Retried("a'", 0))))
+				require.Equal(w, SettleVerdict{Word: SettleSettled, Lost: []int{0}}, settle())
 			})
 		}},
 		promise{"a_destination_of_a_wrong_type_is_refused_before_anything_is_written", func(w *world) {

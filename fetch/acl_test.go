@@ -1,0 +1,55 @@
+package fetch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+)
+
+// A user who may not do what a script does last must not have its first half done.
+func TestDeniedCommands(t *testing.T) {
+	t.Parallel()
+	ends := map[string]func(string) job.Outcome{
+		"zadd":  func(bytes string) job.Outcome { return job.Retried(bytes, time.Second) },
+		"rpush": func(string) job.Outcome { return job.HandedBack() },
+	}
+	for command, outcome := range ends {
+		t.Run("a_settle_without_"+command+"_keeps_the_job_until_it_is_allowed", func(t *testing.T) {
+			t.Parallel()
+			server := drivertest.Start(t)
+			r := newRigOn(t, clients["go-redis"], server.Addr(), "p", 1, "mail")
+			jobs := r.push("mail", 1)
+			r.pump("the job", func() bool { return len(r.running) == 1 })
+			_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-"+command)
+			require.NoError(t, err)
+			r.fetcher.End(r.running[0], outcome(jobs[0]))
+			r.running = nil
+			r.pump("the refusal", func() bool { return len(r.fetcher.stuck) == 1 })
+			require.Equal(t, jobs, r.working("mail"), "not lost")
+			_, err = server.Do(context.Background(), "ACL", "SETUSER", "default", "+"+command)
+			require.NoError(t, err)
+			r.fetcher.stuckAt = time.Now()
+			r.pump("the settle", func() bool { return len(r.life.held) == 0 || len(r.running) > 0 })
+			require.NotContains(t, r.log.String(), "ownership lost")
+		})
+	}
+	t.Run("a_recovery_without_rpush_keeps_the_jobs", func(t *testing.T) {
+		t.Parallel()
+		server := drivertest.Start(t)
+		r := newRigOn(t, clients["go-redis"], server.Addr(), "p", 1, "mail")
+		jobs := r.push("mail", 1)
+		r.pump("the job", func() bool { return len(r.running) == 1 })
+		r.do("ZADD", r.keys.Alive(), "1", r.life.Identity)
+		_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-rpush")
+		require.NoError(t, err)
+		_, err = r.keys.Recover(r.life.Identity, []string{"mail"}, []Orphans{{Queue: "mail", Entries: orphansOf(jobs, true)}}).Do(r.ctx, r.direct)
+		require.ErrorContains(t, err, "NOPERM")
+		require.Equal(t, jobs, r.working("mail"))
+		require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "nobody is declared dead by halves")
+	})
+}

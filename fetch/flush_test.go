@@ -1,0 +1,34 @@
+package fetch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A blocked move survives a FLUSHALL: what it brings before the next beat lies in the list of a process that Redis does
+// not know, and must end like any other job.
+func TestFlushBeneathAWait(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		server := drivertest.Start(t)
+		r := newRigOn(t, open, server.Addr(), "p", 2, "mail")
+		r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
+		_, err := server.Do(context.Background(), "FLUSHALL")
+		require.NoError(t, err)
+		r.push("mail", 1)
+		r.pump("the job", func() bool { return len(r.running) == 1 })
+		old := r.life
+		require.Equal(t, lua.StateUnknown, r.beat().State)
+		r.enter()
+		r.end(func(h *Held) job.Outcome { return job.Retried(h.Bytes, time.Second) })
+		require.Equal(t, int64(1), r.do("ZCARD", r.keys.Retry()), "not lost")
+		require.Empty(t, r.list(r.keys.Working("mail", old.Identity)), "nothing is left where nobody looks")
+	})
+}

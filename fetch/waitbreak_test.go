@@ -1,0 +1,50 @@
+package fetch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+func TestBrokenWait(t *testing.T) {
+	t.Parallel()
+
+	t.Run("an_idle_worker_whose_one_wait_breaks_waits_again", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, open opener) {
+			r := newRig(t, open, 1, "mail")
+			r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
+			r.proxy.CloseConns()
+			r.pump("another wait", func() bool { return r.proxy.Count("BLMOVE") == 2 })
+			jobs := r.push("mail", 1)
+			r.pump("the job", func() bool { return len(r.running) == 1 })
+			require.Equal(t, jobs, bytesOf(r.running))
+			r.end(done)
+		})
+	})
+
+	t.Run("waits_that_can_never_be_opened_are_replaced_by_paced_takes_and_said_once", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, open opener) {
+			r := newRig(t, open, 2, "mail")
+			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR max number of clients reached")})
+			for r.fetcher.waits.rest < longestWait {
+				r.beat()
+				until := time.Now().Add(rigTTL / 8)
+				r.pump("a while", func() bool { return time.Now().After(until) })
+			}
+			require.LessOrEqual(t, r.proxy.Count("BLMOVE"), 10)
+			r.push("mail", 1)
+			pushed := time.Now()
+			r.pump("the job", func() bool { return len(r.running) == 1 })
+			require.Less(t, time.Since(pushed), 2*time.Second)
+			r.end(done)
+			require.Equal(t, 1, strings.Count(r.log.String(), "idle waits break"), r.log.String())
+			require.NotContains(t, r.log.String(), "redis is away", "it is not")
+		})
+	})
+}

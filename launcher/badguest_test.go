@@ -1,0 +1,55 @@
+package launcher_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+type speechless struct{}
+
+func (speechless) Error() string { panic("no text") }
+
+// What is the user's may end its goroutine or panic anywhere: the job has its outcome, the processor goes on.
+func TestBadGuests(t *testing.T) {
+	t.Parallel()
+	guests := map[string]func(l *launcher.Launcher){
+		"an_error_handler_that_ends_its_goroutine": func(l *launcher.Launcher) {
+			l.OnError(func(context.Context, *job.Job, error) { runtime.Goexit() })
+			l.Handle("Bad", func(context.Context, *job.Job) error { return errors.New("x") }, launcher.Class{})
+		},
+		"a_handler_and_an_error_handler_that_do": func(l *launcher.Launcher) {
+			l.OnError(func(context.Context, *job.Job, error) { runtime.Goexit() })
+			l.Handle("Bad", func(context.Context, *job.Job) error { runtime.Goexit(); return nil }, launcher.Class{})
+		},
+		"an_error_whose_text_panics_while_debugging": func(l *launcher.Launcher) {
+			l.Handle("Bad", func(context.Context, *job.Job) error { return speechless{} }, launcher.Class{})
+		},
+	}
+	for name, invite := range guests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachClient(t, func(t *testing.T, r *rig) {
+				cfg := r.config()
+				cfg.Concurrency = 1
+				log := zerolog.New(&r.log)
+				cfg.Log = &log // debug and all
+				l := r.build(cfg)
+				invite(l)
+				good := make(chan bool, 1)
+				l.Handle("Good", func(context.Context, *job.Job) error { good <- true; return nil }, launcher.Class{})
+				r.start(l)
+				r.push("Bad", "[]")
+				r.eventually("the retry", func() bool { return len(r.set(r.keys.Retry())) == 1 })
+				r.push("Good", "[]")
+				receive(t, "the next job on the same processor", good)
+			})
+		})
+	}
+}
