@@ -23,6 +23,9 @@ type duty struct {
 // announceEvery is how often Sidekiq's readers get news of us; they keep a process for a minute.
 const announceEvery = 5 * time.Second
 
+// leastRest is how long at least a duty with a short period leaves Redis alone after a failure, or nearly.
+const leastRest = 500 * time.Millisecond
+
 // duties is the table of everything the process does besides.
 func (l *Launcher) duties() []duty {
 	return []duty{
@@ -70,8 +73,9 @@ func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) 
 			return
 		case err != nil:
 			l.report.fail(l.cfg.Log, d.name, err)
-			// Sooner than a period, so that a short outage costs no life; never at once.
-			next = min(d.period, l.vitalsDeadline())/2 + rand.N(min(d.period, l.vitalsDeadline())/2)
+			// Sooner than a period, so that a short outage costs no life; not as often as a duty with a short one would.
+			rest := max(min(d.period, l.vitalsDeadline()), min(leastRest, l.vitalsDeadline()))
+			next = rest/4 + rand.N(rest/2)
 		default:
 			l.report.succeed(l.cfg.Log, d.name)
 		}

@@ -186,7 +186,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 	return fetch.Config{
 		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
-		CallTimeout: max(l.cfg.TTL/2, time.Second),
+		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall),
 	}
 }
 
@@ -252,8 +252,12 @@ func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Lif
 	return life, nil
 }
 
-// vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one life.
-func (l *Launcher) vitalsDeadline() time.Duration { return l.cfg.TTL / beatsPerTTL }
+// mostCall bounds a call however long the TTL: a stop must not wait for a silent Redis.
+const mostCall = 5 * time.Second
+
+// vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one life, and no
+// longer than a stop may wait for it.
+func (l *Launcher) vitalsDeadline() time.Duration { return min(l.cfg.TTL/beatsPerTTL, lastSettle) }
 
 // deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are recovered.
 func (l *Launcher) deregister() {

@@ -92,12 +92,13 @@ for _, group in ipairs(groups) do
   end
 end
 
--- pcall: a counter that somebody broke must not keep a job from ending.
+-- pcall from here on: the jobs have ended, and a counter that somebody broke or a command that is denied must not make
+-- that look like a failure.
 local function count(total, today, by)
   if by > 0 then
     redis.pcall('INCRBY', total, by)
     if redis.pcall('INCRBY', today, by) == by then
-      redis.call('EXPIRE', today, day_seconds)
+      redis.pcall('EXPIRE', today, day_seconds)
     end
   end
 end
@@ -106,14 +107,15 @@ count(failed, failed_today, fell)
 if buried > 0 then
   -- At most this many a step: as many as a step adds, or a set that is far too long would be trimmed at one blow.
   local step = 256
-  local expired = redis.call('ZCOUNT', dead, '-inf', now - dead_seconds)
+  local expired = tonumber(redis.pcall('ZCOUNT', dead, '-inf', now - dead_seconds)) or 0
   -- One less than the limit is kept, as Ruby's own trimming does, or the two would fight over the last one.
-  local over = math.max(expired, redis.call('ZCARD', dead) - dead_most + 1)
+  local over = math.max(expired, (tonumber(redis.pcall('ZCARD', dead)) or 0) - dead_most + 1)
   if over > 0 then
-    redis.call('ZREMRANGEBYRANK', dead, 0, math.min(over, step) - 1)
+    redis.pcall('ZREMRANGEBYRANK', dead, 0, math.min(over, step) - 1)
   end
 end
 
+-- The verdict, in case its answer is lost. Without it a repeated batch would find its jobs gone, and write nothing.
 local words = {}
 for index = 2, #answer do
   words[index - 1] = answer[index]
@@ -121,8 +123,8 @@ end
 if not known then
   return answer
 end
-redis.call('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
+redis.pcall('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
 for old = held_mark, mark - 1 do
-  redis.call('HDEL', record, 'batch:' .. old)
+  redis.pcall('HDEL', record, 'batch:' .. old)
 end
 return answer
