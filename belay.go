@@ -50,6 +50,7 @@ type (
 // What became of a pushed job.
 const (
 	StatusQueued    = client.StatusQueued
+	StatusScheduled = client.StatusScheduled
 	StatusRefused   = client.StatusRefused
 	StatusUnknown   = client.StatusUnknown
 	StatusNotPushed = client.StatusNotPushed

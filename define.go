@@ -96,6 +96,12 @@ func (o JobOption) define(item *Item, _ *launcher.Class) { o(item) }
 // Queue is the queue that the job goes to; "default" without it.
 func Queue(name string) JobOption { return func(i *Item) { i.Queue = name } }
 
+// In has the job wait for d before it goes to its queue, by Redis' clock. Zero or less is now.
+func In(d time.Duration) JobOption { return func(i *Item) { i.In = d } }
+
+// At has the job wait until t before it goes to its queue. An instant that is past is now.
+func At(t time.Time) JobOption { return func(i *Item) { i.At = t } }
+
 // MaxRetries is how often a failed job is run again, 0 to put it among the dead at once. Without it the server's
 // Policy decides: 25 times.
 func MaxRetries(n int) JobOption {

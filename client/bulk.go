@@ -100,7 +100,7 @@ func (b *bulk) end(err error) bool {
 	b.slice = slice{}
 	for _, receipt := range receipts {
 		switch receipt.Status {
-		case StatusQueued:
+		case StatusQueued, StatusScheduled:
 			b.sofar.Queued++
 		case StatusRefused:
 			b.sofar.Refused++

@@ -36,6 +36,11 @@ type Job struct {
 	// answers for its being unique.
 	JID string
 
+	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until when. At most one
+	// may be set. Zero or past is now, and more than a hundred years ahead is refused.
+	In time.Duration
+	At time.Time
+
 	// Retry says how often a failed job is run again. The worker's default, 25 times.
 	Retry job.RetryRule
 	// RetryFor ends retries so long after the first failure, in whole seconds. Never.
@@ -71,7 +76,20 @@ func (j *Job) draft() (job.Draft, error) {
 	retry, badRetry := retryJSON(j.Retry)
 	extra, badExtra := j.extra()
 	return job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: extra},
-		errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra)
+		errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, j.checkTime())
+}
+
+// farthest is how far ahead a job may be scheduled. Beyond it lies a mistaken unit, not a plan.
+const farthest = 100 * 365 * 24 * time.Hour
+
+func (j *Job) checkTime() error {
+	switch {
+	case j.In != 0 && !j.At.IsZero():
+		return errors.New("both In and At are set; set one")
+	case j.In > farthest || time.Until(j.At) > farthest:
+		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
+	}
+	return nil
 }
 
 func (j *Job) args() (string, error) {

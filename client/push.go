@@ -10,8 +10,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Push stores one job at the back of its queue. The receipt says what became of it, also beside an error, which is
-//   - nil when the job is queued, or was refused by middleware;
+// Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt says what became of it, also beside an error, which is
+//   - nil when the job is queued or scheduled, or was refused by middleware;
 //   - an *InvalidError when the job cannot be pushed: nothing was sent;
 //   - ErrFull when Redis is at its maxmemory: nothing was stored;
 //   - ErrUnknown when Redis may or may not have the job;
@@ -33,6 +33,8 @@ func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
 type ready struct {
 	Receipt
 	payload string
+	// later is when a scheduled job is due.
+	later lua.Scheduled
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
@@ -48,24 +50,32 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 		}
 	}
 	j = j.withDefaults() // middleware may have emptied a field
-	payload, err := c.encode(ctx, &j)
-	if err != nil {
+	now := c.now(ctx)
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}}
+	if j.In > 0 || j.At.After(now) {
+		r.Status, r.later = StatusScheduled, lua.Scheduled{In: j.In, At: j.At}
+	}
+	var err error
+	if r.payload, err = c.encode(&j, now, r.Status); err != nil {
 		return notPushed(j), &InvalidError{Class: j.Class, Err: err}
 	}
-	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, payload: payload}, nil
+	r.later.Job = r.payload
+	return r, nil
 }
 
 func notPushed(j Job) ready {
 	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}}
 }
 
-func (c *Client) encode(ctx context.Context, j *Job) (string, error) {
+func (c *Client) encode(j *Job, now time.Time, status Status) (string, error) {
 	draft, err := j.draft()
 	if err != nil {
 		return "", err
 	}
-	now := c.now(ctx)
-	draft.CreatedAt, draft.EnqueuedAt, draft.Unit = now, now, c.cfg.Unit
+	draft.CreatedAt, draft.Unit = now, c.cfg.Unit
+	if status == StatusQueued {
+		draft.EnqueuedAt = now
+	}
 	payload := draft.Encode()
 	if len(payload) > c.cfg.PayloadLimit {
 		return "", fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead",
@@ -84,7 +94,8 @@ func (c *Client) encode(ctx context.Context, j *Job) (string, error) {
 type slice struct {
 	receipts []Receipt
 	batches  []lua.QueueBatch
-	sent     int // how many of the receipts are of jobs in batches
+	later    []lua.Scheduled
+	sent     int // how many of the receipts are of jobs in batches and later
 	bytes    int
 	begun    time.Time
 }
@@ -94,11 +105,15 @@ func (s *slice) add(r ready) {
 		s.begun = time.Now()
 	}
 	s.receipts = append(s.receipts, r.Receipt)
-	if r.Status != StatusQueued {
+	if !r.Status.stored() {
 		return
 	}
 	s.sent++
 	s.bytes += len(r.payload)
+	if r.Status == StatusScheduled {
+		s.later = append(s.later, r.later)
+		return
+	}
 	for i := range s.batches {
 		if s.batches[i].Queue == r.Queue {
 			s.batches[i].Jobs = append(s.batches[i].Jobs, r.payload)
@@ -114,10 +129,10 @@ func (s *slice) full(limit int) bool {
 	return len(s.receipts) >= lua.MostItems || s.bytes+limit > lua.MostBytes
 }
 
-// fail makes status that of the jobs that would be queued by now.
+// fail makes status that of the jobs that would be stored by now.
 func (s *slice) fail(status Status) {
 	for i := range s.receipts {
-		if s.receipts[i].Status == StatusQueued {
+		if s.receipts[i].Status.stored() {
 			s.receipts[i].Status = status
 		}
 	}
@@ -128,7 +143,7 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	if s.sent == 0 {
 		return nil
 	}
-	calls, stored := c.storing(s.batches)
+	calls, stored := c.storing(s.batches, s.later)
 	withTime := c.timeIsDue()
 	if withTime {
 		calls = append([]driver.Call{askTime}, calls...)
@@ -147,10 +162,10 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	return err
 }
 
-// storing are the calls that store the batches, and how to read the last one's reply, which is that of all jobs.
-func (c *Client) storing(batches []lua.QueueBatch) ([]driver.Call, func(driver.Reply) error) {
-	if len(batches) > 1 {
-		push := c.keys.Push(batches)
+// storing are the calls that store the jobs, and how to read the last one's reply, which is that of all jobs.
+func (c *Client) storing(batches []lua.QueueBatch, later []lua.Scheduled) ([]driver.Call, func(driver.Reply) error) {
+	if len(batches) > 1 || len(later) > 0 {
+		push := c.keys.Push(batches, later)
 		return []driver.Call{push.Call}, func(reply driver.Reply) error {
 			_, err := push.Read(reply)
 			return err

@@ -13,6 +13,8 @@ type Status string
 const (
 	// StatusQueued says that the job is in its queue.
 	StatusQueued Status = "queued"
+	// StatusScheduled says that the job is in the schedule, and goes to its queue when its time has come.
+	StatusScheduled Status = "scheduled"
 	// StatusRefused says that middleware did not want the job pushed; see Receipt.Reason. That is no error.
 	StatusRefused Status = "refused"
 	// StatusUnknown says that Redis may or may not have the job: its answer was lost. The error is ErrUnknown.
@@ -20,6 +22,9 @@ const (
 	// StatusNotPushed says that the job is certainly not in Redis. The error says why.
 	StatusNotPushed Status = "not_pushed"
 )
+
+// stored says that Redis has the job.
+func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled }
 
 // A Receipt says what became of one pushed job.
 type Receipt struct {

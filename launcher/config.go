@@ -30,6 +30,9 @@ type Config struct {
 	// Janitor is the least time between the two looks at a process that has lapsed; two of its own beats hold besides.
 	// One beat.
 	Janitor time.Duration
+	// Poll bounds the time between two looks at the schedule and the retry set, by the one process of the fleet that does
+	// so. 100 ms.
+	Poll time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
 
@@ -55,6 +58,7 @@ const (
 	defaultConcurrency = 25
 	defaultBeat        = 1500 * time.Millisecond
 	beatsPerTTL        = 4
+	defaultPoll        = 100 * time.Millisecond
 	defaultShutdown    = 25 * time.Second
 	defaultDeadMost    = 10_000
 	defaultDeadFor     = 180 * 24 * time.Hour
@@ -67,6 +71,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Beat, defaultBeat)
 	set(&c.TTL, beatsPerTTL*c.Beat)
 	set(&c.Janitor, c.Beat)
+	set(&c.Poll, defaultPoll)
 	set(&c.ShutdownTimeout, defaultShutdown)
 	set(&c.DeadMost, defaultDeadMost)
 	set(&c.DeadFor, defaultDeadFor)
@@ -101,6 +106,7 @@ func (c Config) check() error {
 	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it is at least 10ms", c.Beat)
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
+	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
 	return errors.Join(wrong...)

@@ -11,11 +11,14 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A duty is something the process does again and again beside running jobs. A pass neither loops nor sleeps.
+// A duty is something the process does again and again beside running jobs. A pass neither loops nor sleeps; it may ask
+// to be called again sooner or later than after the duty's period.
 type duty struct {
 	name   string
 	period time.Duration
-	pass   func(ctx context.Context) error
+	pass   func(ctx context.Context) (next time.Duration, err error)
+	// intake says that the duty brings work in, and ends when the process goes quiet.
+	intake bool
 	// now, if set, brings a pass before its time.
 	now <-chan struct{}
 }
@@ -29,13 +32,19 @@ const leastRest = 500 * time.Millisecond
 // duties is the table of everything the process does besides.
 func (l *Launcher) duties() []duty {
 	return []duty{
-		{name: "beat", period: l.cfg.Beat, pass: l.beat},
+		{name: "beat", period: l.cfg.Beat, pass: each(l.beat)},
 		// Whoever quiets a process wants to see it quiet.
-		{name: "announce", period: announceEvery, pass: l.announce, now: l.changed},
+		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
-		{name: "janitor", period: l.cfg.Beat / 4, pass: func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }},
-		{name: "sweep", period: l.cfg.Beat, pass: func(ctx context.Context) error { return l.janitor.Sweep(ctx, l.Identity()) }},
+		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) })},
+		{name: "sweep", period: l.cfg.Beat, pass: each(func(ctx context.Context) error { return l.janitor.Sweep(ctx, l.Identity()) })},
+		{name: "poll", period: l.cfg.Poll, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true},
 	}
+}
+
+// each is a pass that is content with its duty's period.
+func each(pass func(context.Context) error) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
 }
 
 // startDuties runs the table until ctx ends. The janitor's two duties share its state, so they share a goroutine.
@@ -44,7 +53,7 @@ func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
 	for _, d := range l.duties() {
 		pass := d.pass
 		if d.name == "janitor" || d.name == "sweep" {
-			pass = func(ctx context.Context) error {
+			pass = func(ctx context.Context) (time.Duration, error) {
 				janitor.Lock()
 				defer janitor.Unlock()
 				return d.pass(ctx)
@@ -54,7 +63,7 @@ func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) error) {
+func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) (time.Duration, error)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -64,10 +73,15 @@ func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) 
 		case <-timer.C:
 		case <-d.now:
 		}
-		next := d.period
+		if d.intake && l.quiet.Load() {
+			return
+		}
 		deadline, cancel := context.WithTimeout(ctx, max(l.vitalsDeadline(), 100*time.Millisecond))
-		err := pass(deadline)
+		next, err := pass(deadline)
 		cancel()
+		if next == 0 {
+			next = d.period
+		}
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -14,6 +14,7 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
+	"github.com/belayq/belay/scheduler"
 )
 
 // A Launcher is one worker process. New builds it, Handle and Use say what it runs, Run runs it.
@@ -37,6 +38,7 @@ type Launcher struct {
 	crew    atomic.Pointer[crew] // what runs is asked for at any time, also before
 	manager *manager
 	janitor *fetch.Janitor
+	poller  *scheduler.Poller
 	lanes   lanes
 	work    context.Context
 	report  outage
@@ -47,7 +49,7 @@ type Launcher struct {
 }
 
 // lanes are the connections of duties that must not wait for each other, nor behind jobs.
-type lanes struct{ heart, janitor, announce driver.Client }
+type lanes struct{ heart, janitor, announce, poll driver.Client }
 
 // An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm nobody.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
@@ -191,7 +193,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 }
 
 func (l *Launcher) open() error {
-	for _, lane := range []*driver.Client{&l.lanes.heart, &l.lanes.janitor, &l.lanes.announce} {
+	for _, lane := range []*driver.Client{&l.lanes.heart, &l.lanes.janitor, &l.lanes.announce, &l.lanes.poll} {
 		var err error
 		if *lane, err = l.cfg.Client.Lane(1); err != nil {
 			l.close()
@@ -202,11 +204,15 @@ func (l *Launcher) open() error {
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack,
 	})
+	l.poller = scheduler.New(scheduler.Config{
+		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Every: l.cfg.Poll,
+	})
 	return nil
 }
 
 func (l *Launcher) close() {
-	for _, lane := range []driver.Client{l.lanes.heart, l.lanes.janitor, l.lanes.announce} {
+	for _, lane := range []driver.Client{l.lanes.heart, l.lanes.janitor, l.lanes.announce, l.lanes.poll} {
 		if lane != nil {
 			_ = lane.Close() // nothing is under way on it
 		}

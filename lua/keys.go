@@ -82,5 +82,8 @@ func (k Keys) Working(queue, identity string) string {
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 
+// Poller is the lease of the process that promotes due jobs.
+func (k Keys) Poller() string { return k.prefix + "belay:poller" }
+
 // Sweeper is the lease of the process that looks through the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }

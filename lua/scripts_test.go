@@ -152,6 +152,8 @@ var statusWords = map[string][]string{
 	"lease":      {"held", "busy"},
 	"forget":     {"forgotten", "kept"},
 	"push":       {"pushed"},
+	"due":        nil,
+	"promote":    nil,
 	"entries":    nil,
 	"lengths":    nil,
 }

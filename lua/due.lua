@@ -1,0 +1,42 @@
+#!lua flags=allow-oom
+-- due: read the jobs of a sorted set whose time has come, and say when the next one's will.
+-- Why a script: one clock, Redis', decides what is due; and what is too large for any page goes to the dead set on the way.
+-- KEYS     1 set (schedule or retry)  2 dead
+-- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to pass over
+-- Returns  {microseconds until the next one that is not due yet, -1 for none; the due jobs, earliest first ...}
+-- Again    the same, but for what was buried
+-- Cost     O(log set + passed over + jobs)
+local set, dead = KEYS[1], KEYS[2]
+local most, room, largest, offset = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local answer, buried = { -1 }, 0
+-- Few at first: what one look reads is unknown until it is read. Small ones are then read by the dozen.
+local look = 1
+while #answer - 1 < most and room > 0 do
+  local jobs = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', offset, math.min(look, most - #answer + 1))
+  if #jobs == 0 then
+    break
+  end
+  look = math.min(2 * look, 64)
+  for _, job in ipairs(jobs) do
+    room = room - #job
+    if #job > 16384 then
+      look = 1
+    end
+    if #job <= largest then
+      answer[#answer + 1] = job
+      offset = offset + 1
+    else
+      buried = buried + 1
+      redis.call('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)
+      redis.call('ZREM', set, job)
+    end
+  end
+end
+local next_one = redis.call('ZRANGEBYSCORE', set, '(' .. string.format('%.17g', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+if next_one[2] then
+  answer[1] = math.ceil((tonumber(next_one[2]) - now) * 1000000)
+end
+return answer

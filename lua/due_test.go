@@ -1,0 +1,108 @@
+package lua
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dueAt puts jobs into a set, the first one due so long ago, each next one a second later.
+func (w *world) dueAt(set string, ago time.Duration, jobs ...string) {
+	w.Helper()
+	first := w.now() - ago.Seconds()
+	for i, job := range jobs {
+		w.redis("ZADD", set, strconv.FormatFloat(first+float64(i), 'f', 6, 64), job)
+	}
+}
+
+func TestDue(t *testing.T) {
+	keep(t,
+		promise{"earliest_first_and_none_before_its_time", func(w *world) {
+			w.dueAt(w.keys.Schedule(), time.Hour, "a", "b", "c")
+			w.dueAt(w.keys.Schedule(), -time.Hour, "later")
+			w.unchanged(func() {
+				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit))
+				require.Equal(w, []string{"a", "b", "c"}, due.Jobs)
+				require.InDelta(w, time.Hour, due.Next, float64(time.Minute))
+			})
+		}},
+		promise{"nothing_of_an_empty_set", func(w *world) {
+			due := ask(w, w.keys.Due(w.keys.Retry(), 0, noLimit))
+			require.Empty(w, due.Jobs)
+			require.Negative(w, due.Next)
+		}},
+		promise{"a_page_at_most", func(w *world) {
+			jobs := make([]string, MostItems+10)
+			for i := range jobs {
+				jobs[i] = fmt.Sprint("job", i)
+			}
+			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
+			require.Equal(w, jobs[:MostItems], ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit)).Jobs)
+			require.Equal(w, jobs[MostItems:], ask(w, w.keys.Due(w.keys.Schedule(), MostItems, noLimit)).Jobs, "those to pass over are passed over")
+		}},
+		promise{"no_more_bytes_than_a_page", func(w *world) {
+			var jobs []string
+			for i := range 8 {
+				jobs = append(jobs, strconv.Itoa(i)+strings.Repeat("x", 1<<20))
+			}
+			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
+			due := ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit))
+			require.Len(w, due.Jobs, 4)
+		}},
+		promise{"what_is_too_large_is_buried_and_stands_in_nobodys_way", func(w *world) {
+			huge := strings.Repeat("x", 2000)
+			w.dueAt(w.keys.Retry(), time.Hour, "a", huge, "y"+huge, "b")
+			require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Retry(), 0, 1000)).Jobs)
+			require.Equal(w, []string{huge, "y" + huge}, w.sorted(w.keys.Dead()))
+			require.Equal(w, []string{"a", "b"}, w.sorted(w.keys.Retry()))
+		}},
+	)
+}
+
+func TestPromote(t *testing.T) {
+	promotions := func(queue string, bury bool, pairs ...string) Promotions {
+		group := Promotions{Queue: queue, Bury: bury}
+		for i := 0; i < len(pairs); i += 2 {
+			group.Jobs = append(group.Jobs, Promotion{Old: pairs[i], New: pairs[i+1]})
+		}
+		return group
+	}
+	keep(t,
+		promise{"to_the_backs_of_their_queues_with_their_new_bytes", func(w *world) {
+			w.push("q", "waits")
+			w.dueAt(w.keys.Schedule(), time.Hour, "a", "b", "c", "{")
+			moved := ask(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
+				promotions("q", false, "a", "A", "b", "B"), promotions("r", false, "c", "C"), promotions("", true, "{", "{"),
+			}))
+			require.Equal(w, 4, moved)
+			require.Equal(w, []string{"waits", "A", "B"}, w.waiting("q"))
+			require.Equal(w, []string{"C"}, w.waiting("r"))
+			require.Equal(w, []string{"{"}, w.sorted(w.keys.Dead()))
+			require.Empty(w, w.sorted(w.keys.Schedule()))
+			require.ElementsMatch(w, []string{"q", "r"}, w.texts("SMEMBERS", w.keys.Queues()))
+		}},
+		promise{"not_what_another_has_moved_or_put_off", func(w *world) {
+			w.dueAt(w.keys.Schedule(), -time.Hour, "put off")
+			w.unchanged(func() {
+				require.Zero(w, ask(w, w.keys.Promote(w.keys.Schedule(), []Promotions{promotions("q", false, "gone", "G", "put off", "P")})))
+			})
+		}},
+		promise{"each_once_however_often_it_is_asked", func(w *world) {
+			w.dueAt(w.keys.Retry(), time.Hour, "a")
+			page := []Promotions{promotions("q", false, "a", "A")}
+			require.Equal(w, 1, ask(w, w.keys.Promote(w.keys.Retry(), page)))
+			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Promote(w.keys.Retry(), page))) })
+		}},
+		promise{"nothing_when_one_queue_is_broken", func(w *world) {
+			w.dueAt(w.keys.Schedule(), time.Hour, "a", "b")
+			w.redis("SET", w.keys.Queue("r"), "no list")
+			w.unchanged(func() {
+				refused(w, "WRONGTYPE", w.keys.Promote(w.keys.Schedule(), []Promotions{promotions("q", false, "a", "A"), promotions("r", false, "b", "B")}))
+			})
+		}},
+	)
+}

@@ -1,0 +1,47 @@
+package lua
+
+import (
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
+
+var promoteScript = load("promote")
+
+// A Promotion is one due job: its bytes in the set, and those it has from now on.
+type Promotion struct{ Old, New string }
+
+// Promotions are due jobs that go to one queue; to the dead set when Bury is set.
+type Promotions struct {
+	Queue string
+	Bury  bool
+	Jobs  []Promotion
+}
+
+// Promote moves due jobs of a sorted set to the backs of their queues, and answers how many. The caller keeps within
+// MostItems and MostBytes, and names no queue twice.
+func (k Keys) Promote(set string, promotions []Promotions) Ask[int] {
+	keys := []string{set, k.Dead(), k.Queues()}
+	var args []string
+	for _, group := range promotions {
+		number := 0
+		if !group.Bury {
+			keys = append(keys, k.Queue(group.Queue))
+			number = len(keys) - 3
+		}
+		args = append(args, strconv.Itoa(number), group.Queue, strconv.Itoa(len(group.Jobs)))
+		for _, promotion := range group.Jobs {
+			args = append(args, promotion.Old, promotion.New)
+		}
+	}
+	return Ask[int]{Call: driver.Call{Script: promoteScript, Keys: keys, Args: args}, read: numberOf}
+}
+
+// numberOf reads a reply that is one number.
+func numberOf(value any) (int, error) {
+	number, ok := value.(int64)
+	if !ok {
+		return 0, errShape(value)
+	}
+	return int(number), nil
+}

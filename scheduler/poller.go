@@ -1,0 +1,160 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// soonest and latest bound the poller's sleep. What Ruby schedules tells nobody, so the poller looks this often at
+	// least, and a job is this late at most; sooner than a millisecond would be a spin.
+	soonest = time.Millisecond
+	latest  = 100 * time.Millisecond
+	// hold is how long the poller is the poller without saying so again, understudy how often the others ask. A poller
+	// that dies is replaced within their sum.
+	hold       = 2 * time.Second
+	understudy = 2 * time.Second
+	// mostPages bounds one pass; the next one goes on at once.
+	mostPages = 32
+	// defaultQueue is where Ruby sends a job that names no queue.
+	defaultQueue = "default"
+)
+
+// Config is what a Poller needs to know.
+type Config struct {
+	// Client is the poller's own: a page of jobs must delay no beat.
+	Client driver.Client
+	Keys   lua.Keys
+	Clock  *lua.Clock
+	Log    zerolog.Logger
+	// Unit is how enqueued_at is written.
+	Unit job.TimeUnit
+	// Largest is how large an entry may be, in bytes, to be promoted; larger ones go to the dead set.
+	Largest int
+	// Every bounds the sleep between two looks. 100 ms.
+	Every time.Duration
+}
+
+// A Poller promotes due jobs.
+type Poller struct{ cfg Config }
+
+// New makes a Poller.
+func New(cfg Config) *Poller {
+	if cfg.Every == 0 {
+		cfg.Every = latest
+	}
+	return &Poller{cfg: cfg}
+}
+
+// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be called again. A
+// pass that fails has moved some jobs or none; the next one finds the rest.
+func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
+	held, err := lua.Lease(p.cfg.Keys.Poller(), me, hold).Do(ctx, p.cfg.Client)
+	if err != nil {
+		return 0, err
+	}
+	if !held {
+		return understudy, nil
+	}
+	next = p.cfg.Every
+	var wrong error
+	// Retries first, as Ruby does.
+	for _, set := range []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()} {
+		until, err := p.drain(ctx, set)
+		wrong = errors.Join(wrong, err)
+		next = min(next, until)
+	}
+	return max(next, soonest), wrong
+}
+
+// drain promotes the due jobs of one set and answers how long it is until the next one's time.
+func (p *Poller) drain(ctx context.Context, set string) (time.Duration, error) {
+	var wrong error
+	skip := 0 // jobs that cannot be moved, which must not hold up those behind them
+	for range mostPages {
+		due, err := p.cfg.Keys.Due(set, skip, p.cfg.Largest).Do(ctx, p.cfg.Client)
+		if err != nil {
+			return p.cfg.Every, fmt.Errorf("read what is due: %w", err)
+		}
+		if len(due.Jobs) == 0 {
+			if due.Next < 0 {
+				return p.cfg.Every, wrong
+			}
+			return due.Next, wrong
+		}
+		// One queue a call: one whose key is broken stops only its own jobs.
+		for _, group := range p.sort(due.Jobs) {
+			_, err := p.cfg.Keys.Promote(set, []lua.Promotions{group}).Do(ctx, p.cfg.Client)
+			switch {
+			case err == nil:
+			case driver.Outage(err):
+				return p.cfg.Every, fmt.Errorf("promote: %w", err)
+			default:
+				skip += len(group.Jobs)
+				wrong = errors.Join(wrong, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
+			}
+		}
+	}
+	return soonest, wrong
+}
+
+// sort says where each due job goes, in the order in which they are due.
+func (p *Poller) sort(jobs []string) []lua.Promotions {
+	now := p.cfg.Clock.Now()
+	var sorted []lua.Promotions
+	index := make(map[string]int)
+	add := func(queue string, bury bool, promotion lua.Promotion) {
+		key := queue
+		if bury {
+			key = "\x00" // no queue is called so
+		}
+		at, ok := index[key]
+		if !ok {
+			at = len(sorted)
+			index[key] = at
+			sorted = append(sorted, lua.Promotions{Queue: queue, Bury: bury})
+		}
+		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
+	}
+	for _, raw := range jobs {
+		parsed, err := job.Parse(raw)
+		if err == nil {
+			err = job.CheckQueue(queueOf(parsed))
+		}
+		if err != nil {
+			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("buried: a due job cannot be read")
+			add("", true, lua.Promotion{Old: raw, New: raw})
+			continue
+		}
+		add(queueOf(parsed), false, lua.Promotion{Old: raw, New: parsed.Patch(p.edits(parsed, now)...)})
+	}
+	return sorted
+}
+
+// edits are what a job's envelope needs on its way into a queue; its args are not touched.
+func (p *Poller) edits(j *job.Job, now time.Time) []job.Edit {
+	edits := []job.Edit{job.SetStamp("enqueued_at", now, p.cfg.Unit)}
+	if j.Queue() == "" {
+		edits = append(edits, job.SetString("queue", defaultQueue))
+	}
+	if _, ok := j.Field("at"); ok {
+		// A client that left it in has stored the job under it already; Ruby would schedule the job again.
+		edits = append(edits, job.Remove("at"))
+	}
+	return edits
+}
+
+func queueOf(j *job.Job) string {
+	if j.Queue() == "" {
+		return defaultQueue
+	}
+	return j.Queue()
+}

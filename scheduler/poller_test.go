@@ -1,0 +1,209 @@
+package scheduler_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/scheduler"
+)
+
+// A rig is a keyspace and a poller in it.
+type rig struct {
+	t      *testing.T
+	client driver.Client
+	keys   lua.Keys
+	poller *scheduler.Poller
+	log    bytes.Buffer
+}
+
+func eachClient(t *testing.T, test func(r *rig)) {
+	t.Helper()
+	for name, open := range map[string]func(url string) (driver.Client, error){
+		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, err := open(drivertest.Redis(t).URL())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, client.Close()) })
+			r := &rig{t: t, client: client, keys: lua.NewKeys(drivertest.Prefix(t))}
+			r.poller = scheduler.New(scheduler.Config{
+				Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.New(&r.log), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
+			})
+			test(r)
+		})
+	}
+}
+
+func (r *rig) do(words ...string) any {
+	r.t.Helper()
+	reply := r.client.Do(context.Background(), driver.Command(words...))[0]
+	require.NoError(r.t, reply.Err)
+	return reply.Value
+}
+
+// due puts jobs into a set whose time has come, in this order.
+func (r *rig) due(set string, jobs ...string) {
+	r.t.Helper()
+	for i, payload := range jobs {
+		r.do("ZADD", set, strconv.Itoa(1_000_000_000+i), payload)
+	}
+}
+
+func (r *rig) pass() time.Duration {
+	r.t.Helper()
+	next, err := r.poller.Pass(r.t.Context(), "me")
+	require.NoError(r.t, err)
+	return next
+}
+
+// waiting reads a queue, the next one first.
+func (r *rig) waiting(queue string) []string {
+	r.t.Helper()
+	parts, _ := r.do("LRANGE", r.keys.Queue(queue), "0", "-1").([]any)
+	jobs := make([]string, len(parts))
+	for i, part := range parts {
+		jobs[len(parts)-1-i], _ = part.(string)
+	}
+	return jobs
+}
+
+const oddArgs = `[9007199254740993,12345678901234567890,1.0,1e21,-0,[],{},[[],{}],{"a":{"z":[]}},"é<&>\u2028/"]`
+
+func TestPoller(t *testing.T) {
+	t.Parallel()
+
+	t.Run("promotes_what_is_due_with_a_fresh_enqueued_at_and_untouched_args", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			retried := `{"retry":true,"queue":"mail","args":` + oddArgs + `,"class":"A","jid":"1","created_at":1.5,"enqueued_at":2.5,"retry_count":3,"x_future":{"a":[1]}}`
+			scheduled := `{"retry":true,"queue":"mail","args":` + oddArgs + `,"class":"A","jid":"2","created_at":1.5}`
+			r.due(r.keys.Retry(), retried)
+			r.due(r.keys.Schedule(), scheduled)
+			r.pass()
+			got := r.waiting("mail")
+			require.Len(r.t, got, 2)
+			for i, was := range []string{retried, scheduled} {
+				now, err := job.Parse(got[i])
+				require.NoError(r.t, err)
+				require.Equal(r.t, oddArgs, now.ArgsJSON())
+				at, ok := now.EnqueuedAt()
+				require.True(r.t, ok)
+				require.WithinDuration(r.t, time.Now(), at, time.Minute)
+				before, _ := job.Parse(was)
+				field, _ := now.Field("enqueued_at")
+				require.Equal(r.t, before.Patch(job.Edit{Name: "enqueued_at", JSON: field}), got[i], "nothing else has changed")
+			}
+			require.Equal(r.t, int64(0), r.do("ZCARD", r.keys.Retry()))
+			require.Equal(r.t, int64(0), r.do("ZCARD", r.keys.Schedule()))
+			require.Equal(r.t, int64(1), r.do("SISMEMBER", r.keys.Queues(), "mail"))
+		})
+	})
+
+	t.Run("says_when_the_next_one_is_due_and_is_never_early", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			soon := strconv.FormatFloat(float64(time.Now().Add(60*time.Millisecond).UnixMicro())/1e6, 'f', 6, 64)
+			r.do("ZADD", r.keys.Schedule(), soon, job.Draft{Class: "A", Queue: "q"}.Encode())
+			next := r.pass()
+			require.LessOrEqual(r.t, next, 60*time.Millisecond)
+			require.Positive(r.t, next)
+			require.Empty(r.t, r.waiting("q"))
+			r.do("DEL", r.keys.Schedule())
+			require.Equal(r.t, 100*time.Millisecond, r.pass(), "with nothing in sight it looks again soon, for what Ruby schedules")
+		})
+	})
+
+	t.Run("what_cannot_be_read_is_buried_as_it_is", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			bad := []string{"{", "", "\xff", "[]", "null", `{"class":"A","args":null,"jid":"1"}`, strings.Repeat("[", 1001), strings.Repeat("z", 5<<20),
+				`{"class":"A","args":[],"jid":"1","queue":"a\nb"}`}
+			good := job.Draft{Class: "A", Queue: "q"}.Encode()
+			r.due(r.keys.Schedule(), append(bad, good)...)
+			r.pass()
+			require.Len(r.t, r.waiting("q"), 1)
+			buried, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
+			for _, entry := range bad {
+				require.Contains(r.t, buried, any(entry))
+			}
+			require.Len(r.t, buried, len(bad))
+		})
+	})
+
+	t.Run("a_job_without_a_queue_goes_where_ruby_sends_it_and_a_stale_at_is_dropped", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			r.due(r.keys.Schedule(), `{"class":"A","args":[],"jid":"1","at":99999999999.5}`)
+			r.pass()
+			got := r.waiting("default")
+			require.Len(r.t, got, 1)
+			require.Contains(r.t, got[0], `"queue":"default"`)
+			require.NotContains(r.t, got[0], `"at":`)
+		})
+	})
+
+	t.Run("a_broken_queue_holds_up_no_other", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			r.do("SET", r.keys.Queue("broken"), "no list")
+			var jobs []string
+			for range 300 {
+				jobs = append(jobs, job.Draft{Class: "A", Queue: "broken"}.Encode())
+			}
+			r.due(r.keys.Schedule(), append(jobs, job.Draft{Class: "A", Queue: "good"}.Encode())...)
+			_, err := r.poller.Pass(r.t.Context(), "me")
+			require.ErrorContains(r.t, err, "broken")
+			require.Len(r.t, r.waiting("good"), 1)
+			require.Equal(r.t, int64(300), r.do("ZCARD", r.keys.Schedule()), "none is lost")
+		})
+	})
+
+	t.Run("one_process_polls_and_its_understudy_takes_over", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			r.pass()
+			r.due(r.keys.Schedule(), job.Draft{Class: "A", Queue: "q"}.Encode())
+			next, err := r.poller.Pass(r.t.Context(), "another")
+			require.NoError(r.t, err)
+			require.Greater(r.t, next, time.Second, "it asks again after a while")
+			require.Empty(r.t, r.waiting("q"))
+			r.do("DEL", r.keys.Poller()) // as if the poller had died and its lease had ended
+			_, err = r.poller.Pass(r.t.Context(), "another")
+			require.NoError(r.t, err)
+			require.Len(r.t, r.waiting("q"), 1)
+		})
+	})
+
+	t.Run("many_due_at_one_instant_are_promoted_each_once_in_order", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			words := []string{"ZADD", r.keys.Schedule()}
+			for n := range 3000 {
+				words = append(words, "1000000000", job.Draft{Class: "A", Queue: "q", JID: fmt.Sprintf("%06d", n)}.Encode())
+			}
+			r.do(words...)
+			r.pass()
+			got := r.waiting("q")
+			require.Len(r.t, got, 3000)
+			for n, payload := range got {
+				require.Contains(r.t, payload, fmt.Sprintf("%06d", n))
+			}
+		})
+	})
+}
