@@ -27,6 +27,7 @@
 //	no retries left dead: the set that people look through
 //	Discard, Kill   gone; dead
 //	RetryIn, Snooze retry, after a delay of the handler's choice; schedule, not counted as a failure
+//	                (both come back to their queue by script promote when their time has come)
 //	shutdown        back to the head of its queue, as if it had not been taken
 //
 // If settle does not find the job in the working list, the process has been declared dead meanwhile and the job is

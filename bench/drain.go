@@ -267,7 +267,7 @@ func evals(ctx context.Context, conn driver.Client) (int64, error) {
 func cleanUp(ctx context.Context, conn driver.Client, keys lua.Keys) error {
 	today := time.Now()
 	words := []string{"DEL", keys.Queues(), keys.Queue(client.DefaultQueue), keys.Processed(), keys.Failed(), keys.ProcessedOn(today),
-		keys.FailedOn(today), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper()}
+		keys.FailedOn(today), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(), keys.Poller()}
 	reply := conn.Do(ctx, driver.Command("ZRANGE", keys.Tombstones(), "0", "-1"))[0]
 	names, _ := reply.Value.([]any)
 	for _, name := range names {

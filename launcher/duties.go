@@ -102,6 +102,7 @@ type outage struct {
 	mu      sync.Mutex
 	failing map[string]bool
 	since   time.Time
+	refused map[string]time.Time
 }
 
 func (o *outage) fail(log *zerolog.Logger, what string, err error) {
@@ -110,17 +111,28 @@ func (o *outage) fail(log *zerolog.Logger, what string, err error) {
 	if o.failing == nil {
 		o.failing = make(map[string]bool)
 	}
-	first := len(o.failing) == 0
-	o.failing[what] = true
-	if !first {
+	if !driver.Outage(err) {
+		o.refuse(log, what, err)
 		return
 	}
-	o.since = time.Now()
-	level := zerolog.WarnLevel
-	if !driver.Outage(err) {
-		level = zerolog.ErrorLevel
+	first := len(o.failing) == 0
+	o.failing[what] = true
+	if first {
+		o.since = time.Now()
+		log.Warn().Err(err).Str("duty", what).Msg("redis does not hear us: beats and recoveries wait")
 	}
-	log.WithLevel(level).Err(err).Str("duty", what).Msg("redis does not hear us: beats and recoveries wait")
+}
+
+// refuse says at most once a minute what Redis hears and will not do (a wrong type, a denied command).
+func (o *outage) refuse(log *zerolog.Logger, what string, err error) {
+	if time.Since(o.refused[what]) < time.Minute {
+		return
+	}
+	if o.refused == nil {
+		o.refused = make(map[string]time.Time)
+	}
+	o.refused[what] = time.Now()
+	log.Error().Err(err).Str("duty", what).Msg("redis refuses: it is tried again, but needs somebody's help")
 }
 
 func (o *outage) succeed(log *zerolog.Logger, what string) {

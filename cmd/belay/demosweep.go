@@ -31,7 +31,7 @@ func (s *stage) sweep() {
 func ownKeys(keys lua.Keys, now time.Time) []string {
 	names := []string{
 		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
-		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(),
+		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {
 		names = append(names, keys.ProcessedOn(day), keys.FailedOn(day))

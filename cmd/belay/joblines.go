@@ -144,6 +144,15 @@ func setField(j *client.Job, name string, value json.RawMessage) error {
 			return errors.New(`the field "retry" is not a number of retries, true or false`)
 		}
 		j.Retry = rule
+	case "at":
+		var seconds float64
+		if err := into(&seconds); err != nil {
+			return err
+		}
+		if seconds < 0 || seconds > 1e11 {
+			return errors.New(`the field "at" is no number of seconds since 1970`)
+		}
+		j.At = time.UnixMicro(int64(seconds * 1e6))
 	case "retry_for":
 		var seconds uint32
 		err := into(&seconds)

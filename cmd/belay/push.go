@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,26 +24,28 @@ space between its tokens. A string needs its quotes, and those need the shell's:
 
 With --file each line of a file (- is standard input) is one job, a JSON object:
   {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
-class must be there. args, queue, retry, jid, retry_for, retry_queue, backtrace, dead and tags mean what they mean in
-Sidekiq; other fields go into the job as they are. -q and --retry are for lines that do not say. A line that cannot be
+class must be there. args, queue, retry, jid, at, retry_for, retry_queue, backtrace, dead and tags mean what they mean
+in Sidekiq; other fields go into the job as they are. -q and --retry are for lines that do not say. A line that cannot be
 pushed is reported with its number, and the others are pushed; a Redis that cannot be reached ends it. Files of any
 length are read as they are pushed. What became of them is summed up on standard error.
 
 With --json a receipt is printed instead of a jid, one JSON object a line:
   {"jid","queue","status"}, with --file also "line"
-status is queued, unknown (Redis' answer was lost: it may or may not have the job) or not_pushed.
+status is queued, scheduled, unknown (Redis' answer was lost: it may or may not have the job) or not_pushed.
 
 Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line.`
 
 const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Report '{"month":"2026-11"}' null -5 --retry 3
+  belay push Reminder 42 --in 36h
   belay push --file jobs.ndjson
   zcat jobs.gz | belay push --file - --json`
 
 // pushFlags are what may be said about jobs that are pushed.
 type pushFlags struct {
-	queue, retry, jid, file string
-	asJSON                  bool
+	queue, retry, jid, file, at string
+	in                          time.Duration
+	asJSON                      bool
 }
 
 func newPush(at *redisFlags) *cobra.Command {
@@ -72,6 +75,8 @@ func newPush(at *redisFlags) *cobra.Command {
 	set := cmd.Flags()
 	set.StringVarP(&flags.queue, "queue", "q", client.DefaultQueue, "queue to push to")
 	set.StringVar(&flags.retry, "retry", "true", "retries when it fails: a `NUMBER`, true for the worker's default, false for none and not kept")
+	set.DurationVar(&flags.in, "in", 0, "run it so long from now, such as 10s or 36h, by Redis' clock")
+	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; one that is past is now")
 	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which you answer for being unique (default drawn)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
@@ -84,12 +89,32 @@ func (f *pushFlags) check(args []string) error {
 		return usage("--file has the classes and arguments of its jobs: give no others")
 	case f.file != "" && f.jid != "":
 		return usage("--jid is for one job: in a file each line may have a \"jid\"")
+	case f.file != "" && (f.in != 0 || f.at != ""):
+		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
 	case f.queue == "": // not left out, then: a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.file == "" && len(args) == 0:
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
-	return nil
+	_, err := f.until()
+	return err
+}
+
+// until is the instant of --at; zero without it.
+func (f *pushFlags) until() (time.Time, error) {
+	switch {
+	case f.in != 0 && f.at != "":
+		return time.Time{}, usage("--in and --at are both given: give one")
+	case f.in < 0:
+		return time.Time{}, usage("--in %v: it is not negative", f.in)
+	case f.at == "":
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, f.at)
+	if err != nil {
+		return at, usage("--at %q: it is an instant with its zone, such as %s", f.at, time.Now().Add(time.Hour).Format(time.RFC3339))
+	}
+	return at, nil
 }
 
 // openPusher makes the client that pushes. What it answers besides closes it.
@@ -111,8 +136,12 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	if err != nil {
 		return err
 	}
+	at, err := flags.until()
+	if err != nil {
+		return err
+	}
 	receipt, err := pusher.Push(context.Background(), client.Job{
-		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule,
+		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at,
 	})
 	var invalid *client.InvalidError
 	if errors.As(err, &invalid) {

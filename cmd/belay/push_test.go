@@ -41,6 +41,30 @@ func TestPush(t *testing.T) {
 		require.JSONEq(t, `{"jid":"my-id","queue":"default","status":"queued"}`, answer.out)
 		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"retry":false`)
 	})
+	t.Run("later_goes_to_the_schedule", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		answer := h.invoke("", "push", "A", "--in", "36h", "--json")
+		require.Zero(t, answer.code, answer.errs)
+		require.Contains(t, answer.out, `"status":"scheduled"`)
+		require.Zero(t, h.invoke("", "push", "A", "--at", "2050-12-24T18:00:00+01:00").code)
+		require.Zero(t, h.invoke(`{"class":"A","at":2555000000.5}`, "push", "--file", "-").code)
+		stored := h.payloads("ZRANGE", h.key("schedule"), "0", "-1")
+		require.Len(t, stored, 3)
+		require.NotContains(t, strings.Join(stored, ""), "enqueued_at")
+		require.NotContains(t, strings.Join(stored, ""), `"at"`)
+		require.Empty(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"))
+	})
+	t.Run("an_instant_that_cannot_be_meant_is_refused", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		for _, args := range [][]string{{"--in", "-1s"}, {"--in", "1s", "--at", "2050-01-01T00:00:00Z"}, {"--at", "tomorrow"}, {"--at", "2999-01-01T00:00:00Z"}} {
+			answer := h.invoke("", append([]string{"push", "A"}, args...)...)
+			require.Equal(t, exitUsage, answer.code, args)
+			require.NotEmpty(t, answer.errs)
+		}
+		require.Empty(t, h.payloads("ZRANGE", h.key("schedule"), "0", "-1"))
+	})
 	t.Run("refuses_what_no_worker_could_run", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
@@ -108,7 +132,7 @@ func TestPushFile(t *testing.T) {
 		h := newHouse(t)
 		lines := []string{
 			`{"class":"A","jid":"1"}`, `not json`, `{"class":"","jid":"x"}`, `{"args":[]}`, `{"class":"A","args":{}}`,
-			`{"class":"A","at":1}`, `{"class":"A"} {}`, `[]`, `{"class":"A\u0000"}`, `{"class":"A","queue":"bad\n"}`, `{"class":"A","jid":"2"}`,
+			`{"class":"A","at":"soon"}`, `{"class":"A"} {}`, `[]`, `{"class":"A\u0000"}`, `{"class":"A","queue":"bad\n"}`, `{"class":"A","jid":"2"}`,
 			`{"class":"A","retry":"often"}`, `{"class":"A","args":["` + strings.Repeat("x", job.DefaultPayloadLimit) + `"]}`,
 			strings.Repeat(" ", mostLine+1), `{"class":"A","dead":1}`, `{"class":"A","jid":"3"}`,
 		}

@@ -130,14 +130,14 @@ func (b *bulk) report(receipts []client.Receipt) {
 	for i, receipt := range receipts {
 		line := b.pending[i].line
 		switch receipt.Status {
-		case client.StatusQueued:
+		case client.StatusQueued, client.StatusScheduled:
 			b.queued++
 		case client.StatusUnknown:
 			b.unknown++
 		default:
 			b.missed++
 		}
-		if receipt.Status == client.StatusQueued || b.flags.asJSON {
+		if receipt.Status == client.StatusQueued || receipt.Status == client.StatusScheduled || b.flags.asJSON {
 			printReceipt(b.out, b.flags.asJSON, receipt, line)
 		} else if receipt.Status == client.StatusUnknown {
 			_, _ = fmt.Fprintf(b.errs, "line %d: unknown: Redis may or may not have it (jid %s)\n", line, plain(receipt.JID))

@@ -18,7 +18,7 @@ import (
 // config understands the flags, and names everything in them that is wrong.
 func (f *workFlags) config() (launcher.Config, error) {
 	cfg := launcher.Config{
-		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, ShutdownTimeout: f.shutdown,
+		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, Poll: f.poll, ShutdownTimeout: f.shutdown,
 		Name: f.name, Tag: f.tag,
 	}
 	if f.shutdown == 0 {
@@ -33,7 +33,7 @@ func (f *workFlags) config() (launcher.Config, error) {
 // checkZeros refuses what a Config would take for "not said": who writes 0 means something else by it.
 func (f *workFlags) checkZeros() error {
 	var wrong []error
-	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor"} {
+	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor", "poll"} {
 		flag := f.set.Lookup(name)
 		if flag.Changed && strings.TrimSuffix(flag.Value.String(), "s") == "0" {
 			wrong = append(wrong, fmt.Errorf("--%s 0: it must be more; leave it out for the default", name))
