@@ -67,6 +67,12 @@ VERBS = {
     jids.zip(args).map { |jid, list| pushed(jid, "mail", "Letter", list) }
   },
   "push" => ->(item) { Sidekiq::Client.push(item) },
+  # Jobs of a class that this process need not know, each due after a random part of span seconds.
+  "perform_in" => lambda { |count, klass, queue, span|
+    count.times.map do |n|
+      Sidekiq::Client.push("class" => klass, "queue" => queue, "args" => [n], "at" => Time.now.to_f + rand * span)
+    end
+  },
 
   "processes" => lambda {
     set = Sidekiq::ProcessSet.new

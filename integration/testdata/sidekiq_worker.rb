@@ -4,7 +4,11 @@
 
 require "sidekiq"
 
-Sidekiq.configure_server { |config| config.redis = {url: ENV.fetch("REDIS_URL")} }
+Sidekiq.configure_server do |config|
+  config.redis = {url: ENV.fetch("REDIS_URL")}
+  # A poller as eager as Belay's: without it the first look is some ten seconds away.
+  config.options[:poll_interval_average] = 0.1
+end
 
 class Ran
   include Sidekiq::Worker
