@@ -28,10 +28,12 @@ while #answer - 1 < most and room > 0 do
     if #job <= largest then
       answer[#answer + 1] = job
       offset = offset + 1
-    else
-      buried = buried + 1
-      redis.call('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)
+    elseif type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number' then
       redis.call('ZREM', set, job)
+      buried = buried + 1
+    else
+      -- pcall: where it cannot be buried it stays, and what is due after it is read all the same.
+      offset = offset + 1
     end
   end
 end

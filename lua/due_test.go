@@ -53,6 +53,11 @@ func TestDue(t *testing.T) {
 			due := ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit))
 			require.Len(w, due.Jobs, 4)
 		}},
+		promise{"a_dead_set_of_a_wrong_type_loses_nothing_and_hides_nothing", func(w *world) {
+			w.redis("SET", w.keys.Dead(), "no set")
+			w.dueAt(w.keys.Schedule(), time.Hour, "a", "too large", "b")
+			w.unchanged(func() { require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Schedule(), 0, 5)).Jobs) })
+		}},
 		promise{"what_is_too_large_is_buried_and_stands_in_nobodys_way", func(w *world) {
 			huge := strings.Repeat("x", 2000)
 			w.dueAt(w.keys.Retry(), time.Hour, "a", huge, "y"+huge, "b")

@@ -9,17 +9,28 @@
 -- Cost     O(jobs * log set)
 local set, dead, queues = KEYS[1], KEYS[2], KEYS[3]
 
+local function must_be(key, kind, ...)
+  local is = redis.call('TYPE', key).ok
+  if is ~= 'none' and is ~= kind then
+    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
+  end
+  -- A command that is denied only after the job has left its list would lose it. (miniredis cannot be asked.)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
+    return redis.error_reply('NOPERM this user may not ' .. (...) .. ' ' .. key)
+  end
+end
 local groups, at = {}, 1
 while at <= #ARGV do
   local list, count = tonumber(ARGV[at]), tonumber(ARGV[at + 2])
   local group = { list = KEYS[3 + list], name = ARGV[at + 1], bury = list == 0, first = at + 3, count = count }
-  local into, kind = group.list, 'list'
-  if group.bury then
-    into, kind = dead, 'zset'
+  local wrong = must_be(set, 'zset', 'ZREM', set, '')
+  if not wrong and group.bury then
+    wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
+  elseif not wrong then
+    wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
   end
-  local is = redis.call('TYPE', into).ok
-  if is ~= 'none' and is ~= kind then
-    return redis.error_reply('WRONGTYPE ' .. into .. ' is a ' .. is .. ', not a ' .. kind)
+  if wrong then
+    return wrong
   end
   groups[#groups + 1] = group
   at = group.first + 2 * count
@@ -45,7 +56,7 @@ for _, group in ipairs(groups) do
     end
   end
   if arrived then
-    redis.call('SADD', queues, group.name)
+    redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
   end
 end
 return moved

@@ -207,3 +207,24 @@ func TestPoller(t *testing.T) {
 		})
 	})
 }
+
+// A user who may take a job out of the schedule but not push it must not lose it in between.
+func TestDeniedCommands(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	client, err := goredisdriver.Open(server.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	r := &rig{t: t, client: client, keys: lua.NewKeys("p")}
+	r.poller = scheduler.New(scheduler.Config{Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(), Largest: job.DefaultPayloadLimit})
+	r.due(r.keys.Schedule(), job.Draft{Class: "A", Queue: "q"}.Encode())
+	_, err = server.Do(t.Context(), "ACL", "SETUSER", "default", "-lpush")
+	require.NoError(t, err)
+	_, err = r.poller.Pass(t.Context(), "me")
+	require.ErrorContains(t, err, "NOPERM")
+	require.Equal(t, int64(1), r.do("ZCARD", r.keys.Schedule()), "not lost")
+	_, err = server.Do(t.Context(), "ACL", "SETUSER", "default", "+lpush")
+	require.NoError(t, err)
+	r.pass()
+	require.Len(t, r.waiting("q"), 1)
+}
