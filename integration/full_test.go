@@ -1,0 +1,59 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+// A full Redis refuses new jobs and is drained of those it holds, the failing ones included; then it takes new ones again.
+func TestFullRedisIsDrained(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction")
+	s := newSite(t, server)
+	redis, err := goredisdriver.Open(s.url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = redis.Close() })
+	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
+	require.NoError(t, err)
+
+	receipts, err := pusher.PushMany(t.Context(), func(yield func(client.Job) bool) {
+		for yield(client.Job{Class: "Any", Args: []any{strings.Repeat("x", 1000)}}) {
+		}
+	})
+	require.ErrorIs(t, err, client.ErrFull)
+	queued := 0
+	for _, receipt := range receipts {
+		if receipt.Status == client.StatusQueued {
+			queued++
+		}
+	}
+	require.Greater(t, queued, 1000)
+	require.Len(t, s.list(s.keys.Queue("default")), queued, "each receipt is true")
+
+	var ran, failed atomic.Int64
+	s.run(launcher.Config{Client: redis}, func(context.Context, *job.Job) error {
+		if ran.Add(1)%10 == 0 {
+			failed.Add(1)
+			return errors.New("one in ten fails, and its retry must find room")
+		}
+		return nil
+	})
+	eventually(t, "the queue to be drained", func() bool { return len(s.list(s.keys.Queue("default"))) == 0 })
+	eventually(t, "the last settle", func() bool { return int64(len(s.set(s.keys.Retry()))) == failed.Load() })
+	require.EqualValues(t, queued, ran.Load())
+
+	_, err = pusher.Push(t.Context(), client.Job{Class: "Any"})
+	require.NoError(t, err)
+	eventually(t, "the new job to be run", func() bool { return ran.Load() == int64(queued)+1 })
+}
