@@ -247,19 +247,12 @@ func (f *Fetcher) retryStuck(now time.Time) {
 func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
 	b.life.read(b)
 	for _, i := range verdict.Lost {
-		f.cfg.Log.Warn().Str("jid", jidOf(b.held[i].Bytes)).Str("queue", b.held[i].Queue).Str("identity", b.life.Identity).
+		f.cfg.Log.Warn().Str("jid", b.held[i].JID()).Str("queue", b.held[i].Queue).Str("identity", b.life.Identity).
 			Str("exit", string(b.held[i].outcome.Exit())).Msg("ownership lost: the job was recovered from us; nothing was written for this run")
 	}
 	for _, held := range b.held {
 		held.Life.drop(held)
 	}
-}
-
-func jidOf(bytes string) string {
-	if parsed, err := job.Parse(bytes); err == nil {
-		return parsed.JID()
-	}
-	return ""
 }
 
 func (f *Fetcher) handleTake(x *exchange, reply driver.Reply) {
@@ -269,12 +262,21 @@ func (f *Fetcher) handleTake(x *exchange, reply driver.Reply) {
 		return
 	}
 	f.succeed()
-	if x.life != f.life {
-		f.returnAll(x, taken)
-		return
+	ours := x.life == f.life
+	if ours {
+		f.learn(x.queues, taken)
 	}
-	f.note(f.paused, x.queues, taken.Paused)
-	f.noteBroken(x.queues, taken)
+	for _, group := range taken.Jobs {
+		for _, bytes := range group.Bytes {
+			f.arrive(x.life, x.queues[group.Queue], bytes, ours)
+		}
+	}
+}
+
+// learn takes in what a take says of the queues.
+func (f *Fetcher) learn(queues []string, taken lua.Taken) {
+	f.note(f.paused, queues, taken.Paused)
+	f.noteBroken(queues, taken)
 	switch taken.Why {
 	case lua.WhyFenced:
 		f.fenced = true
@@ -283,31 +285,18 @@ func (f *Fetcher) handleTake(x *exchange, reply driver.Reply) {
 	default:
 		f.dry = false
 	}
-	for _, group := range taken.Jobs {
-		for _, bytes := range group.Bytes {
-			f.arrive(x.life, x.queues[group.Queue], bytes)
-		}
-	}
 }
 
-// returnAll hands back what was taken for a life that is no longer ours.
-func (f *Fetcher) returnAll(x *exchange, taken lua.Taken) {
-	for _, group := range taken.Jobs {
-		for _, bytes := range group.Bytes {
-			f.finish(x.life.take(x.queues[group.Queue], bytes), job.HandedBack())
-		}
-	}
-}
-
-// arrive brings a job into hand: for a processor, or straight back when we are quiet.
-func (f *Fetcher) arrive(life *Life, queue, bytes string) {
+// arrive brings a job into hand: for a processor, or straight back when it is not wanted or we are quiet.
+func (f *Fetcher) arrive(life *Life, queue, bytes string, wanted bool) *Held {
 	held := life.take(queue, bytes)
 	f.strays.known(queue, bytes)
-	if f.quiet {
+	if !wanted || f.quiet {
 		f.finish(held, job.HandedBack())
-		return
+		return held
 	}
 	f.ready = append(f.ready, held)
+	return held
 }
 
 // note remembers which of the queues are at these positions.

@@ -125,7 +125,7 @@ func (f *Fetcher) Enter(life *Life) {
 	f.waits.release(nil)
 }
 
-// Quiet takes no more jobs, ever. Jobs still on their way go straight back.
+// Quiet takes no more jobs, ever. Jobs still on their way go straight back. A second call does nothing more.
 func (f *Fetcher) Quiet() {
 	f.quiet = true
 	for _, held := range f.ready {
@@ -208,7 +208,7 @@ func (f *Fetcher) Look() {
 	}
 }
 
-// Idle is how many processors could be promised a job now.
+// idle is how many processors could be promised a job now.
 func (f *Fetcher) idle() int {
 	return f.cfg.Concurrency - f.running - len(f.ready) - f.promised - f.owing - len(f.pending)
 }

@@ -21,7 +21,7 @@ import (
 // declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart, and whose own sight of
 // Redis did not break between them; and the script that moves its jobs asks again.
 //
-// Look and Blind may be called from any goroutine and never wait for Redis; Pass and Sweep are for one at a time.
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass and Sweep wait for each other.
 type Janitor struct {
 	cfg JanitorConfig
 
@@ -29,7 +29,8 @@ type Janitor struct {
 	lapsed map[string]*sighting
 	last   Pulse
 
-	sweepAt int // rank of the tombstone that the next sweep begins with
+	passing sync.Mutex // held by a Pass or a Sweep, for its I/O too
+	sweepAt int        // rank of the tombstone that the next sweep begins with
 }
 
 // JanitorConfig is what a Janitor needs to know.
@@ -106,11 +107,15 @@ func (j *Janitor) broken(pulse Pulse) bool {
 
 // Pass recovers those that have been seen lapsed for long enough. me is our identity.
 func (j *Janitor) Pass(ctx context.Context, me string) error {
-	for _, identity := range j.unread(me) {
-		record, ok, err := lua.RecordOf(j.cfg.Client.Do(ctx, j.cfg.Keys.ReadRecord(identity))[0])
-		if err != nil {
-			return err
-		}
+	j.passing.Lock()
+	defer j.passing.Unlock()
+	unread := j.unread(me)
+	records, err := j.records(ctx, unread)
+	if err != nil {
+		return err
+	}
+	for _, identity := range unread {
+		record, ok := records[identity]
 		j.learn(identity, record, ok)
 	}
 	var wrong error
@@ -213,12 +218,8 @@ func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record
 
 // page reads the next entries of the lists of identity, in the order in which they go back, passing over the queues that
 // are known to be broken.
-func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, broken map[string]error) ([]Orphans, error) {
-	lists := make([]string, len(record.Queues))
-	for i, queue := range record.Queues {
-		lists[i] = j.cfg.Keys.Working(queue, identity)
-	}
-	lengths, err := lua.Lengths(lists).Do(ctx, j.cfg.Client)
+func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, broken map[string]error) ([]lua.Orphans, error) {
+	lengths, err := lua.Lengths(j.cfg.Keys.WorkingLists(record.Queues, identity)).Do(ctx, j.cfg.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -236,14 +237,11 @@ func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, 
 			return nil, err
 		}
 		if len(entries) > 0 {
-			return []Orphans{{Queue: queue, Entries: orphansOf(entries, !record.Emptied)}}, nil
+			return []lua.Orphans{{Queue: queue, Entries: orphansOf(entries, !record.Emptied)}}, nil
 		}
 	}
 	return nil, nil
 }
-
-// Orphans are entries of a dead process' list.
-type Orphans = lua.Orphans
 
 // orphansOf says what becomes of each entry. A crash with the job in hand counts as an interruption; it costs no retry.
 // What cannot be read goes to the dead set as it is.

@@ -53,6 +53,15 @@ type Held struct {
 	outcome job.Outcome
 }
 
+// JID is the job's id; empty for one that cannot be read, which never runs.
+func (h *Held) JID() string {
+	parsed, err := job.Parse(h.Bytes)
+	if err != nil {
+		return ""
+	}
+	return parsed.JID()
+}
+
 // phase is how far a job in hand has come.
 type phase int
 

@@ -63,8 +63,8 @@ func (s *strays) read(queue string) {
 type lookAsk struct {
 	life    *Life
 	lists   *lua.Ask[[]int]
-	queues  []string // of lists
-	paused  *driver.Call
+	queues  []string    // of lists
+	paused  driver.Call // goes with lists
 	entries []lua.Ask[[]string]
 	reads   []*reading // of entries
 }
@@ -86,14 +86,9 @@ func (f *Fetcher) composeLook() *lookAsk {
 	if f.look {
 		f.look = false
 		ask.queues = f.cfg.Order.Names()
-		keys := make([]string, len(ask.queues))
-		for i, queue := range ask.queues {
-			keys[i] = f.cfg.Keys.Working(queue, f.life.Identity)
-		}
-		lengths := lua.Lengths(keys)
+		lengths := lua.Lengths(f.cfg.Keys.WorkingLists(ask.queues, f.life.Identity))
 		ask.lists = &lengths
-		paused := driver.Command(append([]string{"SMISMEMBER", f.cfg.Keys.Paused()}, ask.queues...)...)
-		ask.paused = &paused
+		ask.paused = driver.Command(append([]string{"SMISMEMBER", f.cfg.Keys.Paused()}, ask.queues...)...)
 	}
 	return ask
 }
@@ -104,7 +99,7 @@ func (l *lookAsk) calls() []driver.Call {
 		calls = append(calls, ask.Call)
 	}
 	if l.lists != nil {
-		calls = append(calls, l.lists.Call, *l.paused)
+		calls = append(calls, l.lists.Call, l.paused)
 	}
 	return calls
 }
@@ -235,8 +230,8 @@ func (f *Fetcher) adopt() {
 	for len(f.strays.found) > 0 && (f.quiet || f.idle() > 0) && f.life.Leased() {
 		found := f.strays.found[0]
 		f.strays.found = f.strays.found[1:]
-		f.cfg.Log.Info().Str("jid", jidOf(found.bytes)).Str("queue", found.queue).
+		held := f.arrive(f.life, found.queue, found.bytes, true)
+		f.cfg.Log.Info().Str("jid", held.JID()).Str("queue", held.Queue).
 			Msg("adopted: the job was taken, but the answer that said so was lost")
-		f.arrive(f.life, found.queue, found.bytes)
 	}
 }

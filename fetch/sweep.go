@@ -23,6 +23,8 @@ const (
 // first, a page a call. What it finds after an end that left nothing was in nobody's hand: it goes to the head of its
 // queue byte for byte. One process at a time sweeps; me is our identity.
 func (j *Janitor) Sweep(ctx context.Context, me string) error {
+	j.passing.Lock()
+	defer j.passing.Unlock()
 	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, 3*j.cfg.Beat).Do(ctx, j.cfg.Client)
 	if err != nil || !held {
 		return err
@@ -41,9 +43,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 		if len(lists) > 0 && len(lists)+len(record.Queues) > sweptLists {
 			break
 		}
-		for _, queue := range record.Queues {
-			lists = append(lists, j.cfg.Keys.Working(queue, name))
-		}
+		lists = append(lists, j.cfg.Keys.WorkingLists(record.Queues, name)...)
 		swept++
 	}
 	j.sweepAt += swept
@@ -82,7 +82,7 @@ func (j *Janitor) forgetOld(ctx context.Context) error {
 		return nil
 	}
 	before := strconv.FormatInt(now.Add(-tombstoneStands).UnixMilli(), 10)
-	names, err := j.names(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before, "LIMIT", "0", "16"))
+	names, err := lua.Texts(j.cfg.Client.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before, "LIMIT", "0", "16"))[0])
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -98,27 +98,11 @@ func (j *Janitor) forgetOld(ctx context.Context) error {
 	return nil
 }
 
-// names asks for a list of identities.
-func (j *Janitor) names(ctx context.Context, call driver.Call) ([]string, error) {
-	reply := j.cfg.Client.Do(ctx, call)[0]
-	if reply.Err != nil {
-		return nil, reply.Err
-	}
-	parts, _ := reply.Value.([]any)
-	names := make([]string, 0, len(parts))
-	for _, part := range parts {
-		if name, ok := part.(string); ok {
-			names = append(names, name)
-		}
-	}
-	return names, nil
-}
-
 // tombstones reads the names of the next page, beginning anew with the newest after the last page.
 func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
 	for range 2 {
-		names, err := j.names(ctx, driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(),
-			strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1)))
+		names, err := lua.Texts(j.cfg.Client.Do(ctx, driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(),
+			strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1)))[0])
 		if err != nil {
 			return nil, err
 		}
@@ -130,18 +114,24 @@ func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
+// records reads the records of these identities; those that have none are missing from the answer.
 func (j *Janitor) records(ctx context.Context, names []string) (map[string]lua.Record, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
 	calls := make([]driver.Call, len(names))
 	for i, name := range names {
 		calls[i] = j.cfg.Keys.ReadRecord(name)
 	}
 	records := make(map[string]lua.Record, len(names))
 	for i, reply := range j.cfg.Client.Do(ctx, calls...) {
-		record, _, err := lua.RecordOf(reply)
+		record, ok, err := lua.RecordOf(reply)
 		if err != nil {
 			return nil, err
 		}
-		records[names[i]] = record
+		if ok {
+			records[names[i]] = record
+		}
 	}
 	return records, nil
 }

@@ -204,13 +204,8 @@ func (f *Fetcher) arriveByWait(end waited) {
 		return
 	}
 	// Promised processors are not idle: a take for them is under way.
-	if end.life != f.life || f.life.Over() || f.paused[end.queue] || f.idle() <= 0 {
-		held := end.life.take(end.queue, end.payload)
-		f.strays.known(end.queue, end.payload)
-		f.finish(held, job.HandedBack())
-		return
-	}
-	f.arrive(end.life, end.queue, end.payload)
+	wanted := end.life == f.life && !f.life.Over() && !f.paused[end.queue] && f.idle() > 0
+	f.arrive(end.life, end.queue, end.payload, wanted)
 }
 
 func (w *waits) close() {

@@ -18,12 +18,15 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
+// openers are both ways to Redis, for workers in this process.
+var openers = map[string]func(url string) (driver.Client, error){
+	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+}
+
 // What is measured here is finer than the start of a program: the worker runs in this process.
 func TestTaking(t *testing.T) {
-	for name, open := range map[string]func(url string) (driver.Client, error){
-		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-	} {
+	for name, open := range openers {
 		connect := func(t *testing.T) (*site, driver.Client) {
 			s := newSite(t, drivertest.Redis(t))
 			client, err := open(s.url)

@@ -17,7 +17,6 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/retry"
@@ -25,10 +24,7 @@ import (
 
 // Never early is judged by Redis' clock, which here is this machine's.
 func TestSchedule(t *testing.T) {
-	for name, open := range map[string]func(url string) (driver.Client, error){
-		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-	} {
+	for name, open := range openers {
 		t.Run("runs each job once and none early, "+name, func(t *testing.T) {
 			s := newSite(t, drivertest.Redis(t))
 			redis, err := open(s.url)

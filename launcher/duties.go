@@ -47,23 +47,14 @@ func each(pass func(context.Context) error) func(context.Context) (time.Duration
 	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
 }
 
-// startDuties runs the table until ctx ends. The janitor's two duties share its state, so they share a goroutine.
+// startDuties runs the table until ctx ends, each duty in a goroutine of its own.
 func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
-	var janitor sync.Mutex
 	for _, d := range l.duties() {
-		pass := d.pass
-		if d.name == "janitor" || d.name == "sweep" {
-			pass = func(ctx context.Context) (time.Duration, error) {
-				janitor.Lock()
-				defer janitor.Unlock()
-				return d.pass(ctx)
-			}
-		}
-		running.Go(func() { l.loop(ctx, d, pass) })
+		running.Go(func() { l.loop(ctx, d) })
 	}
 }
 
-func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) (time.Duration, error)) {
+func (l *Launcher) loop(ctx context.Context, d duty) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -77,7 +68,7 @@ func (l *Launcher) loop(ctx context.Context, d duty, pass func(context.Context) 
 			return
 		}
 		deadline, cancel := context.WithTimeout(ctx, max(l.vitalsDeadline(), 100*time.Millisecond))
-		next, err := pass(deadline)
+		next, err := d.pass(deadline)
 		cancel()
 		if next == 0 {
 			next = d.period

@@ -51,6 +51,10 @@ type Launcher struct {
 // lanes are the connections of duties that must not wait for each other, nor behind jobs.
 type lanes struct{ heart, janitor, announce, poll driver.Client }
 
+func (l *lanes) all() []*driver.Client {
+	return []*driver.Client{&l.heart, &l.janitor, &l.announce, &l.poll}
+}
+
 // An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm nobody.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
@@ -193,7 +197,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 }
 
 func (l *Launcher) open() error {
-	for _, lane := range []*driver.Client{&l.lanes.heart, &l.lanes.janitor, &l.lanes.announce, &l.lanes.poll} {
+	for _, lane := range l.lanes.all() {
 		var err error
 		if *lane, err = l.cfg.Client.Lane(1); err != nil {
 			l.close()
@@ -212,9 +216,9 @@ func (l *Launcher) open() error {
 }
 
 func (l *Launcher) close() {
-	for _, lane := range []driver.Client{l.lanes.heart, l.lanes.janitor, l.lanes.announce, l.lanes.poll} {
-		if lane != nil {
-			_ = lane.Close() // nothing is under way on it
+	for _, lane := range l.lanes.all() {
+		if *lane != nil {
+			_ = (*lane).Close() // nothing is under way on it
 		}
 	}
 }

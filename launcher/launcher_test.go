@@ -390,7 +390,7 @@ func TestRebirth(t *testing.T) {
 			// As a janitor would, had the process been paused: the clock is not waited for. A beat may come in between.
 			r.eventually("the verdict", func() bool {
 				r.do("ZADD", r.keys.Alive(), "XX", "1", old)
-				orphans := []fetch.Orphans{{Queue: "default", Entries: []lua.Orphan{{Old: payload, New: payload}}}}
+				orphans := []lua.Orphans{{Queue: "default", Entries: []lua.Orphan{{Old: payload, New: payload}}}}
 				answer, err := r.keys.Recover(old, []string{"default"}, orphans).Do(t.Context(), r.client)
 				require.NoError(t, err)
 				return answer.Moved == 1

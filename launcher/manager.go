@@ -49,7 +49,6 @@ type manager struct {
 
 // stopping is how far a stop has come. Each instant is zero until it is set.
 type stopping struct {
-	quiet      bool
 	asked      bool
 	cancelAt   time.Time // when handlers are cancelled
 	handBackAt time.Time // when what is unfinished goes back
@@ -137,7 +136,7 @@ func (m *manager) startReady() {
 		if !ok {
 			return
 		}
-		if len(m.ghosts) > 0 && m.ghosts[jidOf(held)] != nil {
+		if len(m.ghosts) > 0 && m.ghosts[held.JID()] != nil {
 			m.fetcher.Refuse(held)
 			continue
 		}
@@ -150,42 +149,27 @@ func (m *manager) startReady() {
 func (m *manager) haunt() {
 	for held := range m.running {
 		if held.Life.Over() {
-			m.ghosts[jidOf(held)] = held
+			m.ghosts[held.JID()] = held
 		}
 	}
-}
-
-func jidOf(held *fetch.Held) string {
-	parsed, err := job.Parse(held.Bytes)
-	if err != nil {
-		return "" // it never ran, and never will
-	}
-	return parsed.JID()
 }
 
 func (m *manager) obey(what order) {
 	now := time.Now()
 	switch what {
 	case orderQuiet:
-		m.quiet()
+		m.fetcher.Quiet()
 	case orderStop:
-		m.quiet()
+		m.fetcher.Quiet()
 		if !m.stop.asked {
 			m.stop.asked, m.stop.cancelAt = true, now.Add(m.timeout)
 		}
 	case orderStopNow:
-		m.quiet()
+		m.fetcher.Quiet()
 		m.stop.asked = true
 		if m.stop.handBackAt.IsZero() {
 			m.stop.cancelAt = now
 		}
-	}
-}
-
-func (m *manager) quiet() {
-	if !m.stop.quiet {
-		m.stop.quiet = true
-		m.fetcher.Quiet()
 	}
 }
 

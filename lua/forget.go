@@ -11,10 +11,7 @@ var forgetScript = load("forget")
 // Forget drops the tombstone and the record of identity, if it has stood for stands and all its lists are empty.
 // It answers whether it did.
 func (k Keys) Forget(identity string, queues []string, stands time.Duration) Ask[bool] {
-	keys := []string{k.Tombstones(), k.Record(identity)}
-	for _, queue := range queues {
-		keys = append(keys, k.Working(queue, identity))
-	}
+	keys := append([]string{k.Tombstones(), k.Record(identity)}, k.WorkingLists(queues, identity)...)
 	return Ask[bool]{
 		Call: driver.Call{Script: forgetScript, Keys: keys, Args: []string{identity, millis(stands)}},
 		read: wordIs("forgotten"),

@@ -79,6 +79,15 @@ func (k Keys) Working(queue, identity string) string {
 	return k.prefix + "belay:working:" + queue + ":" + identity
 }
 
+// WorkingLists are Working of each of these queues, in order.
+func (k Keys) WorkingLists(queues []string, identity string) []string {
+	lists := make([]string, len(queues))
+	for i, queue := range queues {
+		lists[i] = k.Working(queue, identity)
+	}
+	return lists
+}
+
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 

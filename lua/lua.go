@@ -94,6 +94,14 @@ func numbersOf(value any) ([]int, error) {
 	return numbers, nil
 }
 
+// Texts reads the reply to a plain command that answers an array of strings.
+func Texts(reply driver.Reply) ([]string, error) {
+	if reply.Err != nil {
+		return nil, reply.Err
+	}
+	return textsOf(reply.Value)
+}
+
 // textsOf reads an array of strings.
 func textsOf(value any) ([]string, error) {
 	parts, ok := value.([]any)
