@@ -39,7 +39,7 @@ lint: ## golangci-lint with .golangci.yaml
 
 lua: ## luacheck on the scripts
 	@echo "== lua: luacheck lua/*.lua"
-	@luacheck --no-color -q lua/*.lua
+	@luacheck --no-color -q lua/*.lua lua/shared/*.lua
 
 test: ## tests of every package but integration, with the race detector
 	@echo "== test: $(RACE), all but integration"

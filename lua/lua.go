@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"regexp"
 
 	"github.com/belayq/belay/driver"
 )
@@ -18,17 +19,26 @@ const (
 	MostQueues = 128
 )
 
-//go:embed *.lua
+//go:embed *.lua shared/*.lua
 var files embed.FS
 
 // load reads the script called name. A missing file is a mistake in this package that no caller could mend.
 func load(name string) *driver.Script {
-	text, err := files.ReadFile(name + ".lua")
+	return driver.NewScript(name, source(name+".lua"))
+}
+
+// source is the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which includes nothing itself.
+func source(path string) string {
+	text, err := files.ReadFile(path)
 	if err != nil {
 		panic("lua: " + err.Error())
 	}
-	return driver.NewScript(name, string(text))
+	return include.ReplaceAllStringFunc(string(text), func(line string) string {
+		return source("shared/" + include.FindStringSubmatch(line)[1] + ".lua")
+	})
 }
+
+var include = regexp.MustCompile(`(?m)^-- include (\w+)\n`)
 
 // An Ask is one script call together with the way to read its reply, so that several can go in one pipeline.
 type Ask[T any] struct {

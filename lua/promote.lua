@@ -9,16 +9,7 @@
 -- Cost     O(jobs * log set)
 local set, dead, queues = KEYS[1], KEYS[2], KEYS[3]
 
-local function must_be(key, kind, ...)
-  local is = redis.call('TYPE', key).ok
-  if is ~= 'none' and is ~= kind then
-    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
-  end
-  -- A command that is denied only after the job has left its list would lose it. (miniredis cannot be asked.)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
-    return redis.error_reply('NOPERM this user may not ' .. (...) .. ' ' .. key)
-  end
-end
+-- include must_be
 local groups, at = {}, 1
 while at <= #ARGV do
   local list, count = tonumber(ARGV[at]), tonumber(ARGV[at + 2])

@@ -19,16 +19,7 @@ for list = 3, #KEYS do
   at = at + 2 + count
 end
 
-local function must_be(key, kind, ...)
-  local is = redis.call('TYPE', key).ok
-  if is ~= 'none' and is ~= kind then
-    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
-  end
-  -- A command that is denied only after the job has left its list would lose it. (miniredis cannot be asked.)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
-    return redis.error_reply('NOPERM this user may not ' .. (...) .. ' ' .. key)
-  end
-end
+-- include must_be
 local wrong = later > 0 and must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
 for _, batch in ipairs(batches) do
   wrong = wrong or must_be(batch.list, 'list', 'LPUSH', batch.list, '')

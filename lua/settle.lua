@@ -47,16 +47,7 @@ while at <= #ARGV do
   at = group.first + group.count * group.step
 end
 
-local function must_be(key, kind, ...)
-  local is = redis.call('TYPE', key).ok
-  if is ~= 'none' and is ~= kind then
-    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
-  end
-  -- A command that is denied only after the job has left its list would lose it. (miniredis cannot be asked.)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
-    return redis.error_reply('NOPERM this user may not ' .. (...) .. ' ' .. key)
-  end
-end
+-- include must_be
 for _, group in ipairs(groups) do
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
   if not wrong and group.home then
