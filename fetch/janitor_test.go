@@ -297,6 +297,8 @@ func TestRecovery(t *testing.T) {
 			r.push("broken", 1)
 			r.push("good", 1)
 			r.pump("both jobs", func() bool { return len(r.running) == 2 })
+			r.fetcher.Quiet() // or a wait of the victim's would take what is brought back
+			r.pump("the waits to end", func() bool { return r.fetcher.waits.open() == 0 })
 			r.do("SET", r.keys.Queue("broken"), "x")
 			r.lapse(r.life.Identity)
 			j, life := r.newJanitor()
