@@ -43,8 +43,14 @@ type Config struct {
 	Every time.Duration
 }
 
-// A Poller promotes due jobs.
-type Poller struct{ cfg Config }
+// A Poller promotes due jobs. It is for one goroutine at a time.
+type Poller struct {
+	cfg Config
+	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it was not.
+	// One that is the poller no more and does not know it yet harms nobody: promote moves each job once.
+	heldAs string
+	heldAt time.Time
+}
 
 // New makes a Poller.
 func New(cfg Config) *Poller {
@@ -55,34 +61,72 @@ func New(cfg Config) *Poller {
 }
 
 // Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be called again. A
-// pass that fails has moved some jobs or none; the next one finds the rest.
+// pass that fails has moved some jobs or none; the next one finds the rest. A pass of the poller that finds nothing due is
+// one round trip.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
-	held, err := lua.Lease(p.cfg.Keys.Poller(), me, hold).Do(ctx, p.cfg.Client)
-	if err != nil {
-		return 0, err
+	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
+	if p.heldAs != me {
+		// Alone: an understudy has no use for what is due.
+		if held, err := p.ask(time.Now(), me, lease, p.cfg.Client.Do(ctx, lease.Call)[0]); !held {
+			return understudy, err
+		}
 	}
-	if !held {
-		return understudy, nil
+	// Retries first, as Ruby does.
+	looks := []look{p.at(p.cfg.Keys.Retry()), p.at(p.cfg.Keys.Schedule())}
+	calls := []driver.Call{looks[0].Call, looks[1].Call}
+	now := time.Now()
+	// At half of it, so that one answer that is lost does not cost the lease.
+	prolong := now.Sub(p.heldAt) >= hold/2
+	if prolong {
+		calls = append(calls, lease.Call)
+	}
+	replies := p.cfg.Client.Do(ctx, calls...)
+	if prolong {
+		if held, err := p.ask(now, me, lease, replies[len(looks)]); !held {
+			return understudy, err
+		}
 	}
 	next = p.cfg.Every
 	var wrong error
-	// Retries first, as Ruby does.
-	for _, set := range []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()} {
-		until, err := p.drain(ctx, set)
+	for i, look := range looks {
+		until, err := p.drain(ctx, look, replies[i])
 		wrong = errors.Join(wrong, err)
 		next = min(next, until)
 	}
 	return max(next, soonest), wrong
 }
 
-// drain promotes the due jobs of one set and answers how long it is until the next one's time.
-func (p *Poller) drain(ctx context.Context, set string) (time.Duration, error) {
+// ask reads the answer to a lease that was asked for at now, and remembers it.
+func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
+	held, err = lease.Read(reply)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("ask to be the poller: %w", err)
+	case held:
+		p.heldAs, p.heldAt = me, now
+	default:
+		p.heldAs = ""
+	}
+	return held, nil
+}
+
+// A look is what is asked of one set: a page of its due jobs.
+type look struct {
+	lua.Ask[lua.Due]
+	set string
+}
+
+func (p *Poller) at(set string) look { return look{p.cfg.Keys.Due(set, 0, p.cfg.Largest), set} }
+
+// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is until the
+// next one's time.
+func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (time.Duration, error) {
 	var wrong error
-	skip := 0 // jobs that cannot be moved, which must not hold up those behind them
+	set, skip := first.set, 0 // jobs that cannot be moved, which must not hold up those behind them
+	due, err := first.Read(reply)
 	for range mostPages {
-		due, err := p.cfg.Keys.Due(set, skip, p.cfg.Largest).Do(ctx, p.cfg.Client)
 		if err != nil {
-			return p.cfg.Every, fmt.Errorf("read what is due: %w", err)
+			return p.cfg.Every, errors.Join(wrong, fmt.Errorf("read what is due: %w", err))
 		}
 		if len(due.Jobs) == 0 {
 			if due.Next < 0 {
@@ -102,8 +146,9 @@ func (p *Poller) drain(ctx context.Context, set string) (time.Duration, error) {
 				wrong = errors.Join(wrong, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
 			}
 		}
+		due, err = p.cfg.Keys.Due(set, skip, p.cfg.Largest).Do(ctx, p.cfg.Client)
 	}
-	return soonest, wrong
+	return soonest, errors.Join(wrong, err)
 }
 
 // sort says where each due job goes, in the order in which they are due.
