@@ -25,6 +25,7 @@ import (
 type Server struct {
 	port int
 	dir  string
+	env  []string
 	args []string
 
 	mu     sync.Mutex
@@ -38,7 +39,13 @@ const startTimeout = 20 * time.Second
 // Start runs a private redis-server, with args added to its command line, until the test ends.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s, err := launch(t.TempDir(), args...)
+	return StartWith(t, nil, args...)
+}
+
+// StartWith is Start with env, of the form NAME=VALUE, added to the server's environment.
+func StartWith(t testing.TB, env []string, args ...string) *Server {
+	t.Helper()
+	s, err := launch(t.TempDir(), env, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +54,13 @@ func Start(t testing.TB, args ...string) *Server {
 }
 
 // launch starts a server on a port that was free a moment ago, trying another one if it has been taken since.
-func launch(dir string, args ...string) (*Server, error) {
+func launch(dir string, env []string, args ...string) (*Server, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server not found: apt-get install redis-server")
 	}
 	var err error
 	for range 5 {
-		s := &Server{dir: dir, args: args}
+		s := &Server{dir: dir, env: env, args: args}
 		if s.port, err = freePort(); err != nil {
 			return nil, err
 		}
@@ -79,6 +86,7 @@ func (s *Server) start() error {
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--enable-debug-command", "local",
 	}, s.args...)...)
+	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = diesWithUs()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

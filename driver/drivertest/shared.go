@@ -29,7 +29,7 @@ func Redis(t testing.TB) *Server {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server, err := launch(dir)
+		server, err := launch(dir, nil)
 		if err != nil {
 			_ = os.RemoveAll(dir)
 			t.Fatal(err)
