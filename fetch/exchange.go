@@ -24,11 +24,14 @@ type batch struct {
 type exchange struct {
 	batches []*batch
 	take    *lua.Ask[lua.Taken]
-	life    *Life // whose take and look it is
+	alone   *lua.Ask[lua.TakenAlone] // instead of a take
+	life    *Life                    // whose take and look it is
 	queues  []string
 	wanted  int
 	op      int64
 	look    *lookAsk
+	drain   *lua.Ask[bool]
+	undrain *driver.Call
 	replies []driver.Reply
 }
 
@@ -48,7 +51,12 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 	if next := f.composeBatch(); next != nil {
 		x.batches = append(x.batches, next)
 	}
-	if f.wantsTake(now) {
+	switch {
+	case f.wantsAlone():
+		x.wanted, x.queues = 1, f.cfg.Order.Names()
+		alone := f.cfg.Keys.TakeAlone(f.life.Identity, x.queues)
+		x.alone = &alone
+	case f.wantsTake(now):
 		// What this very pipeline settles frees its processors, so idle counts them: they went out of pending above.
 		x.wanted = min(f.spare(), lua.MostItems)
 		x.queues = f.open(f.cfg.Order.Next())
@@ -56,7 +64,8 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 		x.take = &take
 	}
 	x.look = f.composeLook()
-	if len(x.batches) == 0 && x.take == nil && x.look == nil {
+	x.drain, x.undrain = f.composeDrain()
+	if len(x.batches) == 0 && x.take == nil && x.alone == nil && x.look == nil && x.drain == nil && x.undrain == nil {
 		return nil
 	}
 	return x
@@ -101,7 +110,7 @@ func (f *Fetcher) spare() int { return f.idle() - f.strays.waiting() - f.waits.o
 func (f *Fetcher) number(b *batch, gathered []*Held) {
 	settled := make([]lua.Settled, len(gathered))
 	for i, held := range gathered {
-		settled[i] = lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Index: i}
+		settled[i] = lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Alone: held.alone, Index: i}
 	}
 	b.life.number++
 	b.number = b.life.number
@@ -118,7 +127,7 @@ func (f *Fetcher) number(b *batch, gathered []*Held) {
 
 // wantsTake says whether a take makes sense now.
 func (f *Fetcher) wantsTake(now time.Time) bool {
-	if f.quiet || f.life == nil || !f.life.Leased() || f.fenced || f.spare() <= 0 {
+	if f.quiet || f.life == nil || !f.life.Leased() || f.fenced || f.spare() <= 0 || f.aside() {
 		return false
 	}
 	if f.dry && len(f.shunned) == 0 && now.Before(f.noWaitsUntil) && !now.Before(f.paceAt) {
@@ -142,10 +151,21 @@ func (f *Fetcher) send(x *exchange) {
 	for _, b := range x.batches {
 		calls = append(calls, b.ask.Call)
 	}
-	if x.take != nil {
+	if x.take != nil || x.alone != nil {
 		f.promised += x.wanted
 		x.op = f.begin()
+	}
+	if x.take != nil {
 		calls = append(calls, x.take.Call)
+	}
+	if x.alone != nil {
+		calls = append(calls, x.alone.Call)
+	}
+	if x.drain != nil {
+		calls = append(calls, x.drain.Call)
+	}
+	if x.undrain != nil {
+		calls = append(calls, *x.undrain)
 	}
 	if x.look != nil {
 		calls = append(calls, x.look.calls()...)
@@ -184,11 +204,24 @@ func (x *exchange) handle(f *Fetcher) {
 		f.handleBatch(b, replies[0])
 		replies = replies[1:]
 	}
-	if x.take != nil {
+	if x.take != nil || x.alone != nil {
 		f.promised -= x.wanted
 		f.end(x.op)
+	}
+	if x.take != nil {
 		f.handleTake(x, replies[0])
 		replies = replies[1:]
+	}
+	if x.alone != nil {
+		f.handleAlone(x, replies[0])
+		replies = replies[1:]
+	}
+	if x.drain != nil {
+		f.handleDrain(*x.drain, replies[0])
+		replies = replies[1:]
+	}
+	if x.undrain != nil {
+		replies = replies[1:] // it lapses by itself where that failed
 	}
 	if x.look != nil && x.look.handle(f, replies) && x.take == nil && len(x.batches) == 0 {
 		f.succeed() // nothing else is there to say so: a look alone is what tries Redis again
@@ -278,7 +311,7 @@ func (f *Fetcher) learn(queues []string, taken lua.Taken) {
 	f.note(f.paused, queues, taken.Paused)
 	f.noteBroken(queues, taken)
 	switch taken.Why {
-	case lua.WhyFenced:
+	case lua.WhyFenced, lua.WhyAlone:
 		f.fenced = true
 	case lua.WhyEmpty:
 		f.dry = true
@@ -290,7 +323,7 @@ func (f *Fetcher) learn(queues []string, taken lua.Taken) {
 // arrive brings a job into hand: for a processor, or straight back when it is not wanted or we are quiet.
 func (f *Fetcher) arrive(life *Life, queue, bytes string, wanted bool) *Held {
 	held := life.take(queue, bytes)
-	f.strays.known(queue, bytes)
+	f.strays.known(held.place(), bytes)
 	if !wanted || f.quiet {
 		f.finish(held, job.HandedBack())
 		return held

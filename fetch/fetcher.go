@@ -27,6 +27,8 @@ type Config struct {
 	DeadFor  time.Duration
 	// CallTimeout bounds each call but waits.
 	CallTimeout time.Duration
+	// DrainFor is how long at most nothing is taken so that the hands become empty for a suspect.
+	DrainFor time.Duration
 }
 
 const (
@@ -69,14 +71,15 @@ type Fetcher struct {
 	owing              int // processors of owed settles
 
 	dry                  bool // the last take found all queues empty, and nothing says otherwise since
-	fenced               bool // the last take was refused because we are not alive; the next confirmed beat ends it
+	fenced               bool // the last take was refused: we are not alive, or hold a suspect unawares; the next confirmed beat ends it
 	look                 bool // the lists' lengths are to be read
 	paused, broken       map[string]bool
 	shunned              map[string]time.Time // until when a queue is left to others
 	noWaitsUntil, paceAt time.Time
 
-	waits  *waits
-	strays *strays
+	waits    *waits
+	strays   *strays
+	suspects suspects
 	outage outage
 	lease  lease
 	nextOp int64
@@ -101,7 +104,7 @@ func NewFetcher(cfg Config) (*Fetcher, error) {
 		// Room for every operation that can be under way, so that none of their goroutines ever waits for its reader.
 		events: make(chan Event, mostInFlight+2*lua.MostQueues),
 		paused: make(map[string]bool), broken: make(map[string]bool), shunned: make(map[string]time.Time), takes: make(map[int64]bool),
-		waits: newWaits(cfg.Client), strays: newStrays(),
+		waits: newWaits(cfg.Client), strays: newStrays(), suspects: suspects{queues: make(map[string]bool)},
 	}, nil
 }
 
@@ -122,6 +125,7 @@ func (f *Fetcher) Handle(event Event) {
 func (f *Fetcher) Enter(life *Life) {
 	f.life, f.dry, f.fenced, f.look = life, false, false, false
 	f.strays.forget()
+	f.suspects = suspects{queues: make(map[string]bool)}
 	f.waits.release(nil)
 }
 
@@ -176,6 +180,10 @@ func (f *Fetcher) End(held *Held, outcome job.Outcome) {
 // a while: with nobody else there, taking and refusing it would be a spin.
 func (f *Fetcher) Refuse(held *Held) {
 	f.End(held, job.HandedBack())
+	if held.alone {
+		f.avoid(held.Queue)
+		return
+	}
 	f.shunned[held.Queue] = time.Now().Add(shunFor)
 	f.waits.release(map[string]bool{held.Queue: true})
 }
@@ -230,6 +238,7 @@ func (f *Fetcher) Turn() time.Time {
 		return f.outage.until
 	}
 	f.adopt()
+	f.giveUpDrain(now)
 	for f.mayFly() {
 		x := f.compose(now)
 		if x == nil {
@@ -274,6 +283,9 @@ func (f *Fetcher) wake(now time.Time) time.Time {
 	}
 	if len(f.stuck) > 0 {
 		at = earlier(at, f.stuckAt)
+	}
+	if f.suspects.draining != "" {
+		at = earlier(at, f.suspects.drainUntil)
 	}
 	return at
 }

@@ -265,7 +265,7 @@ func TestLook(t *testing.T) {
 			until := time.Now().Add(200 * time.Millisecond)
 			r.pump("the first look", func() bool { return time.Now().After(until) })
 			require.Empty(t, r.running)
-			require.Len(t, r.fetcher.strays.suspected["mail"], 1)
+			require.Len(t, r.fetcher.strays.suspected[place{queue: "mail"}], 1)
 			r.beat()
 			r.pump("the second look", func() bool { return len(r.running) == 1 })
 			require.Equal(t, []string{stray}, bytesOf(r.running))

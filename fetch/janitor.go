@@ -13,6 +13,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 // A Janitor judges which processes have died and brings their jobs back. Every process has one; they need no leader.
@@ -44,6 +45,10 @@ type JanitorConfig struct {
 	// Between is the least time between the two looks; the victim's two beats hold besides.
 	Between time.Duration
 	Largest int
+	// Blame says which of the jobs that were in hand run alone from now on, and which are buried.
+	Blame retry.Blame
+	// Unit is how instants are written into payloads.
+	Unit job.TimeUnit
 }
 
 // sighting is what is known of one that has lapsed.
@@ -188,7 +193,7 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 // rescue moves what lies in the lists of identity, page by page, and ends with the verdict that nothing is left. A queue
 // whose key is broken is passed over, so that it holds up no other; its jobs stay, and the error says why.
 func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record) (moved int, state lua.State, err error) {
-	broken := make(map[string]error)
+	broken := make(map[place]error)
 	for range mostPages {
 		orphans, err := j.page(ctx, identity, record, broken)
 		if err != nil {
@@ -199,63 +204,67 @@ func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record
 		}
 		answer, err := j.cfg.Keys.Recover(identity, record.Queues, orphans).Do(ctx, j.cfg.Client)
 		if err != nil && len(orphans) > 0 && !driver.Outage(err) {
-			broken[orphans[0].Queue] = err
+			broken[placeOf(orphans[0])] = err
 			continue
 		}
 		if err != nil {
 			return moved, state, err
 		}
 		moved, state = moved+answer.Moved, answer.State
+		if answer.Moved > 0 {
+			j.tell(orphans)
+		}
 		if state != lua.StateDead || answer.Left == 0 {
 			break
 		}
 	}
-	for queue, err := range broken {
-		return moved, state, fmt.Errorf("recover jobs of %q from %s: %w", queue, identity, err)
+	for at, err := range broken {
+		return moved, state, fmt.Errorf("recover jobs of %q from %s: %w", at.queue, identity, err)
 	}
 	return moved, state, nil
 }
 
+func placeOf(orphans lua.Orphans) place {
+	if orphans.Alone {
+		return place{alone: true}
+	}
+	return place{queue: orphans.Queue}
+}
+
 // page reads the next entries of the lists of identity, in the order in which they go back, passing over the queues that
 // are known to be broken.
-func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, broken map[string]error) ([]lua.Orphans, error) {
-	lengths, err := lua.Lengths(j.cfg.Keys.WorkingLists(record.Queues, identity)).Do(ctx, j.cfg.Client)
+func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, broken map[place]error) ([]lua.Orphans, error) {
+	lists := j.cfg.Keys.HandsOf(record.Queues, identity)
+	lengths, err := lua.Lengths(lists).Do(ctx, j.cfg.Client)
 	if err != nil {
 		return nil, err
 	}
-	for i, queue := range record.Queues {
-		if lengths[i] <= 0 || broken[queue] != nil {
+	for i, list := range lists {
+		orphans := lua.Orphans{Alone: i == len(record.Queues)}
+		if !orphans.Alone {
+			orphans.Queue = record.Queues[i]
+		}
+		at := placeOf(orphans)
+		if lengths[i] <= 0 || broken[at] != nil {
 			continue
 		}
 		// One list a page: a page is bounded by items and by bytes already.
-		entries, err := j.cfg.Keys.Entries(queue, identity, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
+		entries, err := j.cfg.Keys.Entries(list, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
+		if err == nil && orphans.Alone {
+			// The record may have been read before its process took the suspect.
+			orphans.Queue, err = lua.AloneQueueOf(j.cfg.Client.Do(ctx, j.cfg.Keys.AloneQueue(identity))[0])
+		}
 		if err != nil && !driver.Outage(err) {
-			broken[queue] = err
+			broken[at] = err
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		if len(entries) > 0 {
-			return []lua.Orphans{{Queue: queue, Entries: orphansOf(entries, !record.Emptied)}}, nil
+			orphans.Entries = j.blame(entries, orphans.Alone, !record.Emptied)
+			return []lua.Orphans{orphans}, nil
 		}
 	}
 	return nil, nil
-}
-
-// orphansOf says what becomes of each entry. A crash with the job in hand counts as an interruption; it costs no retry.
-// What cannot be read goes to the dead set as it is.
-func orphansOf(entries []string, inHand bool) []lua.Orphan {
-	orphans := make([]lua.Orphan, len(entries))
-	for i, entry := range entries {
-		orphans[i] = lua.Orphan{Old: entry, New: entry}
-		parsed, err := job.Parse(entry)
-		switch {
-		case err != nil:
-			orphans[i].Bury = true
-		case inHand:
-			orphans[i].New = parsed.Patch(job.SetInt("interrupted_count", parsed.InterruptedCount()+1))
-		}
-	}
-	return orphans
 }

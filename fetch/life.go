@@ -36,6 +36,7 @@ type Life struct {
 
 	// What follows is confined to the Fetcher's goroutine.
 	held   []*Held
+	alone  *Held    // the suspect among them, if any: then it is the only one
 	seq    int64    // of the last job taken
 	number int64    // of the last batch composed
 	unread []*batch // batches whose answer has not been read, by rising number
@@ -47,6 +48,7 @@ type Held struct {
 	Queue string
 	Life  *Life
 
+	alone   bool  // a suspect, in the alone list
 	at      int   // index in Life.held
 	seq     int64 // rises with every job this life takes
 	phase   phase
@@ -171,6 +173,9 @@ func (l *Life) take(queue, bytes string) *Held {
 
 // drop takes a job out of hand.
 func (l *Life) drop(held *Held) {
+	if l.alone == held {
+		l.alone = nil
+	}
 	last := len(l.held) - 1
 	l.held[held.at] = l.held[last]
 	l.held[held.at].at = held.at

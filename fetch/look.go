@@ -1,6 +1,8 @@
 package fetch
 
 import (
+	"slices"
+
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
@@ -10,10 +12,31 @@ import (
 // adopted, when two looks did not know it, everything that could have brought it before the first had ended before the
 // second, and it was in hand at no time between.
 type strays struct {
-	suspected map[string]map[string]*stray // by queue and bytes
-	readings  map[string]*reading          // by queue, those under way
-	toRead    []*reading                   // those whose next page is to be read
-	found     []foundStray                 // proven, waiting for an idle processor
+	suspected  map[place]map[string]*stray // by place and bytes
+	readings   map[place]*reading          // by place, those under way
+	toRead     []*reading                  // those whose next page is to be read
+	found      []foundStray                // proven, waiting for an idle processor
+	aloneQueue string                      // where the suspect came from that was found in our alone list
+}
+
+// A place is one of our lists: a queue's working list, or the alone list, which belongs to none.
+type place struct {
+	queue string
+	alone bool
+}
+
+func (h *Held) place() place {
+	if h.alone {
+		return place{alone: true}
+	}
+	return place{queue: h.Queue}
+}
+
+func (f *Fetcher) listAt(at place) string {
+	if at.alone {
+		return f.cfg.Keys.Alone(f.life.Identity)
+	}
+	return f.cfg.Keys.Working(at.queue, f.life.Identity)
 }
 
 type stray struct {
@@ -24,16 +47,19 @@ type stray struct {
 // A reading goes through one list page by page: it may be longer than any one answer. Entries move while it does, so one
 // may be met on two pages; each page is compared for itself.
 type reading struct {
-	queue     string
+	place     place
 	first     int   // index of the next page
 	oldest    int64 // the oldest operation under way when the first page was asked for
 	strangers map[string]int
 }
 
-type foundStray struct{ queue, bytes string }
+type foundStray struct {
+	place place
+	bytes string
+}
 
 func newStrays() *strays {
-	return &strays{suspected: make(map[string]map[string]*stray), readings: make(map[string]*reading)}
+	return &strays{suspected: make(map[place]map[string]*stray), readings: make(map[place]*reading)}
 }
 
 func (s *strays) forget() { *s = *newStrays() }
@@ -41,21 +67,26 @@ func (s *strays) forget() { *s = *newStrays() }
 // waiting is how many strays will want a processor.
 func (s *strays) waiting() int { return len(s.found) }
 
-// known says that bytes of queue came into hand by another way.
-func (s *strays) known(queue, bytes string) {
+// foundAlone says whether a suspect is among the proven strays.
+func (s *strays) foundAlone() bool {
+	return slices.ContainsFunc(s.found, func(found foundStray) bool { return found.place.alone })
+}
+
+// known says that the bytes at a place came into hand by another way.
+func (s *strays) known(at place, bytes string) {
 	if len(s.suspected) > 0 {
-		delete(s.suspected[queue], bytes)
+		delete(s.suspected[at], bytes)
 	}
-	if under := s.readings[queue]; under != nil {
+	if under := s.readings[at]; under != nil {
 		delete(under.strangers, bytes)
 	}
 }
 
-// read begins to read the list of queue, unless that is being done.
-func (s *strays) read(queue string) {
-	if s.readings[queue] == nil {
-		s.readings[queue] = &reading{queue: queue, strangers: make(map[string]int)}
-		s.toRead = append(s.toRead, s.readings[queue])
+// read begins to read the list at a place, unless that is being done.
+func (s *strays) read(at place) {
+	if s.readings[at] == nil {
+		s.readings[at] = &reading{place: at, strangers: make(map[string]int)}
+		s.toRead = append(s.toRead, s.readings[at])
 	}
 }
 
@@ -66,7 +97,8 @@ type lookAsk struct {
 	queues  []string    // of lists
 	paused  driver.Call // goes with lists
 	entries []lua.Ask[[]string]
-	reads   []*reading // of entries
+	reads   []*reading  // of entries
+	alone   driver.Call // the queue of the suspect, when one of reads is of the alone list
 }
 
 // composeLook adds the reading of our lists to a pipeline, when it is time.
@@ -80,13 +112,16 @@ func (f *Fetcher) composeLook() *lookAsk {
 			read.oldest = f.oldest()
 		}
 		ask.reads = append(ask.reads, read)
-		ask.entries = append(ask.entries, f.cfg.Keys.Entries(read.queue, f.life.Identity, read.first, f.cfg.Largest))
+		ask.entries = append(ask.entries, f.cfg.Keys.Entries(f.listAt(read.place), read.first, f.cfg.Largest))
+		if read.place.alone {
+			ask.alone = f.cfg.Keys.AloneQueue(f.life.Identity)
+		}
 	}
 	f.strays.toRead = nil
 	if f.look {
 		f.look = false
 		ask.queues = f.cfg.Order.Names()
-		lengths := lua.Lengths(f.cfg.Keys.WorkingLists(ask.queues, f.life.Identity))
+		lengths := lua.Lengths(append(f.cfg.Keys.HandsOf(ask.queues, f.life.Identity), f.cfg.Keys.SuspectsLists(ask.queues)...))
 		ask.lists = &lengths
 		ask.paused = driver.Command(append([]string{"SMISMEMBER", f.cfg.Keys.Paused()}, ask.queues...)...)
 	}
@@ -97,6 +132,9 @@ func (l *lookAsk) calls() []driver.Call {
 	var calls []driver.Call
 	for _, ask := range l.entries {
 		calls = append(calls, ask.Call)
+	}
+	if len(l.alone.Args) > 0 {
+		calls = append(calls, l.alone)
 	}
 	if l.lists != nil {
 		calls = append(calls, l.lists.Call, l.paused)
@@ -113,38 +151,53 @@ func (l *lookAsk) handle(f *Fetcher, replies []driver.Reply) bool {
 	for i, ask := range l.entries {
 		entries, err := ask.Read(replies[i])
 		if err != nil {
-			delete(f.strays.readings, l.reads[i].queue)
+			delete(f.strays.readings, l.reads[i].place)
 			f.fail("look", err)
 			whole = false
 			continue
 		}
 		f.compare(l.reads[i], entries)
 	}
+	replies = replies[len(l.entries):]
+	if len(l.alone.Args) > 0 {
+		var err error
+		if f.strays.aloneQueue, err = lua.AloneQueueOf(replies[0]); err != nil {
+			delete(f.strays.readings, place{alone: true})
+			whole = false
+		}
+		replies = replies[1:]
+	}
 	if l.lists == nil {
 		return whole
 	}
-	replies = replies[len(l.entries):]
 	lengths, err := l.lists.Read(replies[0])
 	if err != nil {
 		f.fail("look", err)
 		return false
 	}
-	f.handleLengths(l.queues, lengths)
+	hands := len(l.queues) + 1
+	f.handleLengths(l.queues, lengths[:hands])
 	f.handlePaused(l.queues, replies[1])
+	f.meet(l.queues, lengths[hands:])
 	return whole
 }
 
-// handleLengths asks for the entries of lists that do not hold as many jobs as we do.
+// handleLengths asks for the entries of lists that do not hold as many jobs as we do: those of the queues, and the alone
+// list.
 func (f *Fetcher) handleLengths(queues []string, lengths []int) {
-	inHand := make(map[string]int, len(queues))
+	inHand := make(map[place]int, len(lengths))
 	for _, held := range f.life.held {
-		inHand[held.Queue]++
+		inHand[held.place()]++
 	}
-	for i, queue := range queues {
-		if lengths[i] > 0 && (lengths[i] != inHand[queue] || len(f.strays.suspected[queue]) > 0) {
-			f.strays.read(queue)
+	for i, length := range lengths {
+		at := place{alone: true}
+		if i < len(queues) {
+			at = place{queue: queues[i]}
+		}
+		if length > 0 && (length != inHand[at] || len(f.strays.suspected[at]) > 0) {
+			f.strays.read(at)
 		} else {
-			delete(f.strays.suspected, queue)
+			delete(f.strays.suspected, at)
 		}
 	}
 }
@@ -175,12 +228,12 @@ func (f *Fetcher) compare(read *reading, page []string) {
 		bytes += len(entry)
 	}
 	for _, held := range f.life.held {
-		if held.Queue == read.queue {
+		if held.place() == read.place {
 			strangers[held.Bytes]--
 		}
 	}
 	for _, proven := range f.strays.found {
-		if proven.queue == read.queue {
+		if proven.place == read.place {
 			strangers[proven.bytes]--
 		}
 	}
@@ -194,13 +247,13 @@ func (f *Fetcher) compare(read *reading, page []string) {
 		f.strays.toRead = append(f.strays.toRead, read)
 		return
 	}
-	delete(f.strays.readings, read.queue)
+	delete(f.strays.readings, read.place)
 	f.judge(read)
 }
 
 // judge says which strangers of a whole list are strays.
 func (f *Fetcher) judge(read *reading) {
-	before := f.strays.suspected[read.queue]
+	before := f.strays.suspected[read.place]
 	now := make(map[string]*stray)
 	for bytes, count := range read.strangers {
 		first := before[bytes]
@@ -213,25 +266,38 @@ func (f *Fetcher) judge(read *reading) {
 			continue
 		}
 		for range count {
-			f.strays.found = append(f.strays.found, foundStray{queue: read.queue, bytes: bytes})
+			f.strays.found = append(f.strays.found, foundStray{place: read.place, bytes: bytes})
 		}
 	}
-	delete(f.strays.suspected, read.queue)
+	delete(f.strays.suspected, read.place)
 	if len(now) > 0 {
-		f.strays.suspected[read.queue] = now
+		f.strays.suspected[read.place] = now
 		// A wait that was parked before the first look could have brought it: ended, it cannot be what we wait for.
-		f.waits.release(map[string]bool{read.queue: true})
+		f.waits.release(map[string]bool{read.place.queue: true})
 	}
 }
 
-// adopt brings proven strays into hand, as many as there are idle processors.
+// adopt brings proven strays into hand, as many as there are idle processors; a suspect once nothing else is in hand.
 func (f *Fetcher) adopt() {
-	// A process that has gone quiet hands them back, which arrive sees to.
-	for len(f.strays.found) > 0 && (f.quiet || f.idle() > 0) && f.life.Leased() {
-		found := f.strays.found[0]
-		f.strays.found = f.strays.found[1:]
-		held := f.arrive(f.life, found.queue, found.bytes, true)
+	var rest []foundStray
+	for _, found := range f.strays.found {
+		// A process that has gone quiet hands them back, which arrive sees to.
+		mayArrive := f.life.Leased() && (f.quiet || f.idle() > 0)
+		if found.place.alone && !f.quiet {
+			mayArrive = mayArrive && f.strays.aloneQueue != "" && len(f.life.held) == 0 && f.running == 0 && f.promised == 0 && f.waits.open() == 0
+		}
+		if !mayArrive {
+			rest = append(rest, found)
+			continue
+		}
+		var held *Held
+		if found.place.alone {
+			held = f.arriveAlone(f.life, f.strays.aloneQueue, found.bytes, true)
+		} else {
+			held = f.arrive(f.life, found.place.queue, found.bytes, true)
+		}
 		f.cfg.Log.Info().Str("jid", held.JID()).Str("queue", held.Queue).
 			Msg("adopted: the job was taken, but the answer that said so was lost")
 	}
+	f.strays.found = rest
 }

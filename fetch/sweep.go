@@ -40,10 +40,10 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 	swept, lists := 0, make([]string, 0, sweptLists)
 	for _, name := range names {
 		record := records[name]
-		if len(lists) > 0 && len(lists)+len(record.Queues) > sweptLists {
+		if len(lists) > 0 && len(lists)+len(record.Queues)+1 > sweptLists {
 			break
 		}
-		lists = append(lists, j.cfg.Keys.WorkingLists(record.Queues, name)...)
+		lists = append(lists, j.cfg.Keys.HandsOf(record.Queues, name)...)
 		swept++
 	}
 	j.sweepAt += swept
@@ -54,10 +54,11 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 	for _, name := range names[:swept] {
 		record := records[name]
 		found := false
-		for range record.Queues {
-			found = found || lengths[0] > 0
-			lengths = lengths[1:]
+		hands := len(record.Queues) + 1
+		for _, length := range lengths[:hands] {
+			found = found || length > 0
 		}
+		lengths = lengths[hands:]
 		if !found {
 			continue
 		}
@@ -75,9 +76,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 
 // forgetOld takes away a few of the tombstones whose time has come. The script asks Redis' clock again.
 func (j *Janitor) forgetOld(ctx context.Context) error {
-	j.mu.Lock()
-	now := j.last.Now
-	j.mu.Unlock()
+	now := j.now()
 	if now.IsZero() {
 		return nil
 	}

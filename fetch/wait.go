@@ -65,6 +65,11 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 		}
 		return
 	}
+	if f.aside() {
+		f.waits.release(nil)
+		f.dry = false
+		return
+	}
 	f.waits.release(f.paused)
 	if f.fenced || f.life == nil || !f.life.Leased() || now.Before(f.noWaitsUntil) {
 		return

@@ -2,7 +2,7 @@
 -- deregister: leave, with a tombstone that names our lists.
 -- Why one script: from the moment we are gone somebody must look after what may still arrive in our lists (a blocked
 -- move that Redis had not yet executed), so nothing is deleted here but what only people read.
--- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working lists
+-- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working lists and our alone list
 -- ARGV     1 identity
 -- Returns  {"left", jobs still in our lists}: with any, we count as lapsed, and a janitor follows at once
 -- Again    the same

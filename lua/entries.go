@@ -8,13 +8,13 @@ import (
 
 var entriesScript = load("entries")
 
-// Entries reads a page of identity's working list of queue from index first on, newest entry first. Entries larger than
+// Entries reads a page of a working list or an alone list from index first on, newest entry first. Entries larger than
 // largest bytes are moved to the dead set on the way.
-func (k Keys) Entries(queue, identity string, first, largest int) Ask[[]string] {
+func (k Keys) Entries(list string, first, largest int) Ask[[]string] {
 	return Ask[[]string]{
 		Call: driver.Call{
 			Script: entriesScript,
-			Keys:   []string{k.Working(queue, identity), k.Dead()},
+			Keys:   []string{list, k.Dead()},
 			Args:   []string{strconv.Itoa(first), strconv.Itoa(MostItems), strconv.Itoa(MostBytes), strconv.Itoa(largest)},
 		},
 		read: textsOf,

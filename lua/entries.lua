@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- entries: read a page of a working list.
+-- entries: read a page of a working list or an alone list.
 -- Why a script: what is too large for any page is moved to the dead set on the way, so that nothing stands behind it.
 -- KEYS     1 working list  2 dead
 -- ARGV     1 first index  2 entries at most  3 bytes in all at most  4 bytes of one entry at most

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- forget: drop the tombstone and the record of a process, once nothing can arrive in its lists any more.
 -- Why one script: a tombstone that goes while a list holds a job would leave that job to nobody.
--- KEYS     1 tombstones  2 record  then its working lists
+-- KEYS     1 tombstones  2 record  then its working lists and its alone list
 -- ARGV     1 identity  2 ms that a tombstone stands at least
 -- Returns  "forgotten" | "kept"
 -- Again    "kept"

@@ -88,6 +88,35 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 	return lists
 }
 
+// Suspects is the list of a queue's jobs that were in hand in so many crashes that they run alone from now on: the next
+// one to run is on the right.
+func (k Keys) Suspects(queue string) string { return k.prefix + "belay:suspects:" + queue }
+
+// SuspectsLists are Suspects of each of these queues, in order.
+func (k Keys) SuspectsLists(queues []string) []string {
+	lists := make([]string, len(queues))
+	for i, queue := range queues {
+		lists[i] = k.Suspects(queue)
+	}
+	return lists
+}
+
+// Alone is the list of the one suspect that a process has in hand. While it holds one, its process takes nothing.
+func (k Keys) Alone(identity string) string { return k.prefix + "belay:alone:" + identity }
+
+// HandsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order, and last its
+// alone list.
+func (k Keys) HandsOf(queues []string, identity string) []string {
+	return append(k.WorkingLists(queues, identity), k.Alone(identity))
+}
+
+// Draining is the sorted set of processes that take nothing until their hands are empty, for the sake of a queue's suspects;
+// by the millisecond at which they give up.
+func (k Keys) Draining(queue string) string { return k.prefix + "belay:drain:" + queue }
+
+// DrainAsked is the sorted set of processes that would do so, by the millisecond at which they asked last.
+func (k Keys) DrainAsked(queue string) string { return k.prefix + "belay:drain-asked:" + queue }
+
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 

@@ -15,7 +15,7 @@ const (
 	MostItems = 256
 	// MostBytes is how many bytes of jobs one call moves or answers; the last job may exceed it by its own size.
 	MostBytes = 4 << 20
-	// MostQueues is how many queues one process may serve: recover declares two keys for each.
+	// MostQueues is how many queues one process may serve: recover declares three keys for each.
 	MostQueues = 128
 )
 

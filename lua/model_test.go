@@ -19,6 +19,7 @@ import (
 type fleet struct {
 	w        *world
 	queues   map[string][]string // oldest first
+	suspects map[string][]string // likewise
 	crew     []*member
 	sets     map[string]map[string]bool // by key
 	ended    map[string]bool
@@ -31,6 +32,8 @@ type member struct {
 	state    State               // StateAlive also when lapsed
 	lapsed   bool                // its take is fenced and a recovery succeeds
 	hands    map[string][]string // by queue, newest first
+	alone    string              // the suspect in hand, if any
+	whence   string              // its queue
 	number   int64
 	last     *Settlement // the batch sent last, and its answer
 	verdict  SettleVerdict
@@ -50,12 +53,12 @@ func TestEveryJobIsInOnePlace(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{TB: t, client: client, keys: NewKeys(drivertest.Prefix(t)), today: time.Now()}
 		f := &fleet{
-			w: w, queues: make(map[string][]string), ended: make(map[string]bool),
+			w: w, queues: make(map[string][]string), suspects: make(map[string][]string), ended: make(map[string]bool),
 			sets: map[string]map[string]bool{w.keys.Retry(): {}, w.keys.Schedule(): {}, w.keys.Dead(): {}},
 		}
 		f.register(rt)
 		rt.Repeat(map[string]func(*rapid.T){
-			"": f.check, "register": f.register, "push": f.push, "take": f.take, "settle": f.settle, "settle again": f.settleAgain,
+			"": f.check, "register": f.register, "push": f.push, "take": f.take, "take alone": f.takeAlone, "settle": f.settle, "settle again": f.settleAgain,
 			"lapse": f.lapse, "beat": f.beat, "deregister": f.deregister, "read a page": f.read, "recover": f.recover,
 		})
 	})
@@ -89,6 +92,10 @@ func (f *fleet) take(rt *rapid.T) {
 		require.Equal(rt, WhyFenced, taken.Why)
 		return
 	}
+	if m.alone != "" {
+		require.Equal(rt, Taken{Why: WhyAlone, Paused: []int{}, Broken: []int{}}, taken)
+		return
+	}
 	var want []TakenJobs
 	for position, queue := range order {
 		count := min(most, len(f.queues[queue]))
@@ -106,6 +113,27 @@ func (f *fleet) take(rt *rapid.T) {
 	require.Equal(rt, want, taken.Jobs)
 }
 
+func (f *fleet) takeAlone(rt *rapid.T) {
+	m, order := f.member(rt), rapid.Permutation(modelQueues).Draw(rt, "order")
+	want := TakenAlone{Word: AloneEmpty}
+	switch {
+	case m.lapsed || m.state == StateDead:
+		want.Word = AloneFenced
+	case m.holds() > 0:
+		want.Word = AloneBusy
+	default:
+		for position, queue := range order {
+			if len(f.suspects[queue]) > 0 {
+				want = TakenAlone{Word: AloneTaken, Queue: position, Bytes: f.suspects[queue][0]}
+				m.alone, m.whence = f.suspects[queue][0], queue
+				f.suspects[queue] = f.suspects[queue][1:]
+				break
+			}
+		}
+	}
+	require.Equal(rt, want, ask(f.w, f.w.keys.TakeAlone(m.identity, order)))
+}
+
 // settle ends some of the jobs that a process has or once had in hand, or never had.
 func (f *fleet) settle(rt *rapid.T) {
 	m := f.member(rt)
@@ -116,17 +144,23 @@ func (f *fleet) settle(rt *rapid.T) {
 		if hand := m.hands[queue]; len(hand) > 0 && rapid.IntRange(0, 3).Draw(rt, "a stranger?") > 0 {
 			bytes = rapid.SampledFrom(hand).Draw(rt, "job in hand")
 		}
+		alone := m.alone != "" && rapid.Bool().Draw(rt, "the suspect?")
+		if alone {
+			queue, bytes = m.whence, m.alone
+		}
 		after := time.Duration(rapid.IntRange(0, 100).Draw(rt, "delay")) * time.Second
-		ends = append(ends, end(queue, bytes, rapid.SampledFrom([]job.Outcome{
+		ended := end(queue, bytes, rapid.SampledFrom([]job.Outcome{
 			job.Done(), job.Discarded(true), job.HandedBack(), job.Retried(bytes, after), job.Snoozed(bytes, after), job.Died(bytes),
-		}).Draw(rt, "outcome")))
+		}).Draw(rt, "outcome"))
+		ended.Alone = alone
+		ends = append(ends, ended)
 	}
 	m.number++
 	batch := f.w.settlement(m.identity, m.number, ends...)
 	ask := f.w.keys.Settle(batch) // reorders
 	want := SettleVerdict{Word: SettleSettled}
 	for i, settled := range batch.Jobs {
-		if !f.drop(m, settled.Queue, settled.Bytes) {
+		if !f.drop(m, settled.Queue, settled.Alone, settled.Bytes) {
 			want.Lost = append(want.Lost, i)
 			continue
 		}
@@ -139,7 +173,14 @@ func (f *fleet) settle(rt *rapid.T) {
 }
 
 // drop takes a job out of a process' hands and says whether it was there.
-func (f *fleet) drop(m *member, queue, bytes string) bool {
+func (f *fleet) drop(m *member, queue string, alone bool, bytes string) bool {
+	if alone {
+		if m.alone != bytes {
+			return false
+		}
+		m.alone = ""
+		return true
+	}
 	at := slices.Index(m.hands[queue], bytes)
 	if at < 0 {
 		return false
@@ -152,7 +193,11 @@ func (f *fleet) drop(m *member, queue, bytes string) bool {
 func (f *fleet) house(settled Settled) {
 	switch settled.Outcome.Exit() {
 	case job.ExitHandedBack:
-		f.queues[settled.Queue] = slices.Insert(slices.Clone(f.queues[settled.Queue]), 0, settled.Bytes)
+		home := f.queues
+		if settled.Alone {
+			home = f.suspects
+		}
+		home[settled.Queue] = slices.Insert(slices.Clone(home[settled.Queue]), 0, settled.Bytes)
 	case job.ExitRetry:
 		f.sets[f.w.keys.Retry()][settled.Bytes] = true
 	case job.ExitSnoozed:
@@ -200,6 +245,9 @@ func (f *fleet) beat(rt *rapid.T) {
 
 func (m *member) holds() int {
 	count := 0
+	if m.alone != "" {
+		count++
+	}
 	for _, hand := range m.hands {
 		count += len(hand)
 	}
@@ -217,13 +265,18 @@ func (f *fleet) read(rt *rapid.T) {
 	m := f.member(rt)
 	m.stale = nil
 	for _, queue := range modelQueues {
-		entries := ask(f.w, f.w.keys.Entries(queue, m.identity, 0, noLimit))
+		entries := ask(f.w, f.w.keys.Entries(f.w.keys.Working(queue, m.identity), 0, noLimit))
 		require.ElementsMatch(rt, m.hands[queue], entries)
 		list := Orphans{Queue: queue}
 		for _, entry := range entries {
-			list.Entries = append(list.Entries, Orphan{Old: entry, New: entry, Bury: rapid.IntRange(0, 5).Draw(rt, "bury?") == 0})
+			home := rapid.SampledFrom([]Home{HomeQueue, HomeQueue, HomeSuspects, HomeDead}).Draw(rt, "home")
+			list.Entries = append(list.Entries, Orphan{Old: entry, New: entry, Home: home})
 		}
 		m.stale = append(m.stale, list)
+	}
+	if m.alone != "" {
+		home := rapid.SampledFrom([]Home{HomeSuspects, HomeDead}).Draw(rt, "home of the suspect")
+		m.stale = append(m.stale, Orphans{Queue: m.whence, Alone: true, Entries: []Orphan{{Old: m.alone, New: m.alone, Home: home}}})
 	}
 }
 
@@ -238,15 +291,16 @@ func (f *fleet) recover(rt *rapid.T) {
 	moved := 0
 	for _, list := range m.stale {
 		for _, orphan := range list.Entries {
-			if !f.drop(m, list.Queue, orphan.Old) {
+			if !f.drop(m, list.Queue, list.Alone, orphan.Old) {
 				continue
 			}
 			moved++
-			home := job.HandedBack()
-			if orphan.Bury {
-				home = job.Died(orphan.New)
+			moves := end(list.Queue, orphan.New, job.HandedBack())
+			moves.Alone = orphan.Home == HomeSuspects
+			if orphan.Home == HomeDead {
+				moves.Outcome = job.Died(orphan.New)
 			}
-			f.house(end(list.Queue, orphan.New, home))
+			f.house(moves)
 		}
 	}
 	require.Equal(rt, Recovered{State: StateDead, Left: m.holds(), Moved: moved}, answer)
@@ -264,11 +318,24 @@ func (f *fleet) check(rt *rapid.T) {
 		waiting := f.w.waiting(queue)
 		require.True(rt, slices.Equal(f.queues[queue], waiting), "%s: %v, not %v", queue, waiting, f.queues[queue])
 		found(queue, waiting)
+		suspected := f.w.list(f.w.keys.Suspects(queue))
+		slices.Reverse(suspected)
+		require.True(rt, slices.Equal(f.suspects[queue], suspected), "suspects of %s: %v, not %v", queue, suspected, f.suspects[queue])
+		found("suspects of "+queue, suspected)
 		for _, m := range f.crew {
 			hand := f.w.list(f.w.keys.Working(queue, m.identity))
 			require.True(rt, slices.Equal(m.hands[queue], hand), "%s of %s: %v, not %v", queue, m.identity, hand, m.hands[queue])
 			found(m.identity, hand)
 		}
+	}
+	for _, m := range f.crew {
+		var want []string
+		if m.alone != "" {
+			want = []string{m.alone}
+		}
+		hand := f.w.list(f.w.keys.Alone(m.identity))
+		require.True(rt, slices.Equal(want, hand), "alone in the hands of %s: %v, not %v", m.identity, hand, want)
+		found(m.identity+" alone", hand)
 	}
 	for key, set := range f.sets {
 		members := f.w.sorted(key)

@@ -11,22 +11,26 @@ var promoteScript = load("promote")
 // A Promotion is one due job: its bytes in the set, and those it has from now on.
 type Promotion struct{ Old, New string }
 
-// Promotions are due jobs that go to one queue; to the dead set when Bury is set.
+// Promotions are due jobs that go to one queue; to its suspects when Suspect is set, to the dead set when Bury is.
 type Promotions struct {
-	Queue string
-	Bury  bool
-	Jobs  []Promotion
+	Queue         string
+	Suspect, Bury bool
+	Jobs          []Promotion
 }
 
 // Promote moves due jobs of a sorted set to the backs of their queues, and answers how many. The caller keeps within
-// MostItems and MostBytes, and names no queue twice.
+// MostItems and MostBytes, and names no home twice.
 func (k Keys) Promote(set string, promotions []Promotions) Ask[int] {
 	keys := []string{set, k.Dead(), k.Queues()}
 	var args []string
 	for _, group := range promotions {
 		number := 0
 		if !group.Bury {
-			keys = append(keys, k.Queue(group.Queue))
+			list := k.Queue(group.Queue)
+			if group.Suspect {
+				list = k.Suspects(group.Queue)
+			}
+			keys = append(keys, list)
 			number = len(keys) - 3
 		}
 		args = append(args, strconv.Itoa(number), group.Queue, strconv.Itoa(len(group.Jobs)))

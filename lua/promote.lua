@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- promote: move due jobs from a sorted set to the backs of their queues.
+-- promote: move due jobs from a sorted set to the backs of their queues, or of their queues' suspects.
 -- Why one script: a job is in the set or in its queue. Ruby takes it out first and pushes it then, and loses it in between.
 -- Two pollers at once do each job once: what another has moved is not there any more.
--- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4.. queue lists
--- ARGV     groups: number of the queue list (0 for dead), its bare name, how many jobs, and for each its bytes and new bytes
+-- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4.. queue lists or suspects lists
+-- ARGV     groups: number of the list (0 for dead), the queue's bare name, how many jobs, and for each its bytes and new bytes
 -- Returns  how many were moved: not those that are gone, or whose time has been put off
 -- Again    moves what is left
 -- Cost     O(jobs * log set)

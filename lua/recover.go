@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/belayq/belay/driver"
@@ -8,17 +9,29 @@ import (
 
 var recoverScript = load("recover")
 
-// An Orphan is one entry of a dead process' working list and what becomes of it.
+// Home is where an orphan goes.
+type Home string
+
+// The homes of an orphan.
+const (
+	HomeQueue    Home = "queue"    // the head of its queue
+	HomeSuspects Home = "suspects" // the head of its queue's suspects
+	HomeDead     Home = "dead"     // the dead set
+)
+
+// An Orphan is one entry of a dead process' list and what becomes of it.
 type Orphan struct {
-	// Old are its bytes as they lie in the working list, New as they are to lie in their next home.
+	// Old are its bytes as they lie in the list, New as they are to lie in their next home.
 	Old, New string
-	// Bury sends it to the dead set instead of the head of its queue: it cannot be read.
-	Bury bool
+	// Home is HomeQueue when it is empty.
+	Home Home
 }
 
-// Orphans are entries of one working list, in its own order: newest first.
+// Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with Alone, of the
+// alone list, whose job came from Queue.
 type Orphans struct {
 	Queue   string
+	Alone   bool
 	Entries []Orphan
 }
 
@@ -36,26 +49,26 @@ type Recovered struct {
 func (k Keys) Recover(identity string, queues []string, orphans []Orphans) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
-		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity),
+		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Alone(identity),
 	}
-	pairs := make(map[string]int, len(queues))
+	triples := make(map[string]int, len(queues))
 	for i, queue := range queues {
-		pairs[queue] = i + 1
-		keys = append(keys, k.Working(queue, identity), k.Queue(queue))
+		triples[queue] = i + 1
+		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Suspects(queue))
 	}
 	args := []string{identity}
 	for _, list := range orphans {
+		hand := "working"
+		if list.Alone {
+			hand = "alone"
+		}
 		for first := 0; first < len(list.Entries); {
-			bury := list.Entries[first].Bury
+			home := list.Entries[first].Home
 			last := first + 1
-			for last < len(list.Entries) && list.Entries[last].Bury == bury {
+			for last < len(list.Entries) && list.Entries[last].Home == home {
 				last++
 			}
-			home := "queue"
-			if bury {
-				home = "dead"
-			}
-			args = append(args, strconv.Itoa(pairs[list.Queue]), home, strconv.Itoa(last-first))
+			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(home, HomeQueue)), strconv.Itoa(last-first))
 			for _, orphan := range list.Entries[first:last] {
 				args = append(args, orphan.Old, orphan.New)
 			}

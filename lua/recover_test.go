@@ -24,7 +24,7 @@ func TestRecover(t *testing.T) {
 			w.push("q", "d")
 			w.lapse(identity)
 			before := w.now()
-			page := ask(w, w.keys.Entries("q", identity, 0, noLimit))
+			page := ask(w, w.keys.Entries(w.keys.Working("q", identity), 0, noLimit))
 			require.Equal(w, []string{"c", "b", "a"}, page)
 			require.Equal(w, Recovered{State: StateDead, Left: 0, Moved: 3}, w.rescue(identity, page...))
 			require.Equal(w, []string{"a", "b", "c", "d"}, w.waiting("q"))
@@ -44,7 +44,7 @@ func TestRecover(t *testing.T) {
 			identity := w.hold("a", "b", "c", "d")
 			w.lapse(identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
-				{Old: "d", New: "d"}, {Old: "c", New: "c", Bury: true}, {Old: "b", New: "b", Bury: true}, {Old: "a", New: "a"},
+				{Old: "d", New: "d"}, {Old: "c", New: "c", Home: HomeDead}, {Old: "b", New: "b", Home: HomeDead}, {Old: "a", New: "a"},
 			}}}))
 			require.Equal(w, Recovered{State: StateDead, Moved: 4}, answer)
 			require.Equal(w, []string{"a", "d"}, w.waiting("q"))
@@ -98,7 +98,7 @@ func TestRecover(t *testing.T) {
 		promise{"passes_over_what_its_process_has_settled_meanwhile", func(w *world) {
 			identity := w.hold("a", "b")
 			w.lapse(identity)
-			page := ask(w, w.keys.Entries("q", identity, 0, noLimit))
+			page := ask(w, w.keys.Entries(w.keys.Working("q", identity), 0, noLimit))
 			w.settle(identity, 1, end("q", "a", job.Done()))
 			require.Equal(w, 1, w.rescue(identity, page...).Moved)
 			require.Equal(w, []string{"b"}, w.waiting("q"))
@@ -117,10 +117,10 @@ func TestRecover(t *testing.T) {
 			w.lapse(identity)
 			w.redis("SET", w.keys.Dead(), "no set")
 			orphans := []Orphans{
-				{Queue: "q", Entries: []Orphan{{Old: "a", New: "a"}}}, {Queue: "r", Entries: []Orphan{{Old: "b", New: "b", Bury: true}}},
+				{Queue: "q", Entries: []Orphan{{Old: "a", New: "a"}}}, {Queue: "r", Entries: []Orphan{{Old: "b", New: "b", Home: HomeDead}}},
 			}
 			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans)) })
-			orphans[1].Entries[0].Bury = false
+			orphans[1].Entries[0].Home = HomeQueue
 			w.redis("SET", w.keys.Queue("r"), "no list")
 			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans)) })
 			require.Empty(w, w.sorted(w.keys.Tombstones()))

@@ -20,6 +20,8 @@ type Record struct {
 	Concurrency int
 	// Formerly is the identity that this process had before it was declared dead, if any.
 	Formerly string
+	// Alone is the queue of the last suspect that it had in hand, if any.
+	Alone string
 	// Emptied says that all its lists were once found empty after its end: what lies there now was in nobody's hand.
 	Emptied bool
 }
@@ -63,7 +65,7 @@ func readRegistered(value any) (answer Registered, err error) {
 
 // ReadRecord asks for the record of identity; ok is false when there is none.
 func (k Keys) ReadRecord(identity string) driver.Call {
-	return driver.Command("HMGET", k.Record(identity), "queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied")
+	return driver.Command("HMGET", k.Record(identity), "queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "alone")
 }
 
 // RecordOf reads the reply to ReadRecord.
@@ -72,7 +74,7 @@ func RecordOf(reply driver.Reply) (record Record, ok bool, err error) {
 		return record, false, reply.Err
 	}
 	fields, isArray := reply.Value.([]any)
-	if !isArray || len(fields) != 6 {
+	if !isArray || len(fields) != 7 {
 		return record, false, errShape(reply.Value)
 	}
 	texts := make([]string, len(fields))
@@ -89,7 +91,7 @@ func RecordOf(reply driver.Reply) (record Record, ok bool, err error) {
 	ttl, _ := strconv.Atoi(texts[2])
 	record.Beat, record.TTL = time.Duration(beat)*time.Millisecond, time.Duration(ttl)*time.Millisecond
 	record.Concurrency, _ = strconv.Atoi(texts[3])
-	record.Formerly, record.Emptied = texts[4], texts[5] == "1"
+	record.Formerly, record.Emptied, record.Alone = texts[4], texts[5] == "1", texts[6]
 	return record, true, nil
 }
 

@@ -140,7 +140,9 @@ func TestKeysAndArgumentsAreNamedBeforeTheyAreUsed(t *testing.T) {
 
 // statusWords are the words that a script's header may say it returns: Go's constants, or what Go reads.
 var statusWords = map[string][]string{
-	"take":       {string(WhyEnough), string(WhyBytes), string(WhyEmpty), string(WhyFenced)},
+	"take":       {string(WhyEnough), string(WhyBytes), string(WhyEmpty), string(WhyFenced), string(WhyAlone)},
+	"takealone":  {string(AloneTaken), string(AloneEmpty), string(AloneBusy), string(AloneFenced)},
+	"drain":      {"held", "busy"},
 	"settle":     {string(SettleSettled), string(SettleRefused)},
 	"beat":       {string(StateAlive), string(StateDead), string(StateUnknown)},
 	"recover":    {string(StateAlive), string(StateUnknown), "recovered"},
@@ -179,7 +181,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 				string(job.ExitSnoozed), string(job.ExitHandedBack),
 			}, s.words("ARGV"))
 		case "recover":
-			require.ElementsMatch(t, []string{"queue", "dead"}, s.words("ARGV"))
+			require.ElementsMatch(t, []string{"working", "alone", string(HomeQueue), string(HomeSuspects), string(HomeDead)}, s.words("ARGV"))
 		}
 	}
 }
@@ -187,10 +189,10 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 // harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job at hand,
 // none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
-	"TIME", "TYPE", "EXISTS", "EXPIRE", "DEL", "GET", "SET", "INCRBY",
+	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "SET", "INCRBY",
 	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SMISMEMBER",
 	"LLEN", "LINDEX", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
-	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANGEBYSCORE", "ZREMRANGEBYRANK",
+	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }
 
 func TestScriptsUseHarmlessCommandsOnly(t *testing.T) {

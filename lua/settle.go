@@ -16,9 +16,10 @@ const keepDay = 5 * 365 * 24 * time.Hour
 // MostUnread is how many batches of one identity may be without an answer: the script keeps that many verdicts.
 const MostUnread = 8
 
-// A Settled is the end of one run: of the job with these bytes, taken from this queue.
+// A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its suspects.
 type Settled struct {
 	Queue   string
+	Alone   bool
 	Bytes   string
 	Outcome job.Outcome
 	// Index is the caller's own; Settle carries it along when it reorders.
@@ -58,9 +59,23 @@ type SettleVerdict struct {
 
 // A settleGroup is a run of jobs that share what the script needs to be told once.
 type settleGroup struct {
-	queue             string
+	origin            origin
 	exit              job.Exit
 	processed, failed bool
+}
+
+// An origin is where a job was taken from, and so in which list it lies and where it goes when it is handed back.
+type origin struct {
+	queue string
+	alone bool
+}
+
+// lists are the list in hand and the list of the waiting.
+func (k Keys) lists(from origin, identity string) (hand, waiting string) {
+	if from.alone {
+		return k.Alone(identity), k.Suspects(from.queue)
+	}
+	return k.Working(from.queue, identity), k.Queue(from.queue)
 }
 
 // Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Jobs that are handed back come to the
@@ -75,7 +90,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
 		strconv.Itoa(int(s.DeadFor/time.Second)), strconv.Itoa(int(keepDay/time.Second)))
 
-	pairs := make(map[string]int, 1)
+	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
 	for first := 0; first < len(s.Jobs); {
 		group := groupOf(s.Jobs[first])
@@ -83,11 +98,12 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 		for last < len(s.Jobs) && groupOf(s.Jobs[last]) == group {
 			last++
 		}
-		pair, ok := pairs[group.queue]
+		pair, ok := pairs[group.origin]
 		if !ok {
 			pair = len(pairs) + 1
-			pairs[group.queue] = pair
-			keys = append(keys, k.Working(group.queue, s.Identity), k.Queue(group.queue))
+			pairs[group.origin] = pair
+			hand, waiting := k.lists(group.origin, s.Identity)
+			keys = append(keys, hand, waiting)
 		}
 		args = append(args, string(group.exit), strconv.Itoa(pair), bit(group.processed), bit(group.failed), strconv.Itoa(last-first))
 		for _, settled := range s.Jobs[first:last] {
@@ -100,7 +116,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 
 func groupOf(s Settled) settleGroup {
 	processed, failed := s.Outcome.Counts()
-	return settleGroup{queue: s.Queue, exit: s.Outcome.Exit(), processed: processed, failed: failed}
+	return settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit(), processed: processed, failed: failed}
 }
 
 // groupJobs brings jobs of one group together, keeping the order inside each. Most batches are one group already, and

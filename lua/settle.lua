@@ -4,7 +4,7 @@
 -- It looks for each job in the list it was taken into: what is not there any more is somebody else's, and nothing is
 -- written for it. Late is not the same as wrong, so it does not ask whether the process is still alive.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
---          then pairs: working list, queue list
+--          then pairs: working list, queue list; for a suspect: alone list, suspects list
 -- ARGV     1 batch number  2 lowest number whose answer is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
 --          how many jobs, and for each the job; for exits with a new home also its new bytes and delay in seconds

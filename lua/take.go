@@ -17,6 +17,7 @@ const (
 	WhyBytes  Why = "bytes"  // the page is full: ask again
 	WhyEmpty  Why = "empty"  // nothing more waits in any queue that is not paused
 	WhyFenced Why = "fenced" // the asker is not alive
+	WhyAlone  Why = "alone"  // a suspect is in the asker's hand: nothing is started beside it
 )
 
 // Taken is what a take answered.
@@ -38,8 +39,8 @@ type TakenJobs struct {
 // Take moves up to most jobs of the queues, looked at in this order, into the working lists of identity. Entries larger
 // than largest bytes go to the dead set instead.
 func (k Keys) Take(identity string, queues []string, most, largest int) Ask[Taken] {
-	keys := make([]string, 0, 3+2*len(queues))
-	keys = append(keys, k.Alive(), k.Paused(), k.Dead())
+	keys := make([]string, 0, 4+2*len(queues))
+	keys = append(keys, k.Alive(), k.Paused(), k.Dead(), k.Alone(identity))
 	args := make([]string, 0, 4+len(queues))
 	args = append(args, identity, strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes), strconv.Itoa(largest))
 	for _, queue := range queues {

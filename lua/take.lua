@@ -2,15 +2,16 @@
 -- take: move waiting jobs into the working lists of one living process.
 -- Why one script: a job is in its queue or in the working list of someone who answers for it, never between.
 -- allow-oom: a full Redis is drained by takes alone.
--- KEYS     1 alive  2 paused  3 dead  then pairs, in the order to look: queue list, working list
+-- KEYS     1 alive  2 paused  3 dead  4 alone list  then pairs, in the order to look: queue list, working list
 -- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues' bare names
 -- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {position, job, ...}, ...}
---          why: "enough" | "bytes" (ask again) | "empty" | "fenced" (the asker is not alive: nothing was moved)
+--          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the asker is not alive) |
+--          "alone" (it holds a suspect: what is in hand beside it would be blamed with it)
 -- Again    takes more: jobs of a reply that was lost lie in the working list until their process finds them there
 -- Cost     O(jobs), O(1) for each queue
-local alive, paused, dead = KEYS[1], KEYS[2], KEYS[3]
+local alive, paused, dead, alone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local identity, wanted, room, largest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local count = #ARGV - 4
+local count, pairs_at = #ARGV - 4, 3
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -18,12 +19,15 @@ local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
 if expiry <= now_ms then
   return { 'fenced', {}, {} }
 end
+if redis.call('EXISTS', alone) == 1 then
+  return { 'alone', {}, {} }
+end
 local resting = redis.call('SMISMEMBER', paused, unpack(ARGV, 5))
 
 local paused_at, broken_at, buried = {}, {}, 0
 local answer = { 'empty', paused_at, broken_at }
 for position = 1, count do
-  local queue, working = KEYS[2 + 2 * position], KEYS[3 + 2 * position]
+  local queue, working = KEYS[pairs_at + 2 * position], KEYS[pairs_at + 1 + 2 * position]
   if resting[position] == 1 then
     paused_at[#paused_at + 1] = position
   else

@@ -1,0 +1,75 @@
+package fetch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// blame says what becomes of each entry of a dead process' list. A crash with the job in hand counts as an interruption;
+// it costs no retry. What was in no hand stays as it is, and what cannot be read is buried as it is.
+func (j *Janitor) blame(entries []string, alone, inHand bool) []lua.Orphan {
+	orphans := make([]lua.Orphan, len(entries))
+	for i, entry := range entries {
+		orphans[i] = lua.Orphan{Old: entry, New: entry, Home: lua.HomeQueue}
+		if alone {
+			orphans[i].Home = lua.HomeSuspects
+		}
+		parsed, err := job.Parse(entry)
+		switch {
+		case err != nil:
+			orphans[i].Home = lua.HomeDead
+		case inHand:
+			orphans[i].New, orphans[i].Home = j.interrupted(parsed, alone)
+		}
+	}
+	return orphans
+}
+
+// interrupted is the payload after one more crash, and where it goes.
+func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
+	count := parsed.InterruptedCount() + 1
+	edits := []job.Edit{job.SetInt("interrupted_count", count)}
+	home := lua.HomeQueue
+	switch {
+	case alone && j.cfg.Blame.Killer(count):
+		home = lua.HomeDead
+		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
+			"its process died %d times while it ran, the last time with nothing else in hand", count)))
+	case alone || j.cfg.Blame.Suspect(count):
+		home = lua.HomeSuspects
+		if !alone {
+			edits = append(edits, job.SetStamp("interrupted_at", j.now(), j.cfg.Unit))
+		}
+	}
+	return parsed.Patch(edits...), home
+}
+
+// tell names those that were moved elsewhere than to their queues.
+func (j *Janitor) tell(moved []lua.Orphans) {
+	for _, list := range moved {
+		for _, orphan := range list.Entries {
+			parsed, err := job.Parse(orphan.New)
+			switch {
+			case orphan.Home == lua.HomeQueue:
+			case err != nil:
+				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.New)).Msg("buried: the payload cannot be read")
+			case orphan.Home == lua.HomeDead:
+				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
+					Msg("buried: its process died again and again, the last time with nothing else in hand")
+			default:
+				j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
+					Msg("suspect: it was in hand in too many crashes, and runs alone from now on")
+			}
+		}
+	}
+}
+
+// now is Redis' time as of the last beat.
+func (j *Janitor) now() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last.Now
+}

@@ -1,0 +1,150 @@
+package fetch
+
+import (
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// suspects is what a Fetcher knows of jobs that were in hand in so many crashes that they run alone. Whoever has empty
+// hands takes one; who never has, because there is always more to do, asks to empty them: it drains.
+type suspects struct {
+	queues map[string]bool // those of ours that have some and are not paused, as of the last look
+
+	draining   string    // the queue for whose suspects we take nothing, if any
+	drainUntil time.Time // when we give that up
+	restUntil  time.Time // until when we do not ask again, having given it up
+	wish       string    // the queue to ask for in the next pipeline
+	undrain    string    // the queue whose drain is to be given back in the next pipeline
+}
+
+// restFactor is how many times as long as it drained in vain a process takes again before it drains once more.
+const restFactor = 10
+
+// handsEmpty says whether this process has nothing in hand and nothing on its way but idle waits.
+func (f *Fetcher) handsEmpty() bool {
+	return f.life != nil && len(f.life.held) == 0 && f.running == 0 && f.inFlight == 0 && len(f.strays.found) == 0
+}
+
+// aside says whether nothing is to be taken for the sake of a suspect: one is in hand, or it is about to be asked for, or
+// the hands are being emptied for it.
+func (f *Fetcher) aside() bool {
+	if f.quiet || f.life == nil {
+		return false
+	}
+	return f.life.alone != nil || f.strays.foundAlone() || f.suspects.draining != "" || (len(f.suspects.queues) > 0 && f.handsEmpty())
+}
+
+// wantsAlone says whether a suspect can be asked for now. An idle wait might bring another job beside it.
+func (f *Fetcher) wantsAlone() bool {
+	return !f.quiet && len(f.suspects.queues) > 0 && f.handsEmpty() && f.waits.open() == 0 && !f.fenced && f.life.Leased()
+}
+
+// meet takes in how many suspects each of the queues has.
+func (f *Fetcher) meet(queues []string, waiting []int) {
+	clear(f.suspects.queues)
+	first := ""
+	for i, queue := range queues {
+		if waiting[i] > 0 && !f.paused[queue] {
+			f.suspects.queues[queue] = true
+			if first == "" {
+				first = queue
+			}
+		}
+	}
+	s := &f.suspects
+	switch {
+	case s.draining != "" && !s.queues[s.draining]:
+		f.endDrain()
+	case first != "" && !f.aside() && !time.Now().Before(s.restUntil):
+		s.wish = first
+	}
+}
+
+// composeDrain adds what is to be said about draining to a pipeline.
+func (f *Fetcher) composeDrain() (ask *lua.Ask[bool], undrain *driver.Call) {
+	s := &f.suspects
+	if s.wish != "" && !f.quiet {
+		wish := f.cfg.Keys.Drain(s.wish, f.life.Identity, f.cfg.DrainFor, f.life.record.TTL)
+		ask = &wish
+	}
+	if s.undrain != "" {
+		call := f.cfg.Keys.Undrain(s.undrain, f.life.Identity)
+		undrain, s.undrain = &call, ""
+	}
+	return ask, undrain
+}
+
+func (f *Fetcher) handleDrain(ask lua.Ask[bool], reply driver.Reply) {
+	s := &f.suspects
+	queue := s.wish
+	s.wish = ""
+	held, err := ask.Read(reply)
+	if err != nil {
+		f.fail("drain", err)
+		return
+	}
+	if held && queue != "" {
+		s.draining, s.drainUntil = queue, time.Now().Add(f.cfg.DrainFor)
+	}
+}
+
+// giveUpDrain takes again when hands did not become empty in time: what is in them may go on for hours.
+func (f *Fetcher) giveUpDrain(now time.Time) {
+	if f.suspects.draining != "" && !now.Before(f.suspects.drainUntil) {
+		f.suspects.restUntil = now.Add(restFactor * f.cfg.DrainFor)
+		f.endDrain()
+	}
+}
+
+func (f *Fetcher) endDrain() {
+	f.suspects.undrain, f.suspects.draining = f.suspects.draining, ""
+	f.dry = false
+}
+
+func (f *Fetcher) handleAlone(x *exchange, reply driver.Reply) {
+	taken, err := x.alone.Read(reply)
+	if err != nil {
+		f.fail("take a suspect", err)
+		return
+	}
+	f.succeed()
+	switch taken.Word {
+	case lua.AloneTaken:
+		f.arriveAlone(x.life, x.queues[taken.Queue], taken.Bytes, x.life == f.life)
+		if f.suspects.draining != "" {
+			f.endDrain()
+		}
+	case lua.AloneFenced:
+		f.fenced = true
+	case lua.AloneEmpty, lua.AloneBusy:
+		// Busy: a job lies in our lists that we do not know of yet. The look will find it.
+		clear(f.suspects.queues)
+		f.dry = false
+	}
+}
+
+// arriveAlone brings a suspect into hand.
+func (f *Fetcher) arriveAlone(life *Life, queue, bytes string, wanted bool) *Held {
+	held := life.take(queue, bytes)
+	held.alone, life.alone = true, held
+	f.strays.known(held.place(), bytes)
+	switch {
+	case len(bytes) > f.cfg.Largest:
+		f.finish(held, job.Unread(bytes))
+	case !wanted || f.quiet:
+		f.finish(held, job.HandedBack())
+	default:
+		f.cfg.Log.Info().Str("jid", held.JID()).Str("queue", queue).
+			Msg("a suspect runs alone: it was in hand in too many crashes; nothing else is taken meanwhile")
+		f.ready = append(f.ready, held)
+	}
+	return held
+}
+
+// avoid leaves a queue's suspects to others until the next look.
+func (f *Fetcher) avoid(queue string) {
+	delete(f.suspects.queues, queue)
+}

@@ -1,0 +1,26 @@
+package lua
+
+import (
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+var drainScript = load("drain")
+
+// Drain answers whether identity may stop taking, for at most hold, so that its hands become empty for a suspect of queue:
+// a quarter of the processes that have asked so within the last wish may, or one.
+func (k Keys) Drain(queue, identity string, hold, wish time.Duration) Ask[bool] {
+	return Ask[bool]{
+		Call: driver.Call{
+			Script: drainScript, Keys: []string{k.Draining(queue), k.DrainAsked(queue)},
+			Args: []string{identity, millis(hold), millis(wish)},
+		},
+		read: wordIs("held"),
+	}
+}
+
+// Undrain ends what Drain began.
+func (k Keys) Undrain(queue, identity string) driver.Call {
+	return driver.Command("ZREM", k.Draining(queue), identity)
+}
