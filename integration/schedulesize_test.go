@@ -1,0 +1,122 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+const (
+	// crowd is how many jobs are due at one instant.
+	crowd = 50_000
+	// longest is how long one script may keep Redis from everybody else. A page takes a tenth of it.
+	longest = 10 * time.Millisecond
+)
+
+// A crowd due at one instant is promoted each once, and while it is, Redis hears everybody else.
+func TestACrowdDueAtOneInstant(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			server := drivertest.Start(t, "--slowlog-log-slower-than", fmt.Sprint(longest.Microseconds()), "--slowlog-max-len", "1024")
+			s := newSite(t, server)
+			redis, err := open(s.url)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = redis.Close() })
+			// Slow may be a script, or a machine that ran something else in its middle. The script is slow every time.
+			var slow []string
+			for range 3 {
+				crowdIsPromoted(t, s.anew(t), redis)
+				if slow = slowScripts(s); len(slow) == 0 {
+					return
+				}
+				t.Logf("slow: %s", strings.Join(slow, "; "))
+				s.do("SLOWLOG", "RESET")
+			}
+			require.Empty(t, slow)
+		})
+	}
+}
+
+func crowdIsPromoted(t *testing.T, s *site, redis driver.Client) {
+	t.Helper()
+	var mu sync.Mutex
+	runs, all := make(map[string]int, crowd), make(chan struct{})
+	first := time.Time{}
+	handler := func(_ context.Context, j *job.Job) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(runs) == 0 {
+			first = time.Now()
+		}
+		runs[j.JID()]++
+		if runs[j.JID()] == 1 && len(runs) == crowd {
+			close(all)
+		}
+		return nil
+	}
+	due := time.Now().Add(4 * time.Second).Truncate(time.Second) // pushing takes less than one
+	pushCrowd(t, s, redis, due)
+	require.True(t, time.Now().Before(due), "too slow to have scheduled them all by then")
+	for range 2 { // one polls, both run what is due
+		s.run(launcher.Config{Client: redis, Concurrency: 50}, handler)
+	}
+	eventually(t, "all to be promoted", func() bool { return s.do("ZCARD", s.keys.Schedule()) == int64(0) })
+	promoted := time.Since(due)
+	receive(t, "all to be run", all)
+	t.Logf("%d jobs due at one instant: promoted within %v, run within %v", crowd, promoted.Round(time.Millisecond), time.Since(due).Round(time.Millisecond))
+	eventually(t, "each to be counted once", func() bool { return s.text(s.keys.Processed()) == fmt.Sprint(crowd) })
+	mu.Lock()
+	defer mu.Unlock()
+	require.False(t, first.Before(due), "early")
+	for jid, times := range runs {
+		require.Equal(t, 1, times, "runs of %s", jid)
+	}
+}
+
+// pushCrowd schedules half of a crowd by Belay's client and half as Ruby does.
+func pushCrowd(t *testing.T, s *site, redis driver.Client, due time.Time) {
+	t.Helper()
+	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
+	require.NoError(t, err)
+	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.Job) bool) {
+		for n := range crowd / 2 {
+			if !yield(client.Job{Class: "Timed", ArgsJSON: fmt.Sprintf("[%d]", n), At: due}) {
+				return
+			}
+		}
+	}) {
+		require.NoError(t, err)
+	}
+	for range crowd / 2 / 1000 {
+		words := []string{"ZADD", s.keys.Schedule()}
+		for n := range 1000 {
+			words = append(words, fmt.Sprint(due.Unix()), rubyPayload("Timed", "default", fmt.Sprintf("[%d]", n), newJID()))
+		}
+		s.do(words...)
+	}
+}
+
+// slowScripts are the scripts in the server's slow log, each with how long it took.
+func slowScripts(s *site) (slow []string) {
+	s.t.Helper()
+	entries, _ := s.do("SLOWLOG", "GET", "1024").([]any)
+	for _, entry := range entries {
+		parts, _ := entry.([]any)
+		micros, _ := parts[2].(int64)
+		if words := texts(parts[3]); strings.HasPrefix(words[0], "EVAL") {
+			slow = append(slow, fmt.Sprintf("%.200q %v", words, time.Duration(micros)*time.Microsecond))
+		}
+	}
+	return slow
+}
