@@ -143,6 +143,13 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // URL is the server's redis:// URL, database 0.
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 
+// PID is the server's process id; another one after Restart.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc.Pid
+}
+
 // Stop freezes the server (SIGSTOP): its sockets stay open and nothing answers until Cont.
 func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
 

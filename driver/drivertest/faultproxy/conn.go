@@ -17,7 +17,7 @@ type conn struct {
 	client, server net.Conn
 	done           chan struct{}
 	ending         sync.Once
-	dark           atomic.Bool // a rule has ended all traffic
+	dark           [2]atomic.Bool // by direction: a rule has ended the traffic
 
 	mu      sync.Mutex // also orders what is written to the client
 	waiting []request  // those whose reply has not been passed on, oldest first
@@ -68,7 +68,7 @@ func (c *conn) pumpRequests() error {
 			}
 			continue
 		}
-		if err := c.await(action); err != nil {
+		if err := c.await(Requests, action); err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -77,6 +77,7 @@ func (c *conn) pumpRequests() error {
 		if _, err := c.server.Write(frame.Raw); err != nil {
 			return err
 		}
+		action.passed()
 	}
 }
 
@@ -88,6 +89,10 @@ func (c *conn) pumpReplies() error {
 			return err
 		}
 		if frame.Kind == '>' {
+			// It belongs to no request, so no rule is for it.
+			if err := c.await(Replies, Pass()); err != nil {
+				return err
+			}
 			if err := c.push(frame.Raw); err != nil {
 				return err
 			}
@@ -111,9 +116,16 @@ func (c *conn) reply(raw []byte) error {
 	action := c.proxy.decide(Replies, asked)
 	if action.kind == failing {
 		raw = errorReply(action.text)
-	} else if err := c.await(action); err != nil {
+	} else if err := c.await(Replies, action); err != nil {
 		return err
 	}
+	err := c.answer(raw)
+	action.passed() // also when whom it was for has gone: it was passed on all the same
+	return err
+}
+
+// answer writes the reply to the oldest request, and the forged ones behind it.
+func (c *conn) answer(raw []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = c.waiting[1:]
@@ -141,7 +153,7 @@ func (c *conn) forge(r request) error {
 
 // writeForged needs mu. It writes the forged replies whose turn it is.
 func (c *conn) writeForged() error {
-	for len(c.waiting) > 0 && c.waiting[0].forged != nil {
+	for len(c.waiting) > 0 && c.waiting[0].forged != nil && !c.dark[Replies].Load() {
 		if _, err := c.client.Write(c.waiting[0].forged); err != nil {
 			return err
 		}
@@ -153,12 +165,17 @@ func (c *conn) writeForged() error {
 var errEnded = errors.New("faultproxy: ended by a rule")
 
 // await does what comes before a frame is passed on; an error means that it is not.
-func (c *conn) await(a Action) error {
+func (c *conn) await(on Direction, a Action) error {
 	switch a.kind {
 	case closing:
 		return errEnded
 	case blackhole:
-		c.dark.Store(true)
+		c.dark[Requests].Store(true)
+		c.dark[Replies].Store(true)
+	case halfOpen:
+		c.dark[on].Store(true)
+	case calling:
+		a.call()
 	case holding:
 		a.gate.noteArrival()
 		select {
@@ -175,11 +192,18 @@ func (c *conn) await(a Action) error {
 			return errEnded
 		}
 	}
-	if c.dark.Load() {
+	if c.dark[on].Load() {
 		<-c.done
 		return errEnded
 	}
 	return nil
+}
+
+// passed does what comes after a frame has been passed on.
+func (a Action) passed() {
+	if a.kind == passing {
+		a.call()
+	}
 }
 
 func errorReply(text string) []byte { return []byte("-" + text + "\r\n") }

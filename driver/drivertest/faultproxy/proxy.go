@@ -15,11 +15,11 @@ type Proxy struct {
 	running  sync.WaitGroup
 	ending   sync.Once
 
-	mu     sync.Mutex
-	rules  []*Rule
-	counts map[string]int
-	conns  map[*conn]bool
-	dialed int
+	mu       sync.Mutex
+	rules    []*Rule
+	counts   map[string]int
+	conns    map[*conn]bool
+	accepted int
 }
 
 // New starts a proxy on a free loopback port before the server at target (host:port). It ends with the test.
@@ -79,11 +79,11 @@ func (p *Proxy) Open() int {
 	return len(p.conns)
 }
 
-// Accepted is how many connections there have been.
+// Accepted is how many connections there have been, those included behind which no server was.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.dialed
+	return p.accepted
 }
 
 // CloseConns ends the connections that are open now; new ones are still accepted.
@@ -111,8 +111,15 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
+		p.dialled()
 		p.running.Go(func() { p.serve(client) })
 	}
+}
+
+func (p *Proxy) dialled() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted++
 }
 
 func (p *Proxy) serve(client net.Conn) {
@@ -139,7 +146,6 @@ func (p *Proxy) enter(c *conn) bool {
 		return false
 	default:
 		p.conns[c] = true
-		p.dialed++
 		return true
 	}
 }

@@ -36,6 +36,7 @@ type Action struct {
 	delay time.Duration
 	gate  *Gate
 	text  string
+	call  func()
 }
 
 type kind int
@@ -46,6 +47,9 @@ const (
 	delaying
 	holding
 	blackhole
+	halfOpen
+	calling
+	passing
 	failing
 )
 
@@ -64,6 +68,11 @@ func Hold(gate *Gate) Action { return Action{kind: holding, gate: gate} }
 
 // Blackhole passes nothing any more in either direction, from this frame on; the connection stays open.
 func Blackhole() Action { return Action{kind: blackhole} }
+
+// HalfOpen passes nothing any more in this frame's direction, from this frame on, and everything in the other one; the
+// connection stays open. On a reply it is a peer that hears us and whose answers get lost; on a request, one that does
+// not even learn that we have hung up.
+func HalfOpen() Action { return Action{kind: halfOpen} }
 
 // Fail answers with an error reply: in place of the reply, or, on a request, without asking the server.
 func Fail(text string) Action { return Action{kind: failing, text: text} }
