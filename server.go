@@ -124,6 +124,16 @@ func ShutdownTimeout(d time.Duration) ServerOption {
 	}
 }
 
+// MaxInterruptions is how many crashes of its process a job may be in hand for: 3 without it, 2 at least. One short of it,
+// the job runs with nothing beside it, and a crash then buries it.
+func MaxInterruptions(most int) ServerOption {
+	return func(c *serverConfig) {
+		if c.MaxInterruptions = most; most == 0 {
+			c.MaxInterruptions = -1 // refused, with its reason; a Config's 0 is its default
+		}
+	}
+}
+
 // Heartbeat is how often the server says that it lives, and how long it counts as alive after that: 1.5 s and 6 s without
 // it. A ttl is at least four beats; 0 is just that.
 func Heartbeat(beat, ttl time.Duration) ServerOption {

@@ -80,10 +80,10 @@ type Fetcher struct {
 	waits    *waits
 	strays   *strays
 	suspects suspects
-	outage outage
-	lease  lease
-	nextOp int64
-	takes  map[int64]bool // operations under way that may bring jobs
+	outage   outage
+	lease    lease
+	nextOp   int64
+	takes    map[int64]bool // operations under way that may bring jobs
 }
 
 // lease is what leased remembers, until the next event or turn.

@@ -17,6 +17,10 @@ type Queue struct {
 	Latency Seconds `json:"latency_seconds"`
 	// Paused says that workers of Belay (and of Sidekiq Pro) take nothing from it.
 	Paused bool `json:"paused"`
+	// Suspects is how many of its jobs were in hand in so many crashes that they wait to run alone; SuspectFor is for how
+	// long the next of them has been one. They are not in Size.
+	Suspects   int64   `json:"suspects"`
+	SuspectFor Seconds `json:"suspect_seconds"`
 }
 
 // queuesAtOnce is how many queues one pipeline asks for. Each answers its oldest job whole, and a job may have two
@@ -31,15 +35,22 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 			calls = append(calls,
 				driver.Command("LLEN", i.keys.Queue(name)),
 				driver.Command("LINDEX", i.keys.Queue(name), "-1"),
-				driver.Command("SISMEMBER", i.keys.Paused(), name))
+				driver.Command("SISMEMBER", i.keys.Paused(), name),
+				driver.Command("LLEN", i.keys.Suspects(name)),
+				driver.Command("LINDEX", i.keys.Suspects(name), "-1"))
 		}
 		replies := i.do(ctx, calls)
 		for n, name := range page {
-			size, oldest, paused := replies[3*n], replies[3*n+1], replies[3*n+2]
+			size, oldest, paused, suspects, suspect := replies[5*n], replies[5*n+1], replies[5*n+2], replies[5*n+3], replies[5*n+4]
 			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: r.number("paused", paused) == 1}
 			if size.Err == nil {
 				payload, _ := r.value("the oldest job of queue "+name, oldest).(string)
 				queue.Latency = latency(r, name, payload, now)
+			}
+			queue.Suspects = r.number("suspects of queue "+name, suspects)
+			if suspects.Err == nil {
+				payload, _ := r.value("the next suspect of queue "+name, suspect).(string)
+				queue.SuspectFor = suspectFor(payload, now)
 			}
 			queues = append(queues, queue)
 		}
@@ -68,6 +79,19 @@ func latency(r *reading, queue, payload string, now time.Time) Seconds {
 		return Seconds{}
 	}
 	// Producers have clocks of their own: a job from the future has not been waiting.
+	return Seconds{max(now.Sub(at), 0)}
+}
+
+// suspectFor is how long a job has been a suspect; 0 when there is none, or when it does not say.
+func suspectFor(payload string, now time.Time) Seconds {
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		return Seconds{}
+	}
+	at, ok := parsed.InterruptedAt()
+	if !ok {
+		return Seconds{}
+	}
 	return Seconds{max(now.Sub(at), 0)}
 }
 

@@ -22,6 +22,8 @@ type Status struct {
 	Failed    int64 `json:"failed"`
 	// Enqueued is how many jobs wait in the queues listed here.
 	Enqueued int64 `json:"enqueued"`
+	// Suspects is how many more wait to run alone, because their processes died too often.
+	Suspects int64 `json:"suspects"`
 	// Scheduled, Retries and Dead are the sizes of the three sets.
 	Scheduled int64 `json:"scheduled"`
 	Retries   int64 `json:"retries"`
@@ -50,6 +52,7 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	}
 	for _, queue := range s.Queues {
 		s.Enqueued += queue.Size
+		s.Suspects += queue.Suspects
 	}
 	s.Problems = r.problems
 	return s, r.err

@@ -112,3 +112,6 @@ func (j *Job) InterruptedCount() int {
 	n, _ := integer(j.text(fieldInterruptedCount))
 	return max(n, 0)
 }
+
+// InterruptedAt returns when the job became a suspect, which runs alone. It is not ok when absent or unreadable.
+func (j *Job) InterruptedAt() (at time.Time, ok bool) { return instant(j.text(fieldInterruptedAt)) }

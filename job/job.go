@@ -30,6 +30,7 @@ const (
 	fieldEnqueuedAt
 	fieldFailedAt
 	fieldInterruptedCount
+	fieldInterruptedAt
 	fieldDisplayClass
 	fieldWrapped
 	fieldCount
@@ -66,6 +67,8 @@ func fieldOf(name string) (field, bool) {
 		return fieldFailedAt, true
 	case "interrupted_count":
 		return fieldInterruptedCount, true
+	case "interrupted_at":
+		return fieldInterruptedAt, true
 	case "display_class":
 		return fieldDisplayClass, true
 	case "wrapped":

@@ -35,6 +35,9 @@ type Config struct {
 	Poll time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
+	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it runs alone, and a
+	// crash then buries it. retry.DefaultMostInterruptions; at least retry.LeastMostInterruptions.
+	MaxInterruptions int
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
 	Retry retry.Policy
@@ -73,6 +76,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Janitor, c.Beat)
 	set(&c.Poll, defaultPoll)
 	set(&c.ShutdownTimeout, defaultShutdown)
+	set(&c.MaxInterruptions, retry.DefaultMostInterruptions)
 	set(&c.DeadMost, defaultDeadMost)
 	set(&c.DeadFor, defaultDeadFor)
 	set(&c.PayloadLimit, job.DefaultPayloadLimit)
@@ -107,7 +111,20 @@ func (c Config) check() error {
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
+	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would bury every job it hit",
+		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
 	return errors.Join(wrong...)
+}
+
+func (c Config) blame() retry.Blame { return retry.Blame{Most: c.MaxInterruptions} }
+
+// drainFor is how long at most the process takes nothing for a suspect's sake: as long as running jobs are waited for at
+// a stop.
+func (c Config) drainFor() time.Duration {
+	if c.ShutdownTimeout <= 0 {
+		return defaultShutdown
+	}
+	return c.ShutdownTimeout
 }

@@ -192,7 +192,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 	return fetch.Config{
 		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
-		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall),
+		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
 	}
 }
 
@@ -206,11 +206,11 @@ func (l *Launcher) open() error {
 	}
 	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit,
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Every: l.cfg.Poll,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Every: l.cfg.Poll, Blame: l.cfg.blame(),
 	})
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 const (
@@ -41,6 +42,8 @@ type Config struct {
 	Largest int
 	// Every bounds the sleep between two looks. 100 ms.
 	Every time.Duration
+	// Blame says which jobs run alone.
+	Blame retry.Blame
 }
 
 // A Poller promotes due jobs. It is for one goroutine at a time.
@@ -155,17 +158,17 @@ func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (tim
 func (p *Poller) sort(jobs []string) []lua.Promotions {
 	now := p.cfg.Clock.Now()
 	var sorted []lua.Promotions
-	index := make(map[string]int)
-	add := func(queue string, bury bool, promotion lua.Promotion) {
-		key := queue
-		if bury {
-			key = "\x00" // no queue is called so
-		}
-		at, ok := index[key]
+	type home struct {
+		queue         string
+		suspect, bury bool
+	}
+	index := make(map[home]int)
+	add := func(to home, promotion lua.Promotion) {
+		at, ok := index[to]
 		if !ok {
 			at = len(sorted)
-			index[key] = at
-			sorted = append(sorted, lua.Promotions{Queue: queue, Bury: bury})
+			index[to] = at
+			sorted = append(sorted, lua.Promotions{Queue: to.queue, Suspect: to.suspect, Bury: to.bury})
 		}
 		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
 	}
@@ -176,10 +179,11 @@ func (p *Poller) sort(jobs []string) []lua.Promotions {
 		}
 		if err != nil {
 			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("buried: a due job cannot be read")
-			add("", true, lua.Promotion{Old: raw, New: raw})
+			add(home{bury: true}, lua.Promotion{Old: raw, New: raw})
 			continue
 		}
-		add(queueOf(parsed), false, lua.Promotion{Old: raw, New: parsed.Patch(p.edits(parsed, now)...)})
+		to := home{queue: queueOf(parsed), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}
+		add(to, lua.Promotion{Old: raw, New: parsed.Patch(p.edits(parsed, now)...)})
 	}
 	return sorted
 }

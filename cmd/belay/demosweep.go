@@ -19,7 +19,7 @@ func (s *stage) sweep() {
 	for _, identity := range s.identities(ctx, keys) {
 		names = append(names,
 			keys.Process(identity), keys.Work(identity), keys.Workers(identity), keys.Signals(identity), keys.Record(identity),
-			keys.Claim(identity), keys.Working(demoQueue, identity))
+			keys.Claim(identity), keys.Working(demoQueue, identity), keys.Alone(identity))
 	}
 	for page := range slices.Chunk(names, lua.MostItems) {
 		// A Redis that has gone away keeps them; there is nobody to tell but the user, who sees that it has.
@@ -32,6 +32,7 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 	names := []string{
 		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
 		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
+		keys.Suspects(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {
 		names = append(names, keys.ProcessedOn(day), keys.FailedOn(day))

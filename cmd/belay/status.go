@@ -18,12 +18,13 @@ const statusHelp = `Shows what is going on: counters, queues with their sizes an
 the sets, and the worker processes with what they run. Sidekiq's processes are shown like Belay's.
 
 With --json it is one JSON object, whose fields stay as they are:
-  at, processed, failed, enqueued, scheduled, retries, dead, queue_count, process_count, problems [text]
-  queues     [{name, size, latency_seconds, paused}]
+  at, processed, failed, enqueued, suspects, scheduled, retries, dead, queue_count, process_count, problems [text]
+  queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency, busy, quiet, rss_kb,
                started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds}]}]
-state is alive, lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed;
-the counts are of all. problems are keys that hold what they should not.
+suspects wait to run with nothing beside them, because their workers died too often with them in hand. state is alive,
+lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the counts are of
+all. problems are keys that hold what they should not.
 
 Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`
 
@@ -71,14 +72,14 @@ func printStatus(out io.Writer, s inspect.Status) error {
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(texts, "\t"))
 	}
-	row("PROCESSED", "FAILED", "ENQUEUED", "SCHEDULED", "RETRIES", "DEAD")
-	row(s.Processed, s.Failed, s.Enqueued, s.Scheduled, s.Retries, s.Dead)
+	row("PROCESSED", "FAILED", "ENQUEUED", "SUSPECTS", "SCHEDULED", "RETRIES", "DEAD")
+	row(s.Processed, s.Failed, s.Enqueued, s.Suspects, s.Scheduled, s.Retries, s.Dead)
 	section(t, "queues: "+count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
 		row("QUEUE", "SIZE", "LATENCY", "")
 	}
 	for _, queue := range s.Queues {
-		row(queue.Name, queue.Size, short(queue.Latency), word(queue.Paused, "paused"))
+		row(queue.Name, queue.Size, short(queue.Latency), strings.Trim(word(queue.Paused, "paused")+" "+suspects(queue), " "))
 	}
 	section(t, "processes: "+count(s.ProcessCount, len(s.Processes)))
 	if len(s.Processes) > 0 {
@@ -93,6 +94,14 @@ func printStatus(out io.Writer, s inspect.Status) error {
 		row("problem: " + problem)
 	}
 	return t.Flush()
+}
+
+// suspects says how many jobs wait to run alone, and since when.
+func suspects(queue inspect.Queue) string {
+	if queue.Suspects == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d suspects for %s", queue.Suspects, short(queue.SuspectFor))
 }
 
 func printRuns(t io.Writer, row func(...any), processes []inspect.Process) {

@@ -53,6 +53,7 @@ type workFlags struct {
 	queues, programs                    []string
 	concurrency, maxRetries             int
 	heartbeat, ttl, janitor, shutdown   time.Duration
+	maxInterruptions                    int
 	poll                                time.Duration
 	name, tag, retryFormula, timestamps string
 	log                                 logFlags
@@ -82,6 +83,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.poll, "poll", 100*time.Millisecond, "most time between two looks for jobs that have come due, by one worker of all")
 	flags.DurationVar(&f.janitor, "janitor", 0, "least time between the two looks at a worker that seems dead (default 1 heartbeat)")
 	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")
+	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes of its worker that a job may be in hand for, at least 2; after one less it runs alone, and a crash then buries it")
 	flags.StringVar(&f.name, "name", "", "name to show instead of the host's")
 	flags.StringVar(&f.tag, "tag", "", "tag to show in Sidekiq's dashboard")
 	flags.StringVar(&f.retryFormula, "retry-formula", "8.x", "delays between retries as in Sidekiq 8.x, 6.x or 4.2.3")

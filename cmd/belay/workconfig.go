@@ -19,7 +19,7 @@ import (
 func (f *workFlags) config() (launcher.Config, error) {
 	cfg := launcher.Config{
 		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, Poll: f.poll, ShutdownTimeout: f.shutdown,
-		Name: f.name, Tag: f.tag,
+		MaxInterruptions: f.maxInterruptions, Name: f.name, Tag: f.tag,
 	}
 	if f.shutdown == 0 {
 		cfg.ShutdownTimeout = -1 // none; a Config's 0 is its default
@@ -33,7 +33,7 @@ func (f *workFlags) config() (launcher.Config, error) {
 // checkZeros refuses what a Config would take for "not said": who writes 0 means something else by it.
 func (f *workFlags) checkZeros() error {
 	var wrong []error
-	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor", "poll"} {
+	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor", "poll", "max-interruptions"} {
 		flag := f.set.Lookup(name)
 		if flag.Changed && strings.TrimSuffix(flag.Value.String(), "s") == "0" {
 			wrong = append(wrong, fmt.Errorf("--%s 0: it must be more; leave it out for the default", name))
