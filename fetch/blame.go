@@ -1,9 +1,11 @@
 package fetch
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -65,6 +67,35 @@ func (j *Janitor) tell(moved []lua.Orphans) {
 			}
 		}
 	}
+}
+
+// longSuspicion is how long a suspect waits before operators are told of it, and how often they are told again.
+const longSuspicion = time.Hour
+
+// Remind tells operators of suspects of these queues that have been waiting for long: everybody who could run them alone
+// has had something else in hand.
+func (j *Janitor) Remind(ctx context.Context, queues []string) error {
+	calls := make([]driver.Call, len(queues))
+	for i, queue := range queues {
+		calls[i] = driver.Command("LINDEX", j.cfg.Keys.Suspects(queue), "-1")
+	}
+	now := j.now()
+	for i, reply := range j.cfg.Client.Do(ctx, calls...) {
+		if driver.Outage(reply.Err) {
+			return reply.Err
+		}
+		payload, _ := reply.Value.(string)
+		parsed, err := job.Parse(payload)
+		if err != nil || now.Sub(j.reminded[queues[i]]) < longSuspicion {
+			continue
+		}
+		if since, ok := parsed.InterruptedAt(); ok && now.Sub(since) >= longSuspicion {
+			j.reminded[queues[i]] = now
+			j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Str("queue", queues[i]).Dur("waiting_ms", now.Sub(since)).
+				Msg("a suspect waits to run alone, and no process of its queue has had empty hands")
+		}
+	}
+	return nil
 }
 
 // now is Redis' time as of the last beat.

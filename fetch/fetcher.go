@@ -27,6 +27,8 @@ type Config struct {
 	DeadFor  time.Duration
 	// CallTimeout bounds each call but waits.
 	CallTimeout time.Duration
+	// Reporter tells of outages. One of its own, writing to Log.
+	Reporter *Reporter
 	// DrainFor is how long at most nothing is taken so that the hands become empty for a suspect.
 	DrainFor time.Duration
 }
@@ -97,6 +99,9 @@ func NewFetcher(cfg Config) (*Fetcher, error) {
 	lane, err := cfg.Client.Lane(mostInFlight)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Reporter == nil {
+		cfg.Reporter = NewReporter(cfg.Log)
 	}
 	return &Fetcher{
 		cfg:  cfg,

@@ -22,7 +22,8 @@ import (
 // declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart, and whose own sight of
 // Redis did not break between them; and the script that moves its jobs asks again.
 //
-// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass and Sweep wait for each other.
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass and Sweep wait for each
+// other. Remind is one goroutine's.
 type Janitor struct {
 	cfg JanitorConfig
 
@@ -30,8 +31,9 @@ type Janitor struct {
 	lapsed map[string]*sighting
 	last   Pulse
 
-	passing sync.Mutex // held by a Pass or a Sweep, for its I/O too
-	sweepAt int        // rank of the tombstone that the next sweep begins with
+	passing  sync.Mutex           // held by a Pass or a Sweep, for its I/O too
+	reminded map[string]time.Time // of long-waiting suspects, by queue; Remind's own
+	sweepAt  int                  // rank of the tombstone that the next sweep begins with
 }
 
 // JanitorConfig is what a Janitor needs to know.
@@ -68,7 +70,7 @@ const (
 
 // NewJanitor makes a Janitor.
 func NewJanitor(cfg JanitorConfig) *Janitor {
-	return &Janitor{cfg: cfg, lapsed: make(map[string]*sighting)}
+	return &Janitor{cfg: cfg, lapsed: make(map[string]*sighting), reminded: make(map[string]time.Time)}
 }
 
 // Look takes in the answer to a beat of our own. It does no I/O.

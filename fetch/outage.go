@@ -1,16 +1,18 @@
 package fetch
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 const (
 	firstRest   = 50 * time.Millisecond
 	longestRest = 2 * time.Second // so that work resumes well within five seconds of Redis' return
 )
+
+// jobs is what the Fetcher is called in reports.
+const jobs = "jobs"
 
 // outage is what is remembered of Redis being away: since when, and until when to leave it alone.
 type outage struct {
@@ -24,13 +26,9 @@ func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
 func (f *Fetcher) fail(what string, err error) {
 	now, o := time.Now(), &f.outage
 	f.look = true // what was lost on the way lies in our lists, and the look is what tries Redis again
+	f.cfg.Reporter.Fail(jobs, fmt.Errorf("%s: %w", what, err))
 	if o.since.IsZero() {
 		o.since = now
-		if driver.Outage(err) {
-			f.cfg.Log.Warn().Err(err).Str("call", what).Msg("redis is away: running jobs go on, nothing new is taken, ends are kept")
-		} else {
-			f.cfg.Log.Error().Err(err).Str("call", what).Msg("redis refuses: nothing new is taken until it agrees")
-		}
 	}
 	if o.resting(now) {
 		return
@@ -45,7 +43,7 @@ func (f *Fetcher) succeed() {
 	if f.outage.since.IsZero() {
 		return
 	}
-	f.cfg.Log.Info().Dur("away_ms", time.Since(f.outage.since)).Msg("redis is back")
+	f.cfg.Reporter.Succeed(jobs)
 	f.outage = outage{}
 	f.look, f.dry = true, false
 }

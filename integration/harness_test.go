@@ -161,8 +161,8 @@ func (s *site) status() status {
 
 // status is as much of belay status --json as the tests need.
 type status struct {
-	Processed, Failed, Enqueued, Scheduled, Retries, Dead int64
-	Processes                                             []struct {
+	Processed, Failed, Enqueued, Suspects, Scheduled, Retries, Dead int64
+	Processes                                                       []struct {
 		Identity, State string
 		PID             int
 		Busy            int

@@ -1,12 +1,11 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/driver"
 )
@@ -21,23 +20,33 @@ type duty struct {
 	intake bool
 	// now, if set, brings a pass before its time.
 	now <-chan struct{}
+	// rest bounds the rest after failures. longestRest, if zero.
+	rest time.Duration
 }
 
 // announceEvery is how often Sidekiq's readers get news of us; they keep a process for a minute.
 const announceEvery = 5 * time.Second
 
-// leastRest is how long at least a duty with a short period leaves Redis alone after a failure, or nearly.
-const leastRest = 500 * time.Millisecond
+const (
+	// firstRest is how long a duty leaves Redis alone after a failure, or nearly: twice as long after each further one.
+	firstRest = 100 * time.Millisecond
+	// longestRest bounds that, so that all duties resume well within five seconds of Redis' return.
+	longestRest = 2 * time.Second
+	// refusedRest is the same where Redis is there and will not do it, however often.
+	refusedRest = 500 * time.Millisecond
+)
 
 // duties is the table of everything the process does besides.
 func (l *Launcher) duties() []duty {
 	return []duty{
-		{name: "beat", period: l.cfg.Beat, pass: each(l.beat)},
+		// Its rest is short enough that several attempts fit into one life: a short outage must not cost it.
+		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline()},
 		// Whoever quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) })},
 		{name: "sweep", period: l.cfg.Beat, pass: each(func(ctx context.Context) error { return l.janitor.Sweep(ctx, l.Identity()) })},
+		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) })},
 		{name: "poll", period: l.cfg.Poll, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true},
 	}
 }
@@ -57,6 +66,7 @@ func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
 func (l *Launcher) loop(ctx context.Context, d duty) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	rest := time.Duration(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,6 +75,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 		case <-d.now:
 		}
 		if d.intake && l.quiet.Load() {
+			l.report.Succeed(d.name) // it asks no more: counted among those that wait for Redis, it would wait for ever
 			return
 		}
 		deadline, cancel := context.WithTimeout(ctx, max(l.vitalsDeadline(), 100*time.Millisecond))
@@ -77,63 +88,24 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			l.report.fail(l.cfg.Log, d.name, err)
-			// Sooner than a period, so that a short outage costs no life; not as often as a duty with a short one would.
-			rest := max(min(d.period, l.vitalsDeadline()), min(leastRest, l.vitalsDeadline()))
-			next = rest/4 + rand.N(rest/2)
+			l.report.Fail(d.name, err)
+			rest = d.restAfter(err, rest)
+			// Half fixed, half drawn: a fleet must not come back in step.
+			next = rest/2 + rand.N(rest/2)
 		default:
-			l.report.succeed(l.cfg.Log, d.name)
+			l.report.Succeed(d.name)
+			rest = 0
 		}
 		timer.Reset(next)
 	}
 }
 
-// outage says once that the vitals cannot reach Redis, and once that they can again, however many duties notice.
-type outage struct {
-	mu      sync.Mutex
-	failing map[string]bool
-	since   time.Time
-	refused map[string]time.Time
-}
-
-func (o *outage) fail(log *zerolog.Logger, what string, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.failing == nil {
-		o.failing = make(map[string]bool)
-	}
+// restAfter is how long the duty leaves Redis alone after an error, or nearly, if it last did so for rest. A refusal has
+// stopped a part of the duty only, so the others do not wait longer and longer for it.
+func (d duty) restAfter(err error, rest time.Duration) time.Duration {
+	longest := cmp.Or(d.rest, longestRest)
 	if !driver.Outage(err) {
-		o.refuse(log, what, err)
-		return
+		return min(refusedRest, longest)
 	}
-	first := len(o.failing) == 0
-	o.failing[what] = true
-	if first {
-		o.since = time.Now()
-		log.Warn().Err(err).Str("duty", what).Msg("redis does not hear us: beats and recoveries wait")
-	}
-}
-
-// refuse says at most once a minute what Redis hears and will not do (a wrong type, a denied command).
-func (o *outage) refuse(log *zerolog.Logger, what string, err error) {
-	if time.Since(o.refused[what]) < time.Minute {
-		return
-	}
-	if o.refused == nil {
-		o.refused = make(map[string]time.Time)
-	}
-	o.refused[what] = time.Now()
-	log.Error().Err(err).Str("duty", what).Msg("redis refuses: it is tried again, but needs somebody's help")
-}
-
-func (o *outage) succeed(log *zerolog.Logger, what string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.failing[what] {
-		return
-	}
-	delete(o.failing, what)
-	if len(o.failing) == 0 {
-		log.Info().Dur("away_ms", time.Since(o.since)).Msg("redis hears us again")
-	}
+	return min(max(2*rest, firstRest), longest)
 }

@@ -1,0 +1,264 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+// suspect is a payload that was in hand in so many crashes.
+func suspect(queue string, crashes int) string {
+	draft := payload(queue)
+	return fmt.Sprintf(`%s,"interrupted_count":%d}`, draft[:len(draft)-1], crashes)
+}
+
+func TestSuspects(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		t.Run("an_idle_process_takes_one_and_nothing_beside_it", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 3, "mail", "other")
+			r.pump("the waits", func() bool { return r.fetcher.waits.open() == 2 })
+			first, second := suspect("mail", 2), suspect("mail", 2)
+			r.do("RPUSH", r.keys.Suspects("mail"), second, first)
+			r.push("other", 2)
+			r.pump("both ordinary jobs", func() bool { return len(r.running) == 2 })
+			r.end(done)
+			r.beat()
+			r.pump("the suspect", func() bool { return len(r.running) == 1 })
+			require.Equal(t, []string{first}, bytesOf(r.running))
+			require.Equal(t, []string{first}, r.list(r.keys.Alone(r.life.Identity)))
+			r.push("other", 1)
+			until := time.Now().Add(200 * time.Millisecond)
+			r.pump("a while", func() bool { return time.Now().After(until) })
+			require.Len(t, r.running, 1, "nothing is started beside it")
+			require.Zero(t, r.fetcher.waits.open())
+			r.end(done)
+			r.pump("the second suspect, then the other job", func() bool {
+				if len(r.running) == 1 && r.running[0].Bytes == second {
+					r.end(done)
+				}
+				return len(r.running) == 1 && r.running[0].Queue == "other"
+			})
+			r.end(done)
+			require.Empty(t, r.list(r.keys.Suspects("mail")))
+			require.Empty(t, r.list(r.keys.Alone(r.life.Identity)))
+			require.Equal(t, "5", r.count(r.keys.Processed()))
+		})
+
+		t.Run("a_busy_process_drains_for_it_and_gives_up_in_time", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			r.fetcher.cfg.DrainFor = 300 * time.Millisecond
+			r.push("mail", 1)
+			r.pump("the long job", func() bool { return len(r.running) == 1 })
+			long := r.running[0]
+			r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+			r.beat()
+			r.pump("the drain", func() bool { return r.fetcher.suspects.draining == "mail" && r.fetcher.waits.open() == 0 })
+			require.NotNil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.life.Identity))
+			r.push("mail", 1)
+			r.pump("it to be given up, and the next job", func() bool { return len(r.running) == 2 })
+			r.pump("the lease to be given back", func() bool { return r.do("ZSCORE", r.keys.Draining("mail"), r.life.Identity) == nil })
+			require.Len(t, r.list(r.keys.Suspects("mail")), 1)
+			r.beat()
+			until := time.Now().Add(200 * time.Millisecond)
+			r.pump("a while", func() bool { return time.Now().After(until) })
+			require.Empty(t, r.fetcher.suspects.draining, "not again so soon")
+			require.Contains(t, r.running, long)
+			r.end(done)
+			r.beat()
+			r.pump("the suspect, once the hands are empty", func() bool { return len(r.running) == 1 && r.running[0].alone })
+			r.end(done)
+		})
+
+		t.Run("drains_under_a_load_that_never_ends", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			r.fetcher.cfg.DrainFor = 10 * time.Second
+			r.push("mail", 500)
+			r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+			r.beat()
+			r.pump("the suspect", func() bool {
+				if len(r.running) == 1 && r.running[0].alone {
+					return true
+				}
+				for _, held := range r.running {
+					r.fetcher.End(held, job.Done())
+				}
+				r.running = nil
+				return false
+			})
+			require.NotEmpty(t, r.list(r.keys.Queue("mail")))
+			r.end(done)
+			require.Nil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.life.Identity))
+		})
+
+		t.Run("those_of_a_paused_queue_hold_up_nobody", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail", "other")
+			r.do("SADD", r.keys.Paused(), "mail")
+			r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+			r.beat()
+			r.push("other", 1)
+			r.pump("the other job", func() bool { return len(r.running) == 1 })
+			require.Equal(t, "other", r.running[0].Queue)
+			r.end(done)
+			r.do("SREM", r.keys.Paused(), "mail")
+			r.beat()
+			r.beat()
+			r.pump("the suspect", func() bool { return len(r.running) == 1 && r.running[0].alone })
+			r.end(done)
+		})
+
+		t.Run("handed_back_it_returns_to_the_head_of_its_list", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			first, second := suspect("mail", 2), suspect("mail", 2)
+			r.do("RPUSH", r.keys.Suspects("mail"), second, first)
+			r.beat()
+			r.pump("the suspect", func() bool { return len(r.running) == 1 })
+			r.fetcher.Quiet()
+			r.end(func(*Held) job.Outcome { return job.HandedBack() })
+			require.Equal(t, []string{second, first}, r.list(r.keys.Suspects("mail")))
+			require.Empty(t, r.list(r.keys.Queue("mail")))
+		})
+
+		t.Run("one_whose_answer_was_lost_is_found_and_runs", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			stray := suspect("mail", 2)
+			r.do("LPUSH", r.keys.Alone(r.life.Identity), stray)
+			r.do("HSET", r.keys.Record(r.life.Identity), "alone", "mail")
+			r.push("mail", 1)
+			for len(r.running) == 0 {
+				r.beat()
+				until := time.Now().Add(100 * time.Millisecond)
+				r.pump("a look", func() bool { return len(r.running) == 1 || time.Now().After(until) })
+			}
+			require.Equal(t, []string{stray}, bytesOf(r.running), "nothing was taken beside it")
+			r.end(func(*Held) job.Outcome { return job.HandedBack() })
+			require.Equal(t, []string{stray}, r.list(r.keys.Suspects("mail")), "it went where it had come from")
+		})
+	})
+}
+
+func TestBlame(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		for crashes, where := range []string{"queue", "suspects", "suspects", "suspects"} {
+			t.Run(fmt.Sprintf("%d_crashes_before_and_not_alone:_%s", crashes, where), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, open, 2, "mail")
+				r.fetcher.Quiet()
+				r.do("LPUSH", r.keys.Working("mail", r.life.Identity), suspect("mail", crashes))
+				home := r.keys.Queue("mail")
+				if where == "suspects" {
+					home = r.keys.Suspects("mail")
+				}
+				require.Equal(t, crashes+1, r.interrupt(home).InterruptedCount())
+				require.Zero(t, r.do("ZCARD", r.keys.Dead()))
+			})
+		}
+
+		t.Run("a_crash_alone_buries_at_the_limit", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail", "other")
+			r.fetcher.Quiet()
+			r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect("mail", 2))
+			r.do("HSET", r.keys.Record(r.life.Identity), "alone", "mail")
+			r.do("HSET", r.keys.Record(r.life.Identity), "beat_ms", "20")
+			r.lapse(r.life.Identity)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return r.do("ZCARD", r.keys.Dead()) == int64(1) })
+			buried, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
+			killer, err := job.Parse(buried[0].(string))
+			require.NoError(t, err)
+			require.Equal(t, 3, killer.InterruptedCount())
+			class, _ := killer.Text("error_class")
+			require.Equal(t, "Belay::Interrupted", class)
+			require.Nil(t, r.do("GET", r.keys.Processed()), "nothing is counted")
+		})
+
+		t.Run("a_crash_alone_below_the_limit_leaves_a_suspect", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail", "other")
+			r.fetcher.Quiet()
+			r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect("other", 1))
+			r.do("HSET", r.keys.Record(r.life.Identity), "alone", "other")
+			require.Equal(t, 2, r.interrupt(r.keys.Suspects("other")).InterruptedCount())
+		})
+
+		t.Run("what_reached_the_list_after_the_end_is_blamed_for_nothing", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			r.fetcher.Quiet()
+			late := suspect("mail", 1)
+			r.do("LPUSH", r.keys.Working("mail", r.life.Identity), late)
+			r.do("HSET", r.keys.Record(r.life.Identity), "emptied", "1")
+			require.Equal(t, late, r.interrupt(r.keys.Queue("mail")).Raw())
+		})
+	})
+}
+
+// interrupt lets the rig's process die, and answers the one job that was brought home.
+func (r *rig) interrupt(home string) *job.Job {
+	r.t.Helper()
+	r.do("HSET", r.keys.Record(r.life.Identity), "beat_ms", "20")
+	r.lapse(r.life.Identity)
+	j, life := r.newJanitor()
+	r.recover(j, life, func() bool { return len(r.list(home)) == 1 })
+	parsed, err := job.Parse(r.list(home)[0])
+	require.NoError(r.t, err)
+	return parsed
+}
+
+func TestAFewDrainAtATime(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, 1, "mail")
+		ask := func(n int) bool {
+			held, err := r.keys.Drain("mail", fmt.Sprint("p", n), time.Minute, time.Minute).Do(context.Background(), r.direct)
+			require.NoError(t, err)
+			return held
+		}
+		draining := 0
+		for n := range 12 {
+			if ask(n) {
+				draining++
+			}
+		}
+		require.Equal(t, 3, draining, "a quarter of twelve, and one at first")
+		require.True(t, ask(0), "it holds its own still")
+		r.do("ZADD", r.keys.Draining("mail"), "1", "p0")
+		require.True(t, ask(12), "one has ended")
+		require.False(t, ask(13), "a quarter of fourteen is three")
+	})
+}
+
+func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, 1, "mail", "other")
+		since := func(ago time.Duration) string {
+			draft := suspect("mail", 2)
+			return fmt.Sprintf(`%s,"interrupted_at":%d}`, draft[:len(draft)-1], time.Now().Add(-ago).Unix())
+		}
+		r.do("RPUSH", r.keys.Suspects("mail"), since(61*time.Minute))
+		r.do("RPUSH", r.keys.Suspects("other"), since(59*time.Minute))
+		j, life := r.newJanitor()
+		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
+		require.NoError(t, err)
+		j.Look(pulse)
+		for range 2 {
+			require.NoError(t, j.Remind(context.Background(), []string{"mail", "other"}))
+		}
+		require.Equal(t, 1, strings.Count(r.log.String(), "waits to run alone"))
+	})
+}

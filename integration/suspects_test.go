@@ -1,0 +1,204 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+// A crew is workers each of which is started anew whenever it dies, as a supervisor does.
+type crew struct {
+	s      *site
+	words  []string
+	mu     sync.Mutex
+	all    []*process
+	ending chan struct{}
+	loops  sync.WaitGroup
+}
+
+func (s *site) supervise(workers int, words ...string) *crew {
+	c := &crew{s: s, words: words, ending: make(chan struct{})}
+	for range workers {
+		p := c.start()
+		c.loops.Go(func() { c.watch(p) })
+	}
+	s.t.Cleanup(c.end)
+	return c
+}
+
+func (c *crew) start() *process {
+	p := c.s.start(c.words...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, p)
+	return p
+}
+
+func (c *crew) watch(p *process) {
+	for {
+		select {
+		case <-c.ending:
+			return
+		case <-p.done:
+			p = c.start()
+		}
+	}
+}
+
+// end stops starting workers anew; they end with the test.
+func (c *crew) end() {
+	select {
+	case <-c.ending:
+	default:
+		close(c.ending)
+	}
+	c.loops.Wait()
+}
+
+func (c *crew) deaths() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(c.all), func(p *process) bool { return !p.ended() }))
+}
+
+// killer is an --exec that kills its worker, having noted in a file that it was started.
+func killer(t *testing.T, class string) (exec, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "killers")
+	return fmt.Sprintf(`%s=sh -c 'echo x >> %s; kill -9 $PPID; sleep 60'`, class, path), path
+}
+
+func lines(t *testing.T, path string) int {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if !os.IsNotExist(err) {
+		require.NoError(t, err)
+	}
+	return strings.Count(string(text), "\n")
+}
+
+// A job that kills whoever runs it takes two workers and their other jobs with it. The third time it is alone.
+func TestKillerJobIsBuriedAfterThreeStartsAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	s, book := ordinarySite(t), newLedger(t)
+	exec, path := killer(t, "Killer")
+	innocents := make([]string, 200)
+	for n := range innocents {
+		innocents[n] = s.push("HardWorker", "default", jsonArgs(n, 1000+rand.IntN(3000)))
+		if n == 5 {
+			s.push("Killer", "default", "[]")
+		}
+	}
+	fleet := s.supervise(2, append(fast, "-c", "10", "--exec", book.exec("HardWorker"), "--exec", exec)...)
+	began := time.Now()
+	for deadline := began.Add(4 * time.Minute); s.text(s.keys.Processed()) != "200" || len(s.set(s.keys.Dead())) != 1; time.Sleep(50 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "it does not end: %s processed, %d suspects, %d waiting",
+			s.text(s.keys.Processed()), len(s.list(s.keys.Suspects("default"))), len(s.list(s.keys.Queue("default"))))
+	}
+	fleet.end()
+	t.Logf("200 innocent jobs and a killer took %v", time.Since(began).Round(time.Second))
+	require.Equal(t, 3, lines(t, path), "starts of the killer")
+	require.Equal(t, 3, fleet.deaths())
+	buried, err := job.Parse(s.set(s.keys.Dead())[0])
+	require.NoError(t, err)
+	require.Equal(t, "Killer", buried.Class())
+	require.Equal(t, 3, buried.InterruptedCount())
+	for _, jid := range innocents {
+		require.NotEmpty(t, book.ends(jid), "an innocent job did not complete")
+	}
+	require.Empty(t, s.set(s.keys.Retry()))
+	require.Empty(t, s.text(s.keys.Failed()))
+	require.Empty(t, s.list(s.keys.Suspects("default")))
+}
+
+// Somebody kills every worker again and again. Jobs that were in hand are under suspicion, and none is condemned.
+func TestKillsFromOutsideBuryNobody(t *testing.T) {
+	t.Parallel()
+	s, book := ordinarySite(t), newLedger(t)
+	var jids []string
+	for n := range 12 {
+		jids = append(jids, s.push("HardWorker", "default", jsonArgs(n, 700)))
+	}
+	words := append(fast, "-c", "6", "-q", "default", "-q", "other", "--exec", book.exec("HardWorker"))
+	workers := []*process{s.work(words...), s.work(words...)}
+	for _, jid := range jids {
+		book.awaitStart(jid, 1)
+	}
+	for round := 2; round <= 3; round++ {
+		for _, p := range workers {
+			p.kill()
+		}
+		workers = []*process{s.work(words...), s.work(words...)}
+		if round == 2 {
+			eventually(t, "all of them to be in hand again", func() bool { return len(book.starts("")) >= 24 })
+		}
+	}
+	eventually(t, "suspects", func() bool { return len(s.list(s.keys.Suspects("default"))) > 0 })
+	// And again and again, with other jobs in hand while the suspects rest.
+	s.do("SADD", s.keys.Paused(), "default")
+	eventually(t, "no suspect to be in hand", func() bool {
+		inHand := 0
+		for _, p := range workers {
+			for _, identity := range p.identities() {
+				inHand += len(s.list(s.keys.Alone(identity)))
+			}
+		}
+		return inHand == 0
+	})
+	for n := range 2 {
+		jid := s.push("HardWorker", "other", jsonArgs(100+n, 700))
+		jids = append(jids, jid)
+		start := book.awaitStart(jid, 1)
+		for i, p := range workers {
+			if p.pid == start.Worker {
+				p.kill()
+				workers[i] = s.work(words...)
+			}
+		}
+	}
+	s.do("SREM", s.keys.Paused(), "default")
+	eventually(t, "every job to complete", func() bool { return s.text(s.keys.Processed()) == "14" })
+	require.Empty(t, s.set(s.keys.Dead()))
+	require.Empty(t, s.text(s.keys.Failed()))
+	for _, jid := range jids {
+		require.NotEmpty(t, book.ends(jid))
+	}
+}
+
+// A suspect waits for empty hands, and a worker with a job of hours in hand has none: it goes on with everything else.
+func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	s, book := ordinarySite(t), newLedger(t)
+	long := s.push("HardWorker", "default", jsonArgs(0, 7_200_000))
+	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--shutdown-timeout", "1s", "--exec", book.exec("HardWorker"))...)
+	book.awaitStart(long, 1)
+	suspect := strings.TrimSuffix(rubyPayload("HardWorker", "default", jsonArgs(1, 1), newJID()), "}") + `,"interrupted_count":2}`
+	s.do("RPUSH", s.keys.Suspects("default"), suspect)
+	s.do("SADD", s.keys.Queues(), "resting")
+	s.do("SADD", s.keys.Paused(), "resting")
+	s.do("RPUSH", s.keys.Suspects("resting"), suspect)
+	eventually(t, "it to drain", func() bool { return s.do("ZCARD", s.keys.Draining("default")) == int64(1) })
+	eventually(t, "it to give that up", func() bool { return s.do("ZCARD", s.keys.Draining("default")) == int64(0) })
+	began := time.Now()
+	for n := range 20 {
+		book.awaitEnd(s.push("HardWorker", "default", jsonArgs(n, 1)))
+	}
+	require.Less(t, time.Since(began), 5*time.Second, "it drained again at once")
+	require.Len(t, s.list(s.keys.Suspects("default")), 1)
+	require.Equal(t, int64(2), s.status().Suspects)
+
+	// Somebody with empty hands comes.
+	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--exec", book.exec("HardWorker"))...)
+	eventually(t, "the suspect to run", func() bool { return len(s.list(s.keys.Suspects("default"))) == 0 && s.text(s.keys.Processed()) == "21" })
+	require.Len(t, s.list(s.keys.Suspects("resting")), 1, "its queue is paused")
+}
