@@ -41,7 +41,7 @@ type Launcher struct {
 	poller  *scheduler.Poller
 	lanes   lanes
 	work    context.Context
-	report  outage
+	report  *fetch.Reporter
 	bornAt  time.Time
 	rtt     atomic.Int64
 	quiet   atomic.Bool
@@ -67,7 +67,7 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
-		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
+		report: fetch.NewReporter(*cfg.Log), cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
 		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}, nil
 }
@@ -193,6 +193,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
+		Reporter: l.report,
 	}
 }
 
@@ -238,7 +239,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 		if !driver.Outage(err) {
 			return nil, err
 		}
-		l.report.fail(l.cfg.Log, "register", err)
+		l.report.Fail("register", err)
 		select {
 		case <-ctx.Done():
 		case <-l.halt:
@@ -258,7 +259,7 @@ func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Lif
 		return nil, err
 	}
 	l.life.Store(life)
-	l.report.succeed(l.cfg.Log, "register")
+	l.report.Succeed("register")
 	return life, nil
 }
 

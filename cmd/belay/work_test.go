@@ -190,7 +190,7 @@ func TestWork(t *testing.T) {
 		w := h.prepareWorker(t, "--redis", "redis://127.0.0.1:1/0", "--exec", "A=true")
 		w.cmd.Stderr = w.errs
 		w.start()
-		w.awaitLog("redis does not hear us")
+		w.awaitLog("redis is away")
 		w.signal(syscall.SIGTTIN)
 		w.signal(syscall.SIGTERM)
 		require.Zero(t, w.awaitEnd())

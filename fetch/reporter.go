@@ -1,0 +1,88 @@
+package fetch
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+)
+
+const (
+	// Calls of one outage do not end with it at once: one that was under way on a dead connection fails up to its own
+	// deadline later, and a server with too few connections serves some of us and not others. Within echo of an outage
+	// that is over, what fails is another outage only once it has lasted.
+	echo    = time.Minute
+	lasting = 2 * time.Second
+	// sayAgain is how often a refusal is told that goes on.
+	sayAgain = time.Minute
+)
+
+// A Reporter tells the log once that Redis is away and once that it is back, whoever of a process notices: jobs, the
+// heart, the poller. Its methods may be called from any goroutine.
+type Reporter struct {
+	log zerolog.Logger
+
+	mu      sync.Mutex
+	away    map[string]bool // who has failed and not succeeded since
+	since   time.Time       // when the first of them failed
+	told    bool            // that Redis is away
+	backAt  time.Time       // when it was last told to be back
+	refused map[string]time.Time
+}
+
+// NewReporter makes a Reporter that writes to log.
+func NewReporter(log zerolog.Logger) *Reporter {
+	return &Reporter{log: log, away: make(map[string]bool), refused: make(map[string]time.Time)}
+}
+
+// Fail says that a call of who failed. What waiting cures is an outage, and told once; what Redis hears and will not do
+// (a wrong type, a denied command) is told for each who, once a minute as long as it goes on.
+func (r *Reporter) Fail(who string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if !driver.Outage(err) {
+		r.heardLocked(who, now) // whoever refuses is there
+		r.refuseLocked(who, err, now)
+		return
+	}
+	if len(r.away) == 0 {
+		r.since = now
+	}
+	r.away[who] = true
+	if r.told || (now.Sub(r.backAt) < echo && now.Sub(r.since) < lasting) {
+		return
+	}
+	r.told = true
+	r.log.Warn().Err(err).Str("call", who).Msg("redis is away: running jobs go on, nothing new is taken, ends are kept")
+}
+
+func (r *Reporter) refuseLocked(who string, err error, now time.Time) {
+	if now.Sub(r.refused[who]) < sayAgain {
+		return
+	}
+	r.refused[who] = now
+	r.log.Error().Err(err).Str("call", who).Msg("redis refuses: it is tried again, but needs somebody's help")
+}
+
+// Succeed says that Redis has answered who, or that who will ask no more. Redis is back when it has answered all who
+// had failed.
+func (r *Reporter) Succeed(who string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heardLocked(who, time.Now())
+}
+
+func (r *Reporter) heardLocked(who string, now time.Time) {
+	if !r.away[who] {
+		return
+	}
+	delete(r.away, who)
+	if len(r.away) > 0 || !r.told {
+		return
+	}
+	r.told, r.backAt = false, now
+	r.log.Info().Dur("away_ms", now.Sub(r.since)).Msg("redis is back")
+}

@@ -1,0 +1,105 @@
+package fetch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+)
+
+// said is what a Reporter has told: a word for each line.
+func said(t *testing.T, log *bytes.Buffer) []string {
+	t.Helper()
+	words := map[string]string{"redis is away": "away", "redis is back": "back", "redis refuses": "refuses"}
+	var told []string
+	for line := range bytes.Lines(log.Bytes()) {
+		var entry struct{ Message string }
+		require.NoError(t, json.Unmarshal(line, &entry))
+		for text, word := range words {
+			if bytes.HasPrefix([]byte(entry.Message), []byte(text)) {
+				told = append(told, word)
+			}
+		}
+	}
+	log.Reset()
+	return told
+}
+
+func TestReporter(t *testing.T) {
+	t.Parallel()
+	away := errors.New("connection refused")
+	refusal := driver.NewServerError("WRONGTYPE it is a list")
+	for name, test := range map[string]func(t *testing.T, r *Reporter, log *bytes.Buffer){
+		"tells_an_outage_once_and_its_end_once_however_many_notice": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			for range 100 {
+				r.Fail("jobs", away)
+				r.Fail("beat", away)
+				time.Sleep(time.Second)
+			}
+			require.Equal(t, []string{"away"}, said(t, log))
+			r.Succeed("beat")
+			r.Succeed("poll")
+			require.Empty(t, said(t, log), "not for all of us yet")
+			r.Succeed("jobs")
+			require.Equal(t, []string{"back"}, said(t, log))
+			r.Succeed("jobs")
+			require.Empty(t, said(t, log))
+		},
+		"takes_the_echo_of_an_outage_for_no_other": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			r.Fail("beat", away)
+			r.Succeed("beat")
+			require.Equal(t, []string{"away", "back"}, said(t, log))
+			for range 50 {
+				r.Fail("jobs", away)
+				time.Sleep(time.Second)
+				r.Succeed("jobs")
+			}
+			require.Empty(t, said(t, log))
+		},
+		"tells_a_second_outage_when_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			r.Fail("beat", away)
+			r.Succeed("beat")
+			said(t, log)
+			for range 3 {
+				r.Fail("beat", away)
+				time.Sleep(lasting / 2)
+			}
+			require.Equal(t, []string{"away"}, said(t, log))
+			r.Succeed("beat")
+			require.Equal(t, []string{"back"}, said(t, log))
+			time.Sleep(echo)
+			r.Fail("beat", away)
+			require.Equal(t, []string{"away"}, said(t, log), "at once, long after the last")
+		},
+		"tells_a_refusal_once_a_minute_for_each_who": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			for range 90 {
+				r.Fail("poll", refusal)
+				r.Succeed("poll")
+				time.Sleep(time.Second)
+			}
+			require.Equal(t, []string{"refuses", "refuses"}, said(t, log))
+			r.Fail("beat", refusal)
+			require.Equal(t, []string{"refuses"}, said(t, log))
+		},
+		"takes_a_refusal_for_a_sign_of_life": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			r.Fail("poll", away)
+			r.Fail("poll", refusal)
+			require.Equal(t, []string{"away", "back", "refuses"}, said(t, log))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				test(t, NewReporter(zerolog.New(&log)), &log)
+			})
+		})
+	}
+}
