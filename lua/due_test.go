@@ -90,6 +90,14 @@ func TestPromote(t *testing.T) {
 			require.Empty(w, w.sorted(w.keys.Schedule()))
 			require.ElementsMatch(w, []string{"q", "r"}, w.texts("SMEMBERS", w.keys.Queues()))
 		}},
+		promise{"a_suspect_to_the_suspects_of_its_queue", func(w *world) {
+			w.dueAt(w.keys.Retry(), time.Hour, "a", "b")
+			page := []Promotions{promotions("q", false, "a", "A"), promotions("q", false, "b", "B")}
+			page[1].Suspect = true
+			require.Equal(w, 2, ask(w, w.keys.Promote(w.keys.Retry(), page)))
+			require.Equal(w, []string{"A"}, w.waiting("q"))
+			require.Equal(w, []string{"B"}, w.list(w.keys.Suspects("q")))
+		}},
 		promise{"not_what_another_has_moved_or_put_off", func(w *world) {
 			w.dueAt(w.keys.Schedule(), -time.Hour, "put off")
 			w.unchanged(func() {

@@ -1,0 +1,125 @@
+package lua
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+func TestTakeAlone(t *testing.T) {
+	keep(t,
+		promise{"takes_the_next_suspect_of_the_first_queue_that_has_any", func(w *world) {
+			identity := w.process("a", "b", "c")
+			w.suspect("b", "b1", "b2")
+			w.suspect("c", "c1")
+			require.Equal(w, TakenAlone{Word: AloneTaken, Queue: 1, Bytes: "b1"}, w.takeAlone(identity, "a", "b", "c"))
+			require.Equal(w, []string{"b1"}, w.list(w.keys.Alone(identity)))
+			require.Equal(w, []string{"b2"}, w.list(w.keys.Suspects("b")))
+			require.Equal(w, "b", w.redis("HGET", w.keys.Record(identity), "alone"))
+		}},
+		promise{"refuses_a_second_one_and_take_refuses_anything_beside_it", func(w *world) {
+			identity := w.process("q")
+			w.suspect("q", "a", "b")
+			w.push("q", "c")
+			w.takeAlone(identity, "q")
+			w.unchanged(func() {
+				require.Equal(w, TakenAlone{Word: AloneBusy}, w.takeAlone(identity, "q"))
+				require.Equal(w, Taken{Why: WhyAlone, Paused: []int{}, Broken: []int{}}, w.take(identity, 5, "q"))
+			})
+			w.settle(identity, 1, Settled{Queue: "q", Alone: true, Bytes: "a", Outcome: job.Done()})
+			require.Equal(w, []TakenJobs{{Bytes: []string{"c"}}}, w.take(identity, 5, "q").Jobs)
+		}},
+		promise{"goes_to_empty_hands_only", func(w *world) {
+			identity := w.process("q", "r")
+			w.holdMore(identity, "r", "a")
+			w.suspect("q", "b")
+			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneBusy}, w.takeAlone(identity, "q", "r")) })
+		}},
+		promise{"passes_over_paused_queues_and_broken_lists", func(w *world) {
+			identity := w.process("a", "b", "c")
+			w.suspect("a", "a1")
+			w.redis("SADD", w.keys.Paused(), "a")
+			w.redis("SET", w.keys.Suspects("b"), "no list")
+			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneEmpty}, w.takeAlone(identity, "a", "b", "c")) })
+			w.suspect("c", "c1")
+			require.Equal(w, TakenAlone{Word: AloneTaken, Queue: 2, Bytes: "c1"}, w.takeAlone(identity, "a", "b", "c"))
+		}},
+		promise{"is_fenced_for_one_who_has_lapsed", func(w *world) {
+			identity := w.process("q")
+			w.suspect("q", "a")
+			w.lapse(identity)
+			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneFenced}, w.takeAlone(identity, "q")) })
+		}},
+		promise{"handed_back_it_is_the_next_suspect_again", func(w *world) {
+			identity := w.process("q")
+			w.suspect("q", "a", "b")
+			w.takeAlone(identity, "q")
+			w.settle(identity, 1, Settled{Queue: "q", Alone: true, Bytes: "a", Outcome: job.HandedBack()})
+			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Suspects("q")))
+			require.Empty(w, w.waiting("q"))
+			w.counted(0, 0)
+		}},
+		promise{"is_recovered_from_a_dead_process_with_its_other_jobs", func(w *world) {
+			identity := w.process("q", "r")
+			w.suspect("r", "a")
+			w.takeAlone(identity, "q", "r")
+			w.redis("LPUSH", w.keys.Working("q", identity), "stray")
+			w.lapse(identity)
+			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeSuspects}}}}))
+			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 1}, answer)
+			require.Equal(w, []string{"s"}, w.list(w.keys.Suspects("q")))
+			answer = ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "r", Alone: true, Entries: []Orphan{{Old: "a", New: "a3", Home: HomeDead}}}}))
+			require.Equal(w, Recovered{State: StateDead, Moved: 1}, answer)
+			require.Equal(w, []string{"a3"}, w.sorted(w.keys.Dead()))
+		}},
+		promise{"counts_as_left_behind_by_one_who_leaves", func(w *world) {
+			identity := w.process("q")
+			w.suspect("q", "a")
+			w.takeAlone(identity, "q")
+			require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"})))
+			require.False(w, ask(w, w.keys.Forget(identity, []string{"q"}, 0)))
+		}},
+	)
+}
+
+// suspect lets jobs wait to run alone, the first one first.
+func (w *world) suspect(queue string, jobs ...string) {
+	w.Helper()
+	w.redis(append([]string{"LPUSH", w.keys.Suspects(queue)}, jobs...)...)
+}
+
+func (w *world) takeAlone(identity string, queues ...string) TakenAlone {
+	w.Helper()
+	return ask(w, w.keys.TakeAlone(identity, queues))
+}
+
+func TestDrain(t *testing.T) {
+	const long = someTTL
+	keep(t,
+		promise{"a_quarter_of_those_who_would_may_and_one_at_least", func(w *world) {
+			held := 0
+			for n := range 12 {
+				if ask(w, w.keys.Drain("q", string(rune('a'+n)), long, long)) {
+					held++
+				}
+			}
+			require.Equal(w, 3, held)
+			require.True(w, ask(w, w.keys.Drain("q", "a", long, long)), "its own is prolonged")
+			w.redis(w.keys.Undrain("q", "a").Args...)
+			require.True(w, ask(w, w.keys.Drain("q", "z", long, long)), "another's end makes room")
+		}},
+		promise{"one_that_has_ended_makes_room", func(w *world) {
+			require.True(w, ask(w, w.keys.Drain("q", "a", long, long)))
+			require.False(w, ask(w, w.keys.Drain("q", "b", long, long)))
+			w.redis("ZADD", w.keys.Draining("q"), "1", "a")
+			require.True(w, ask(w, w.keys.Drain("q", "b", long, long)))
+		}},
+		promise{"one_from_before_the_clock_was_set_back_makes_room", func(w *world) {
+			require.True(w, ask(w, w.keys.Drain("q", "a", long, long)))
+			w.redis("ZADD", w.keys.Draining("q"), "99999999999999", "a")
+			require.True(w, ask(w, w.keys.Drain("q", "b", long, long)))
+		}},
+	)
+}
