@@ -22,11 +22,14 @@ const (
 func pushOdd(s *site) (jid, payload string) {
 	s.t.Helper()
 	jid = newJID()
-	payload = fmt.Sprintf(`{"retry":true,%s,"queue":"odd","args":%s,"class":"Odd","jid":%q,"created_at":1795244073.7970564}`,
-		oddField, oddArgs, jid)
+	payload = oddPayload(jid, oddArgs)
 	s.do("SADD", s.keys.Queues(), "odd")
 	s.do("LPUSH", s.keys.Queue("odd"), payload)
 	return jid, payload
+}
+
+func oddPayload(jid, args string) string {
+	return fmt.Sprintf(`{"retry":true,%s,"queue":"odd","args":%s,"class":"Odd","jid":%q,"created_at":1795244073.7970564}`, oddField, args, jid)
 }
 
 // requireOnlyAdded holds that fields were added to a payload and nothing else was done to it.
@@ -44,6 +47,14 @@ func requireOnlyAdded(t *testing.T, payload, now string, names ...string) {
 func TestBytesAreKept(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
+		t.Run("by the schedule", func(t *testing.T) {
+			s, book := s.anew(t), newLedger(t)
+			payload := oddPayload(newJID(), oddArgs)
+			s.do("ZADD", s.keys.Schedule(), "1000000000.5", payload)
+			s.work("-q", "other", "-c", "1", "--exec", book.exec("Odd"))
+			eventually(t, "the job to be in its queue", func() bool { return len(s.list(s.keys.Queue("odd"))) == 1 })
+			requireOnlyAdded(t, payload, s.list(s.keys.Queue("odd"))[0], "enqueued_at")
+		})
 		t.Run("by a failure", func(t *testing.T) {
 			s, book := s.anew(t), newLedger(t)
 			jid, payload := pushOdd(s)

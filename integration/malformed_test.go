@@ -80,6 +80,23 @@ func TestMalformedEntriesAreBuriedUnread(t *testing.T) {
 			requireBuried(t, s, len(entries))
 			waitTerm(t, p)
 		})
+		for name, set := range map[string]func(s *site) string{
+			"due in the schedule":  func(s *site) string { return s.keys.Schedule() },
+			"due in the retry set": func(s *site) string { return s.keys.Retry() },
+		} {
+			t.Run(name, func(t *testing.T) {
+				s, book := s.anew(t), newLedger(t)
+				for n, entry := range entries {
+					s.do("ZADD", set(s), fmt.Sprint(1_000_000_000+n), entry)
+				}
+				jid := newJID()
+				s.do("ZADD", set(s), "1000001000", oddPayload(jid, oddArgs)) // due after all of them
+				s.work("-q", "odd", "-c", "2", "--exec", book.exec("*"))
+				book.awaitEnd(jid)
+				requireBuried(t, s, 1)
+				require.Empty(t, s.set(s.keys.Schedule()))
+			})
+		}
 		t.Run("in the hands of a dead process", func(t *testing.T) {
 			s, book := s.anew(t), newLedger(t)
 			jid, payload := pushOdd(s)
