@@ -1,0 +1,227 @@
+package oracle
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A stride is one step being taken in one keyspace.
+type stride struct {
+	*Step
+	k       *keyspace
+	touched []*subject
+	count   counts
+	// settled are the identities whose record keeps a verdict of this step: what left their lists was settled by them.
+	settled map[string]bool
+	// exits are how its edges must have moved the counters.
+	exits exits
+	// buries says that it brings something to the dead set.
+	buries bool
+}
+
+// counts are by how much the step moved the counters.
+type counts struct{ processed, failed, processedToday, failedToday int }
+
+// A leg is half a move: one copy leaves a place, or comes into one.
+type leg struct {
+	at    *spot
+	entry *entry
+	// right says at which end of a list; verb is the command.
+	right bool
+	verb  string
+	// merged says that a set had an equal member, so that no copy was added.
+	merged bool
+}
+
+// A trip is what one step does to one subject.
+type trip struct{ outs, ins []leg }
+
+// verbs is how each write command is understood. What is not here is not, see stride.unknown.
+var verbs = map[string]func(s *stride, c []string){
+	"LPUSH":            func(s *stride, c []string) { s.push(c, false) },
+	"RPUSH":            func(s *stride, c []string) { s.push(c, true) },
+	"LPOP":             func(s *stride, c []string) { s.pop(c, false) },
+	"RPOP":             func(s *stride, c []string) { s.pop(c, true) },
+	"LREM":             (*stride).lrem,
+	"LMOVE":            func(s *stride, c []string) { s.move(c, isRight(c[3]), isRight(c[4])) },
+	"RPOPLPUSH":        func(s *stride, c []string) { s.move(c, true, false) },
+	"ZADD":             (*stride).zadd,
+	"ZINCRBY":          (*stride).zincrby,
+	"ZREM":             (*stride).zrem,
+	"ZPOPMIN":          (*stride).zpopmin,
+	"ZREMRANGEBYRANK":  (*stride).zremrangebyrank,
+	"ZREMRANGEBYSCORE": (*stride).zremrangebyscore,
+	"DEL":              (*stride).del,
+	"UNLINK":           (*stride).del,
+	"HSET":             (*stride).hset,
+	"HMSET":            (*stride).hset,
+	"HDEL":             (*stride).hdel,
+	"INCR":             func(s *stride, c []string) { s.incr(c[1], "1") },
+	"INCRBY":           func(s *stride, c []string) { s.incr(c[1], c[2]) },
+	"SET":              (*stride).overwrite,
+	"SADD":             (*stride).overwrite,
+	"SREM":             (*stride).overwrite,
+}
+
+func isRight(word string) bool { return strings.EqualFold(word, "RIGHT") }
+
+// do takes in one command. One that is not understood and names a key that matters cannot be judged, and so is told.
+func (s *stride) do(c []string) {
+	verb, known := verbs[c[0]]
+	if known {
+		verb(s, c)
+		return
+	}
+	for _, word := range c[1:] {
+		if strings.HasPrefix(word, s.k.prefix) && s.k.matters(word) {
+			s.violate(nil, CannotJudge, "%s on %s is not understood", c[0], word)
+			return
+		}
+	}
+}
+
+// matters says whether what happens to a key can be a violation.
+func (k *keyspace) matters(key string) bool {
+	if k.spot(key) != nil || k.stray(key) || k.counter(key) != nil {
+		return true
+	}
+	_, record := k.recordOf(key)
+	return record || key == k.keys.Alive() || key == k.keys.Tombstones()
+}
+
+func (s *stride) trip(of *subject) *trip {
+	if of.trip == nil {
+		of.trip = &trip{}
+		s.touched = append(s.touched, of)
+	}
+	return of.trip
+}
+
+// in brings a copy into a place, out takes one away. A copy that comes and goes within the step was there for nobody.
+func (s *stride) in(e *entry, l leg) {
+	l.entry = e
+	if !l.merged {
+		e.of.copies++
+	}
+	t := s.trip(e.of)
+	t.ins = append(t.ins, l)
+}
+
+func (s *stride) out(e *entry, l leg) {
+	l.entry = e
+	e.of.copies--
+	t := s.trip(e.of)
+	for i, in := range t.ins {
+		if in.entry == e {
+			t.ins = slices.Delete(t.ins, i, i+1)
+			return
+		}
+	}
+	t.outs = append(t.outs, l)
+}
+
+// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, or to a key that
+// is damaged, damages it.
+func (s *stride) lists(key string) *spot { return s.typed(key, false) }
+
+func (s *stride) sets(key string) *spot { return s.typed(key, true) }
+
+func (s *stride) typed(key string, sorted bool) *spot {
+	spot := s.k.spot(key)
+	if spot == nil {
+		if s.k.stray(key) {
+			s.violate(nil, CannotJudge, "%s is the working list of nobody that has registered", key)
+		}
+		return nil
+	}
+	if spot.damaged || (spot.place.sorted() != sorted) {
+		s.damage(spot)
+		return nil
+	}
+	return spot
+}
+
+// damage notes that a key is of another type than it should be. What it held is lost.
+func (s *stride) damage(spot *spot) {
+	s.empty(spot, "overwritten")
+	spot.damaged = true
+}
+
+func (s *stride) empty(spot *spot, verb string) {
+	for _, e := range spot.entries() {
+		s.out(e, leg{at: spot, verb: verb})
+	}
+	spot.list = deque{}
+	clear(spot.set)
+}
+
+func (s *stride) push(c []string, right bool) {
+	if s.k.damages(c[1]) {
+		return
+	}
+	spot := s.lists(c[1])
+	if spot == nil {
+		return
+	}
+	for _, text := range c[2:] {
+		e := &entry{text: text, of: s.k.subject(text)}
+		spot.list.push(e, right)
+		s.in(e, leg{at: spot, right: right, verb: c[0]})
+	}
+}
+
+func (s *stride) pop(c []string, right bool) {
+	spot := s.lists(c[1])
+	if spot == nil {
+		return
+	}
+	count := 1
+	if len(c) > 2 {
+		count, _ = strconv.Atoi(c[2])
+	}
+	for range count {
+		e := spot.list.pop(right)
+		if e == nil {
+			break
+		}
+		s.out(e, leg{at: spot, right: right, verb: c[0]})
+	}
+}
+
+func (s *stride) lrem(c []string) {
+	spot := s.lists(c[1])
+	if spot == nil {
+		return
+	}
+	count, _ := strconv.Atoi(c[2])
+	right, most := count < 0, max(count, -count)
+	for n := 0; most == 0 || n < most; n++ {
+		i := spot.list.find(c[3], right)
+		if i < 0 {
+			break
+		}
+		atRight := i == spot.list.len()-1
+		s.out(spot.list.remove(i), leg{at: spot, right: atRight, verb: c[0]})
+	}
+}
+
+func (s *stride) move(c []string, fromRight, toRight bool) {
+	from, to := s.lists(c[1]), s.lists(c[2])
+	if from == nil {
+		if to != nil {
+			s.violate(nil, CannotJudge, "%s brings something from %s, which holds no jobs", c[0], c[1])
+		}
+		return
+	}
+	e := from.list.pop(fromRight)
+	if e == nil {
+		return
+	}
+	s.out(e, leg{at: from, right: fromRight, verb: c[0]})
+	if to == nil {
+		return
+	}
+	to.list.push(e, toRight)
+	s.in(e, leg{at: to, right: toRight, verb: c[0]})
+}

@@ -1,0 +1,157 @@
+package oracle
+
+import (
+	"strconv"
+	"strings"
+)
+
+// del takes keys away: those that hold jobs with all that is in them.
+func (s *stride) del(c []string) {
+	for _, key := range c[1:] {
+		if !strings.HasPrefix(key, s.k.prefix) {
+			continue
+		}
+		delete(s.k.damaged, key)
+		if spot := s.k.spot(key); spot != nil {
+			s.empty(spot, c[0])
+			spot.damaged = false
+			continue
+		}
+		if identity, ok := s.k.recordOf(key); ok {
+			p := s.k.process(identity)
+			p.known = false
+			if p.forgotten {
+				s.k.bury(p)
+			}
+		}
+	}
+}
+
+// recordOf is whose record a key is.
+func (k *keyspace) recordOf(key string) (identity string, ok bool) {
+	return strings.CutPrefix(key, k.prefix+"belay:process:")
+}
+
+// hset takes in what a process' record says.
+func (s *stride) hset(c []string) {
+	identity, ok := s.k.recordOf(c[1])
+	if !ok {
+		s.overwrite(c)
+		return
+	}
+	p := s.k.process(identity)
+	for at := 2; at+1 < len(c); at += 2 {
+		value := c[at+1]
+		switch name := c[at]; {
+		case name == "queues":
+			s.k.serve(p, value)
+		case name == "ttl_ms":
+			p.ttlMs, p.known = scoreOf(value), true
+			s.k.slowestTTL = max(s.k.slowestTTL, p.ttlMs)
+		case name == "beat_ms":
+			p.beatMs = scoreOf(value)
+			s.k.slowestBeat = max(s.k.slowestBeat, p.beatMs)
+		case name == "alone":
+			p.alone = value
+		case name == "emptied" && p.emptiedAt == 0:
+			p.emptiedAt = s.Number
+		case strings.HasPrefix(name, "batch:"):
+			s.settled[identity] = true
+		}
+	}
+}
+
+func (s *stride) hdel(c []string) {
+	identity, ok := s.k.recordOf(c[1])
+	if !ok {
+		s.overwrite(c)
+		return
+	}
+	for _, name := range c[2:] {
+		if !strings.HasPrefix(name, "batch:") {
+			s.violate(nil, CannotJudge, "the record of %s loses its %s", identity, name)
+		}
+	}
+}
+
+// overwrite takes in a command that has no business with keys of jobs: it damages those.
+func (s *stride) overwrite(c []string) {
+	if spot := s.k.spot(c[1]); spot != nil {
+		s.damage(spot)
+		return
+	}
+	if s.k.counter(c[1]) != nil {
+		s.k.damaged[c[1]] = true
+	}
+}
+
+// damages says whether a list or set command makes a counter something else; it notes that.
+func (k *keyspace) damages(key string) bool {
+	if k.counter(key) == nil {
+		return false
+	}
+	k.damaged[key] = true
+	return true
+}
+
+// counter is where the stride counts what a key counts; nil for any other key.
+func (k *keyspace) counter(key string) func(c *counts) *int {
+	name, ok := strings.CutPrefix(key, k.prefix+"stat:")
+	if !ok {
+		return nil
+	}
+	switch {
+	case name == "processed":
+		return func(c *counts) *int { return &c.processed }
+	case name == "failed":
+		return func(c *counts) *int { return &c.failed }
+	case strings.HasPrefix(name, "processed:"):
+		return func(c *counts) *int { return &c.processedToday }
+	case strings.HasPrefix(name, "failed:"):
+		return func(c *counts) *int { return &c.failedToday }
+	}
+	return nil
+}
+
+func (s *stride) incr(key, by string) {
+	if which := s.k.counter(key); which != nil {
+		n, _ := strconv.Atoi(by)
+		*which(&s.count) += n
+		return
+	}
+	if spot := s.k.spot(key); spot != nil {
+		s.damage(spot)
+	}
+}
+
+// beats notes until when a process is alive.
+func (s *stride) beats(identity string, untilMs float64) {
+	p := s.k.process(identity)
+	if p.tombstoned && untilMs > 0 && !s.base {
+		s.violate(nil, Living, "%s beats after it was declared dead", identity)
+	}
+	p.expires(untilMs, s.Number)
+}
+
+// dies notes a tombstone, and judges it: its score is the very instant at which the script looked. once is true of one
+// that a process writes for itself when it leaves, and only then.
+func (s *stride) dies(identity string, atMs float64, once bool) {
+	p := s.k.process(identity)
+	again := p.tombstoned
+	p.tombstoned = true
+	if again || once || s.base || !p.known {
+		return
+	}
+	until := p.expiryBefore(s.Number)
+	if until > atMs+p.ttlMs {
+		return // written before the clock was set back
+	}
+	if until > atMs {
+		s.violate(nil, Living, "%s is declared dead %.0f ms before its life expires", identity, until-atMs)
+		return
+	}
+	// The first look may have been asked for by a call that Redis executed up to its deadline later.
+	if least := 2*p.beatMs - s.k.slowestBeat/10 - s.k.slowestTTL/4; until > 0 && atMs-until < least {
+		s.violate(nil, Living, "%s is declared dead %.0f ms after it lapsed: two looks take %.0f ms at least", identity, atMs-until, least)
+	}
+}

@@ -1,0 +1,230 @@
+package oracle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/job"
+)
+
+// An Option says how a log is to be judged.
+type Option func(r *replay)
+
+// Prefix says that the keyspace to judge is the one under a prefix and a colon, as belay's --prefix means it. Without it,
+// and without Prefixes, it is the whole database. Other keys are nobody's business.
+func Prefix(prefix string) Option {
+	return func(r *replay) { r.split = func(string) (string, bool) { return prefix + ":", true } }
+}
+
+// Prefixes says that what stands before a key's first colon is its keyspace's prefix, whatever it is: each keyspace is
+// judged by itself, and the report is of all of them. No prefix may hold a colon.
+func Prefixes() Option {
+	return func(r *replay) {
+		r.split = func(key string) (string, bool) {
+			at := strings.IndexByte(key, ':')
+			return key[:at+1], at >= 0
+		}
+	}
+}
+
+// Allow lets jobs go from a place to another by hands that are not Belay's, a test's or an operator's; nothing is asked of
+// such a move. Nowhere to a place is planting a job there, a place to Nowhere deleting it.
+func Allow(from, to Place) Option {
+	return func(r *replay) { r.allow[way{from, to}] = true }
+}
+
+// Operators lets people do in one step what Sidekiq's pages and commands do: delete and clear, retry and kill, and give
+// another time to what lies in a sorted set.
+func Operators() Option {
+	return func(r *replay) {
+		for _, set := range []Place{Schedule, Retry, Dead} {
+			for _, to := range []Place{Nowhere, Queue, Dead, set} {
+				r.allow[way{set, to}] = true
+			}
+		}
+		r.allow[way{Queue, Nowhere}] = true
+	}
+}
+
+// Foreign says that programs which are not Belay share the keyspace and move jobs as Sidekiq does: out of a set in one step
+// and into a queue in another, at most within later; and out of a queue into a hand that no key shows, and from there to a
+// queue or a set, or nowhere. Their counters move when they like.
+func Foreign(within time.Duration) Option {
+	return func(r *replay) { r.foreign = &foreigners{within} }
+}
+
+// ClockMoves says that the server's clock is set while it runs: nothing is judged by it.
+func ClockMoves() Option { return func(r *replay) { r.clockMoves = true } }
+
+// Largest says how long a payload may be, in bytes, before it may be buried unread. Without it, it is as long as a worker
+// takes by default.
+func Largest(bytes int) Option { return func(r *replay) { r.largest = bytes } }
+
+// replay is one reading of a log.
+type replay struct {
+	split                   func(key string) (prefix string, ok bool)
+	allow                   map[way]bool
+	foreign                 *foreigners
+	clockMoves              bool
+	largest                 int
+	slowestBeat, slowestTTL float64 // of all processes, in ms: how coarse anybody's looks may be
+	traced                  string  // a jid whose steps are kept
+
+	spaces map[string]*keyspace
+	report Report
+}
+
+// Replay judges the append-only file of the server whose directory is dir, from its first step to its last. The server must
+// be gone, or quiet. An error says that the log could not be read; what is wrong with what it tells is in the Report.
+func Replay(dir string, options ...Option) (*Report, error) {
+	r := newReplay(options)
+	r.report.dir, r.report.options = dir, options
+	return r.run(dir)
+}
+
+func newReplay(options []Option) *replay {
+	r := &replay{
+		split: func(string) (string, bool) { return "", true },
+		allow: make(map[way]bool), largest: job.DefaultPayloadLimit + job.PayloadSlack, spaces: make(map[string]*keyspace),
+	}
+	r.report.Edges, r.report.Waiting = make(map[Edge]int), make(map[Place]int)
+	for _, option := range options {
+		option(r)
+	}
+	return r
+}
+
+func (r *replay) run(dir string) (*Report, error) {
+	log, err := Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	var last Step
+	for {
+		step, err := log.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.take(&step)
+		last = step
+	}
+	r.report.Truncated = log.Truncated()
+	r.finish(&last)
+	return &r.report, nil
+}
+
+// take takes in one step. Each keyspace that it touches judges its own part.
+func (r *replay) take(step *Step) {
+	r.report.Steps++
+	if step.db != 0 {
+		return // keyspaces lie in database 0
+	}
+	var strides []*stride
+	of := func(k *keyspace) *stride {
+		for _, s := range strides {
+			if s.k == k {
+				return s
+			}
+		}
+		s := &stride{Step: step, k: k, settled: make(map[string]bool)}
+		strides = append(strides, s)
+		return s
+	}
+	for _, c := range step.Commands {
+		switch {
+		case c[0] == "FLUSHALL" || c[0] == "FLUSHDB":
+			for _, s := range strides {
+				s.judge()
+			}
+			strides = nil
+			r.flush()
+		case c[0] == "SWAPDB":
+			for _, k := range r.spaces {
+				of(k).violate(nil, CannotJudge, "SWAPDB is not understood")
+			}
+		default:
+			for _, k := range r.touched(c) {
+				of(k).do(c)
+			}
+		}
+	}
+	for _, s := range strides {
+		s.judge()
+	}
+}
+
+// touched are the keyspaces that a command names keys of.
+func (r *replay) touched(c []string) []*keyspace {
+	if len(c) < 2 {
+		return nil
+	}
+	if _, known := verbs[c[0]]; known && c[0] != "DEL" && c[0] != "UNLINK" {
+		if k := r.space(c[1], true); k != nil {
+			return []*keyspace{k}
+		}
+		return nil
+	}
+	var found []*keyspace
+	for _, word := range c[1:] {
+		k := r.space(word, false)
+		known := k == nil
+		for _, other := range found {
+			known = known || other == k
+		}
+		if !known {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// space is the keyspace of a key, made if it may be; nil for a key of none.
+func (r *replay) space(key string, make bool) *keyspace {
+	prefix, ok := r.split(key)
+	if !ok || !strings.HasPrefix(key, prefix) {
+		return nil
+	}
+	k := r.spaces[prefix]
+	if k == nil && make {
+		k = newKeyspace(r, prefix)
+		r.spaces[prefix] = k
+	}
+	return k
+}
+
+// flush ends all jobs at once: whoever empties a Redis means it.
+func (r *replay) flush() {
+	for _, k := range r.spaces {
+		for _, of := range k.jobs {
+			r.report.Flushed += of.copies
+			if of.abroad != nil {
+				r.report.Flushed++
+			}
+			r.report.Edges[Edge{Nowhere, Nowhere, Flushed}]++
+		}
+		k.forget()
+	}
+}
+
+// finish counts what is left, and holds that nothing has vanished.
+func (r *replay) finish(last *Step) {
+	r.report.Last = last.At
+	for _, k := range r.spaces {
+		k.closeBorders(&stride{Step: last, k: k})
+		for _, spot := range k.spots {
+			if n := spot.len(); n > 0 {
+				r.report.Waiting[spot.place] += n
+			}
+		}
+	}
+	r.report.Dead = r.report.Waiting[Dead]
+	delete(r.report.Waiting, Dead)
+	r.report.balance()
+}

@@ -1,0 +1,288 @@
+package oracle
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/job"
+)
+
+// before and after are the job's bytes.
+func (c *crossing) before() string { return c.out.entry.text }
+
+func (c *crossing) after() string { return c.in.entry.text }
+
+// requireEnd holds at which end of a list the job left it or came into it.
+func (c *crossing) requireEnd(l leg, right bool) {
+	if !l.at.place.sorted() && l.right != right {
+		side := "left"
+		if right {
+			side = "right"
+		}
+		c.fail(WrongEnd, "%s on %s: the %s end is meant", l.verb, l.at.key, side)
+	}
+}
+
+func (c *crossing) requireSameBytes() {
+	if c.before() != c.after() {
+		c.fail(Bytes, "its bytes changed from %.300s to %.300s", c.before(), c.after())
+	}
+}
+
+// requireSameQueue holds that a job stays with its queue on its way between two lists.
+func (c *crossing) requireSameQueue() {
+	if c.out.at.queue != c.in.at.queue {
+		c.fail(IllegalEdge, "from queue %q it came to queue %q", c.out.at.queue, c.in.at.queue)
+	}
+}
+
+func (c *crossing) accepted() Move {
+	if c.in.at.place == Queue {
+		c.requireEnd(c.in, false)
+	}
+	if c.of.named && c.k.ended.has(c.of.jid) {
+		c.fail(Again, "it had ended, and is accepted once more")
+	}
+	return Accepted
+}
+
+func (c *crossing) taken() Move {
+	c.requireEnd(c.out, true)
+	c.requireSameQueue()
+	c.requireSameBytes()
+	return Taken
+}
+
+// takenAlone holds besides that a suspect is all that its process has in hand.
+func (c *crossing) takenAlone() Move {
+	c.requireEnd(c.out, true)
+	c.requireSameBytes()
+	p := c.k.process(c.in.at.identity)
+	if p.alone != c.out.at.queue {
+		c.fail(NotAlone, "the record of %s names %q as its suspect's queue, and it came from %q", p.identity, p.alone, c.out.at.queue)
+	}
+	if c.in.at.len() > 1 {
+		c.fail(NotAlone, "%s has another suspect in hand", p.identity)
+	}
+	for _, queue := range p.queues {
+		if list := c.k.spots[c.k.keys.Working(queue, p.identity)]; list != nil && list.len() > 0 {
+			c.fail(NotAlone, "%s has %d jobs of %q in hand", p.identity, list.len(), queue)
+		}
+	}
+	return Taken
+}
+
+// buried is for what no worker would run: it goes to the dead as it is, and counts nowhere.
+func (c *crossing) buried() Move {
+	c.requireSameBytes()
+	if readable(c.before(), c.k.largest) {
+		c.fail(IllegalEdge, "from %s to %s goes only what cannot be run", c.out.at.place, c.in.at.place)
+	}
+	return Buried
+}
+
+func (c *crossing) ended() Move {
+	c.exits.ended++
+	return Ended
+}
+
+func (c *crossing) retried() Move {
+	c.exits.failed++
+	c.requireFailure()
+	return Retried
+}
+
+func (c *crossing) snoozed() Move {
+	c.requireSameBytes()
+	return Snoozed
+}
+
+// dies tells apart the three ways to the dead set out of a process' hand: a run that failed for good, what could not be
+// read, and a suspect whose process crashed once too often.
+func (c *crossing) dies() Move {
+	found := c.changed()
+	_, interrupted := found["interrupted_count"]
+	switch {
+	case interrupted && c.out.at.place == Alone:
+		c.requireInterruption(found)
+		return Died
+	case found == nil && !readable(c.before(), c.k.largest):
+		return Buried
+	}
+	c.exits.failed++
+	if found != nil {
+		c.requireFailure()
+	}
+	return Died
+}
+
+// changed is what changed in the job's bytes; texts that are no jobs have no fields.
+func (c *crossing) changed() map[string]change {
+	if !c.of.named {
+		c.requireSameBytes()
+		return nil
+	}
+	return changes(c.before(), c.after())
+}
+
+// back judges the ways back into the line: a hand-back, which changes nothing; a recovery, which counts an interruption and
+// is only from the dead; and what is found with the dead after their lists had been empty, which was in nobody's hand.
+func (c *crossing) back() Move {
+	c.requireEnd(c.in, true)
+	if c.out.at.place == Working {
+		c.requireSameQueue()
+	}
+	p := c.k.process(c.out.at.identity)
+	settled := c.settled[p.identity]
+	found := c.changed()
+	_, interrupted := found["interrupted_count"]
+	switch {
+	case settled && interrupted:
+		c.fail(Interruptions, "%s handed it back itself, and an interruption is counted", p.identity)
+		return HandedBack
+	case settled:
+		c.requireOnly(found, func(string, change) bool { return false })
+	case found != nil:
+		c.requireInterruption(found)
+		return Recovered
+	}
+	if settled || !p.tombstoned {
+		if c.out.at.place == Working && c.in.at.place == Suspects {
+			c.fail(IllegalEdge, "from working to suspects it goes only by a crash")
+		}
+		return HandedBack
+	}
+	if p.known && !p.emptiedBefore(c.Number) && c.of.named {
+		c.fail(Interruptions, "it was recovered from %s, which had it in hand, and that is not counted", p.identity)
+	}
+	return Found
+}
+
+// requireInterruption holds what a recovery may change, and of whom.
+func (c *crossing) requireInterruption(found map[string]change) {
+	p := c.k.process(c.out.at.identity)
+	if !p.tombstoned {
+		c.fail(Living, "an interruption is counted, and %s is not dead", p.identity)
+	}
+	if p.emptiedBefore(c.Number) {
+		c.fail(Interruptions, "an interruption is counted, and it was in nobody's hand: the lists of %s had been empty", p.identity)
+	}
+	count := found["interrupted_count"]
+	was, _ := integerOf(count.old)
+	if now, ok := integerOf(count.new); !ok || now != was+1 {
+		c.fail(Interruptions, "interrupted_count went from %q to %q", count.old, count.new)
+	}
+	c.requireOnly(found, func(name string, ch change) bool {
+		switch name {
+		case "interrupted_count":
+			return true
+		case "interrupted_at":
+			return c.in.at.place == Suspects && ch.new != ""
+		case "error_class", "error_message":
+			return c.in.at.place == Dead && ch.new != ""
+		}
+		return false
+	})
+}
+
+// requireFailure holds what a failed run may change, and that it counts.
+func (c *crossing) requireFailure() {
+	found := c.changed()
+	count := found["retry_count"]
+	want := "0"
+	if was, ok := integerOf(valueOf(c.before(), "retry_count")); ok {
+		want = strconv.Itoa(was + 1)
+	}
+	if count.new != want {
+		c.fail(RetryCount, "retry_count went from %q to %q, not to %s", count.old, count.new, want)
+	}
+	c.requireOnly(found, func(name string, ch change) bool {
+		switch name {
+		case "retry_count", "error_class", "error_message", "error_backtrace", "retried_at":
+			return true
+		case "failed_at":
+			_, err := strconv.ParseFloat(ch.old, 64)
+			return ch.new != "" && err != nil // the first failure's stays
+		case "queue":
+			return ch.new != ""
+		case "retry":
+			return ch.old == ""
+		case "at":
+			return ch.new == ""
+		}
+		return false
+	})
+}
+
+// fresh is how far enqueued_at may be from the second of the step: it goes by a clock that is estimated from beats.
+const fresh = 5 * time.Second
+
+func (c *crossing) promoted() Move {
+	c.requireEnd(c.in, false)
+	if due := c.out.entry.score; !c.At.IsZero() && due >= float64(c.At.Unix()+1) && !c.k.clockMoves {
+		c.fail(Early, "due at %f, promoted in the second %d", due, c.At.Unix())
+	}
+	found := c.changed()
+	if stamp, ok := found["enqueued_at"]; c.of.named && (!ok || !c.isFresh(stamp.new)) {
+		c.fail(Bytes, "enqueued_at is not set afresh: %q", stamp.new)
+	}
+	c.requireOnly(found, func(name string, ch change) bool {
+		switch name {
+		case "enqueued_at":
+			return true
+		case "queue":
+			return ch.new == `"default"`
+		case "at":
+			return ch.new == ""
+		}
+		return false
+	})
+	if queue := queueOf(c.after()); c.of.named && queue != c.in.at.queue {
+		c.fail(IllegalEdge, "its queue is %q, and it came to %q", queue, c.in.at.queue)
+	}
+	return Promoted
+}
+
+// isFresh says whether a stamp, in seconds or milliseconds, is of about now.
+func (c *crossing) isFresh(stamp string) bool {
+	at, err := strconv.ParseFloat(stamp, 64)
+	if err != nil {
+		return false
+	}
+	if !strings.ContainsAny(stamp, ".eE") && at > 1e11 { // whole numbers are milliseconds
+		at /= 1000
+	}
+	return c.At.IsZero() || c.k.clockMoves || math.Abs(at-float64(c.At.Unix())) <= fresh.Seconds()
+}
+
+// requireOnly holds that nothing changed in a payload but what may.
+func (c *crossing) requireOnly(found map[string]change, may func(name string, ch change) bool) {
+	for name, ch := range found {
+		switch {
+		case name == moved:
+			c.fail(Bytes, "its fields do not stand as they stood: %.300s became %.300s", c.before(), c.after())
+		case !may(name, ch):
+			c.fail(Bytes, "%s changed from %.200q to %.200q on the way from %s to %s", name, ch.old, ch.new, c.out.place(), c.in.place())
+		}
+	}
+}
+
+// queueOf is the queue that a payload names, as pollers read it.
+func queueOf(text string) string {
+	parsed, err := job.Parse(text)
+	if err != nil || parsed.Queue() == "" {
+		return "default"
+	}
+	return parsed.Queue()
+}
+
+// trimmed is for what falls out of a dead set that is full: only the step that buried another may do so.
+func (c *crossing) trimmed() Move {
+	if c.buries && strings.HasPrefix(c.out.verb, "ZREMRANGE") {
+		return Trimmed
+	}
+	c.fail(Lost, "%s took it out of the dead set", c.out.verb)
+	return Missing
+}
