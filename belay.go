@@ -2,6 +2,7 @@ package belay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -94,22 +95,27 @@ func Refuse(reason string) error { return client.Refuse(reason) }
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
 // A ClientOption says something to Open and NewClient.
-type ClientOption func(*client.Config)
+type ClientOption func(*clientConfig)
+
+type clientConfig struct {
+	client.Config
+	wrong []error
+}
 
 // Prefix puts text and a colon before every key. Clients and servers of the same jobs have the same.
-func Prefix(text string) ClientOption { return func(c *client.Config) { c.Prefix = text } }
+func Prefix(text string) ClientOption { return func(c *clientConfig) { c.Prefix = text } }
 
 // Millis writes timestamps as integer milliseconds, as Sidekiq 8 does. Without it they are seconds, which every
 // version reads; versions before 8 misread milliseconds.
-func Millis() ClientOption { return func(c *client.Config) { c.Unit = job.Millis } }
+func Millis() ClientOption { return func(c *clientConfig) { c.Unit = job.Millis } }
 
 // PayloadLimit is the longest payload that may be pushed, in bytes, and that servers of the client expect: at most 2 MiB,
 // 1 MiB without it.
-func PayloadLimit(bytes int) ClientOption { return func(c *client.Config) { c.PayloadLimit = bytes } }
+func PayloadLimit(bytes int) ClientOption { return func(c *clientConfig) { c.PayloadLimit = bytes } }
 
 // OnPush adds middleware that sees each job before it is pushed, in this order.
 func OnPush(middleware ...PushMiddleware) ClientOption {
-	return func(c *client.Config) { c.Middleware = append(c.Middleware, middleware...) }
+	return func(c *clientConfig) { c.Middleware = append(c.Middleware, middleware...) }
 }
 
 // Open makes a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. Its error never shows
@@ -132,9 +138,13 @@ func Open(ctx context.Context, url string, options ...ClientOption) (*Client, er
 
 // NewClient makes a Client over a driver, and sends nothing. Use it to bring your own go-redis or rueidis client.
 func NewClient(d driver.Client, options ...ClientOption) (*Client, error) {
-	var cfg client.Config
+	var cfg clientConfig
 	for _, option := range options {
 		option(&cfg)
 	}
-	return client.New(d, cfg)
+	c, err := client.New(d, cfg.Config)
+	if err = errors.Join(append(cfg.wrong, err)...); err != nil {
+		return nil, err
+	}
+	return c, nil
 }

@@ -20,7 +20,8 @@ type Server struct {
 
 type serverConfig struct {
 	launcher.Config
-	wrong []error
+	middleware []Middleware
+	wrong      []error
 }
 
 // A ServerOption says something to NewServer.
@@ -41,6 +42,7 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
 	l, err := launcher.New(cfg.Config)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
+		l.Use(cfg.middleware...)
 		return &Server{launcher: l}
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
