@@ -30,7 +30,7 @@ type exchange struct {
 	wanted  int
 	op      int64
 	look    *lookAsk
-	drain   *lua.Ask[bool]
+	drain   *drainAsk
 	undrain *driver.Call
 	replies []driver.Reply
 }
@@ -162,7 +162,7 @@ func (f *Fetcher) send(x *exchange) {
 		calls = append(calls, x.alone.Call)
 	}
 	if x.drain != nil {
-		calls = append(calls, x.drain.Call)
+		calls = append(calls, x.drain.ask.Call)
 	}
 	if x.undrain != nil {
 		calls = append(calls, *x.undrain)
@@ -217,7 +217,7 @@ func (x *exchange) handle(f *Fetcher) {
 		replies = replies[1:]
 	}
 	if x.drain != nil {
-		f.handleDrain(*x.drain, replies[0])
+		x.drain.handle(f, replies[0])
 		replies = replies[1:]
 	}
 	if x.undrain != nil {

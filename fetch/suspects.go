@@ -63,31 +63,34 @@ func (f *Fetcher) meet(queues []string, waiting []int) {
 	}
 }
 
+// A drainAsk asks to drain for a queue.
+type drainAsk struct {
+	queue string
+	ask   lua.Ask[bool]
+}
+
 // composeDrain adds what is to be said about draining to a pipeline.
-func (f *Fetcher) composeDrain() (ask *lua.Ask[bool], undrain *driver.Call) {
+func (f *Fetcher) composeDrain() (wish *drainAsk, undrain *driver.Call) {
 	s := &f.suspects
 	if s.wish != "" && !f.quiet {
-		wish := f.cfg.Keys.Drain(s.wish, f.life.Identity, f.cfg.DrainFor, f.life.record.TTL)
-		ask = &wish
+		wish = &drainAsk{s.wish, f.cfg.Keys.Drain(s.wish, f.life.Identity, f.cfg.DrainFor, f.life.record.TTL)}
 	}
+	s.wish = ""
 	if s.undrain != "" {
 		call := f.cfg.Keys.Undrain(s.undrain, f.life.Identity)
 		undrain, s.undrain = &call, ""
 	}
-	return ask, undrain
+	return wish, undrain
 }
 
-func (f *Fetcher) handleDrain(ask lua.Ask[bool], reply driver.Reply) {
-	s := &f.suspects
-	queue := s.wish
-	s.wish = ""
-	held, err := ask.Read(reply)
+func (w *drainAsk) handle(f *Fetcher, reply driver.Reply) {
+	held, err := w.ask.Read(reply)
 	if err != nil {
 		f.fail("drain", err)
 		return
 	}
-	if held && queue != "" {
-		s.draining, s.drainUntil = queue, time.Now().Add(f.cfg.DrainFor)
+	if held {
+		f.suspects.draining, f.suspects.drainUntil = w.queue, time.Now().Add(f.cfg.DrainFor)
 	}
 }
 
