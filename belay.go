@@ -38,6 +38,10 @@ type (
 	Middleware = launcher.Middleware
 	// ErrorHandler hears of every run that did not succeed.
 	ErrorHandler = launcher.ErrorHandler
+	// StuckHandler hears of every run whose handler does not return though its context has ended.
+	StuckHandler = launcher.StuckHandler
+	// StuckRun is such a run.
+	StuckRun = launcher.StuckRun
 	// RunInfo says which run a context belongs to.
 	RunInfo = launcher.RunInfo
 	// Policy is what a Server says about all failures.
@@ -70,6 +74,9 @@ var (
 	ErrUnknown = client.ErrUnknown
 	// ErrFull is a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
+	// ErrTimeout is the context.Cause in a handler that takes longer than its class' Timeout; it is a
+	// context.DeadlineExceeded too.
+	ErrTimeout = launcher.ErrTimeout
 	// ErrShutdown is the context.Cause in a handler whose process is stopping.
 	ErrShutdown = launcher.ErrShutdown
 	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; its job is somebody else's.

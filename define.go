@@ -146,7 +146,9 @@ type classOption func(*launcher.Class)
 
 func (o classOption) define(_ *Item, about *launcher.Class) { o(about) }
 
-// Timeout ends a run's context after d; what the handler returns then counts as its outcome.
+// Timeout ends a run's context after d, with the cause ErrTimeout; what the handler returns then counts as its outcome:
+// nil is done, an error is a failure. A handler that does not return keeps its processor, and Server.OnStuck hears of it.
+// Handle panics over a negative one; 0 is none.
 func Timeout(d time.Duration) DefineOption {
 	return classOption(func(c *launcher.Class) { c.Timeout = d })
 }

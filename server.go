@@ -71,6 +71,12 @@ func (s *Server) Use(middleware ...Middleware) { s.launcher.Use(middleware...) }
 // OnError adds one who hears of every run that did not succeed. It panics after Run.
 func (s *Server) OnError(handler ErrorHandler) { s.launcher.OnError(handler) }
 
+// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once it has gone on
+// for as long again as its class' Timeout, though at least 5 s and at most a minute (5 s where it was cancelled for another
+// reason), then every ten minutes, and when the server stops without it, unless that was told before. Such a run keeps
+// its processor, and its job stays in hand: nothing can end a goroutine from outside. It panics after Run.
+func (s *Server) OnStuck(handler StuckHandler) { s.launcher.OnStuck(handler) }
+
 // Identity is the name under which the process now lives; empty before Run has registered it.
 func (s *Server) Identity() string { return s.launcher.Identity() }
 

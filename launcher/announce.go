@@ -93,6 +93,10 @@ type Run struct {
 	Queue     string
 	StartedAt time.Time // by this machine's clock
 	Processor int
+	// Goroutine is the number of the handler's goroutine in the text of a dump.
+	Goroutine int64
+	// Overdue is how long ago the run's context was seen to have ended; zero for one that is in time.
+	Overdue time.Duration
 }
 
 // Running lists what runs now. Before Run has registered the process nothing does.
@@ -104,10 +108,17 @@ func (l *Launcher) Running() []Run {
 	var runs []Run
 	for _, p := range crew.processors {
 		if r := p.current.Load(); r != nil {
-			runs = append(runs, Run{Job: r.job, Queue: r.held.Queue, StartedAt: r.startedAt, Processor: p.id})
+			runs = append(runs, p.describe(r, l.watch.overdue(r)))
 		}
 	}
 	return runs
+}
+
+// describe says what a processor runs.
+func (p *processor) describe(r *run, overdue time.Duration) Run {
+	return Run{
+		Job: r.job, Queue: r.held.Queue, StartedAt: r.startedAt, Processor: p.id, Goroutine: p.goroutine.Load(), Overdue: overdue,
+	}
 }
 
 const (

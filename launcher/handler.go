@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/belayq/belay/job"
@@ -13,8 +14,13 @@ import (
 // goes back to the head of its queue, and nothing is counted.
 var ErrShutdown = errors.New("belay: shutdown: this process is stopping and the job goes back to its queue")
 
+// ErrTimeout is the cause with which a run's context ends that takes longer than its class' timeout. The cause is
+// context.DeadlineExceeded too. What the handler then says is its outcome: nil is done, an error is a failure.
+var ErrTimeout = errors.New("belay: timeout")
+
 // A Handler runs jobs. A nil error is success; others are judged by package retry. Its context ends when the job should:
-// context.Cause says why (ErrShutdown, fetch.ErrOwnershipLost, or the class's timeout).
+// context.Cause says why (ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost). A handler that does not return then keeps
+// its processor, and its job stays in hand; OnStuck hears of it.
 type Handler func(ctx context.Context, j *job.Job) error
 
 // A Middleware wraps every run; the first one added is the outermost.
@@ -22,7 +28,8 @@ type Middleware func(next Handler) Handler
 
 // Class is what may be said of all jobs of one class.
 type Class struct {
-	// Timeout ends a run's context after this long; what the handler returns then counts as its outcome. None.
+	// Timeout ends a run's context after this long, with the cause ErrTimeout; what the handler returns then counts as its
+	// outcome, as ever. None.
 	Timeout time.Duration
 	// Backoff replaces the retry formula's base delay. nil leaves the formula alone.
 	Backoff retry.BackoffFunc
@@ -34,6 +41,13 @@ const AnyClass = "*"
 type registration struct {
 	handler Handler
 	class   Class
+	late    error // the cause of the end of a run's context at the timeout
+}
+
+// register makes what is registered for a class.
+func register(handler Handler, about Class) registration {
+	late := fmt.Errorf("%w: the run took longer than %v: %w", ErrTimeout, about.Timeout, context.DeadlineExceeded)
+	return registration{handler: handler, class: about, late: late}
 }
 
 // RunInfo says which run a handler's context belongs to.

@@ -224,7 +224,6 @@ func (l *Launcher) open() error {
 		}
 	}
 	l.report = fetch.NewReporter(*l.cfg.Log)
-	l.report = fetch.NewReporter(*l.cfg.Log)
 	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit,

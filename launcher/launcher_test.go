@@ -17,7 +17,6 @@ import (
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
-	"github.com/belayq/belay/lua"
 )
 
 func TestNew(t *testing.T) {
@@ -387,14 +386,7 @@ func TestRebirth(t *testing.T) {
 			r.start(l)
 			receive(t, "the start", started)
 			old := l.Identity()
-			// As a janitor would, had the process been paused: the clock is not waited for. A beat may come in between.
-			r.eventually("the verdict", func() bool {
-				r.do("ZADD", r.keys.Alive(), "XX", "1", old)
-				orphans := []lua.Orphans{{Queue: "default", Entries: []lua.Orphan{{Old: payload, New: payload}}}}
-				answer, err := r.keys.Recover(old, []string{"default"}, orphans).Do(t.Context(), r.client)
-				require.NoError(t, err)
-				return answer.Moved == 1
-			})
+			r.declareDead(old, payload)
 			require.ErrorIs(t, receive(t, "the cause", causes), fetch.ErrOwnershipLost)
 			r.eventually("a new name", func() bool { return l.Identity() != old })
 			r.eventually("the second run", func() bool { return r.counter(r.keys.Processed()) == "1" })
@@ -404,42 +396,6 @@ func TestRebirth(t *testing.T) {
 			require.Empty(t, r.set(r.keys.Retry()))
 			r.eventually("the verdict on the first run", func() bool { return strings.Contains(r.log.String(), "ownership lost") })
 			require.Equal(t, "1", r.counter(r.keys.Processed()), "counted once, however often it ran")
-		})
-	})
-
-	t.Run("a_job_does_not_run_beside_its_own_ghost", func(t *testing.T) {
-		t.Parallel()
-		eachClient(t, func(t *testing.T, r *rig) {
-			l := r.build(r.config())
-			release, ended := make(chan bool), make(chan bool, 8)
-			var running, most atomic.Int32
-			l.Handle("Deaf", func(context.Context, *job.Job) error {
-				most.Store(max(most.Load(), running.Add(1)))
-				<-release // whatever its context says
-				running.Add(-1)
-				ended <- true
-				return nil
-			}, launcher.Class{})
-			l.Handle("Other", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
-			r.push("Deaf", "[]")
-			r.start(l)
-			r.eventually("the start", func() bool { return running.Load() == 1 })
-			old := l.Identity()
-			r.do("DEL", r.keys.Record(old), r.keys.Alive(), r.keys.Tombstones())
-			r.eventually("a new name", func() bool { return l.Identity() != old })
-			again := r.list(r.keys.Working("default", old))
-			require.Len(t, again, 1)
-			r.do("LPUSH", r.keys.Queue("default"), again[0])
-			r.eventually("the job to be refused", func() bool {
-				return len(r.list(r.keys.Queue("default"))) == 1 && len(r.list(r.keys.Working("default", l.Identity()))) == 0
-			})
-			close(release)
-			receive(t, "the ghost's end", ended)
-			receive(t, "the second run", ended)
-			require.Equal(t, int32(1), most.Load(), "never both at once")
-			r.push("Other", "[]")
-			// Three: the ghost's own entry was still in its list, so its end counts too.
-			r.eventually("the queue to be served as before", func() bool { return r.counter(r.keys.Processed()) == "3" })
 		})
 	})
 

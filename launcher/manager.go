@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 )
@@ -32,6 +34,7 @@ const (
 type manager struct {
 	fetcher *fetch.Fetcher
 	crew    *crew
+	log     *zerolog.Logger
 	orders  chan order
 	looks   chan struct{} // a beat was confirmed
 	reborn  chan *fetch.Life
@@ -39,10 +42,8 @@ type manager struct {
 	timeout time.Duration
 
 	running map[*fetch.Held]bool
-	// ghosts are runs, by jid, whose job was recovered from us and whose handlers have not come back. The job must not run
-	// here beside its own ghost.
-	ghosts map[string]*fetch.Held
-	stop   stopping
+	ghosts  ghosts
+	stop    stopping
 	// back are jobs that return unfinished while the process stops. They go together, so that they are in their old order.
 	back []*fetch.Held
 }
@@ -74,7 +75,7 @@ func (m *manager) run() {
 		case event := <-m.fetcher.Events():
 			m.fetcher.Handle(event)
 		case life := <-m.reborn:
-			m.haunt()
+			m.ghosts.haunt(m.running)
 			m.fetcher.Enter(life)
 		case <-m.looks:
 			m.fetcher.Look()
@@ -114,11 +115,7 @@ func (m *manager) gather() {
 
 func (m *manager) end(end ended) {
 	delete(m.running, end.held)
-	for jid, held := range m.ghosts {
-		if held == end.held {
-			delete(m.ghosts, jid)
-		}
-	}
+	delete(m.ghosts, end.held)
 	if m.stop.asked && end.outcome.Exit() == job.ExitHandedBack {
 		m.back = append(m.back, end.held)
 	} else {
@@ -136,21 +133,12 @@ func (m *manager) startReady() {
 		if !ok {
 			return
 		}
-		if len(m.ghosts) > 0 && m.ghosts[held.JID()] != nil {
-			m.fetcher.Refuse(held)
+		if ghost := m.ghosts.of(held); ghost != nil {
+			m.refuse(held, ghost, time.Now())
 			continue
 		}
 		m.running[held] = true
 		m.crew.work <- held
-	}
-}
-
-// haunt notes, at the end of a life, what still runs under it.
-func (m *manager) haunt() {
-	for held := range m.running {
-		if held.Life.Over() {
-			m.ghosts[held.JID()] = held
-		}
 	}
 }
 

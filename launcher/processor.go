@@ -2,7 +2,7 @@ package launcher
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"runtime/debug"
 	"sync/atomic"
@@ -13,11 +13,13 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A processor runs one job at a time. What it shares with others is its current run, for those who list what runs.
+// A processor runs one job at a time. What it shares with others is its current run, for those who list what runs, and
+// its goroutine's number, for those who look where it stands.
 type processor struct {
-	id      int
-	crew    *crew
-	current atomic.Pointer[run]
+	id        int
+	crew      *crew
+	current   atomic.Pointer[run]
+	goroutine atomic.Int64
 }
 
 // A run is one execution of a job.
@@ -27,7 +29,13 @@ type run struct {
 	startedAt time.Time // by this machine's clock
 	// outcome is what becomes of it, once that is decided.
 	outcome *job.Outcome
+	// timedOut says, once the handler has come back, that its own timeout was the first to end its context.
+	timedOut bool
 }
+
+// ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that was over its
+// timeout before has failed already: whatever came later did not make it late.
+func (r *run) ours() bool { return r.held.Life.Context.Err() != nil && !r.timedOut }
 
 // ended is the end of a run, on its way to the manager.
 type ended struct {
@@ -79,6 +87,7 @@ func (c *crew) start() {
 func (c *crew) stop() { close(c.work) }
 
 func (p *processor) loop() {
+	p.goroutine.Store(goroutine())
 	defer func() {
 		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current
 		// run behind. It gets its outcome, and the processor goes on in a new goroutine, also if that happens again here.
@@ -119,12 +128,9 @@ func (p *processor) execute(held *fetch.Held) {
 
 // call runs the handler; a panic becomes an error with a stack.
 func (p *processor) call(r *run) (err error) {
-	registered, ok := p.crew.handlers[r.job.Class()]
-	if !ok {
-		if p.crew.fallback == nil {
-			return &retry.UnregisteredError{Class: r.job.Class()}
-		}
-		registered = *p.crew.fallback
+	registered := p.crew.registered(r.job.Class())
+	if registered.handler == nil {
+		return &retry.UnregisteredError{Class: r.job.Class()}
 	}
 	defer func() {
 		if value := recover(); value != nil {
@@ -133,10 +139,12 @@ func (p *processor) call(r *run) (err error) {
 	}()
 	var ctx context.Context = &runContext{Context: r.held.Life.Context, run: r}
 	if registered.class.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, registered.class.Timeout,
-			fmt.Errorf("belay: timeout: the run took longer than %v: %w", registered.class.Timeout, context.DeadlineExceeded))
-		defer cancel()
+		timed, cancel := context.WithTimeoutCause(ctx, registered.class.Timeout, registered.late)
+		defer func() {
+			r.timedOut = errors.Is(context.Cause(timed), ErrTimeout)
+			cancel()
+		}()
+		ctx = timed
 	}
 	return registered.handler(ctx, r.job)
 }
@@ -150,7 +158,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 	l := p.crew.launcher
 	verdict := retry.Decide(l.cfg.Retry, retry.Run{
 		Job: r.job, Queue: r.held.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
-		Backoff: p.crew.classOf(r.job.Class()).Backoff, Ours: r.held.Life.Context.Err() != nil,
+		Backoff: p.crew.registered(r.job.Class()).class.Backoff, Ours: r.ours(),
 	})
 	r.outcome = &verdict.Outcome
 	l.guard("the text of an error", func() { l.debugRun(r, err, string(verdict.Outcome.Exit())) })
@@ -158,14 +166,15 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 	return verdict.Outcome
 }
 
-func (c *crew) classOf(name string) Class {
-	if registered, ok := c.handlers[name]; ok {
-		return registered.class
+// registered is what was registered for a class; nothing for one that nobody knows.
+func (c *crew) registered(class string) registration {
+	if registered, ok := c.handlers[class]; ok {
+		return registered
 	}
 	if c.fallback != nil {
-		return c.fallback.class
+		return *c.fallback
 	}
-	return Class{}
+	return registration{}
 }
 
 func (p *processor) finish(r *run, outcome job.Outcome) {

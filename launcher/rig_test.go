@@ -33,13 +33,23 @@ func eachClient(t *testing.T, test func(t *testing.T, r *rig)) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, err := open(drivertest.Redis(t).URL())
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, client.Close()) })
-			prefix := drivertest.Prefix(t)
-			test(t, &rig{t: t, client: client, prefix: prefix, keys: lua.NewKeys(prefix)})
+			test(t, newRig(t, open, drivertest.Redis(t).URL(), drivertest.Prefix(t)))
 		})
 	}
+}
+
+// oneClient is a rig for tests in which the choice of a client plays no part.
+func oneClient(t *testing.T) *rig {
+	t.Helper()
+	return newRig(t, openers["go-redis"], drivertest.Redis(t).URL(), drivertest.Prefix(t))
+}
+
+func newRig(t *testing.T, open func(url string) (driver.Client, error), url, prefix string) *rig {
+	t.Helper()
+	client, err := open(url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return &rig{t: t, client: client, prefix: prefix, keys: lua.NewKeys(prefix)}
 }
 
 // A rig is a keyspace, and workers in it.
@@ -185,4 +195,20 @@ func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// declareDead does what a janitor does to a process that has lapsed: it brings these of its jobs back to their queue.
+// The clock is not waited for. A beat may come in between, and then it is done again.
+func (r *rig) declareDead(identity string, payloads ...string) {
+	r.t.Helper()
+	orphans := lua.Orphans{Queue: "default"}
+	for _, payload := range payloads {
+		orphans.Entries = append(orphans.Entries, lua.Orphan{Old: payload, New: payload})
+	}
+	r.eventually("the verdict", func() bool {
+		r.do("ZADD", r.keys.Alive(), "XX", "1", identity)
+		answer, err := r.keys.Recover(identity, []string{"default"}, []lua.Orphans{orphans}).Do(r.t.Context(), r.client)
+		require.NoError(r.t, err)
+		return answer.State == lua.StateDead && answer.Moved == len(payloads)
+	})
 }

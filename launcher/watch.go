@@ -1,0 +1,137 @@
+package launcher
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// watchEvery is how often runs are looked over. A look costs an atomic load for each processor.
+	watchEvery = time.Second
+	// leastPatience and mostPatience bound for how long a run may be overdue before it is told of: less would tell of every
+	// handler that takes a moment to clean up, and after more an operator has long been wondering.
+	leastPatience = 5 * time.Second
+	mostPatience  = time.Minute
+	// tellAgain is how long after that it is told of once more.
+	tellAgain = 10 * time.Minute
+	// mostTold is how many runs one look tells of; what is more waits for the next. When a service hangs that everybody
+	// calls, a log of a thousand stacks helps nobody.
+	mostTold = 10
+)
+
+// A StuckRun is a run whose context has ended and whose handler does not return. It keeps its processor until it does:
+// nothing can end a goroutine from outside.
+type StuckRun struct {
+	Run
+	// Cause is why its context ended: ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost, to be asked for with errors.Is.
+	Cause error
+	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text; empty if it could
+	// not be found.
+	Stack string
+	// Left says that the process is stopping without it: its job has gone back to its queue, or was recovered from us before.
+	Left bool
+}
+
+// A StuckHandler hears of runs that do not end. Its panics harm nobody, it delays no job, and a stop waits for it no
+// longer than a second. It may be called from several goroutines at once.
+type StuckHandler func(run StuckRun)
+
+// A watch knows which runs are overdue. Time counts for a run only while the watch looks: a process that was frozen
+// gives its handlers the same patience afterwards as any other.
+type watch struct {
+	mu       sync.Mutex
+	lookedAt time.Time
+	late     map[*run]*lateness
+}
+
+// lateness is what is known of an overdue run.
+type lateness struct {
+	processor *processor
+	run       *run
+	cause     error
+	by        time.Duration // overdue by so much
+	tellAt    time.Duration // told of when it is overdue by so much
+	told      bool
+}
+
+// over says whether the run has ended.
+func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
+
+// look sees what is overdue now, and answers what is to be told. Runs that end cost it nothing: it finds them gone.
+func (w *watch) look(now time.Time, crew *crew) []lateness {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	passed := min(now.Sub(w.lookedAt), 2*watchEvery)
+	w.lookedAt = now
+	for r, late := range w.late {
+		if late.over() {
+			delete(w.late, r)
+			continue
+		}
+		late.by += passed
+	}
+	for _, p := range crew.processors {
+		if r := p.current.Load(); r != nil && w.late[r] == nil {
+			w.noteLocked(p, r, now)
+		}
+	}
+	return w.dueLocked(func(late *lateness) bool { return late.by >= late.tellAt })
+}
+
+// left sees what a stop leaves behind, and answers what is to be told of it, because it was not before, and how many more
+// there are.
+func (w *watch) left(now time.Time, crew *crew) (told []lateness, more int) {
+	due := w.look(now, crew)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, late := range w.late {
+		late.by = max(late.by, moment) // which is what a cancelled handler was given
+	}
+	told = append(due, w.dueLocked(func(late *lateness) bool { return !late.told })...)
+	return told, len(w.late) - len(told)
+}
+
+// noteLocked takes note of a run whose context has ended.
+func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
+	about := p.crew.registered(r.job.Class())
+	late := &lateness{processor: p, run: r, tellAt: leastPatience}
+	switch {
+	case r.held.Life.Context.Err() != nil:
+		late.cause = context.Cause(r.held.Life.Context)
+	case about.class.Timeout > 0 && now.Sub(r.startedAt) >= about.class.Timeout:
+		late.cause = about.late
+		late.tellAt = min(max(about.class.Timeout, leastPatience), mostPatience)
+	default:
+		return
+	}
+	if w.late == nil {
+		w.late = make(map[*run]*lateness)
+	}
+	w.late[r] = late
+}
+
+// dueLocked picks the runs to be told of, and notes that they were.
+func (w *watch) dueLocked(due func(*lateness) bool) []lateness {
+	var picked []lateness
+	for _, late := range w.late {
+		if len(picked) == mostTold {
+			break
+		}
+		if due(late) {
+			late.told, late.tellAt = true, late.by+tellAgain
+			picked = append(picked, *late)
+		}
+	}
+	return picked
+}
+
+// overdue is by how much a run is.
+func (w *watch) overdue(r *run) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if late := w.late[r]; late != nil {
+		return late.by
+	}
+	return 0
+}

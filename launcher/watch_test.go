@@ -1,0 +1,256 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+)
+
+// A watched is a crew whose runs are only said to be, and a clock.
+type watched struct {
+	t     *testing.T
+	watch watch
+	crew  *crew
+	end   context.CancelCauseFunc
+	life  *fetch.Life
+	now   time.Time
+}
+
+func newWatched(t *testing.T, concurrency int, timeout time.Duration) *watched {
+	t.Helper()
+	l, err := New(Config{Client: struct{ driver.Client }{}, Concurrency: concurrency})
+	require.NoError(t, err)
+	l.Handle("Deaf", func(context.Context, *job.Job) error { return nil }, Class{Timeout: timeout})
+	w := &watched{t: t, crew: newCrew(l), now: time.Now()}
+	var ctx context.Context
+	ctx, w.end = context.WithCancelCause(t.Context())
+	w.life = &fetch.Life{Identity: "host:1:abc", Context: ctx}
+	return w
+}
+
+// run gives a processor something to run.
+func (w *watched) run(processor int) *run {
+	w.t.Helper()
+	payload := fmt.Sprintf(`{"class":"Deaf","args":[],"jid":"jid%d"}`, processor)
+	parsed, err := job.Parse(payload)
+	require.NoError(w.t, err)
+	r := &run{held: &fetch.Held{Bytes: payload, Queue: "default", Life: w.life}, job: parsed, startedAt: w.now}
+	w.crew.processors[processor].current.Store(r)
+	return r
+}
+
+// pass lets time pass, with a look each second, and answers how long after the beginning something was told.
+func (w *watched) pass(d time.Duration) (told []time.Duration) {
+	for passed := time.Duration(0); passed < d; {
+		passed += watchEvery
+		w.now = w.now.Add(watchEvery)
+		for range w.watch.look(w.now, w.crew) {
+			told = append(told, passed)
+		}
+	}
+	return told
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+
+	t.Run("tells_of_a_run_once_it_is_over_by_its_timeout_again", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct{ timeout, told time.Duration }{
+			{20 * time.Millisecond, 6 * time.Second}, // at least leastPatience, after the look that saw it
+			{5 * time.Second, 10 * time.Second},
+			{20 * time.Second, 40 * time.Second},
+			{time.Hour, time.Hour + mostPatience},
+		} {
+			w := newWatched(t, 1, c.timeout)
+			w.run(0)
+			require.Equal(t, []time.Duration{c.told}, w.pass(c.told+5*time.Minute), c.timeout)
+		}
+	})
+
+	t.Run("and_then_every_ten_minutes", func(t *testing.T) {
+		t.Parallel()
+		w := newWatched(t, 1, time.Second)
+		w.run(0)
+		require.Equal(t, []time.Duration{6 * time.Second, 6*time.Second + tellAgain, 6*time.Second + 2*tellAgain}, w.pass(2*tellAgain+time.Minute))
+	})
+
+	t.Run("tells_of_a_run_that_ignores_its_cancellation", func(t *testing.T) {
+		t.Parallel()
+		for _, cause := range []error{ErrShutdown, fetch.ErrOwnershipLost} {
+			w := newWatched(t, 1, 0)
+			w.run(0)
+			require.Empty(t, w.pass(time.Hour), "without a timeout it may take its time")
+			w.end(cause)
+			w.now = w.now.Add(watchEvery)
+			require.Empty(t, w.watch.look(w.now, w.crew))
+			require.Empty(t, w.pass(leastPatience-watchEvery))
+			w.now = w.now.Add(watchEvery)
+			told := w.watch.look(w.now, w.crew)
+			require.Len(t, told, 1)
+			require.ErrorIs(t, told[0].cause, cause)
+			require.Equal(t, leastPatience, told[0].by)
+		}
+	})
+
+	t.Run("says_the_first_cause", func(t *testing.T) {
+		t.Parallel()
+		w := newWatched(t, 1, time.Second)
+		w.run(0)
+		w.pass(2 * time.Second)
+		w.end(ErrShutdown)
+		w.pass(leastPatience - 2*watchEvery)
+		w.now = w.now.Add(watchEvery)
+		told := w.watch.look(w.now, w.crew)
+		require.Len(t, told, 1)
+		require.ErrorIs(t, told[0].cause, ErrTimeout)
+		require.ErrorIs(t, told[0].cause, context.DeadlineExceeded)
+	})
+
+	t.Run("forgets_a_run_that_ends", func(t *testing.T) {
+		t.Parallel()
+		w := newWatched(t, 1, time.Second)
+		first := w.run(0)
+		w.pass(4 * time.Second)
+		require.Equal(t, 3*time.Second, w.watch.overdue(first))
+		second := w.run(0) // on the same processor
+		require.Empty(t, w.pass(4*time.Second))
+		require.Zero(t, w.watch.overdue(first))
+		require.Equal(t, 3*time.Second, w.watch.overdue(second))
+		w.crew.processors[0].current.Store(nil)
+		require.Empty(t, w.pass(time.Hour))
+		require.Empty(t, w.watch.late)
+	})
+
+	t.Run("does_not_count_the_time_in_which_the_process_was_frozen", func(t *testing.T) {
+		t.Parallel()
+		w := newWatched(t, 1, time.Second)
+		w.run(0)
+		w.pass(2 * time.Second)
+		w.now = w.now.Add(time.Hour)
+		require.Empty(t, w.watch.look(w.now, w.crew), "the handler has had no time either")
+		require.NotEmpty(t, w.pass(leastPatience))
+	})
+
+	t.Run("tells_of_many_in_turn", func(t *testing.T) {
+		t.Parallel()
+		const stuck = 3*mostTold + 1
+		w := newWatched(t, stuck, time.Second)
+		for n := range stuck {
+			w.run(n)
+		}
+		seen := make(map[*run]bool)
+		w.pass(leastPatience)
+		for range 4 {
+			w.now = w.now.Add(watchEvery)
+			told := w.watch.look(w.now, w.crew)
+			require.LessOrEqual(t, len(told), mostTold)
+			for _, late := range told {
+				require.False(t, seen[late.run])
+				seen[late.run] = true
+			}
+		}
+		require.Len(t, seen, stuck)
+	})
+
+	t.Run("tells_at_a_stop_what_was_not_told_before", func(t *testing.T) {
+		t.Parallel()
+		w := newWatched(t, mostTold+3, time.Second)
+		w.run(0)
+		w.pass(10 * time.Second)
+		for n := range mostTold + 2 {
+			w.run(n + 1)
+		}
+		w.end(ErrShutdown)
+		told, more := w.watch.left(w.now, w.crew)
+		require.Len(t, told, mostTold)
+		require.Equal(t, 3, more)
+		for _, late := range told {
+			require.ErrorIs(t, late.cause, ErrShutdown)
+			require.Equal(t, moment, late.by)
+		}
+	})
+}
+
+func TestStackOf(t *testing.T) {
+	t.Parallel()
+
+	t.Run("finds_one_goroutine_among_all", func(t *testing.T) {
+		t.Parallel()
+		number, release := make(chan int64), make(chan bool)
+		go func() {
+			number <- goroutine()
+			standHere(release)
+		}()
+		its := <-number
+		require.Positive(t, its)
+		require.Eventually(t, func() bool { return strings.Contains(stackOf(allStacks(), its), "standHere") }, 20*time.Second, time.Millisecond)
+		require.NotContains(t, stackOf(allStacks(), its), "TestStackOf.func1(", "nobody else's")
+		require.Contains(t, stackOf(allStacks(), goroutine()), "TestStackOf")
+		close(release)
+	})
+
+	t.Run("also_one_of_many", func(t *testing.T) {
+		t.Parallel()
+		numbers, release := make(chan int64), make(chan bool)
+		defer close(release)
+		const many = 10_000 // the text of which does not fit into the first buffer
+		for range many {
+			go func() {
+				numbers <- goroutine()
+				standHere(release)
+			}()
+		}
+		var last int64
+		for range many {
+			last = <-numbers
+		}
+		require.NotEmpty(t, stackOf(allStacks(), last))
+	})
+
+	t.Run("a_number_is_not_another_that_begins_like_it", func(t *testing.T) {
+		t.Parallel()
+		all := []byte("goroutine 12 [running]:\na()\n\ngoroutine 1 [select]:\nb()\n\ngoroutine 2 gp=0x1 [select]:\nc()\n")
+		require.Equal(t, "goroutine 1 [select]:\nb()", stackOf(all, 1))
+		require.Equal(t, "goroutine 2 gp=0x1 [select]:\nc()\n", stackOf(all, 2))
+		require.Empty(t, stackOf(all, 3))
+		require.Empty(t, stackOf(nil, 3))
+	})
+
+	t.Run("a_long_one_is_cut_after_a_line", func(t *testing.T) {
+		t.Parallel()
+		number := make(chan int64)
+		release := make(chan bool)
+		defer close(release)
+		go func() { number <- goroutine(); _ = deep(90, release) }()
+		its := <-number
+		var stack string
+		require.Eventually(t, func() bool {
+			stack = stackOf(allStacks(), its)
+			return strings.Contains(stack, "standHere")
+		}, 20*time.Second, time.Millisecond)
+		require.LessOrEqual(t, len(stack), mostStack+len("..."))
+		require.Greater(t, len(stack), mostStack/2)
+		require.True(t, strings.HasSuffix(stack, "\n..."), "%.200q", stack[len(stack)-200:])
+	})
+}
+
+//go:noinline
+func standHere(release chan bool) { <-release }
+
+func deep(n int, release chan bool) error {
+	if n == 0 {
+		standHere(release)
+		return nil
+	}
+	return errors.Join(deep(n-1, release))
+}
