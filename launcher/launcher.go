@@ -26,6 +26,7 @@ type Launcher struct {
 	handlers   map[string]registration
 	middleware []Middleware
 	onError    []ErrorHandler
+	onStuck    []StuckHandler
 
 	orders  chan order
 	looks   chan struct{}
@@ -46,6 +47,8 @@ type Launcher struct {
 	rtt     atomic.Int64
 	quiet   atomic.Bool
 	asked   atomic.Bool
+	watch   watch
+	telling sync.WaitGroup // those who hear of stuck runs
 }
 
 // lanes are the connections of duties that must not wait for each other, nor behind jobs.
@@ -72,18 +75,21 @@ func New(cfg Config) (*Launcher, error) {
 	}, nil
 }
 
-// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run and for a class that
-// has a handler: both are mistakes in the program, and a silent second handler would hide the first.
+// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run, for a class that
+// has a handler, and over a negative timeout: they are mistakes in the program, and a silent second handler would hide the
+// first.
 func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	switch {
 	case l.started.Load():
 		panic("belay: Handle after Run: register " + class + " before")
 	case handler == nil:
 		panic("belay: Handle " + class + ": the handler is nil")
+	case about.Timeout < 0:
+		panic("belay: Handle " + class + ": the timeout is negative; without one there is none")
 	case l.handlers[class].handler != nil:
 		panic("belay: Handle " + class + ": the class has a handler already")
 	}
-	l.handlers[class] = registration{handler: handler, class: about}
+	l.handlers[class] = register(handler, about)
 }
 
 // Use adds middleware around every handler; the first one added is the outermost. It panics after Run.
@@ -100,6 +106,16 @@ func (l *Launcher) OnError(handler ErrorHandler) {
 		panic("belay: OnError after Run: add error handlers before")
 	}
 	l.onError = append(l.onError, handler)
+}
+
+// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once it has gone on
+// for as long again as its class' timeout, though at least 5 s and at most a minute (5 s where it was cancelled for another
+// reason), then every ten minutes, and when the process stops without it, unless that was told before. It panics after Run.
+func (l *Launcher) OnStuck(handler StuckHandler) {
+	if l.started.Load() {
+		panic("belay: OnStuck after Run: add stuck handlers before")
+	}
+	l.onStuck = append(l.onStuck, handler)
 }
 
 // Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does nothing.
@@ -139,8 +155,8 @@ func (l *Launcher) Identity() string {
 }
 
 // Run registers the process and works until ctx ends, which is the same as Stop, and everything has been settled. It
-// answers nil after a stop. A handler that ignores its context is left behind: its job has gone back to its queue.
-// Run may be called once.
+// answers nil after a stop. A handler that ignores its context is left behind, and OnStuck hears of it: its job has gone
+// back to its queue, and may run elsewhere, also by another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if l.started.Swap(true) {
 		return errors.New("belay: Run was called before")
@@ -166,8 +182,8 @@ func (l *Launcher) Run(ctx context.Context) error {
 	crew := newCrew(l)
 	l.crew.Store(crew)
 	l.manager = &manager{
-		fetcher: fetcher, crew: crew, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
-		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool), ghosts: make(map[string]*fetch.Held),
+		fetcher: fetcher, crew: crew, log: l.cfg.Log, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
+		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool), ghosts: make(ghosts),
 	}
 	fetcher.Enter(life)
 	crew.start()
@@ -184,7 +200,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 	stopVitals()
 	duties.Wait()
+	l.tellLeft()
 	l.deregister()
+	l.awaitTold()
 	return nil
 }
 
