@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/lua"
 )
 
@@ -58,6 +59,37 @@ func ordinarySite(t *testing.T) *site {
 	return newSite(t, drivertest.Redis(t))
 }
 
+// audited is a private server whose every step is judged by the oracle when the test has ended and its workers are gone: each
+// job was at every instant in one place, and moved as the laws say. options say what the test itself does to jobs.
+func audited(t *testing.T, options ...oracle.Option) *drivertest.Server {
+	t.Helper()
+	server, dir := recorded(t)
+	t.Cleanup(func() { judge(t, server, dir, options...) })
+	return server
+}
+
+// recorded is a private server that writes down every step, and its directory.
+func recorded(t *testing.T) (server *drivertest.Server, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	return drivertest.Start(t, "--dir", dir, "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
+		"--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"), dir
+}
+
+// judge ends the server and lets the oracle judge what it has written down.
+func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracle.Option) *oracle.Report {
+	t.Helper()
+	server.Kill()
+	report, err := oracle.Replay(dir, append(options, oracle.Prefixes())...)
+	require.NoError(t, err)
+	t.Log(report)
+	for _, violation := range report.Violations[:min(len(report.Violations), 5)] {
+		life, _ := report.Timeline(violation.JID)
+		t.Errorf("the oracle saw a violation: %v\nthe life of the job: %v", violation, life)
+	}
+	return report
+}
+
 // by is the same keyspace, reached by another way.
 func (s *site) by(url string) *site {
 	other := *s
@@ -65,12 +97,12 @@ func (s *site) by(url string) *site {
 	return &other
 }
 
-// eachClient runs a test with either Redis client, each on a keyspace of its own.
-func eachClient(t *testing.T, test func(t *testing.T, s *site)) {
+// eachClient runs a test with either Redis client, each on an audited server of its own.
+func eachClient(t *testing.T, test func(t *testing.T, s *site), options ...oracle.Option) {
 	t.Helper()
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
-			s := newSite(t, drivertest.Redis(t))
+			s := newSite(t, audited(t, options...))
 			s.client = client
 			test(t, s)
 		})

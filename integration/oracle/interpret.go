@@ -62,6 +62,7 @@ var verbs = map[string]func(s *stride, c []string){
 	"SET":              (*stride).overwrite,
 	"SADD":             (*stride).overwrite,
 	"SREM":             (*stride).overwrite,
+	"PEXPIREAT":        (*stride).expire,
 }
 
 func isRight(word string) bool { return strings.EqualFold(word, "RIGHT") }

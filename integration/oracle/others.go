@@ -85,6 +85,14 @@ func (s *stride) overwrite(c []string) {
 	}
 }
 
+// expire takes in a time to live, which a day's counters have and jobs must not. (Whatever sets one, this is how Redis writes
+// it down.)
+func (s *stride) expire(c []string) {
+	if s.k.matters(c[1]) && s.k.counter(c[1]) == nil {
+		s.violate(nil, CannotJudge, "%s is to expire", c[1])
+	}
+}
+
 // damages says whether a list or set command makes a counter something else; it notes that.
 func (k *keyspace) damages(key string) bool {
 	if k.counter(key) == nil {

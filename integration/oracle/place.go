@@ -27,9 +27,6 @@ func (p Place) String() string { return placeNames[p] }
 // sorted says whether the place is a sorted set; the others are lists.
 func (p Place) sorted() bool { return p == Schedule || p == Retry || p == Dead }
 
-// inHand says whether the place is a list of one process.
-func (p Place) inHand() bool { return p == Working || p == Alone }
-
 // A Move is what an edge means for the job.
 type Move string
 

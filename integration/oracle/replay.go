@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
 )
 
 // An Option says how a log is to be judged.
@@ -63,6 +64,10 @@ func ClockMoves() Option { return func(r *replay) { r.clockMoves = true } }
 // takes by default.
 func Largest(bytes int) Option { return func(r *replay) { r.largest = bytes } }
 
+// MostInterruptions is the workers' --max-interruptions, which decides who is a suspect. Without it, it is the default; 0 is
+// for a fleet whose workers do not agree, and then nothing is decided by it.
+func MostInterruptions(n int) Option { return func(r *replay) { r.blame = n } }
+
 // replay is one reading of a log.
 type replay struct {
 	split                   func(key string) (prefix string, ok bool)
@@ -70,6 +75,7 @@ type replay struct {
 	foreign                 *foreigners
 	clockMoves              bool
 	largest                 int
+	blame                   int     // crashes that a job may be in hand for
 	slowestBeat, slowestTTL float64 // of all processes, in ms: how coarse anybody's looks may be
 	traced                  string  // a jid whose steps are kept
 
@@ -89,6 +95,7 @@ func newReplay(options []Option) *replay {
 	r := &replay{
 		split: func(string) (string, bool) { return "", true },
 		allow: make(map[way]bool), largest: job.DefaultPayloadLimit + job.PayloadSlack, spaces: make(map[string]*keyspace),
+		blame: retry.DefaultMostInterruptions,
 	}
 	r.report.Edges, r.report.Waiting = make(map[Edge]int), make(map[Place]int)
 	for _, option := range options {

@@ -174,6 +174,7 @@ func (c *crossing) requireInterruption(found map[string]change) {
 	if now, ok := integerOf(count.new); !ok || now != was+1 {
 		c.fail(Interruptions, "interrupted_count went from %q to %q", count.old, count.new)
 	}
+	c.requireHome(was + 1)
 	c.requireOnly(found, func(name string, ch change) bool {
 		switch name {
 		case "interrupted_count":
@@ -185,6 +186,24 @@ func (c *crossing) requireInterruption(found map[string]change) {
 		}
 		return false
 	})
+}
+
+// requireHome holds where a job goes that was in hand in so many crashes: among suspects from one short of the limit on, and
+// to the dead only from the limit on, when it crashed alone.
+func (c *crossing) requireHome(interruptions int) {
+	if c.k.blame == 0 {
+		return
+	}
+	home := Queue
+	switch {
+	case c.out.at.place == Alone && interruptions >= c.k.blame:
+		home = Dead
+	case c.out.at.place == Alone || interruptions >= c.k.blame-1:
+		home = Suspects
+	}
+	if c.in.at.place != home {
+		c.fail(IllegalEdge, "with %d interruptions it goes from %s to %s, not to %s", interruptions, c.out.at.place, home, c.in.at.place)
+	}
 }
 
 // requireFailure holds what a failed run may change, and that it counts.
@@ -239,6 +258,10 @@ func (c *crossing) promoted() Move {
 		}
 		return false
 	})
+	if c.of.named {
+		n, _ := integerOf(valueOf(c.after(), "interrupted_count"))
+		c.requireHome(n)
+	}
 	if queue := queueOf(c.after()); c.of.named && queue != c.in.at.queue {
 		c.fail(IllegalEdge, "its queue is %q, and it came to %q", queue, c.in.at.queue)
 	}

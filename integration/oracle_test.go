@@ -1,0 +1,168 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
+)
+
+// Jobs of every kind go through workers that are killed, frozen and stopped at random; the oracle, which has seen each step
+// of each job, finds nothing to object to.
+func TestEveryStepIsLawful(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, dir := recorded(t)
+			s := newSite(t, server)
+			s.client = name
+			redis, err := open(s.url)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = redis.Close() })
+			turmoil(t, s, redis)
+			moves := make(map[oracle.Move]int)
+			for edge, n := range judge(t, server, dir).Edges {
+				moves[edge.Move] += n
+			}
+			t.Log(moves)
+			for _, move := range []oracle.Move{oracle.Ended, oracle.Retried, oracle.Snoozed, oracle.HandedBack, oracle.Recovered, oracle.Promoted} {
+				require.Positive(t, moves[move], "no job was ever %s: the test proves less than it should", move)
+			}
+		})
+	}
+}
+
+// mayhem is how long turmoil kills workers; with BELAY_LONG=1 longer.
+func mayhem() time.Duration {
+	if os.Getenv("BELAY_LONG") == "1" {
+		return time.Minute
+	}
+	return 6 * time.Second
+}
+
+func turmoil(t *testing.T, s *site, redis driver.Client) {
+	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
+	require.NoError(t, err)
+	var pushed atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	pushing := make(chan struct{})
+	go func() {
+		defer close(pushing)
+		pushOddJobs(ctx, pusher, &pushed)
+	}()
+	book := newLedger(t)
+	words := append([]string{"-q", "many", "-q", "rare", "-c", "5", "--shutdown-timeout", "200ms", "--exec", book.exec("*")}, fast...)
+	crew := s.supervise(2, words...)
+	for n, end := 0, time.Now().Add(mayhem()); time.Now().Before(end); n++ {
+		inProcess(t, s, redis, func() { time.Sleep(time.Duration(300+rand.IntN(700)) * time.Millisecond) })
+		crew.strike(n % 3)
+	}
+	stop()
+	<-pushing
+	crew.end()
+	inProcess(t, s, redis, func() {
+		eventually(t, "all jobs to end", func() bool { return s.waiting() == 0 })
+	})
+	t.Logf("%d jobs, %d ends of workers", pushed.Load(), crew.deaths())
+}
+
+// strike kills one of the crew's workers, or freezes it past its death, or asks it to stop.
+func (c *crew) strike(how int) {
+	c.mu.Lock()
+	victim := c.all[len(c.all)-1-rand.IntN(2)]
+	c.mu.Unlock()
+	switch how {
+	case 0:
+		victim.kill()
+	case 1:
+		_ = syscall.Kill(victim.pid, syscall.SIGSTOP)
+		time.AfterFunc(2500*time.Millisecond, func() { _ = syscall.Kill(victim.pid, syscall.SIGCONT) })
+	case 2:
+		_ = syscall.Kill(victim.pid, syscall.SIGTERM)
+	}
+}
+
+// waiting is how many jobs lie anywhere but among the dead.
+func (s *site) waiting() int {
+	s.t.Helper()
+	n := len(s.set(s.keys.Retry())) + len(s.set(s.keys.Schedule()))
+	for _, pattern := range []string{":queue:*", ":belay:working:*", ":belay:suspects:*", ":belay:alone:*"} {
+		n += len(texts(s.do("KEYS", s.prefix+pattern)))
+	}
+	return n
+}
+
+// pushOddJobs pushes jobs of all kinds, now and for later, until ctx ends.
+func pushOddJobs(ctx context.Context, pusher *client.Client, pushed *atomic.Int64) {
+	for n := 0; ctx.Err() == nil; n++ {
+		j := client.Job{Class: "Odd", Queue: "many", ArgsJSON: fmt.Sprintf("[%d,%d,1.0,{}]", n, rand.IntN(60))}
+		if n%7 == 0 {
+			j.Queue = "rare"
+		}
+		if n%3 == 0 {
+			j.At = time.Now().Add(rand.N(2 * time.Second))
+		}
+		if _, err := pusher.Push(ctx, j); err == nil {
+			pushed.Add(1)
+		}
+		time.Sleep(4 * time.Millisecond)
+	}
+}
+
+// inProcess runs a worker in this process, whose handler does all that one may do, while a function runs; then it stops it.
+func inProcess(t *testing.T, s *site, redis driver.Client, while func()) {
+	t.Helper()
+	l, err := launcher.New(launcher.Config{
+		Client: redis, Prefix: s.prefix, Queues: []fetch.Queue{{Name: "many"}, {Name: "rare"}}, Concurrency: 8,
+		Beat: 200 * time.Millisecond, TTL: time.Second, ShutdownTimeout: -1,
+	})
+	require.NoError(t, err)
+	l.Handle(launcher.AnyClass, oddHandler, launcher.Class{})
+	done := make(chan error, 1)
+	go func() { done <- l.Run(context.Background()) }()
+	while()
+	l.Stop()
+	require.NoError(t, <-done)
+}
+
+// oddHandler ends a run in any way there is. Sooner or later every job is done.
+func oddHandler(ctx context.Context, j *job.Job) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(rand.N(50 * time.Millisecond)):
+	}
+	err := errors.New("odd é")
+	switch rand.IntN(12) {
+	case 0, 1:
+		return retry.In(rand.N(300*time.Millisecond), err)
+	case 2:
+		return retry.Snooze(rand.N(300 * time.Millisecond))
+	case 3:
+		return retry.Discard(nil)
+	case 4:
+		return retry.Discard(err)
+	case 5:
+		if n, _ := j.RetryCount(); n > 2 {
+			return retry.Kill(err)
+		}
+		return retry.In(0, err)
+	}
+	return nil
+}
