@@ -227,11 +227,17 @@ func (s *site) work(words ...string) *process {
 // start starts a worker and does not wait for anything.
 func (s *site) start(words ...string) *process {
 	s.t.Helper()
+	return s.launch(belayPath, append([]string{"work", "--redis", s.url, "--prefix", s.prefix, "--client", s.client,
+		"--log-format", "json"}, words...)...)
+}
+
+// launch starts a program that is a worker.
+func (s *site) launch(path string, words ...string) *process {
+	s.t.Helper()
 	p := &process{t: s.t, logPath: filepath.Join(s.t.TempDir(), "log"), done: make(chan struct{})}
 	log, err := os.Create(p.logPath)
 	require.NoError(s.t, err)
-	cmd := exec.Command(belayPath, append([]string{"work", "--redis", s.url, "--prefix", s.prefix, "--client", s.client,
-		"--log-format", "json"}, words...)...)
+	cmd := exec.Command(path, words...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
