@@ -43,6 +43,14 @@ func TestProcesses(t *testing.T) {
 				Queues: []string{"default", "low"}, Concurrency: 2, Busy: 1, Quiet: true, RSS: 30532,
 				StartedAt: time.UnixMicro(1795240473981610).UTC()}, got)
 		},
+		"a run whose handler ignores its end is shown as overdue": func(w *world) {
+			w.do("SADD", w.keys.Processes(), "vm:7:aa")
+			w.do("HSET", w.keys.Process("vm:7:aa"), "info", ruby81Info, "busy", "1")
+			w.do("HSET", w.keys.Work("vm:7:aa"), "p1", `{"queue":"q","run_at":1,"overdue":7.5,"payload":"{\"class\":\"A\",\"jid\":\"1\",\"args\":[]}"}`)
+			status := w.status()
+			require.Empty(w, status.Problems)
+			require.Equal(w, 7500*time.Millisecond, status.Processes[0].Running[0].Overdue.Duration)
+		},
 		"Sidekiq 8.1's say their queues and concurrency elsewhere": func(w *world) {
 			w.do("SADD", w.keys.Processes(), "vm:7:aa")
 			w.do("HSET", w.keys.Process("vm:7:aa"), "info", ruby81Info, "busy", "0", "quiet", "false", "concurrency", "5")

@@ -22,6 +22,9 @@ type Run struct {
 	Since time.Time `json:"since,omitzero"`
 	// Elapsed is how long it has been running, to the second in which it began.
 	Elapsed Seconds `json:"elapsed_seconds"`
+	// Overdue is how long ago its context had ended, by its timeout or by a cancellation, that its handler does not heed;
+	// zero for a run in time, and for Sidekiq's.
+	Overdue Seconds `json:"overdue_seconds"`
 }
 
 // runs fills in what the processes of one page run. Sidekiq wrote it under another name until 6.4.1; only processes
@@ -70,12 +73,14 @@ func readRun(thread, entry string, now time.Time) (Run, error) {
 		Queue   string          `json:"queue"`
 		Payload json.RawMessage `json:"payload"`
 		RunAt   float64         `json:"run_at"`
+		Overdue float64         `json:"overdue"`
 	}
 	run := Run{Thread: thread}
 	if err := json.Unmarshal([]byte(entry), &fields); err != nil {
 		return run, err
 	}
 	run.Queue, run.Since = fields.Queue, instant(fields.RunAt)
+	run.Overdue = Seconds{time.Duration(fields.Overdue * float64(time.Second))}
 	if !run.Since.IsZero() {
 		run.Elapsed = Seconds{max(now.Sub(run.Since), 0)}
 	}

@@ -49,6 +49,11 @@ func TestGhost(t *testing.T) {
 	frozen.awaitLog("heard of a stuck run")
 	require.Contains(t, frozen.log(), "main.work.func", "where it hangs")
 	require.Contains(t, frozen.log(), "ownership lost", "why it should have ended")
+	eventually(t, "status to show it as overdue", func() bool {
+		out, errs, code := s.belay("status")
+		require.Zero(t, code, errs)
+		return strings.Contains(out, "overdue for")
+	})
 	require.Len(t, frozenBook.starts(jid), 1)
 
 	require.NoError(t, os.WriteFile(release, nil, 0o600))

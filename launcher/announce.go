@@ -139,7 +139,11 @@ func workEntries(runs []Run) []string {
 			payload = r.Job.Patch(job.Edit{Name: "args", JSON: fmt.Sprintf(`["(%d bytes)"]`, len(r.Job.ArgsJSON()))})
 		}
 		size += len(payload)
-		entry, err := job.Marshal(map[string]any{"queue": r.Queue, "payload": payload, "run_at": r.StartedAt.Unix()})
+		about := map[string]any{"queue": r.Queue, "payload": payload, "run_at": r.StartedAt.Unix()}
+		if r.Overdue > 0 {
+			about["overdue"] = r.Overdue.Seconds() // for our own readers; Ruby's look for what they know
+		}
+		entry, err := job.Marshal(about)
 		if err != nil {
 			continue // a queue name that is no text: the run is not shown, and goes on
 		}

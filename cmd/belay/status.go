@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -21,7 +23,7 @@ With --json it is one JSON object, whose fields stay as they are:
   at, processed, failed, enqueued, suspects, scheduled, retries, dead, queue_count, process_count, problems [text]
   queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency, busy, quiet, rss_kb,
-               started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds}]}]
+               started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
 suspects wait to run with nothing beside them, because their workers died too often with them in hand. state is alive,
 lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the counts are of
 all. problems are keys that hold what they should not.
@@ -32,13 +34,17 @@ Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`
 // would rather be told.
 const statusTimeout = 15 * time.Second
 
+// leastEvery keeps --watch from being a load of its own.
+const leastEvery = 100 * time.Millisecond
+
 func newStatus(at *redisFlags) *cobra.Command {
-	var asJSON bool
+	var asJSON, watch bool
+	var every time.Duration
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Show counters, queues and workers",
 		Long:    statusHelp,
-		Example: "  belay status\n  belay status --json | jq '.queues[] | select(.latency_seconds > 60)'\n  belay status --redis redis://redis.example.com:6379/2",
+		Example: "  belay status\n  belay status --watch\n  belay status --json | jq '.queues[] | select(.latency_seconds > 60)'\n  belay status --redis redis://redis.example.com:6379/2",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			redis, err := at.open()
@@ -46,19 +52,30 @@ func newStatus(at *redisFlags) *cobra.Command {
 				return err
 			}
 			defer func() { _ = redis.Close() }()
-			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-			defer cancel()
-			status, err := inspect.New(redis, at.prefix).Status(ctx)
+			if every < leastEvery {
+				return usageError{fmt.Errorf("--every %v: it is at least %v", every, leastEvery)}
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			read := func() (inspect.Status, error) {
+				ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+				defer cancel()
+				return inspect.New(redis, at.prefix).Status(ctx)
+			}
+			view := newStatusView(cmd.OutOrStdout(), asJSON)
+			if watch {
+				return watchStatus(ctx, view, cmd.ErrOrStderr(), every, read)
+			}
+			status, err := read()
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(status)
-			}
-			return printStatus(cmd.OutOrStdout(), status)
+			return view.show(status, false)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until it is interrupted; with --json one object a line")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "with --watch: how often")
 	return cmd
 }
 
@@ -113,9 +130,17 @@ func printRuns(t io.Writer, row func(...any), processes []inspect.Process) {
 				row("JOB", "CLASS", "QUEUE", "FOR", "PROCESS")
 				headed = true
 			}
-			row(run.JID, run.Class, run.Queue, short(run.Elapsed), p.Identity)
+			row(run.JID, run.Class, run.Queue, short(run.Elapsed)+overdue(run), p.Identity)
 		}
 	}
+}
+
+// overdue says that a handler ignores the end of its context.
+func overdue(run inspect.Run) string {
+	if run.Overdue.Duration == 0 {
+		return ""
+	}
+	return ", overdue for " + short(run.Overdue)
 }
 
 func section(t io.Writer, title string) { _, _ = fmt.Fprintf(t, "\n%s\n", title) }
