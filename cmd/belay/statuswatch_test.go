@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// pictures is a reader of statuses that are a second apart, which is interrupted after the last; a nil is an outage.
+func pictures(stop func(), all ...*inspect.Status) func() (inspect.Status, error) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return func() (inspect.Status, error) {
+		if len(all) == 0 {
+			stop()
+			return inspect.Status{}, context.Canceled
+		}
+		next := all[0]
+		all = all[1:]
+		at = at.Add(time.Second)
+		if next == nil {
+			return inspect.Status{}, errors.New("connection refused")
+		}
+		next.At = at
+		return *next, nil
+	}
+}
+
+func TestStatusWatch(t *testing.T) {
+	t.Parallel()
+	watch := func(asJSON bool, all ...*inspect.Status) (out, errs string) {
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		var o, e bytes.Buffer
+		require.NoError(t, watchStatus(ctx, newStatusView(&o, asJSON), &e, time.Millisecond, pictures(stop, all...)))
+		return o.String(), e.String()
+	}
+	t.Run("tells_how_fast_jobs_end", func(t *testing.T) {
+		t.Parallel()
+		out, _ := watch(false, &inspect.Status{Processed: 100}, &inspect.Status{Processed: 350, Failed: 5})
+		require.Equal(t, 2, strings.Count(out, "PROCESSED"))
+		require.Contains(t, out, "250 jobs/s, 5 of them failed")
+		require.NotContains(t, out, "\x1b", "what is no terminal is not cleared")
+	})
+	t.Run("writes_one_object_a_line", func(t *testing.T) {
+		t.Parallel()
+		out, _ := watch(true, &inspect.Status{Processed: 1}, &inspect.Status{Processed: 2})
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		require.Len(t, lines, 2)
+		var last inspect.Status
+		require.NoError(t, json.Unmarshal([]byte(lines[1]), &last))
+		require.Equal(t, int64(2), last.Processed)
+	})
+	t.Run("tells_once_of_an_outage_and_asks_on", func(t *testing.T) {
+		t.Parallel()
+		out, errs := watch(false, &inspect.Status{}, nil, nil, &inspect.Status{Processed: 7})
+		require.Equal(t, 1, strings.Count(errs, "connection refused"))
+		require.Equal(t, 2, strings.Count(out, "PROCESSED"))
+	})
+	t.Run("refuses_to_be_a_load", func(t *testing.T) {
+		t.Parallel()
+		answer := newHouse(t).invoke("", "status", "--watch", "--every", "1ms")
+		require.Equal(t, 2, answer.code)
+		require.Contains(t, answer.errs, "at least 100ms")
+	})
+}
