@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/integration/oracle"
 )
 
 // One job goes through everything that can happen to a job, and is at its end what it was at its beginning.
@@ -68,5 +70,5 @@ func TestBytesAreKeptForAWholeLife(t *testing.T) {
 		require.Equal(t, 6, runs)
 		eventually(t, "its end to be counted", func() bool { return s.text(s.keys.Processed()) == "4" })
 		require.Equal(t, "3", s.text(s.keys.Failed()))
-	})
+	}, oracle.Allow(oracle.Retry, oracle.Retry))
 }

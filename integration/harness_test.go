@@ -83,9 +83,18 @@ func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracl
 	report, err := oracle.Replay(dir, append(options, oracle.Prefixes())...)
 	require.NoError(t, err)
 	t.Log(report)
+	told := make(map[string]bool)
 	for _, violation := range report.Violations[:min(len(report.Violations), 5)] {
-		life, _ := report.Timeline(violation.JID)
-		t.Errorf("the oracle saw a violation: %v\nthe life of the job: %v", violation, life)
+		t.Errorf("the oracle saw a violation: %v", violation)
+		if told[violation.JID] {
+			continue
+		}
+		told[violation.JID] = true
+		life, err := report.Timeline(violation.JID)
+		require.NoError(t, err)
+		for _, event := range life {
+			t.Logf("in the life of job %s: %v", violation.JID, event)
+		}
 	}
 	return report
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
 )
 
@@ -120,5 +121,5 @@ func TestMalformedEntriesAreBuriedUnread(t *testing.T) {
 			book.awaitEnd(jid)
 			requireBuried(t, s, 1)
 		})
-	})
+	}, oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Working), oracle.Allow(oracle.Dead, oracle.Nowhere))
 }

@@ -166,10 +166,14 @@ func (s *stride) violate(of *subject, rule Rule, format string, args ...any) {
 		return
 	}
 	v := Violation{Rule: rule, Step: s.Number, At: s.At, Text: strings.ToValidUTF8(fmt.Sprintf(format, args...), "?")}
+	jid := ""
 	if of != nil {
 		v.JID = of.name()
 	}
-	v.Commands = describe(s.Commands, v.JID)
+	if of != nil && of.named {
+		jid = of.jid
+	}
+	v.Commands = describe(s.Commands, jid)
 	r.Violations = append(r.Violations, v)
 }
 

@@ -112,29 +112,35 @@ func skipText(text []byte, at int) int {
 	return len(text)
 }
 
-// describe renders a step's commands for people: those that name jid and those that name no job at all first, cut short.
+// describe renders a step's commands for people, those left out that are only about other jobs than jid; "" is all of them.
 func describe(commands [][]string, jid string) string {
-	const mostCommands, mostBytes = 12, 300
-	var b strings.Builder
-	shown := 0
+	const most = 12
+	var shown []string
 	for _, command := range commands {
 		text := strings.Join(command, " ")
 		if jid != "" && strings.Contains(text, `"jid":`) && !strings.Contains(text, jid) {
 			continue
 		}
-		if shown++; shown > mostCommands {
-			continue
+		if len(shown) == most {
+			break
 		}
-		if shown > 1 {
-			b.WriteString("; ")
+		words := make([]string, len(command))
+		for i, word := range command {
+			words[i] = shorten(word)
 		}
-		if len(text) > mostBytes {
-			text = fmt.Sprintf("%s...(%d bytes)", text[:mostBytes], len(text))
-		}
-		b.WriteString(strings.ToValidUTF8(text, "?"))
+		shown = append(shown, strings.Join(words, " "))
 	}
-	if hidden := len(commands) - min(shown, mostCommands); hidden > 0 {
-		fmt.Fprintf(&b, "; and %d more", hidden)
+	if hidden := len(commands) - len(shown); hidden > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", hidden))
 	}
-	return b.String()
+	return strings.Join(shown, "; ")
+}
+
+// shorten keeps both ends of a long word: a payload begins with what it is, and ends with what has happened to it.
+func shorten(word string) string {
+	const first, last = 100, 200
+	if len(word) > first+last+20 {
+		word = fmt.Sprintf("%s...(%d bytes)...%s", word[:first], len(word), word[len(word)-last:])
+	}
+	return strings.ToValidUTF8(word, "?")
 }
