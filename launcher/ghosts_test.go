@@ -166,7 +166,8 @@ func TestAGhost(t *testing.T) {
 		before := settles()
 		begun := time.Now()
 		h.eventually("the job to have come again and again", func() bool { return settles()-before >= 2 })
-		require.Greater(t, time.Since(begun), time.Second, "and not as often as a round trip allows")
+		// About a second: the first of them may have been under way.
+		require.Greater(t, time.Since(begun), time.Second/2, "and not as often as a round trip allows")
 		h.laid()
 	})
 
