@@ -39,7 +39,7 @@ func TestAbsenceOfEverybody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := drivertest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			server := audited(t)
 			s := newSite(t, server)
 			book := newLedger(t)
 			var jids []string

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
@@ -19,7 +18,8 @@ import (
 // A full Redis refuses new jobs and is drained of those it holds, the failing ones included; then it takes new ones again.
 func TestFullRedisIsDrained(t *testing.T) {
 	t.Parallel()
-	server := drivertest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction")
+	server, dir := recorded(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction")
+	t.Cleanup(func() { judge(t, server, dir) })
 	s := newSite(t, server)
 	redis, err := goredisdriver.Open(s.url)
 	require.NoError(t, err)

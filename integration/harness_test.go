@@ -53,10 +53,10 @@ func newSite(t *testing.T, server *drivertest.Server) *site {
 	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis"}
 }
 
-// ordinarySite is a keyspace on the shared server, for tests in which the choice of a client plays no part.
-func ordinarySite(t *testing.T) *site {
+// ordinarySite is a keyspace on an audited server, for tests in which the choice of a client plays no part.
+func ordinarySite(t *testing.T, options ...oracle.Option) *site {
 	t.Helper()
-	return newSite(t, drivertest.Redis(t))
+	return newSite(t, audited(t, options...))
 }
 
 // audited is a private server whose every step is judged by the oracle when the test has ended and its workers are gone: each
@@ -68,19 +68,19 @@ func audited(t *testing.T, options ...oracle.Option) *drivertest.Server {
 	return server
 }
 
-// recorded is a private server that writes down every step, and its directory.
-func recorded(t *testing.T) (server *drivertest.Server, dir string) {
+// recorded is a private server that writes down every step, and its directory. args are added to its command line.
+func recorded(t *testing.T, args ...string) (server *drivertest.Server, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	return drivertest.Start(t, "--dir", dir, "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
-		"--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"), dir
+	return drivertest.Start(t, append([]string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "no",
+		"--auto-aof-rewrite-percentage", "0", "--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"}, args...)...), dir
 }
 
 // judge ends the server and lets the oracle judge what it has written down.
 func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracle.Option) *oracle.Report {
 	t.Helper()
 	server.Kill()
-	report, err := oracle.Replay(dir, append(options, oracle.Prefixes())...)
+	report, err := oracle.Replay(dir, append([]oracle.Option{oracle.Prefixes()}, options...)...)
 	require.NoError(t, err)
 	t.Log(report)
 	told := make(map[string]bool)

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belayq/belay/driver/drivertest"
 )
 
 // recovery is the promise: within this time of a kill -9 the jobs of the killed run again, with default settings.
@@ -26,7 +24,7 @@ const (
 
 // Three workers share 300 jobs; two are killed at random moments and never come back.
 func TestKill(t *testing.T) {
-	s, book := newSite(t, drivertest.Redis(t)), newLedger(t)
+	s, book := ordinarySite(t), newLedger(t)
 	jids := make(map[string]bool)
 	s.do("SADD", s.keys.Queues(), "default")
 	for n := range 300 {

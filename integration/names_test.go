@@ -61,7 +61,7 @@ func TestAnyNameIsAQueue(t *testing.T) {
 // A worker on any host dies without loss, and Ruby can read its identity.
 func TestAnyHostMayDie(t *testing.T) {
 	t.Parallel()
-	s, book := newSite(t, drivertest.Redis(t)), newLedger(t)
+	s, book := ordinarySite(t), newLedger(t)
 	s.work(append(fast, "--name", "survivor", "-q", "other", "-q", "default", "-c", "1", "--exec", book.exec("Job"))...)
 	for _, name := range []string{"a_b", "a:b", "fe80::1", "A.B-c", "with space", "é"} {
 		t.Run(name, func(t *testing.T) {

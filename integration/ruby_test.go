@@ -10,25 +10,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/lua"
 )
 
-// newRubySite is a server of its own without a prefix, because Sidekiq knows none.
-func newRubySite(t *testing.T) (*site, *rubySide) {
+// newRubySite is an audited server without a prefix, because Sidekiq knows none.
+func newRubySite(t *testing.T, options ...oracle.Option) (*site, *rubySide) {
 	t.Helper()
-	s := newSite(t, drivertest.Start(t))
+	s := newSite(t, audited(t, append(options, oracle.Prefix(""), oracle.Foreign(5*time.Second))...))
 	s.prefix, s.keys = "", lua.NewKeys("")
 	return s, startRuby(t, s.url)
 }
 
 // eachClientWithRuby runs a test with either of Belay's Redis clients.
-func eachClientWithRuby(t *testing.T, test func(t *testing.T, s *site, ruby *rubySide)) {
+func eachClientWithRuby(t *testing.T, test func(t *testing.T, s *site, ruby *rubySide), options ...oracle.Option) {
 	t.Helper()
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			s, ruby := newRubySite(t)
+			s, ruby := newRubySite(t, options...)
 			s.client = client
 			test(t, s, ruby)
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
@@ -63,9 +64,9 @@ func TestBothPollersAtOnce(t *testing.T) {
 			}
 		}
 		t.Logf("%d of %d surprises were promoted by Belay", byBelay, surprises)
-		require.Greater(t, byBelay, 0, "Belay's poller had no part in it: the test proved nothing")
+		require.Positive(t, byBelay, "Belay's poller had no part in it: the test proved nothing")
 		require.Less(t, byBelay, surprises, "Ruby's poller had no part in it: the test proved nothing")
-	})
+	}, oracle.Allow(oracle.Queue, oracle.Nowhere))
 }
 
 // Ruby takes a due job out of its set and pushes it then: killed in between it loses that one, and no other.
@@ -107,7 +108,7 @@ func TestRubysPollerIsKilled(t *testing.T) {
 		for jid, times := range runs {
 			require.Equal(t, 1, times, jid)
 		}
-	})
+	}, oracle.Allow(oracle.Queue, oracle.Nowhere), oracle.Allow(oracle.Schedule, oracle.Nowhere))
 }
 
 // A failed job's retry may be promoted by the other one's poller, and is a retry all the same.
@@ -116,7 +117,7 @@ func TestARetryIsPromotedByTheOtherPoller(t *testing.T) {
 	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {
 		t.Run("Belay's by Ruby's", func(t *testing.T) { rubyPromotesBelays(t, s) })
 		t.Run("Ruby's by Belay's", func(t *testing.T) { belayPromotesRubys(t, s, ruby) })
-	})
+	}, oracle.Allow(oracle.Queue, oracle.Nowhere), oracle.Allow(oracle.Retry, oracle.Retry))
 }
 
 func rubyPromotesBelays(t *testing.T, s *site) {

@@ -12,6 +12,7 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
@@ -101,7 +102,7 @@ func TestRubyRepairsWhatBelayFailed(t *testing.T) {
 		require.EqualValues(t, 9, stats.Processed)
 		require.EqualValues(t, 3, stats.Retries)
 		require.EqualValues(t, 1, stats.Dead)
-	})
+	}, oracle.Operators())
 }
 
 // requireFailed holds that Ruby reads in entry what Belay knows of the failure of a letter.

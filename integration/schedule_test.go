@@ -16,7 +16,6 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
@@ -28,7 +27,7 @@ func TestSchedule(t *testing.T) {
 	for name, open := range openers {
 		t.Run("runs each job once and none early, "+name, func(t *testing.T) {
 			t.Parallel() // it waits more than it works
-			s := newSite(t, drivertest.Redis(t))
+			s := ordinarySite(t)
 			redis, err := open(s.url)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = redis.Close() })
@@ -37,7 +36,7 @@ func TestSchedule(t *testing.T) {
 	}
 
 	t.Run("a failed job runs again at its time and with its bytes", func(t *testing.T) {
-		s := newSite(t, drivertest.Redis(t))
+		s := ordinarySite(t)
 		redis, err := goredisdriver.Open(s.url)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = redis.Close() })

@@ -12,7 +12,6 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
@@ -28,7 +27,8 @@ const (
 func TestACrowdDueAtOneInstant(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
-			server := drivertest.Start(t, "--slowlog-log-slower-than", fmt.Sprint(longest.Microseconds()), "--slowlog-max-len", "1024")
+			server, dir := recorded(t, "--slowlog-log-slower-than", fmt.Sprint(longest.Microseconds()), "--slowlog-max-len", "1024")
+			t.Cleanup(func() { judge(t, server, dir) })
 			s := newSite(t, server)
 			redis, err := open(s.url)
 			require.NoError(t, err)

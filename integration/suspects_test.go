@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
 )
 
@@ -178,7 +179,7 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 // A suspect waits for empty hands, and a worker with a job of hours in hand has none: it goes on with everything else.
 func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	s, book := ordinarySite(t), newLedger(t)
+	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Suspects)), newLedger(t)
 	long := s.push("HardWorker", "default", jsonArgs(0, 7_200_000))
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--shutdown-timeout", "1s", "--exec", book.exec("HardWorker"))...)
 	book.awaitStart(long, 1)

@@ -17,7 +17,10 @@ type Option func(r *replay)
 // Prefix says that the keyspace to judge is the one under a prefix and a colon, as belay's --prefix means it. Without it,
 // and without Prefixes, it is the whole database. Other keys are nobody's business.
 func Prefix(prefix string) Option {
-	return func(r *replay) { r.split = func(string) (string, bool) { return prefix + ":", true } }
+	if prefix != "" {
+		prefix += ":"
+	}
+	return func(r *replay) { r.split = func(string) (string, bool) { return prefix, true } }
 }
 
 // Prefixes says that what stands before a key's first colon is its keyspace's prefix, whatever it is: each keyspace is
