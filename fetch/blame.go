@@ -49,8 +49,12 @@ func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
 	return parsed.Patch(edits...), home
 }
 
-// tell names those that were moved elsewhere than to their queues.
-func (j *Janitor) tell(moved []lua.Orphans) {
+// tell names those that were moved elsewhere than to their queues. With two janitors at one victim both may tell of a job
+// that one of them moved.
+func (j *Janitor) tell(from string, moved []lua.Orphans) {
+	if j.cfg.Recovered != nil {
+		j.cfg.Recovered(from, moved)
+	}
 	for _, list := range moved {
 		for _, orphan := range list.Entries {
 			parsed, err := job.Parse(orphan.New)

@@ -47,6 +47,8 @@ type JanitorConfig struct {
 	// Between is the least time between the two looks; the victim's two beats hold besides.
 	Between time.Duration
 	Largest int
+	// Recovered, if set, hears of what was brought back, after it was. It must not block.
+	Recovered func(from string, lists []lua.Orphans)
 	// Blame says which of the jobs that were in hand run alone from now on, and which are buried.
 	Blame retry.Blame
 	// Unit is how instants are written into payloads.
@@ -214,7 +216,7 @@ func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record
 		}
 		moved, state = moved+answer.Moved, answer.State
 		if answer.Moved > 0 {
-			j.tell(orphans)
+			j.tell(identity, orphans)
 		}
 		if state != lua.StateDead || answer.Left == 0 {
 			break

@@ -33,6 +33,10 @@ type Class struct {
 	Timeout time.Duration
 	// Backoff replaces the retry formula's base delay. nil leaves the formula alone.
 	Backoff retry.BackoffFunc
+	// Middleware wraps the class' own runs, inside of what wraps every run; the first is the outermost. None.
+	Middleware []Middleware
+	// Exhausted hears of the class' jobs that will not be run again by themselves, before every DeathHandler. nil.
+	Exhausted DeathHandler
 }
 
 // AnyClass is the name under which a handler for all classes is registered that have none of their own.

@@ -13,7 +13,6 @@ import (
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
-	"github.com/belayq/belay/retry"
 	"github.com/belayq/belay/scheduler"
 )
 
@@ -25,8 +24,7 @@ type Launcher struct {
 	queues     *fetch.Order
 	handlers   map[string]registration
 	middleware []Middleware
-	onError    []ErrorHandler
-	onStuck    []StuckHandler
+	hooks      hooks
 
 	orders  chan order
 	looks   chan struct{}
@@ -48,7 +46,6 @@ type Launcher struct {
 	quiet   atomic.Bool
 	asked   atomic.Bool
 	watch   watch
-	telling sync.WaitGroup // those who hear of stuck runs
 }
 
 // lanes are the connections of duties that must not wait for each other, nor behind jobs.
@@ -57,9 +54,6 @@ type lanes struct{ heart, janitor, announce, poll driver.Client }
 func (l *lanes) all() []*driver.Client {
 	return []*driver.Client{&l.heart, &l.janitor, &l.announce, &l.poll}
 }
-
-// An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm nobody.
-type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
 // New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts nothing.
 func New(cfg Config) (*Launcher, error) {
@@ -71,7 +65,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
 		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
-		handlers: make(map[string]registration), orders: make(chan order, 64), looks: make(chan struct{}, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
+		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)}, orders: make(chan order, 64), looks: make(chan struct{}, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}, nil
 }
 
@@ -100,26 +94,11 @@ func (l *Launcher) Use(middleware ...Middleware) {
 	l.middleware = append(l.middleware, middleware...)
 }
 
-// OnError adds one who hears of every run that did not succeed. It panics after Run.
-func (l *Launcher) OnError(handler ErrorHandler) {
-	if l.started.Load() {
-		panic("belay: OnError after Run: add error handlers before")
-	}
-	l.onError = append(l.onError, handler)
-}
-
-// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once it has gone on
-// for as long again as its class' timeout, though at least 5 s and at most a minute (5 s where it was cancelled for another
-// reason), then every ten minutes, and when the process stops without it, unless that was told before. It panics after Run.
-func (l *Launcher) OnStuck(handler StuckHandler) {
-	if l.started.Load() {
-		panic("belay: OnStuck after Run: add stuck handlers before")
-	}
-	l.onStuck = append(l.onStuck, handler)
-}
-
 // Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does nothing.
-func (l *Launcher) Quiet() { l.give(orderQuiet) }
+func (l *Launcher) Quiet() {
+	l.give(orderQuiet)
+	l.tellQuiet()
+}
 
 // Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end with the cause
 // ErrShutdown, and what is not back a moment later goes to the head of its queue. A second call ends the timeout at once.
@@ -130,6 +109,8 @@ func (l *Launcher) Stop() {
 	}
 	close(l.halt)
 	l.give(orderStop)
+	l.tellQuiet()
+	l.tellStop()
 }
 
 // give passes an order to the manager. A full channel holds more orders than there are kinds, so one more changes
@@ -160,6 +141,9 @@ func (l *Launcher) Identity() string {
 func (l *Launcher) Run(ctx context.Context) error {
 	if l.started.Swap(true) {
 		return errors.New("belay: Run was called before")
+	}
+	if err := l.begin(ctx); err != nil {
+		return err
 	}
 	if err := l.open(); err != nil {
 		return err
@@ -203,6 +187,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.tellLeft()
 	l.deregister()
 	l.awaitTold()
+	l.exit()
 	return nil
 }
 
@@ -226,7 +211,7 @@ func (l *Launcher) open() error {
 	l.report = fetch.NewReporter(*l.cfg.Log)
 	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
@@ -303,27 +288,6 @@ func (l *Launcher) deregister() {
 	default:
 		l.cfg.Log.Info().Str("identity", life.Identity).Msg("stopped")
 	}
-}
-
-// tellError tells the error handlers of a run that did not succeed. A hand-back is no failure.
-func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
-	switch verdict.Outcome.Exit() {
-	case job.ExitHandedBack, job.ExitSnoozed, job.ExitDone:
-		return
-	}
-	for _, handler := range l.onError {
-		l.guard("error handler", func() { handler(ctx, j, err) })
-	}
-}
-
-// guard calls what is the user's and must harm no job.
-func (l *Launcher) guard(what string, call func()) {
-	defer func() {
-		if value := recover(); value != nil {
-			l.cfg.Log.Error().Any("panic", fmt.Sprint(value)).Msg(what + " panicked")
-		}
-	}()
-	call()
 }
 
 // debugRun logs one run. At debug only: at full speed a line per job costs more than the job.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,8 +63,8 @@ func newCrew(l *Launcher) *crew {
 		ended: make(chan ended, 2*l.cfg.Concurrency),
 	}
 	for class, registered := range l.handlers {
-		for i := len(l.middleware) - 1; i >= 0; i-- {
-			registered.handler = l.middleware[i](registered.handler)
+		for _, middleware := range slices.Backward(slices.Concat(l.middleware, registered.class.Middleware)) {
+			registered.handler = middleware(registered.handler)
 		}
 		if class == AnyClass {
 			c.fallback = &registered

@@ -43,27 +43,14 @@ func (l *Launcher) tellStuck(late []lateness, left bool) {
 			Str("stack", s.Stack).Msg(message)
 		stuck = append(stuck, s)
 	}
-	if len(l.onStuck) == 0 {
+	if len(l.hooks.stuck) == 0 {
 		return
 	}
-	l.telling.Go(func() {
-		for _, s := range stuck {
-			for _, handler := range l.onStuck {
-				l.guard("stuck handler", func() { handler(s) })
+	l.tellLater("stuck handler", func() {
+		for _, run := range stuck {
+			for _, handler := range l.hooks.stuck {
+				l.guard("stuck handler", func() { handler(run) })
 			}
 		}
 	})
-}
-
-// awaitTold gives those who are being told of stuck runs a moment to hear it.
-func (l *Launcher) awaitTold() {
-	told := make(chan struct{})
-	go func() {
-		l.telling.Wait()
-		close(told)
-	}()
-	select {
-	case <-told:
-	case <-time.After(moment):
-	}
 }

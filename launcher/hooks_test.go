@@ -1,0 +1,197 @@
+package launcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
+)
+
+// A diary notes what was heard, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+func (d *diary) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.lines...)
+}
+
+func TestHooksOfALife(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	l := r.build(r.config())
+	var heard diary
+	began, told := make(chan struct{}), make(chan struct{})
+	l.OnStart(func(context.Context) error { heard.note("start"); return nil })
+	l.OnStart(func(context.Context) error { heard.note("start too"); return nil })
+	l.OnQuiet(func() { panic("a quiet hook of no use") })
+	l.OnQuiet(func() { heard.note("quiet"); close(told) })
+	l.OnStop(func() { <-told; heard.note("stop") })
+	l.OnExit(func() { heard.note("exit, added first") })
+	l.OnExit(func() { heard.note("exit, added last") })
+	l.Handle("Greet", func(ctx context.Context, _ *job.Job) error {
+		close(began)
+		<-ctx.Done()
+		heard.note("run ends")
+		return nil
+	}, launcher.Class{Timeout: 300 * time.Millisecond})
+	r.push("Greet", "[]")
+	w := r.start(l)
+	receive(t, "the run", began)
+	l.Quiet()
+	receive(t, "the quiet hook", told)
+	l.Quiet()
+	l.Stop()
+	w.wait(t)
+	lines := heard.read()
+	require.ElementsMatch(t, []string{"start", "start too", "quiet", "stop", "run ends", "exit, added last", "exit, added first"}, lines)
+	require.Equal(t, []string{"start", "start too", "quiet"}, lines[:3])
+	require.Equal(t, []string{"exit, added last", "exit, added first"}, lines[5:], "when all is settled, the last one first")
+	require.Equal(t, "1", r.counter(r.keys.Processed()))
+	require.Contains(t, r.log.String(), "quiet hook panicked")
+}
+
+func TestStartHookThatFailsEndsRunBeforeAnythingIsTaken(t *testing.T) {
+	t.Parallel()
+	for name, hook := range map[string]func(context.Context) error{
+		"no database":   func(context.Context) error { return errors.New("no database") },
+		"hook panicked": func(context.Context) error { panic("at the start") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := oneClient(t)
+			l := r.build(r.config())
+			l.OnStart(hook)
+			l.Handle("Greet", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+			r.push("Greet", "[]")
+			require.ErrorContains(t, l.Run(t.Context()), name)
+			require.Empty(t, r.counter(r.keys.Processed()))
+			require.Empty(t, l.Identity(), "it was never registered")
+		})
+	}
+}
+
+// Whoever hears of deaths hears of each kind, the class' own handler first, and can do no harm.
+func TestDeathsAreTold(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	cfg := r.config()
+	cfg.Retry.MaxRetries = -1
+	l := r.build(cfg)
+	var heard diary
+	own := func(_ context.Context, j *job.Job, err error) { heard.note("own %s: %v", j.Class(), err) }
+	l.OnDeath(func(context.Context, *job.Job, error) { panic("a death handler of no use") })
+	l.OnDeath(func(ctx context.Context, j *job.Job, err error) {
+		info, _ := launcher.Info(ctx)
+		heard.note("death %s: %v in %s", j.Class(), err, info.Class)
+	})
+	l.OnDeath(func(_ context.Context, j *job.Job, _ error) {
+		if j.Class() == "Fails" {
+			runtime.Goexit()
+		}
+	})
+	l.Handle("Fails", func(context.Context, *job.Job) error { return errors.New("broken") }, launcher.Class{Exhausted: own})
+	l.Handle("Killed", func(context.Context, *job.Job) error { return retry.Kill(errors.New("hopeless")) }, launcher.Class{})
+	l.Handle("Dropped", func(context.Context, *job.Job) error { return retry.Discard(errors.New("never mind")) }, launcher.Class{Exhausted: own})
+	l.Handle("Good", func(context.Context, *job.Job) error { return nil }, launcher.Class{Exhausted: own})
+	for _, class := range []string{"Fails", "Killed", "Dropped", "Good"} {
+		r.push(class, "[]")
+	}
+	r.start(l)
+	r.eventually("all to be counted", func() bool { return r.counter(r.keys.Processed()) == "4" })
+	require.ElementsMatch(t, []string{"own Fails: broken", "death Fails: broken in Fails", "death Killed: hopeless in Killed"}, heard.read())
+	require.Contains(t, r.log.String(), "death handler panicked")
+	require.Equal(t, int64(2), r.do("ZCARD", r.keys.Dead()))
+}
+
+// Middleware of a class stands inside of what wraps every run.
+func TestMiddlewareOfAClass(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	l := r.build(r.config())
+	var heard diary
+	note := func(name string) launcher.Middleware {
+		return func(next launcher.Handler) launcher.Handler {
+			return func(ctx context.Context, j *job.Job) error {
+				heard.note("%s", name)
+				return next(ctx, j)
+			}
+		}
+	}
+	l.Use(note("all"), note("all too"))
+	l.Handle("Greet", func(context.Context, *job.Job) error { heard.note("handler"); return nil },
+		launcher.Class{Middleware: []launcher.Middleware{note("own"), note("own too")}})
+	r.push("Greet", "[]")
+	r.start(l)
+	r.eventually("it to be counted", func() bool { return r.counter(r.keys.Processed()) == "1" })
+	require.Equal(t, []string{"all", "all too", "own", "own too", "handler"}, heard.read())
+}
+
+// Whoever brings a dead process' jobs home tells of each, and of the killer among them as of a death.
+func TestOrphansAreTold(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	victim := "gone:1:0123456789ab"
+	_, err := r.keys.Register(victim, lua.Record{Queues: []string{"rest", "other"}, Beat: 20 * time.Millisecond, TTL: 80 * time.Millisecond, Concurrency: 2}).
+		Do(t.Context(), r.client)
+	require.NoError(t, err)
+	payload := func(crashes int) string {
+		return fmt.Sprintf(`{"class":"Killer","jid":"jid-%d","args":[],"queue":"rest","interrupted_count":%d}`, crashes, crashes)
+	}
+	r.do("LPUSH", r.keys.Working("rest", victim), payload(0))
+	r.do("LPUSH", r.keys.Working("rest", victim), "{")
+	r.do("LPUSH", r.keys.Alone(victim), payload(2))
+	r.do("HSET", r.keys.Record(victim), "alone", "rest")
+
+	l := r.build(r.config())
+	var orphans, deaths diary
+	l.OnOrphan(func(launcher.Orphan) { panic("an orphan handler of no use") })
+	l.OnOrphan(func(o launcher.Orphan) { orphans.note("%s %s %s %v", o.From, o.Queue, o.Home, o.Job != nil) })
+	l.OnDeath(func(_ context.Context, j *job.Job, err error) {
+		deaths.note("%s %v", j.JID(), errors.Is(err, launcher.ErrInterrupted))
+	})
+	r.start(l)
+	r.eventually("three orphans", func() bool { return len(orphans.read()) == 3 })
+	require.ElementsMatch(t, []string{victim + " rest queue true", victim + " rest dead false", victim + " rest dead true"}, orphans.read())
+	r.eventually("a death", func() bool { return len(deaths.read()) == 1 })
+	require.Equal(t, []string{"jid-2 true"}, deaths.read())
+}
+
+func TestHooksAfterRunAreAMistake(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	l := r.build(r.config())
+	r.start(l)
+	r.eventually("it to run", func() bool { return l.Identity() != "" })
+	for name, add := range map[string]func(){
+		"OnDeath":  func() { l.OnDeath(nil) },
+		"OnOrphan": func() { l.OnOrphan(nil) },
+		"OnStart":  func() { l.OnStart(nil) },
+		"OnQuiet":  func() { l.OnQuiet(nil) },
+		"OnStop":   func() { l.OnStop(nil) },
+		"OnExit":   func() { l.OnExit(nil) },
+		"OnError":  func() { l.OnError(nil) },
+		"OnStuck":  func() { l.OnStuck(nil) },
+	} {
+		require.PanicsWithValue(t, "belay: "+name+" after Run: call it before", add)
+	}
+}
