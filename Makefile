@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # The steps share two cores and the same build cache; `make -j check` would only mix their outputs up.
 .NOTPARALLEL:
-.PHONY: help check need format vet lint lua test integration fuzz bench demo
+.PHONY: help check need format vet lint lua test integration mutants fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
@@ -16,7 +16,7 @@ BENCHTIME ?= 1s
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-check: need format vet lint lua test integration ## all of the steps down to integration, in this order
+check: need format vet lint lua test integration mutants ## all of the steps down to mutants, in this order
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -48,8 +48,12 @@ test: ## tests of every package but integration, with the race detector
 # Real servers, processes and signals: nothing of that is in Go's test cache key, hence -count=1. One
 # package at a time, because their bounds are seconds on the wall clock.
 integration: ## the README's promises against real processes and signals (minutes)
-	@echo "== integration: go test -race -count=1 ./integration/..."
-	@go test -race -count=1 -p 1 -timeout 20m ./integration/...
+	@echo "== integration: go test -race -count=1 ./integration/..., all but mutants"
+	@go test -race -count=1 -p 1 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
+
+mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
+	@echo "== mutants: go test -count=1 ./integration/mutants"
+	@go test -count=1 -timeout 10m ./integration/mutants
 
 fuzz: ## every fuzz target for FUZZTIME (15s) each
 	@echo "== fuzz: $(FUZZTIME) each"
