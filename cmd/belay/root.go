@@ -32,7 +32,8 @@ Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defa
 const rootExample = `  belay demo                                   see workers killed and nothing lost; needs no Redis
   belay work -q mail,2 -q default --exec 'WelcomeEmail=./send-welcome'
   belay push WelcomeEmail 42 '"welcome"' -q mail
-  belay status`
+  belay status
+  belay check                                  is this Redis fit for it?`
 
 // newRoot puts the commands together.
 func newRoot() *cobra.Command {
@@ -54,7 +55,7 @@ func newRoot() *cobra.Command {
 	at := &redisFlags{}
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
-	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newVersion())
+	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newCheck(at), newVersion())
 	return root
 }
 

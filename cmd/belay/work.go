@@ -125,5 +125,6 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer obeySignals(worker, journal, stop)()
+	logFindings(ctx, cfg, log)
 	return worker.Run(ctx)
 }

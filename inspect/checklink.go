@@ -1,0 +1,152 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/job"
+)
+
+// judgeClock compares the clocks. Belay goes by Redis', whatever ours says; people, and Ruby's programs, go by their own.
+func judgeClock(f *facts) Finding {
+	if len(f.trips) == 0 {
+		return silence // TIME is denied, and permissions say so
+	}
+	best := slices.MinFunc(f.trips, func(a, b trip) int { return int(a.took - b.took) })
+	// Where in the trip the server looked at its clock is unknown, so half of it is.
+	unsure := best.took / 2
+	off, way := best.ahead, "ahead of"
+	if off < 0 {
+		off, way = -off, "behind"
+	}
+	if off-unsure <= tolerableOffset {
+		return ok("Redis' clock and this machine's agree within %v", (off + unsure).Round(10*time.Microsecond))
+	}
+	return warn("run an NTP client (chrony, systemd-timesyncd) on both machines",
+		"Redis' clock is %v %s this machine's. Belay goes by Redis'; times that a program works out by its own clock, "+
+			"as Ruby's do with perform_in, are off by as much", off.Round(time.Millisecond), way)
+}
+
+// tolerableOffset is what machines with NTP stay far below, and what nobody sees in a job's time.
+const tolerableOffset = time.Second
+
+// slowTrip is a round trip at which a worker of 25 processors runs at most some 1,750 jobs a second, however short they are: a
+// processor has its next job a trip after the last. Within a data centre a trip takes a twentieth of this.
+const slowTrip = 10 * time.Millisecond
+
+// judgeLatency looks at the middle one of a few round trips.
+func judgeLatency(f *facts) Finding {
+	if len(f.trips) == 0 {
+		return silence
+	}
+	took := make([]time.Duration, len(f.trips))
+	for i, trip := range f.trips {
+		took[i] = trip.took
+	}
+	slices.Sort(took)
+	middle := took[len(took)/2]
+	text := fmt.Sprintf("a round trip takes %v (%v to %v)", middle.Round(time.Microsecond), took[0].Round(time.Microsecond), took[len(took)-1].Round(time.Microsecond))
+	if middle > slowTrip {
+		return warn("run workers near Redis; look for slow commands (SLOWLOG GET) and for a machine short of CPU", "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// ownConnections is how many connections a worker opens besides one for each queue: four for its duties, up to four for
+// takes and settles, and two in common.
+const ownConnections = 10
+
+// judgeClients looks whether another worker would find room.
+func judgeClients(f *facts) Finding {
+	most, known := f.number("maxclients")
+	now, counted := f.number("connected_clients")
+	if !known || !counted {
+		return silence
+	}
+	wanted, left := int64(ownConnections+len(f.cfg.Queues)), most-now
+	text := fmt.Sprintf("%d of %d connections are open; a worker opens up to %d, whatever its concurrency", now, most, wanted)
+	switch {
+	case left < wanted:
+		return bad("raise maxclients and the limit of open files, or run fewer processes with a higher concurrency", "%s: the next one may not get all of its", text)
+	case left < most/10:
+		return warn("raise maxclients and the limit of open files", "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// leastTimeout is a time after which a server may close idle connections without harm: a worker's are all used more often.
+const leastTimeout = 60
+
+// judgeIdle looks at what happens to connections on which nothing is said.
+func judgeIdle(f *facts) Finding {
+	timeout, known := f.limit("timeout")
+	keepalive, alsoKnown := f.limit("tcp-keepalive")
+	switch {
+	case !known || !alsoKnown:
+		return silence
+	case keepalive == 0:
+		return warn("CONFIG SET tcp-keepalive 300", "tcp-keepalive is 0: connections of machines that have vanished stay open for ever and use up maxclients")
+	case timeout > 0 && timeout < leastTimeout:
+		return warn("CONFIG SET timeout 0", "Redis closes connections that are idle for %d seconds: workers and clients dial again and again, and a push may fail in between", timeout)
+	}
+	return ok("timeout %d, tcp-keepalive %d", timeout, keepalive)
+}
+
+// leastBuffer is room for several pipelines of the largest size in a connection's buffer.
+const leastBuffer = 32 << 20
+
+// judgeSizes wants the largest job to pass, with what is written into it while it lives.
+func judgeSizes(f *facts) Finding {
+	bulk, known := f.limit("proto-max-bulk-len")
+	buffer, alsoKnown := f.limit("client-query-buffer-limit")
+	largest := int64(f.cfg.PayloadLimit + job.PayloadSlack)
+	switch {
+	case !known || !alsoKnown:
+		return silence
+	case bulk < largest:
+		return bad("CONFIG SET proto-max-bulk-len 512mb", "proto-max-bulk-len is %d: Redis closes the connection on which a job of the largest size (%d bytes) comes, "+
+			"so that its run cannot be ended", bulk, largest)
+	case buffer < leastBuffer:
+		return warn("CONFIG SET client-query-buffer-limit 1gb", "client-query-buffer-limit is %d: Redis closes connections that push many large jobs at once", buffer)
+	}
+	return ok("proto-max-bulk-len and client-query-buffer-limit leave room for jobs of %d bytes", largest)
+}
+
+// judgeSidekiq looks for processes that cannot read milliseconds: Sidekiq writes and reads them from version 8 on, and an
+// older one takes them for seconds some fifty thousand years ahead.
+func judgeSidekiq(f *facts) Finding {
+	if len(f.sidekiqs) == 0 {
+		return silence
+	}
+	old := slices.ContainsFunc(f.sidekiqs, func(version string) bool {
+		major, err := strconv.Atoi(strings.Split(version, ".")[0])
+		return err != nil || major < 8 // those before 7 do not say
+	})
+	text := fmt.Sprintf("Sidekiq's processes work in this keyspace too (%d seen)", len(f.sidekiqs))
+	switch {
+	case old && f.cfg.Unit == job.Millis:
+		return bad("write times in seconds (--timestamps seconds), which every Sidekiq reads", "%s, older ones than 8 among them: "+
+			"they misread the milliseconds that this worker writes", text)
+	case old:
+		return ok("%s, older ones than 8 among them: leave --timestamps at seconds", text)
+	}
+	return ok("%s, all of version 8 or newer", text)
+}
+
+// judgeSight says what could not be looked at.
+func judgeSight(f *facts) Finding {
+	const advice = "look them up where the service shows its parameters, or permit INFO and CONFIG GET to the user that runs this check"
+	const parameters = "appendfsync, save, min-replicas-to-write, timeout, tcp-keepalive and proto-max-bulk-len"
+	switch {
+	case f.info == nil && f.config == nil:
+		return warn(advice, "INFO and CONFIG are refused: cannot see the version, the role, persistence, memory, %s", parameters)
+	case f.info == nil:
+		return warn(advice, "INFO is refused: cannot see the version, the role, memory and connections")
+	case f.config == nil:
+		return warn(advice, "CONFIG is refused, as on many managed services: cannot see %s", parameters)
+	}
+	return silence
+}
