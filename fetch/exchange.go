@@ -55,7 +55,7 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 	case f.wantsAlone():
 		x.wanted, x.queues = 1, f.cfg.Order.Names()
 		alone := f.cfg.Keys.TakeAlone(f.life.Identity, x.queues)
-		x.alone = &alone
+		x.alone, f.suspects.asking = &alone, true
 	case f.wantsTake(now):
 		// What this very pipeline settles frees its processors, so idle counts them: they went out of pending above.
 		x.wanted = min(f.spare(), lua.MostItems)
@@ -132,10 +132,12 @@ func (f *Fetcher) wantsTake(now time.Time) bool {
 	}
 	if f.dry && len(f.shunned) == 0 && now.Before(f.noWaitsUntil) && !now.Before(f.paceAt) {
 		f.paceAt = now.Add(pacedTake)
-		return true
+		return f.mayTake()
 	}
-	return !f.dry && len(f.shunned) < len(f.cfg.Order.Names())
+	return !f.dry && len(f.shunned) < len(f.cfg.Order.Names()) && f.mayTake()
 }
+
+func (f *Fetcher) mayTake() bool { return f.cfg.Company == nil || f.cfg.Company.mayTake(f) }
 
 // open are those of the queues that are not shunned.
 func (f *Fetcher) open(queues []string) []string {

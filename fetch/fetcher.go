@@ -31,6 +31,8 @@ type Config struct {
 	Reporter *Reporter
 	// DrainFor is how long at most nothing is taken so that the hands become empty for a suspect.
 	DrainFor time.Duration
+	// Company are the other Fetchers of this operating system process; nil when there are none.
+	Company *Company
 }
 
 const (
@@ -59,6 +61,7 @@ type Fetcher struct {
 	cfg    Config
 	lane   driver.Client
 	events chan Event
+	nudges <-chan struct{}
 	life   *Life
 	quiet  bool
 
@@ -103,14 +106,18 @@ func NewFetcher(cfg Config) (*Fetcher, error) {
 	if cfg.Reporter == nil {
 		cfg.Reporter = NewReporter(cfg.Log)
 	}
-	return &Fetcher{
+	f := &Fetcher{
 		cfg:  cfg,
 		lane: lane,
 		// Room for every operation that can be under way, so that none of their goroutines ever waits for its reader.
 		events: make(chan Event, mostInFlight+2*lua.MostQueues),
 		paused: make(map[string]bool), broken: make(map[string]bool), shunned: make(map[string]time.Time), takes: make(map[int64]bool),
 		waits: newWaits(cfg.Client), strays: newStrays(), suspects: suspects{queues: make(map[string]bool)},
-	}, nil
+	}
+	if cfg.Company != nil {
+		f.nudges = cfg.Company.join(f)
+	}
+	return f, nil
 }
 
 // An Event is the end of something that was under way. Pass it to Handle.
@@ -252,6 +259,7 @@ func (f *Fetcher) Turn() time.Time {
 		f.send(x)
 	}
 	f.adjustWaits(now)
+	f.keepCompany()
 	return earlier(f.wake(now), forgiveAt)
 }
 
@@ -297,6 +305,9 @@ func (f *Fetcher) wake(now time.Time) time.Time {
 
 // Close ends the connections. Call it when nothing is under way any more, or when that does not matter.
 func (f *Fetcher) Close() error {
+	if f.cfg.Company != nil {
+		f.cfg.Company.leave(f)
+	}
 	f.waits.close()
 	return f.lane.Close()
 }

@@ -284,9 +284,9 @@ func (f *Fetcher) adopt() {
 		// A process that has gone quiet hands them back, which arrive sees to.
 		mayArrive := f.life.Leased() && (f.quiet || f.idle() > 0)
 		if found.place.alone && !f.quiet {
-			mayArrive = mayArrive && f.strays.aloneQueue != "" && len(f.life.held) == 0 && f.running == 0 && f.promised == 0 && f.waits.open() == 0
+			mayArrive = mayArrive && f.hasProcess() && f.strays.aloneQueue != "" && len(f.life.held) == 0 && f.running == 0 && f.promised == 0 && f.waits.open() == 0
 		}
-		if !mayArrive {
+		if !mayArrive || (!f.quiet && !f.mayTake()) {
 			rest = append(rest, found)
 			continue
 		}

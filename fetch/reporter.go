@@ -59,6 +59,13 @@ func (r *Reporter) Fail(who string, err error) {
 	r.log.Warn().Err(err).Str("call", who).Msg("redis is away: running jobs go on, nothing new is taken, ends are kept")
 }
 
+// refuse says that Redis refuses who, whatever the error: a full one is there, and works.
+func (r *Reporter) refuse(who string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuseLocked(who, err, time.Now())
+}
+
 func (r *Reporter) refuseLocked(who string, err error, now time.Time) {
 	if now.Sub(r.refused[who]) < sayAgain {
 		return

@@ -18,6 +18,7 @@ type suspects struct {
 	restUntil  time.Time // until when we do not ask again, having given it up
 	wish       string    // the queue to ask for in the next pipeline
 	undrain    string    // the queue whose drain is to be given back in the next pipeline
+	asking     bool      // a request for a suspect is under way
 }
 
 // restFactor is how many times as long as it drained in vain a process takes again before it drains once more.
@@ -34,13 +35,41 @@ func (f *Fetcher) aside() bool {
 	if f.quiet || f.life == nil {
 		return false
 	}
-	return f.life.alone != nil || f.strays.foundAlone() || f.suspects.draining != "" || (len(f.suspects.queues) > 0 && f.handsEmpty())
+	return f.solitary() || (f.cfg.Company != nil && f.cfg.Company.others(f))
+}
+
+// solitary says whether this Fetcher itself has, or is about to have, a suspect in hand.
+func (f *Fetcher) solitary() bool {
+	return f.life.alone != nil || f.strays.foundAlone() || f.suspects.draining != "" || f.suspects.asking ||
+		(len(f.suspects.queues) > 0 && f.handsEmpty() && (f.cfg.Company == nil || f.cfg.Company.idle(f)))
 }
 
 // wantsAlone says whether a suspect can be asked for now. An idle wait might bring another job beside it.
 func (f *Fetcher) wantsAlone() bool {
-	return !f.quiet && len(f.suspects.queues) > 0 && f.handsEmpty() && f.waits.open() == 0 && !f.fenced && f.life.Leased()
+	return !f.quiet && len(f.suspects.queues) > 0 && f.handsEmpty() && f.waits.open() == 0 && !f.fenced && f.life.Leased() && f.hasProcess()
 }
+
+// hasProcess says whether nobody else in this process has anything in hand, nor will have until we say so.
+func (f *Fetcher) hasProcess() bool {
+	return f.cfg.Company == nil || f.cfg.Company.ask(f, f.suspects.draining != "" || f.strays.foundAlone())
+}
+
+// keepCompany tells the others in this process where we stand.
+func (f *Fetcher) keepCompany() {
+	if f.cfg.Company == nil || f.life == nil {
+		return
+	}
+	f.cfg.Company.report(f, !f.handsEmpty(), f.waits.open() > 0)
+	switch {
+	case f.quiet || !f.solitary():
+		f.cfg.Company.end(f)
+	case f.suspects.draining != "" || f.strays.foundAlone():
+		f.cfg.Company.ask(f, true)
+	}
+}
+
+// Nudges brings news of others in this process that share a Company with the Fetcher; call Turn then. It is nil without.
+func (f *Fetcher) Nudges() <-chan struct{} { return f.nudges }
 
 // meet takes in how many suspects each of the queues has.
 func (f *Fetcher) meet(queues []string, waiting []int) {
@@ -108,6 +137,7 @@ func (f *Fetcher) endDrain() {
 }
 
 func (f *Fetcher) handleAlone(x *exchange, reply driver.Reply) {
+	f.suspects.asking = false
 	taken, err := x.alone.Read(reply)
 	if err != nil {
 		f.fail("take a suspect", err)

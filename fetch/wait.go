@@ -83,6 +83,9 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 	if !f.dry && (f.spare() > 0 || f.waits.leaving()) {
 		return
 	}
+	if f.cfg.Company != nil && !f.cfg.Company.mayWait(f) {
+		return
+	}
 	for _, queue := range f.cfg.Order.Names() {
 		if f.waits.parked[queue] == nil && !f.paused[queue] && !f.broken[queue] && f.shunned[queue].IsZero() {
 			f.park(queue)
@@ -172,7 +175,10 @@ func (f *Fetcher) failWait(end waited) {
 	var refused *driver.ServerError
 	switch {
 	case errors.As(end.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
-		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them.
+		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them. That one knows.
+		if refused.Code == "OOM" {
+			f.cfg.Reporter.refuse("wait", end.err)
+		}
 		f.noWaitsUntil = time.Now().Add(longestWait)
 		f.paceAt = time.Now()
 	case errors.As(end.err, &refused) && refused.Code == "WRONGTYPE":

@@ -48,6 +48,10 @@ type Config struct {
 	// job.PayloadSlack is not run but buried. job.DefaultPayloadLimit; job.MaxPayloadLimit at most.
 	PayloadLimit int
 
+	// Company are the other Launchers of this operating system process. A suspect must be alone among all of them, so
+	// each of them is told the same; nil when there are none.
+	Company *fetch.Company
+
 	// Name stands for the host in the identity. This machine's host name.
 	Name string
 	// Tag and Labels are shown by Sidekiq's dashboard. None.

@@ -77,6 +77,7 @@ func (m *manager) run() {
 		case life := <-m.reborn:
 			m.ghosts.haunt(m.running)
 			m.fetcher.Enter(life)
+		case <-m.fetcher.Nudges():
 		case <-m.looks:
 			m.fetcher.Look()
 		case what := <-m.orders:
