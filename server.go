@@ -14,13 +14,15 @@ import (
 
 // A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleClass say what it runs, Run runs it.
 type Server struct {
-	launcher *launcher.Launcher
+	launcher *group
+	client   *Client
 	wrong    error
 }
 
 type serverConfig struct {
 	launcher.Config
 	middleware []Middleware
+	capsules   []capsule
 	wrong      []error
 }
 
@@ -40,14 +42,14 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	}
 	of := c.Config()
 	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
-	l, err := launcher.New(cfg.Config)
+	l, err := newGroup(&cfg)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)
-		return &Server{launcher: l}
+		return &Server{launcher: l, client: c}
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
-	idle, _ := launcher.New(launcher.Config{Client: c.Driver()})
-	return &Server{launcher: idle, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
+	idle, _ := newGroup(&serverConfig{Config: launcher.Config{Client: c.Driver()}})
+	return &Server{launcher: idle, client: c, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
 }
 
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and what is

@@ -1,0 +1,179 @@
+package belay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/launcher"
+)
+
+// A group is the launchers of one server: its own, and one for each capsule. What one launcher can do, a group can.
+type group struct {
+	launchers []*launcher.Launcher
+	log       *zerolog.Logger
+	exits     []func() // of a group of several
+}
+
+// newGroup builds the launchers, and names everything that is wrong with any.
+func newGroup(cfg *serverConfig) (*group, error) {
+	wrong := []error{cfg.checkCapsules()}
+	g := &group{log: cfg.Log}
+	for i, its := range cfg.all() {
+		one := cfg.Config // what is shared by all of a process stands here: client, log, clocks, limits
+		if one.Queues = its.queues; i > 0 {
+			if its.concurrency != 0 {
+				one.Concurrency = its.concurrency
+			}
+			one.Labels = append(cfg.Labels[:len(cfg.Labels):len(cfg.Labels)], "capsule:"+its.name)
+			// By itself first, so that what is wrong with the server is not said again for each capsule.
+			if _, err := launcher.New(launcher.Config{Client: one.Client, Queues: one.Queues, Concurrency: one.Concurrency}); err != nil {
+				wrong = append(wrong, fmt.Errorf("capsule %q: %w", its.name, err))
+				continue
+			}
+		}
+		l, err := launcher.New(one)
+		if i == 0 {
+			wrong = append(wrong, err)
+		}
+		g.launchers = append(g.launchers, l)
+	}
+	return g, errors.Join(wrong...)
+}
+
+// Run runs all launchers until all have ended. The first error of one stops the rest, and is the answer.
+func (g *group) Run(ctx context.Context) error {
+	if len(g.launchers) == 1 {
+		return g.launchers[0].Run(ctx)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ends := make(chan error, len(g.launchers))
+	for _, l := range g.launchers {
+		go func() {
+			err := l.Run(ctx)
+			l.Stop() // one that never came to life has not told its hooks yet, and the others' wait for it
+			ends <- err
+		}()
+	}
+	var first error
+	for range g.launchers {
+		if err := <-ends; err != nil && first == nil {
+			first = err
+			stop()
+		}
+	}
+	g.exit()
+	return first
+}
+
+func (g *group) each(do func(l *launcher.Launcher)) {
+	for _, l := range g.launchers {
+		do(l)
+	}
+}
+
+func (g *group) Handle(class string, handler Handler, about launcher.Class) {
+	g.each(func(l *launcher.Launcher) { l.Handle(class, handler, about) })
+}
+
+func (g *group) Use(middleware ...Middleware) {
+	g.each(func(l *launcher.Launcher) { l.Use(middleware...) })
+}
+
+func (g *group) Quiet() { g.each((*launcher.Launcher).Quiet) }
+func (g *group) Stop()  { g.each((*launcher.Launcher).Stop) }
+func (g *group) Dump()  { g.each((*launcher.Launcher).Dump) }
+
+// Identity is the server's own; its capsules have others.
+func (g *group) Identity() string { return g.launchers[0].Identity() }
+
+// identities are those of all, each empty before it is registered.
+func (g *group) identities() []string {
+	names := make([]string, len(g.launchers))
+	for i, l := range g.launchers {
+		names[i] = l.Identity()
+	}
+	return names
+}
+
+func (g *group) OnError(handler ErrorHandler) {
+	g.each(func(l *launcher.Launcher) { l.OnError(handler) })
+}
+
+func (g *group) OnStuck(handler StuckHandler) {
+	g.each(func(l *launcher.Launcher) { l.OnStuck(handler) })
+}
+
+func (g *group) OnDeath(handler launcher.DeathHandler) {
+	g.each(func(l *launcher.Launcher) { l.OnDeath(handler) })
+}
+
+func (g *group) OnOrphan(handler launcher.OrphanHandler) {
+	g.each(func(l *launcher.Launcher) { l.OnOrphan(handler) })
+}
+
+// OnStart has the hook called by the first launcher that begins; the others wait for what it says.
+func (g *group) OnStart(hook func(ctx context.Context) error) {
+	var once sync.Once
+	err := errors.New("the start hook panicked") // unless it returns
+	g.each(func(l *launcher.Launcher) {
+		l.OnStart(func(ctx context.Context) error {
+			once.Do(func() { err = hook(ctx) })
+			return err
+		})
+	})
+}
+
+func (g *group) OnQuiet(hook func()) {
+	last := g.last(hook)
+	g.each(func(l *launcher.Launcher) { l.OnQuiet(last) })
+}
+
+func (g *group) OnStop(hook func()) {
+	last := g.last(hook)
+	g.each(func(l *launcher.Launcher) { l.OnStop(last) })
+}
+
+// last calls the hook at its last call of as many as there are launchers.
+func (g *group) last(hook func()) func() {
+	var calls atomic.Int64
+	return func() {
+		if calls.Add(1) == int64(len(g.launchers)) {
+			hook()
+		}
+	}
+}
+
+// OnExit has the hook called when the last of the launchers has settled its last job.
+func (g *group) OnExit(hook func()) {
+	if len(g.launchers) == 1 {
+		g.launchers[0].OnExit(hook)
+		return
+	}
+	g.exits = append(g.exits, hook)
+}
+
+// exit calls the exit hooks of a group of several, if any of these has lived.
+func (g *group) exit() {
+	if strings.Join(g.identities(), "") == "" {
+		return
+	}
+	for i := len(g.exits) - 1; i >= 0; i-- {
+		g.guard(g.exits[i])
+	}
+}
+
+func (g *group) guard(hook func()) {
+	defer func() {
+		if value := recover(); value != nil && g.log != nil {
+			g.log.Error().Any("panic", fmt.Sprint(value)).Msg("exit hook panicked")
+		}
+	}()
+	hook()
+}
