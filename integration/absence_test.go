@@ -14,14 +14,18 @@ import (
 func TestAbsenceOfEverybody(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, absence := range map[string]func(t *testing.T, server *drivertest.Server, workers []*process){
-		"Redis killed and started again past the TTL": func(t *testing.T, server *drivertest.Server, _ []*process) {
+		"Redis killed and started again past the TTL": func(t *testing.T, server *drivertest.Server, workers []*process) {
+			rest := watchRest(t, workers)
 			server.Kill()
 			time.Sleep(2 * ttl)
+			rest.require()
 			server.Restart(t)
 		},
-		"Redis frozen past the TTL": func(_ *testing.T, server *drivertest.Server, _ []*process) {
+		"Redis frozen past the TTL": func(t *testing.T, server *drivertest.Server, workers []*process) {
+			rest := watchRest(t, workers)
 			server.Stop()
 			time.Sleep(2 * ttl)
+			rest.require()
 			server.Cont()
 		},
 		"the whole fleet frozen three times": func(_ *testing.T, _ *drivertest.Server, workers []*process) {

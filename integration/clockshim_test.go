@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/integration/oracle"
 )
 
 // A wallClock is the wall clock of one redis-server, which a test sets while the server runs. The workers' clocks stay
@@ -28,12 +29,13 @@ type wallClock struct {
 	offset *atomic.Int64 // microseconds, in memory that the server has mapped
 }
 
-// startClocked runs a private redis-server whose clock can be set.
-func startClocked(t *testing.T, args ...string) *wallClock {
+// startClocked runs a private, audited redis-server whose clock can be set.
+func startClocked(t *testing.T) *wallClock {
 	t.Helper()
 	library, err := clockShim()
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "offset")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "offset")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
@@ -43,7 +45,8 @@ func startClocked(t *testing.T, args ...string) *wallClock {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = syscall.Munmap(memory) })
 	c := &wallClock{t: t, offset: (*atomic.Int64)(unsafe.Pointer(&memory[0]))}
-	c.server = drivertest.StartWith(t, []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + path}, args...)
+	c.server = drivertest.StartWith(t, []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + path}, recording(dir)...)
+	t.Cleanup(func() { judge(t, c.server, dir, oracle.ClockMoves()) })
 	c.step(0) // says at once if the server does not go by this clock
 	return c
 }

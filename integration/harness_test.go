@@ -72,8 +72,13 @@ func audited(t *testing.T, options ...oracle.Option) *drivertest.Server {
 func recorded(t *testing.T, args ...string) (server *drivertest.Server, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	return drivertest.Start(t, append([]string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "no",
-		"--auto-aof-rewrite-percentage", "0", "--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"}, args...)...), dir
+	return drivertest.Start(t, append(recording(dir), args...)...), dir
+}
+
+// recording are the settings of a server that writes down every step.
+func recording(dir string) []string {
+	return []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "no",
+		"--auto-aof-rewrite-percentage", "0", "--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"}
 }
 
 // judge ends the server and lets the oracle judge what it has written down.
