@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -24,6 +25,9 @@ type group struct {
 func newGroup(cfg *serverConfig) (*group, error) {
 	wrong := []error{cfg.checkCapsules()}
 	g := &group{log: cfg.Log}
+	if len(cfg.capsules) > 0 {
+		cfg.Company = &fetch.Company{} // a suspect runs alone in the whole process, not in its capsule
+	}
 	for i, its := range cfg.all() {
 		one := cfg.Config // what is shared by all of a process stands here: client, log, clocks, limits
 		if one.Queues = its.queues; i > 0 {
