@@ -3,12 +3,12 @@ package belay
 import (
 	"encoding/json"
 	"math"
+	"math/big"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/belayq/belay/job"
 )
@@ -47,17 +47,40 @@ func back[T any](t require.TestingT, argsJSON string) (T, error) {
 	return args, err
 }
 
+// bothWays holds that args are this text on the wire, and that the text is these args.
+func bothWays[T any](t *testing.T, text string, args T) {
+	t.Helper()
+	require.Equal(t, text, onTheWire(t, args))
+	got, err := back[T](t, text)
+	require.NoError(t, err)
+	require.Equal(t, args, got)
+}
+
+// Base is embedded, and so are small and word.
+type Base struct {
+	Tenant int
+	note   string
+}
+
+type small struct{ Size int }
+
+type hidden int
+
+// Word is embedded and no struct.
+type Word string
+
 func TestArgs(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC)
+	name := "n"
 	t.Run("exported fields in order are the positional arguments", func(t *testing.T) {
 		t.Parallel()
 		text := onTheWire(t, everything{UserID: math.MaxInt64, Ratio: 1, Raw: json.RawMessage(`{"z":1.0}`), Map: map[string]any{"k": 1},
 			Nested: nested{"n"}, At: at, Ignored: "x", List: []int{1}, hidden: 1})
-		require.Equal(t, `[9223372036854775807,1.0,null,{"z":1.0},{"k":1},{"name":"n"},"2026-01-02T03:04:05Z",[1]]`, text)
+		require.Equal(t, `[9223372036854775807,1.0,null,{"z":1.0},{"k":1},{"name":"n"},"2026-01-02T03:04:05.123456789Z",[1]]`, text)
 		args, err := back[everything](t, text)
 		require.NoError(t, err)
-		require.Equal(t, everything{UserID: math.MaxInt64, Ratio: 1, Raw: json.RawMessage(`{"z":1.0}`), Map: map[string]any{"k": 1.0},
+		require.Equal(t, everything{UserID: math.MaxInt64, Ratio: 1, Raw: json.RawMessage(`{"z":1.0}`), Map: map[string]any{"k": json.Number("1")},
 			Nested: nested{"n"}, At: at, List: []int{1}}, args)
 	})
 	t.Run("missing trailing arguments and nulls are zero values", func(t *testing.T) {
@@ -68,76 +91,179 @@ func TestArgs(t *testing.T) {
 		args, err = back[everything](t, `[42,1,"x"]`)
 		require.NoError(t, err)
 		require.Equal(t, "x", *args.Name)
-	})
-	t.Run("more arguments than fields are an error", func(t *testing.T) {
-		t.Parallel()
-		_, err := back[nested](t, `["a","b"]`)
-		require.EqualError(t, err, "the job has 2, belay.nested takes at most 1")
-		_, err = back[int](t, `[1,2]`)
-		require.Error(t, err)
-		_, err = back[struct{}](t, `[1]`)
-		require.Error(t, err)
-	})
-	t.Run("an argument of another type is an error that says which", func(t *testing.T) {
-		t.Parallel()
-		_, err := back[everything](t, `[1,"no number"]`)
-		require.ErrorContains(t, err, "argument 2")
+		nothing, err := back[everything](t, `[null,null,null,null,null,null,null,null]`)
+		require.NoError(t, err)
+		require.Equal(t, everything{Raw: json.RawMessage(`null`)}, nothing)
+		five, err := back[int](t, `[]`)
+		require.NoError(t, err)
+		require.Zero(t, five)
 	})
 	t.Run("what is no struct, or writes itself, is one argument", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, `["2026-01-02T03:04:05Z"]`, onTheWire(t, at))
-		require.Equal(t, `[[1,2]]`, onTheWire(t, []int{1, 2}))
-		require.Equal(t, `[{"a":1}]`, onTheWire(t, map[string]int{"a": 1}))
-		require.Equal(t, `[null]`, onTheWire[any](t, nil))
-		require.Equal(t, `[]`, onTheWire(t, struct{}{}))
-		list, err := back[[]int](t, `[[1,2]]`)
-		require.NoError(t, err)
-		require.Equal(t, []int{1, 2}, list)
+		bothWays(t, `[5]`, 5)
+		bothWays(t, `["x"]`, "x")
+		bothWays(t, `[true]`, true)
+		bothWays(t, `[1.0]`, 1.0)
+		bothWays(t, `["2026-01-02T03:04:05.123456789Z"]`, at)
+		bothWays(t, `[[1,2]]`, []int{1, 2})
+		bothWays(t, `[[]]`, []int{})
+		bothWays(t, `[null]`, []int(nil))
+		bothWays(t, `[[1,2]]`, [2]int{1, 2})
+		bothWays(t, `["AQI="]`, []byte{1, 2})
+		bothWays(t, `[{"a":1,"b":2}]`, map[string]int{"b": 2, "a": 1})
+		bothWays(t, `[{"a":[{"name":"n"}]}]`, map[string][]nested{"a": {{"n"}}})
+		bothWays(t, `[{"b":1.0}]`, json.RawMessage(`{"b":1.0}`))
+		bothWays[any](t, `[null]`, nil)
+		bothWays[any](t, `[["x",true,{}]]`, []any{"x", true, map[string]any{}})
+		bothWays(t, `["n"]`, &name)
+		bothWays(t, `[null]`, (*string)(nil))
+		bothWays(t, `[1.5]`, json.Number("1.5"))
+		bothWays(t, `["x"]`, Word("x"))
 	})
-	t.Run("any struct of plain fields comes back as it was", func(t *testing.T) {
+	t.Run("an empty struct is no argument", func(t *testing.T) {
 		t.Parallel()
-		type plain struct {
-			I int64
-			U uint64
-			F float64
-			S string
-			B bool
-			L []string
-		}
-		rapid.Check(t, func(t *rapid.T) {
-			args := rapid.Make[plain]().Draw(t, "args")
-			if len(args.L) == 0 {
-				args.L = nil // an empty list and none are the same on the wire or not, by encoding/json's rules
-			}
-			got, err := back[plain](t, onTheWire(t, args))
-			require.NoError(t, err)
-			require.Equal(t, args, got)
-		})
+		bothWays(t, `[]`, struct{}{})
+	})
+	t.Run("numbers keep all their digits, in an any as a json.Number", func(t *testing.T) {
+		t.Parallel()
+		bothWays(t, `[9007199254740993]`, int64(9007199254740993))
+		bothWays(t, `[18446744073709551615]`, uint64(math.MaxUint64))
+		bothWays[any](t, `[9007199254740993]`, json.Number("9007199254740993"))
+		bothWays[any](t, `[{"a":[1.0]}]`, map[string]any{"a": []any{json.Number("1.0")}})
+		bothWays(t, `[[{"V":1.0}]]`, []struct{ V any }{{json.Number("1.0")}})
 	})
 }
 
-func TestDefine(t *testing.T) {
+func TestArgsOfStructs(t *testing.T) {
 	t.Parallel()
-	t.Run("panics over what cannot be meant", func(t *testing.T) {
+	t.Run("the fields of an embedded struct stand in its place", func(t *testing.T) {
 		t.Parallel()
-		require.PanicsWithValue(t, `belay: Define "A": struct { userID int } has no exported fields to be arguments; capitalize their names`,
-			func() { Define[struct{ userID int }]("A") })
-		require.Panics(t, func() { Define[int]("") })
+		type args struct {
+			First string
+			Base
+			small
+			Word
+			hidden
+			Last int
+		}
+		bothWays(t, `["a",7,3,"w",9]`, args{First: "a", Base: Base{Tenant: 7}, small: small{3}, Word: "w", Last: 9})
+		require.Equal(t, `["a",7,3,"w",9]`, onTheWire(t, args{First: "a", Base: Base{Tenant: 7, note: "x"}, small: small{3}, Word: "w", hidden: 5, Last: 9}))
 	})
-	t.Run("options at Enqueue override the definition's, which stays as it was", func(t *testing.T) {
+	t.Run("one that has a name in JSON is an object", func(t *testing.T) {
 		t.Parallel()
-		d := Define[int]("A", Queue("mail"), MaxRetries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
-		item := d.Item(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
-		require.Equal(t, Item{
-			Class: "A", Args: []any{1}, Queue: "low", JID: "x", Retry: job.RetryRule{Kind: job.RetryNever}, RetryFor: time.Hour,
-			RetryQueue: "low", Backtrace: AllLines, NoDead: true, Tags: []string{"a"},
-			Extra: []job.Edit{{Name: "bid", JSON: `"b"`}, {Name: "locale", JSON: `"de"`}},
-		}, item)
-		require.Equal(t, Item{
-			Class: "A", Args: []any{1}, Queue: "mail", Retry: job.RetryRule{Kind: job.RetryLimit, Limit: 5}, RetryQueue: "low",
-			Tags: []string{"a"}, Extra: []job.Edit{{Name: "bid", JSON: `"b"`}},
-		}, d.Item(1))
-		require.Equal(t, time.Second, d.about.Timeout)
-		require.Equal(t, "A", d.Class())
+		type args struct {
+			Base `json:"base"`
+			Last int
+		}
+		bothWays(t, `[{"Tenant":7},9]`, args{Base{Tenant: 7}, 9})
+	})
+	t.Run("a nested struct is an object, by encoding/json's rules", func(t *testing.T) {
+		t.Parallel()
+		type line struct {
+			SKU   string         `json:"sku"`
+			Count int            `json:"count,omitempty"`
+			By    map[int]string `json:"by,omitempty"`
+			Own   string         `json:"-"`
+			Raw   json.RawMessage
+			Sub   []line
+		}
+		type args struct {
+			ID    int
+			Lines []line
+			One   *line
+		}
+		bothWays(t, `[1,[{"sku":"x","by":{"2":"y"},"Raw":1.0,"Sub":[{"sku":"z","Raw":[],"Sub":null}]}],null]`, args{ID: 1, Lines: []line{
+			{SKU: "x", By: map[int]string{2: "y"}, Raw: json.RawMessage("1.0"), Sub: []line{{SKU: "z", Raw: json.RawMessage("[]")}}},
+		}})
+	})
+	t.Run("fields that are none, by either tag or without a capital, keep their zero value", func(t *testing.T) {
+		t.Parallel()
+		type args struct {
+			A      int
+			Cache  chan int `belay:"-"`
+			Lock   func()   `json:"-"`
+			hidden int
+			B      int
+		}
+		bothWays(t, `[1,2]`, args{A: 1, B: 2})
+		require.Equal(t, `[1,2]`, onTheWire(t, args{A: 1, Cache: make(chan int), hidden: 3, B: 2}))
+	})
+	t.Run("a rest takes what stands behind the fields, and gives it again", func(t *testing.T) {
+		t.Parallel()
+		type args struct {
+			ID   int
+			Rest []json.RawMessage `belay:",rest"`
+		}
+		bothWays(t, `[1,2.0,"x",null,{"a":[]}]`, args{1, []json.RawMessage{[]byte(`2.0`), []byte(`"x"`), []byte(`null`), []byte(`{"a":[]}`)}})
+		bothWays(t, `[1]`, args{ID: 1})
+		type sum struct {
+			Numbers []int `belay:",rest"`
+		}
+		bothWays(t, `[1,2,3]`, sum{[]int{1, 2, 3}})
+		bothWays(t, `[]`, sum{})
+		type sizes struct {
+			Sizes []big.Int `belay:",rest"`
+		}
+		bothWays(t, `[1,2]`, sizes{[]big.Int{*big.NewInt(1), *big.NewInt(2)}})
+	})
+	t.Run("what is empty and may be omitted is left out where nothing follows", func(t *testing.T) {
+		t.Parallel()
+		type args struct {
+			ID   int       `json:",omitempty"`
+			Name string    `json:"name,omitempty"`
+			Min  *int      `json:",omitempty"`
+			When time.Time `json:",omitzero"`
+			Sub  nested    `json:",omitzero"`
+			List []int     `json:",omitempty"`
+		}
+		bothWays(t, `[]`, args{})
+		bothWays(t, `[0,"x"]`, args{Name: "x"})
+		bothWays(t, `[0,"",null,"0001-01-01T00:00:00Z",{"name":"n"}]`, args{Sub: nested{"n"}})
+		require.Equal(t, `[]`, onTheWire(t, args{List: []int{}}))
+		type mixed struct {
+			Name string `json:",omitempty"`
+			ID   int
+		}
+		bothWays(t, `["",0]`, mixed{})
+		type rest struct {
+			Name string `json:",omitempty"`
+			Rest []int  `belay:",rest"`
+		}
+		bothWays(t, `["",1]`, rest{Rest: []int{1}})
+		bothWays(t, `[]`, rest{})
+	})
+}
+
+// celsius writes and reads itself as text, by a pointer only.
+type celsius struct{ degrees int }
+
+func (c *celsius) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(c.degrees).String()), nil
+}
+
+func (c *celsius) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	c.degrees = int(d)
+	return err
+}
+
+// Types that write themselves only by a pointer are {} to encoding/json where it is handed a copy.
+func TestArgsThatWriteThemselves(t *testing.T) {
+	t.Parallel()
+	huge := new(big.Int).Lsh(big.NewInt(1), 80)
+	bothWays(t, `[1208925819614629174706176]`, *huge)
+	bothWays(t, `[1208925819614629174706176]`, huge)
+	type args struct {
+		Plain   big.Int
+		Pointer *big.Int
+		None    *big.Int
+		List    []big.Int
+		Array   [2]celsius
+		Map     map[string]*big.Int
+		Nested  struct{ Temp *celsius }
+	}
+	bothWays(t, `[5,5,null,[5],["1ns","2ns"],{"a":5},{"Temp":"3ns"}]`, args{
+		Plain: *big.NewInt(5), Pointer: big.NewInt(5), List: []big.Int{*big.NewInt(5)}, Array: [2]celsius{{1}, {2}},
+		Map: map[string]*big.Int{"a": big.NewInt(5)}, Nested: struct{ Temp *celsius }{&celsius{3}},
 	})
 }

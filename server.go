@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,6 +23,7 @@ type Server struct {
 type serverConfig struct {
 	launcher.Config
 	middleware []Middleware
+	handlers   []Registration
 	capsules   []capsule
 	wrong      []error
 }
@@ -45,7 +47,9 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	l, err := newGroup(&cfg)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)
-		return &Server{launcher: l, client: c}
+		s := &Server{launcher: l, client: c}
+		s.register(cfg.handlers...)
+		return s
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
 	idle, _ := newGroup(&serverConfig{Config: launcher.Config{Client: c.Driver()}})
@@ -65,6 +69,12 @@ func (s *Server) Run(ctx context.Context) error {
 // when the class has a handler already, and after Run.
 func (s *Server) HandleClass(class string, handler Handler) {
 	s.launcher.Handle(class, handler, launcher.Class{})
+}
+
+func (s *Server) register(list ...Registration) {
+	for _, r := range list {
+		s.launcher.Handle(r.class, r.handler, r.about)
+	}
 }
 
 // Use adds middleware around every run; the first is the outermost. It panics after Run.
@@ -90,6 +100,23 @@ func (s *Server) Quiet() { s.launcher.Quiet() }
 
 // Stop ends Run, as the end of its context does. A second call ends the shutdown timeout at once.
 func (s *Server) Stop() { s.launcher.Stop() }
+
+// Handlers make the server run these classes, as Definition.Handle does for one. Two handlers of one class are an error of
+// Run.
+func Handlers(list ...Registration) ServerOption {
+	return func(c *serverConfig) {
+		for _, r := range list {
+			switch {
+			case r.handler == nil:
+				c.wrong = append(c.wrong, errors.New("an empty Registration among the Handlers: make it by Definition.With"))
+			case slices.ContainsFunc(c.handlers, func(earlier Registration) bool { return earlier.class == r.class }):
+				c.wrong = append(c.wrong, fmt.Errorf("the class %q has two handlers", r.class))
+			default:
+				c.handlers = append(c.handlers, r)
+			}
+		}
+	}
+}
 
 // Concurrency is how many jobs run at once; 25 without it.
 func Concurrency(n int) ServerOption {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -113,11 +114,42 @@ func TestServer(t *testing.T) {
 
 		_, err := client.Push(t.Context(), belay.Item{Class: "Typed", Args: []any{1, json.RawMessage(`{}`)}})
 		require.NoError(t, err)
-		require.EqualError(t, <-told, "read the arguments of Typed: the job has 2, struct { N int } takes at most 1")
+		failed := <-told
+		require.EqualError(t, failed, "read the arguments of Typed: the job has 2, struct { N int } takes at most 1")
+		var wrong *belay.ArgumentError
+		require.ErrorAs(t, failed, &wrong)
 		server.Stop()
 		require.NoError(t, <-done)
 		retried := client.Driver().Do(t.Context(), driver.Command("ZCARD", client.Config().Prefix+":retry"))[0]
 		require.Equal(t, driver.Reply{Value: int64(1)}, retried, "it says nothing of its retries: the server's policy holds")
+	})
+
+	t.Run("runs what constructors have put into one slice", func(t *testing.T) {
+		t.Parallel()
+		client := openShared(t)
+		number, word := belay.Define[int]("Number"), belay.Define[string]("Word", belay.Queue("mail"))
+		heard := make(chan any, 2)
+		list := []belay.Registration{
+			number.With(func(_ context.Context, n int) error { heard <- n; return nil }),
+			word.With(func(_ context.Context, w string) error { heard <- w; return nil }),
+		}
+		server := belay.NewServer(client, belay.Queues("default", "mail"), belay.Handlers(list...))
+		done := make(chan error, 1)
+		go func() { done <- server.Run(t.Context()) }()
+		_, err := number.Enqueue(t.Context(), client, 5)
+		require.NoError(t, err)
+		_, err = word.Enqueue(t.Context(), client, "x")
+		require.NoError(t, err)
+		require.ElementsMatch(t, []any{5, "x"}, []any{<-heard, <-heard})
+		server.Stop()
+		require.NoError(t, <-done)
+
+		require.Panics(t, func() {
+			number.Handle(belay.NewServer(client, belay.Handlers(list...)), func(context.Context, int) error { return nil })
+		})
+		err = belay.NewServer(client, belay.Handlers(list...), belay.Handlers(list[0], belay.Registration{})).Run(t.Context())
+		require.ErrorContains(t, err, `the class "Number" has two handlers`)
+		require.ErrorContains(t, err, "an empty Registration among the Handlers")
 	})
 
 	t.Run("tells mistakes of the program by a panic", func(t *testing.T) {
@@ -127,5 +159,82 @@ func TestServer(t *testing.T) {
 		require.Panics(t, func() { d.Handle(server, nil) })
 		d.Handle(server, func(context.Context, int) error { return nil })
 		require.Panics(t, func() { d.Handle(server, func(context.Context, int) error { return nil }) })
+	})
+}
+
+// What it takes to enqueue is a definition and a client: no server, no handler.
+func TestDefinitionWithoutAHandler(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	welcome := belay.Define[struct {
+		UserID   int64
+		Template string
+	}]("Welcome")
+	receipt, err := welcome.Enqueue(t.Context(), client, struct {
+		UserID   int64
+		Template string
+	}{42, "short"})
+	require.NoError(t, err)
+	require.Equal(t, belay.StatusQueued, receipt.Status)
+	read := func(words ...string) driver.Reply {
+		words[1] = client.Config().Prefix + ":" + words[1]
+		return client.Driver().Do(t.Context(), driver.Command(words...))[0]
+	}
+	stored := read("LRANGE", "queue:default", "0", "-1").Value.([]any)
+	require.Len(t, stored, 1)
+	require.Contains(t, stored[0], `"args":[42,"short"],"class":"Welcome"`)
+
+	// A worker that does not know the class, as during a deploy, has the job wait for one that does.
+	server := belay.NewServer(client)
+	told := make(chan error, 1)
+	server.OnError(func(_ context.Context, _ *belay.Job, err error) { told <- err })
+	done := make(chan error, 1)
+	go func() { done <- server.Run(t.Context()) }()
+	require.EqualError(t, <-told, `no handler is registered for the class "Welcome"`)
+	server.Stop()
+	require.NoError(t, <-done)
+	waiting := read("ZRANGE", "retry", "0", "-1").Value.([]any)
+	require.Len(t, waiting, 1)
+	require.Contains(t, waiting[0], `"retry_count":0`)
+	require.Equal(t, driver.Reply{Value: int64(0)}, read("ZCARD", "dead"))
+}
+
+func TestEnqueueMany(t *testing.T) {
+	t.Parallel()
+	t.Run("draws one after the other, overrides for all, and pushes what was drawn", func(t *testing.T) {
+		t.Parallel()
+		client := openShared(t)
+		number := belay.Define[int]("Number", belay.Queue("low"))
+		receipts, err := number.EnqueueMany(t.Context(), client, func(yield func(int) bool) {
+			for n := range 300 { // more than one slice
+				if !yield(n) {
+					return
+				}
+			}
+		}, belay.Queue("high"))
+		require.NoError(t, err)
+		require.Len(t, receipts, 300)
+		length := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:high"))[0]
+		require.Equal(t, driver.Reply{Value: int64(300)}, length)
+	})
+	t.Run("of nothing is nothing", func(t *testing.T) {
+		t.Parallel()
+		receipts, err := belay.Define[int]("Number").EnqueueMany(t.Context(), openShared(t), slices.Values([]int(nil)))
+		require.NoError(t, err)
+		require.Empty(t, receipts)
+	})
+	t.Run("stops drawing at a job that cannot be pushed, and says how far it came", func(t *testing.T) {
+		t.Parallel()
+		drawn := 0
+		receipts, err := belay.Define[float64]("Fraction").EnqueueMany(t.Context(), openShared(t), func(yield func(float64) bool) {
+			for drawn = 1; yield(map[bool]float64{true: math.NaN()}[drawn == 3]); drawn++ {
+			}
+		})
+		var bulk *belay.BulkError
+		require.ErrorAs(t, err, &bulk)
+		require.ErrorContains(t, err, "job 3 of the bulk")
+		require.Equal(t, 3, bulk.NotPushed)
+		require.Len(t, receipts, 3)
+		require.Equal(t, 3, drawn)
 	})
 }

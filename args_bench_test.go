@@ -1,0 +1,44 @@
+package belay
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/belayq/belay/job"
+)
+
+// What a run pays for its typed arguments, and a push for its positional ones.
+func BenchmarkArgs(b *testing.B) {
+	type args struct {
+		UserID   int64
+		Template string
+		Tags     []string
+		Ratio    float64
+	}
+	parsed, err := job.Parse(`{"class":"A","jid":"1","args":[42,"short",["a","b"],1.5]}`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := shapeOf(reflect.TypeFor[args]())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("fill", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var v args
+			if err := s.fill(reflect.ValueOf(&v).Elem(), parsed.Args()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	d := Define[args]("A")
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := job.MarshalArgs(d.Item(args{42, "short", []string{"a", "b"}, 1.5}).Args); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package belay
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+func TestDefine(t *testing.T) {
+	t.Parallel()
+	t.Run("options at Enqueue override the definition's, which stays as it was", func(t *testing.T) {
+		t.Parallel()
+		d := Define[int]("A", Queue("mail"), MaxRetries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
+		item := d.Item(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
+		require.Equal(t, Item{
+			Class: "A", Args: []any{1}, Queue: "low", JID: "x", Retry: job.RetryRule{Kind: job.RetryNever}, RetryFor: time.Hour,
+			RetryQueue: "low", Backtrace: AllLines, NoDead: true, Tags: []string{"a"},
+			Extra: []job.Edit{{Name: "bid", JSON: `"b"`}, {Name: "locale", JSON: `"de"`}},
+		}, item)
+		require.Equal(t, Item{
+			Class: "A", Args: []any{1}, Queue: "mail", Retry: job.RetryRule{Kind: job.RetryLimit, Limit: 5}, RetryQueue: "low",
+			Tags: []string{"a"}, Extra: []job.Edit{{Name: "bid", JSON: `"b"`}},
+		}, d.Item(1))
+		require.Equal(t, time.Second, d.about.Timeout)
+		require.Equal(t, "A", d.Class())
+	})
+	t.Run("a field, a time and what becomes of the dead are overridden, too", func(t *testing.T) {
+		t.Parallel()
+		d := Define[int]("A", Field("bid", "b"), Field("bid", "c"), In(time.Hour), NoDead())
+		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		require.Equal(t, Item{Class: "A", Args: []any{1}, At: at, Extra: []job.Edit{{Name: "bid", JSON: `"d"`}}},
+			d.Item(1, Field("bid", "d"), At(at), KeepDead()))
+		require.Equal(t, Item{Class: "A", Args: []any{1}, In: time.Minute, NoDead: true, Extra: []job.Edit{{Name: "bid", JSON: `"c"`}}},
+			d.Item(1, At(at), In(time.Minute)))
+	})
+	t.Run("keeps what the class says of being run twice", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, Idempotence{}, Define[int]("A").Idempotence())
+		require.Equal(t, Idempotence{Declared: true, Holds: true}, Define[int]("A", Idempotent()).Idempotence())
+		require.Equal(t, Idempotence{Declared: true, Reason: "the gateway has no keys"},
+			Define[int]("A", NotIdempotent("the gateway has no keys")).Idempotence())
+	})
+	t.Run("panics over what cannot be meant, and says all of it", func(t *testing.T) {
+		t.Parallel()
+		require.PanicsWithValue(t, `belay: Define "A": struct { userID int } has no exported fields to be arguments; capitalize their names`,
+			func() { Define[struct{ userID int }]("A") })
+		require.PanicsWithValue(t, `belay: Define "A": a chan int has no JSON; timeout -1s: it is above 0; leave it out for none; `+
+			`the Backoff is nil; leave it out for the formula's; its idempotence is declared twice; NotIdempotent needs a reason; `+
+			`JID x would be the id of every job: give it to Enqueue; -1 retries: it is 0 or more; `+
+			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; the field "f" does not hold JSON`,
+			func() {
+				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), MaxRetries(-1),
+					Queue("a\n"), Field("f", func() {}))
+			})
+		for class, want := range map[string]string{"": "the name of the class is empty", AnyClass: "use Server.HandleClass"} {
+			func() {
+				defer func() { require.Contains(t, recover(), want) }()
+				Define[int](class)
+			}()
+		}
+	})
+}
+
+func TestWith(t *testing.T) {
+	t.Parallel()
+	d := Define[small]("A", Timeout(time.Minute))
+	failure := errors.New("the handler's")
+	var got small
+	r := d.With(func(_ context.Context, args small) error { got = args; return failure })
+	require.Equal(t, "A", r.Class())
+	require.Equal(t, time.Minute, r.about.Timeout)
+	parsed, err := job.Parse(`{"class":"A","jid":"1","args":[7]}`)
+	require.NoError(t, err)
+	require.Equal(t, failure, r.handler(t.Context(), parsed))
+	require.Equal(t, small{7}, got)
+	require.PanicsWithValue(t, "belay: Handle A: the handler is nil", func() { d.With(nil) })
+}

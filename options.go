@@ -1,0 +1,129 @@
+package belay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/job"
+)
+
+// A DefineOption says something of all jobs of a class.
+type DefineOption interface{ define(d *definition) }
+
+// A JobOption says something of jobs: of all of a class at Define, of one at Enqueue, which overrides. What cannot be meant
+// is a panic of Define, or an error of the push.
+type JobOption func(*client.Job)
+
+func (o JobOption) define(d *definition) { o(&d.item) }
+
+// Queue is the queue that the job goes to; "default" without it.
+func Queue(name string) JobOption { return func(i *Item) { i.Queue = name } }
+
+// In has the job wait for d before it goes to its queue, by Redis' clock. Zero or less is now. It overrides an earlier At.
+func In(d time.Duration) JobOption { return func(i *Item) { i.In, i.At = d, time.Time{} } }
+
+// At has the job wait until t before it goes to its queue. An instant that is past is now. It overrides an earlier In.
+func At(t time.Time) JobOption { return func(i *Item) { i.In, i.At = 0, t } }
+
+// MaxRetries is how often a failed job is run again, 0 to put it among the dead at once. Without it the server's
+// Policy decides: 25 times.
+func MaxRetries(n int) JobOption {
+	return func(i *Item) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
+}
+
+// NoRetry drops a failed job: it is neither run again nor kept.
+func NoRetry() JobOption {
+	return func(i *Item) { i.Retry = job.RetryRule{Kind: job.RetryNever} }
+}
+
+// RetryFor runs a failed job again for so long after its first failure, in whole seconds, however often that is.
+func RetryFor(d time.Duration) JobOption { return func(i *Item) { i.RetryFor = d } }
+
+// RetryQueue is the queue that retries go to; the job's own without it.
+func RetryQueue(name string) JobOption { return func(i *Item) { i.RetryQueue = name } }
+
+// Backtrace keeps so many lines of an error's stack with a failed job; AllLines keeps all.
+func Backtrace(lines int) JobOption { return func(i *Item) { i.Backtrace = lines } }
+
+// NoDead drops the job when it has no retries left, instead of keeping it among the dead.
+func NoDead() JobOption { return func(i *Item) { i.NoDead = true } }
+
+// KeepDead keeps one job among the dead whose class says NoDead.
+func KeepDead() JobOption { return func(i *Item) { i.NoDead = false } }
+
+// Tags are shown by dashboards; they replace earlier ones.
+func Tags(tags ...string) JobOption { return func(i *Item) { i.Tags = tags } }
+
+// JID gives the job an id of the caller's choice, who answers for its being unique. It is not for Define.
+func JID(id string) JobOption { return func(i *Item) { i.JID = id } }
+
+// Field adds a field to the payload, which travels with the job, such as a request id. value is written as JSON, and
+// replaces an earlier one of that name.
+func Field(name string, value any) JobOption {
+	return func(i *Item) {
+		text, err := job.Marshal(value)
+		if err != nil {
+			text = err.Error() // no JSON: the push is refused, and names the field
+		}
+		// A new array: the definition's own is shared by all its jobs.
+		kept := slices.DeleteFunc(slices.Clone(i.Extra), func(f job.Edit) bool { return f.Name == name })
+		i.Extra = append(kept, job.Edit{Name: name, JSON: text})
+	}
+}
+
+type definitionOption func(*definition)
+
+func (o definitionOption) define(d *definition) { o(d) }
+
+// Timeout ends a run's context after d; what the handler returns then counts as its outcome.
+func Timeout(d time.Duration) DefineOption {
+	return definitionOption(func(def *definition) {
+		if def.about.Timeout = d; d <= 0 {
+			def.wrong = append(def.wrong, fmt.Errorf("timeout %v: it is above 0; leave it out for none", d))
+		}
+	})
+}
+
+// Backoff says how long failed jobs of the class wait, instead of the formula's base delay.
+func Backoff(f BackoffFunc) DefineOption {
+	return definitionOption(func(def *definition) {
+		if def.about.Backoff = f; f == nil {
+			def.wrong = append(def.wrong, errors.New("the Backoff is nil; leave it out for the formula's"))
+		}
+	})
+}
+
+// Idempotence is what a class says of being run twice, as every job may be whose process dies before its end is settled.
+type Idempotence struct {
+	// Declared: the class says it, one way or the other.
+	Declared bool
+	// Holds: a second run of a job changes nothing that the first has done.
+	Holds bool
+	// Reason is why it does not hold.
+	Reason string
+}
+
+// Idempotent declares that a second run of a job changes nothing that the first has done. It is recorded, for people and
+// tests to ask; nothing runs differently.
+func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
+
+// NotIdempotent declares that a second run of a job may do its work twice, and why that is borne. It is recorded, for
+// people and tests to ask; nothing runs differently.
+func NotIdempotent(reason string) DefineOption {
+	return declare(Idempotence{Declared: true, Reason: reason})
+}
+
+func declare(said Idempotence) DefineOption {
+	return definitionOption(func(def *definition) {
+		if def.idempotence.Declared {
+			def.wrong = append(def.wrong, errors.New("its idempotence is declared twice"))
+		}
+		if !said.Holds && said.Reason == "" {
+			def.wrong = append(def.wrong, errors.New("NotIdempotent needs a reason"))
+		}
+		def.idempotence = said
+	})
+}
