@@ -1,0 +1,69 @@
+package integration
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+// A process whose beats are not confirmed starts nothing after its lease, whether Redis counts it as alive or not, ends
+// none of its running jobs, and brings nobody's jobs back: it may be the one who is cut off.
+func TestWithoutABeatNothingIsStartedOrStopped(t *testing.T) {
+	const beat, ttl = 500 * time.Millisecond, 2 * time.Second
+	for name, lost := range map[string]func(token string) faultproxy.Rule{
+		"none arrives": func(token string) faultproxy.Rule {
+			return faultproxy.Rule{On: faultproxy.Requests, Token: token, Do: faultproxy.Fail("LOADING none of your beats")}
+		},
+		"none is answered": func(token string) faultproxy.Rule {
+			return faultproxy.Rule{On: faultproxy.Replies, Token: token, Do: faultproxy.Close()}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := ordinarySite(t)
+			book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
+			flags := []string{"--heartbeat", beat.String(), "--ttl", ttl.String(), "--exec", book.exec("Any")}
+			// Its job is what a sighted process would bring back.
+			victim := s.work(append(flags, "-q", "victims", "-c", "1")...)
+			orphan := s.push("Any", "victims", jsonArgs(1, 60_000))
+			book.awaitStart(orphan, 1)
+			long := s.push("Any", "default", jsonArgs(2, 7000))
+			w := s.by(proxy.URL()).work(append(flags, "-q", "default", "-q", "victims", "-c", "3")...)
+			book.awaitStart(long, 1)
+
+			proxy.Add(lost(address(s.keys.Beat("", 0).Call)))
+			blind := time.Now()
+			victim.kill()
+			var pushed []string
+			for time.Since(blind) < 2*ttl+beat {
+				pushed = append(pushed, s.push("Any", "default", jsonArgs(3, 0)))
+				time.Sleep(beat / 2)
+			}
+			require.Len(t, book.starts(orphan), 1, "a blind process has judged another")
+			require.Empty(t, book.ends(long), "a running job was ended")
+			sight := time.Now()
+			proxy.Clear()
+
+			for _, jid := range pushed {
+				book.awaitEnd(jid)
+				require.Len(t, book.starts(jid), 1)
+			}
+			early := slices.IndexFunc(book.starts(""), func(m mark) bool { return m.At.After(blind.Add(ttl)) && m.At.Before(sight) })
+			require.Negative(t, early, "started without a lease")
+			require.True(t, book.starts(pushed[0])[0].At.Before(sight), "within its lease it goes on")
+			book.awaitEnd(long)
+			require.Len(t, book.starts(long), 1)
+			require.Len(t, w.identities(), 1)
+			book.awaitStart(orphan, 2)
+			eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(len(pushed)+1) })
+			require.Equal(t, 1, strings.Count(w.log(), "redis is away"), w.log())
+			require.Equal(t, 1, strings.Count(w.log(), "redis is back"), w.log())
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+const (
+	// A life is long enough for a busy machine, and over well within an outage.
+	outageBeat, outageTTL = 300 * time.Millisecond, 2400 * time.Millisecond
+	// outageSpan is how long Redis is away, and pushAt when in it others push a job, where they can.
+	outageSpan, pushAt = 4200 * time.Millisecond, 2800 * time.Millisecond
+	// outageNoticed is how long it takes until everybody in a process has noticed, and failed a few times.
+	outageNoticed = time.Second
+	// resumed is within what time everything goes on when Redis is back.
+	resumed = 5 * time.Second
+	// outagesAtOnce is how many outages happen side by side. They are mostly waiting.
+	outagesAtOnce = 8
+)
+
+// An outage is one life through which Redis is away for a while.
+type outage struct {
+	t      *testing.T
+	s      *site
+	server *drivertest.Server
+	proxy  *faultproxy.Proxy
+	admin  driver.Client
+	kind   outageKind
+	book   *ledger
+	worker *process
+	// meanwhile are jobs pushed by others while the worker does not see Redis.
+	meanwhile []string
+	// rejected is how many connections the server has turned away meanwhile, where it was asked.
+	rejected int
+}
+
+// Whatever way Redis is away: nobody storms it, one line says so and one that it is back, running jobs go on, their ends
+// are kept, nothing new is begun, everything resumes, no job runs twice and none counts as failed.
+//
+// Nothing else runs meanwhile: lives are short here, and a machine that is busy with other tests must not end one.
+func TestOutages(t *testing.T) {
+	slots := make(chan struct{}, outagesAtOnce)
+	var running sync.WaitGroup
+	for name, kind := range outageKinds {
+		clients := kind.clients
+		if clients == nil {
+			clients = []string{"go-redis", "rueidis"}
+		}
+		for _, client := range clients {
+			// Not parallel in the sense of testing, which would run two at once on two cores.
+			running.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				t.Run(name+"/"+client, func(t *testing.T) { newOutage(t, kind, client).pass() })
+			})
+		}
+	}
+	running.Wait()
+}
+
+func newOutage(t *testing.T, kind outageKind, client string) *outage {
+	t.Helper()
+	o := &outage{t: t, kind: kind, server: drivertest.Start(t, kind.args...), book: newLedger(t)}
+	o.s = newSite(t, o.server)
+	o.s.client = client
+	o.proxy = faultproxy.New(t, o.server.Addr())
+	if !kind.direct {
+		o.s = o.s.by(o.proxy.URL())
+	}
+	o.admit()
+	if kind.prepare != nil {
+		kind.prepare(o)
+	}
+	o.worker = o.s.work("-c", "3", "--heartbeat", outageBeat.String(), "--ttl", outageTTL.String(), "--exec", o.book.exec("Any"))
+	return o
+}
+
+// pass goes through the outage with jobs that end within and after it, one that is due within it, and one processor idle.
+func (o *outage) pass() {
+	t := o.t
+	within, beyond := o.s.push("Any", "default", jsonArgs(1, 2000)), o.s.push("Any", "default", jsonArgs(2, 5500))
+	o.book.awaitStart(within, 1)
+	o.book.awaitStart(beyond, 1)
+	eventually(t, "the idle processor to wait", func() bool { return strings.Contains(fmt.Sprint(o.s.do("INFO", "clients")), "blocked_clients:1") })
+	due := o.s.schedule("Any", 1500*time.Millisecond)
+
+	said, used := len(o.worker.log()), cpuTime(t, o.worker.pid)
+	from := time.Now()
+	noticed := make(chan tally, 1)
+	time.AfterFunc(outageNoticed, func() { noticed <- o.tally() })
+	o.kind.away(o)
+	back := time.Now()
+	used = cpuTime(t, o.worker.pid) - used
+	o.requireModest(back.Sub(from), used, o.tally().since(<-noticed))
+
+	fresh := o.s.push("Any", "default", jsonArgs(3, 0))
+	for _, jid := range append([]string{fresh, due}, o.meanwhile...) {
+		require.Less(t, o.book.awaitStart(jid, 1).At.Sub(back), resumed, "the start of a job")
+	}
+	o.awaitBeat()
+	require.Less(t, time.Since(back), resumed+time.Second, "the heartbeat, looked for after the starts")
+	o.worker.awaitLog("redis is back")
+	o.requireEachOnce(append([]string{within, beyond, due, fresh}, o.meanwhile...))
+	require.True(t, o.book.awaitEnd(within).At.Before(back), "a running job goes on")
+	o.requireNothingBegun(from, back)
+	o.requireTold(o.worker.log()[said:])
+	require.Len(t, o.worker.identities(), 1, "nobody declared us dead")
+}
+
+// last is the time that the outage lasts.
+func (o *outage) last() {
+	time.Sleep(pushAt)
+	if o.kind.others {
+		o.meanwhile = append(o.meanwhile, o.s.push("Any", "default", jsonArgs(4, 0)))
+	}
+	time.Sleep(outageSpan - pushAt)
+}
+
+// schedule stores a job for later as Ruby would, and answers its jid.
+func (s *site) schedule(class string, in time.Duration) string {
+	s.t.Helper()
+	jid := newJID()
+	at := strconv.FormatFloat(float64(time.Now().Add(in).UnixMicro())/1e6, 'f', 6, 64)
+	s.do("ZADD", s.keys.Schedule(), at, rubyPayload(class, "default", jsonArgs(0, 0), jid))
+	return jid
+}
+
+// A Redis that is full is not away: its worker goes on, and says once what is wrong.
+func TestFullRedisIsToldOnce(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			s, book := newSite(t, drivertest.Start(t)), newLedger(t)
+			s.client = client
+			worker := s.work("-c", "2", "--exec", book.exec("Any"))
+			eventually(t, "the worker to wait", func() bool { return strings.Contains(fmt.Sprint(s.do("INFO", "clients")), "blocked_clients:1") })
+			due := s.schedule("Any", 500*time.Millisecond)
+			s.do("CONFIG", "SET", "maxmemory", "1")
+			book.awaitEnd(due)
+			worker.awaitLog("OOM command not allowed")
+			time.Sleep(5 * time.Second) // in which waits are tried again, and refused
+			require.Equal(t, 1, strings.Count(worker.log(), "OOM command not allowed"), worker.log())
+			s.do("CONFIG", "SET", "maxmemory", "0")
+			book.awaitEnd(s.push("Any", "default", jsonArgs(1, 0)))
+			require.NotContains(t, worker.log(), "redis is away")
+			eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" })
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package integration
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/goredisdriver"
+)
+
+// An outageKind is one way in which Redis can be away.
+type outageKind struct {
+	// args are the server's.
+	args []string
+	// direct says that the worker reaches the server without the proxy: it is the server's own bearing towards connections
+	// that matters.
+	direct bool
+	// others says that others reach the server meanwhile, and push jobs.
+	others bool
+	// clients are those of the worker. Both, if none is named.
+	clients []string
+	// prepare, if set, comes before the worker.
+	prepare func(o *outage)
+	// away begins the outage, calls last, and ends it.
+	away func(o *outage)
+}
+
+var persistent = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// outageKinds are all of them, but a Redis that is full: that is none.
+var outageKinds = map[string]outageKind{
+	"stopped": {away: frozen},
+	// The kernel has no room for more connections to it: even connecting hangs.
+	"stopped and deaf":      {direct: true, args: []string{"--tcp-backlog", "1"}, away: frozen},
+	"killed":                {direct: true, args: persistent, away: killed},
+	"killed behind a proxy": {args: persistent, away: killed},
+	"behind a black hole":   {others: true, away: cut(faultproxy.Requests, faultproxy.Blackhole())},
+	"half open, unheard":    {others: true, away: cut(faultproxy.Requests, faultproxy.HalfOpen())},
+	"half open, unanswered": {others: true, away: cut(faultproxy.Replies, faultproxy.HalfOpen())},
+	// A key takes a millisecond to load, and clients are answered every kilobyte.
+	"loading": {args: append([]string{"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"}, persistent...),
+		prepare: fill, away: loading},
+	"a replica":       {away: demoted},
+	"a stale replica": {args: []string{"--replica-serve-stale-data", "no"}, away: demoted},
+	"busy":            {args: []string{"--lua-time-limit", "100"}, away: busy},
+	// Not go-redis: the server refuses its pipelines as "unauthenticated multibulk length" before it says NOAUTH, which is
+	// not known for an outage, and what was to be settled meanwhile waits for a minute.
+	"locked":          {clients: []string{"rueidis"}, away: locked},
+	"full of clients": {direct: true, away: crowded},
+}
+
+func frozen(o *outage) {
+	o.server.Stop()
+	o.last()
+	o.server.Cont()
+}
+
+func killed(o *outage) {
+	o.server.Kill()
+	o.last()
+	o.server.Restart(o.t)
+}
+
+// cut does something to every frame of a direction. What it has done to a connection lasts; new ones are good again.
+func cut(on faultproxy.Direction, do faultproxy.Action) func(*outage) {
+	return func(o *outage) {
+		o.proxy.Add(faultproxy.Rule{On: on, Do: do})
+		o.last()
+		o.proxy.Clear()
+	}
+}
+
+// fill stores as many keys as take a while to load.
+func fill(o *outage) {
+	o.order("DEBUG", "POPULATE", "3500", "filler", "200")
+	o.order("BGREWRITEAOF") // in the form of a snapshot: a log's commands are loaded a thousand at once
+	eventually(o.t, "the snapshot", func() bool {
+		info, _ := o.order("INFO", "persistence").(string)
+		return strings.Contains(info, "aof_rewrite_in_progress:0") && !strings.Contains(info, "aof_last_rewrite_time_sec:-1")
+	})
+}
+
+// loading lasts as long as the server takes to load, which it says to those who ask.
+func loading(o *outage) {
+	o.server.Kill()
+	saw := make(chan struct{})
+	loaded, cancel := context.WithCancel(o.t.Context())
+	go func() {
+		for loaded.Err() == nil {
+			if _, err := o.server.Do(loaded, "GET", "x"); err != nil && strings.HasPrefix(err.Error(), "LOADING") {
+				close(saw)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	o.server.Restart(o.t)
+	cancel()
+	select {
+	case <-saw:
+	case <-time.After(patience):
+		require.FailNow(o.t, "the server loaded too fast for anybody to be told")
+	}
+}
+
+// demoted makes the server a replica of nobody, and again what it was.
+func demoted(o *outage) {
+	o.order("REPLICAOF", "127.0.0.1", "1")
+	o.last()
+	o.order("REPLICAOF", "NO", "ONE")
+}
+
+func busy(o *outage) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = o.server.Do(context.WithoutCancel(o.t.Context()), "EVAL", "while true do end", "0")
+	}()
+	o.last()
+	o.s.do("SCRIPT", "KILL")
+	<-ended
+}
+
+// locked asks for a password that the worker does not have. Who is connected stays so, hence nobody may be.
+func locked(o *outage) {
+	o.order("CONFIG", "SET", "requirepass", "nobody knows")
+	o.order("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	o.last()
+	o.order("CONFIG", "SET", "requirepass", "")
+}
+
+// crowded lets nobody connect any more.
+func crowded(o *outage) {
+	o.order("CONFIG", "SET", "maxclients", "1")
+	o.order("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	before := o.turnedAway()
+	o.last()
+	o.rejected = o.turnedAway() - before
+	o.order("CONFIG", "SET", "maxclients", "10000")
+}
+
+// admit opens the connection that order uses, which outlives every outage that leaves the server alive.
+func (o *outage) admit() {
+	client, err := goredisdriver.Open(o.server.URL())
+	require.NoError(o.t, err)
+	o.t.Cleanup(func() { _ = client.Close() })
+	o.admin, err = client.Lane(1)
+	require.NoError(o.t, err)
+	o.t.Cleanup(func() { _ = o.admin.Close() })
+}
+
+// order sends one command on a connection that was there before.
+func (o *outage) order(words ...string) any {
+	o.t.Helper()
+	reply := o.admin.Do(context.Background(), driver.Command(words...))[0]
+	require.NoError(o.t, reply.Err, words)
+	return reply.Value
+}
