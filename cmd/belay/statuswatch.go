@@ -63,11 +63,10 @@ func (v *statusView) speed(s inspect.Status) string {
 // watchStatus shows a picture every so often until ctx ends. A Redis that is away for a while is told of and asked again.
 func watchStatus(ctx context.Context, view *statusView, errs io.Writer, every time.Duration, read func() (inspect.Status, error)) error {
 	away := false
-	for {
+	for ctx.Err() == nil {
 		status, err := read()
 		switch {
-		case ctx.Err() != nil:
-			return nil
+		case err != nil && ctx.Err() != nil: // interrupted while it asked
 		case err == nil:
 			away = false
 			if err := view.show(status, true); err != nil {
@@ -79,8 +78,8 @@ func watchStatus(ctx context.Context, view *statusView, errs io.Writer, every ti
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(every):
 		}
 	}
+	return nil
 }
