@@ -51,7 +51,6 @@ func Certain(err error) bool {
 }
 
 // outageCodes are the error replies that time or an operator mends without a change to the call: they mean "not now".
-// ERR is not among them except for the one text that Redis has no code for (too many clients).
 var outageCodes = map[string]bool{
 	"LOADING": true, "READONLY": true, "BUSY": true, "OOM": true, "NOAUTH": true, "WRONGPASS": true, "MASTERDOWN": true,
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
@@ -67,5 +66,11 @@ func Outage(err error) bool {
 	if !errors.As(err, &refused) {
 		return true
 	}
-	return outageCodes[refused.Code] || strings.Contains(refused.Message, "max number of clients")
+	return outageCodes[refused.Code] || (refused.Code == "ERR" && outageText(refused.Message))
+}
+
+// outageText knows the texts of the same kind for which Redis has no code: too many clients, and a call that is too large
+// for a client that has not given its password ("Protocol error: unauthenticated multibulk length").
+func outageText(message string) bool {
+	return strings.Contains(message, "max number of clients") || strings.Contains(message, "Protocol error: unauthenticated")
 }

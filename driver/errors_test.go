@@ -22,6 +22,8 @@ func TestCertain(t *testing.T) {
 		{"a refusal is certain when wrapped", fmt.Errorf("settle: %w", refused), true, false},
 		{"a full server is cured by waiting", NewServerError("OOM command not allowed"), true, true},
 		{"so is one with too many clients", NewServerError("ERR max number of clients reached"), true, true},
+		{"so is one that wants a password first", NewServerError("ERR Protocol error: unauthenticated multibulk length"), true, true},
+		{"a mistake stays one", NewServerError("ERR unknown command"), true, false},
 		{"what never left is certain", &NotSentError{Err: errors.New("refused")}, true, true},
 		{"a password refused before anything left is both", &NotSentError{Err: NewServerError("WRONGPASS no")}, true, true},
 		{"a denied user stays denied", &NotSentError{Err: NewServerError("NOPERM no")}, true, false},

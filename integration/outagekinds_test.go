@@ -21,8 +21,6 @@ type outageKind struct {
 	direct bool
 	// others says that others reach the server meanwhile, and push jobs.
 	others bool
-	// clients are those of the worker. Both, if none is named.
-	clients []string
 	// prepare, if set, comes before the worker.
 	prepare func(o *outage)
 	// away begins the outage, calls last, and ends it.
@@ -49,7 +47,7 @@ var outageKinds = map[string]outageKind{
 	"busy":            {args: []string{"--lua-time-limit", "100"}, away: busy},
 	// Not go-redis: the server refuses its pipelines as "unauthenticated multibulk length" before it says NOAUTH, which is
 	// not known for an outage, and what was to be settled meanwhile waits for a minute.
-	"locked":          {clients: []string{"rueidis"}, away: locked},
+	"locked":          {away: locked},
 	"full of clients": {direct: true, away: crowded},
 }
 
