@@ -123,10 +123,24 @@ func (a *aof) settle(processed, failed int, moves ...[]string) {
 	a.step(append(append(moves, count(processed, failed)...), c("HSET belay:process:"+me+" mark 1 batch:1", ""))...)
 }
 
+// look is a beat of the other process at each of these seconds, and its claim to recover one.
+func (a *aof) look(victim string, seconds ...float64) {
+	for _, second := range seconds {
+		a.step(c("ZADD belay:alive " + ms(second+6) + " " + other))
+	}
+	a.step(c("SET belay:claim:" + victim + " " + other + " PXAT 9"))
+}
+
 // recover is a janitor's step, nine seconds after the start: the tombstone, then its moves.
 func (a *aof) recover(moves ...[]string) {
+	a.look(me, 5, 6.1, 7.6, 9.1)
 	a.at(9)
-	a.step(append([][]string{c("ZADD belay:tombstones " + ms(9.5) + " " + me), c("ZADD belay:alive 0 " + me)}, moves...)...)
+	a.bury(me, 9.2, moves...)
+}
+
+// bury is the step that declares a process dead at some second.
+func (a *aof) bury(victim string, second float64, moves ...[]string) {
+	a.step(append([][]string{c("ZADD belay:tombstones " + ms(second) + " " + victim), c("ZADD belay:alive 0 " + victim)}, moves...)...)
 }
 
 // failed are the fields of a job that failed once.

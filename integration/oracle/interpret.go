@@ -59,7 +59,7 @@ var verbs = map[string]func(s *stride, c []string){
 	"HDEL":             (*stride).hdel,
 	"INCR":             func(s *stride, c []string) { s.incr(c[1], "1") },
 	"INCRBY":           func(s *stride, c []string) { s.incr(c[1], c[2]) },
-	"SET":              (*stride).overwrite,
+	"SET":              (*stride).set,
 	"SADD":             (*stride).overwrite,
 	"SREM":             (*stride).overwrite,
 	"PEXPIREAT":        (*stride).expire,

@@ -149,6 +149,7 @@ type process struct {
 	identity        string
 	queues          []string
 	known           bool // it has a record
+	registeredAt    int  // the step in which it was made
 	beatMs, ttlMs   float64
 	alone           string
 	emptiedAt       int     // the step in which its lists were found empty after its end; 0 for not yet
@@ -156,6 +157,31 @@ type process struct {
 	forgotten       bool    // and so is its tombstone
 	expiry, before  float64 // until when it is alive, now and before the step in which that last changed
 	expiryChangedAt int
+	beats           [keptBeats]float64 // when it beat, the last ones, by Redis' clock in ms
+	beat            int                // how many it beat in all
+	claimant        string             // who last claimed to recover it
+}
+
+// keptBeats is more beats than a process makes between two looks.
+const keptBeats = 16
+
+// beatAt notes a beat.
+func (p *process) beatAt(ms float64) {
+	p.beats[p.beat%keptBeats] = ms
+	p.beat++
+}
+
+// firstBeatFrom is its first beat at or after an instant, and how many there were; ok is false when that is not known any more.
+func (p *process) firstBeatFrom(ms float64) (first float64, count int, ok bool) {
+	for n := max(p.beat-keptBeats, 0); n < p.beat; n++ {
+		if at := p.beats[n%keptBeats]; at >= ms {
+			if count == 0 {
+				first = at
+			}
+			count++
+		}
+	}
+	return first, count, count < keptBeats
 }
 
 func (k *keyspace) process(identity string) *process {

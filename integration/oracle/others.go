@@ -46,11 +46,9 @@ func (s *stride) hset(c []string) {
 		case name == "queues":
 			s.k.serve(p, value)
 		case name == "ttl_ms":
-			p.ttlMs, p.known = scoreOf(value), true
-			s.k.slowestTTL = max(s.k.slowestTTL, p.ttlMs)
+			p.ttlMs, p.known, p.registeredAt = scoreOf(value), true, s.Number
 		case name == "beat_ms":
 			p.beatMs = scoreOf(value)
-			s.k.slowestBeat = max(s.k.slowestBeat, p.beatMs)
 		case name == "alone":
 			p.alone = value
 		case name == "emptied" && p.emptiedAt == 0:
@@ -139,6 +137,18 @@ func (s *stride) beats(identity string, untilMs float64) {
 		s.violate(nil, Living, "%s beats after it was declared dead", identity)
 	}
 	p.expires(untilMs, s.Number)
+	if untilMs > 0 && p.registeredAt != s.Number { // which brings it to life, and shows it nothing
+		p.beatAt(untilMs - p.ttlMs)
+	}
+}
+
+// set takes in SET: a claim names the janitor that is about to judge a process.
+func (s *stride) set(c []string) {
+	if identity, ok := strings.CutPrefix(c[1], s.k.prefix+"belay:claim:"); ok {
+		s.k.process(identity).claimant = c[2]
+		return
+	}
+	s.overwrite(c)
 }
 
 // dies notes a tombstone, and judges it: its score is the very instant at which the script looked. once is true of one
@@ -158,8 +168,27 @@ func (s *stride) dies(identity string, atMs float64, once bool) {
 		s.violate(nil, Living, "%s is declared dead %.0f ms before its life expires", identity, until-atMs)
 		return
 	}
-	// The first look may have been asked for by a call that Redis executed up to its deadline later.
-	if least := 2*p.beatMs - s.k.slowestBeat/10 - s.k.slowestTTL/4; until > 0 && atMs-until < least {
-		s.violate(nil, Living, "%s is declared dead %.0f ms after it lapsed: two looks take %.0f ms at least", identity, atMs-until, least)
+	if until > 0 && !s.k.clockMoves {
+		s.judgeLooks(p, until, atMs)
+	}
+}
+
+// judgeLooks holds that whoever declared a process dead had looked twice since it lapsed, two of the victim's beats apart. A
+// look is an answer to a beat of the janitor's own, and its claim says who it is.
+func (s *stride) judgeLooks(p *process, lapsedMs, atMs float64) {
+	janitor := s.k.processes[p.claimant]
+	if janitor == nil || !janitor.known {
+		s.violate(nil, Living, "%s is declared dead by nobody that is known", p.identity)
+		return
+	}
+	first, looks, ok := janitor.firstBeatFrom(lapsedMs)
+	if !ok {
+		return // it has been seen lapsed for long
+	}
+	// Redis may have executed the first look as late as at the deadline of its call.
+	least := 2*p.beatMs - janitor.beatMs/10 - janitor.ttlMs/4
+	if looks < 2 || atMs-first < least {
+		s.violate(nil, Living, "%s is declared dead by %s at look %d, %.0f ms after the first one that could see it lapsed: that takes %.0f ms",
+			p.identity, p.claimant, looks, atMs-first, least)
 	}
 }

@@ -73,14 +73,13 @@ func MostInterruptions(n int) Option { return func(r *replay) { r.blame = n } }
 
 // replay is one reading of a log.
 type replay struct {
-	split                   func(key string) (prefix string, ok bool)
-	allow                   map[way]bool
-	foreign                 *foreigners
-	clockMoves              bool
-	largest                 int
-	blame                   int     // crashes that a job may be in hand for
-	slowestBeat, slowestTTL float64 // of all processes, in ms: how coarse anybody's looks may be
-	traced                  string  // a jid whose steps are kept
+	split      func(key string) (prefix string, ok bool)
+	allow      map[way]bool
+	foreign    *foreigners
+	clockMoves bool
+	largest    int
+	blame      int    // crashes that a job may be in hand for
+	traced     string // a jid whose steps are kept
 
 	spaces map[string]*keyspace
 	report Report

@@ -66,7 +66,8 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 				} else {
 					a.step(c("LMOVE " + from + " " + to + " RIGHT LEFT"))
 				}
-				a.step(c("ZADD belay:tombstones "+ms(14)+" "+identity), c("ZADD belay:alive 0 "+identity), c("LREM "+to+" 1", old), append(home, now))
+				a.look(identity, 10.1, 11.6, 13.2)
+				a.bury(identity, 14, c("LREM "+to+" 1", old), append(home, now))
 			}
 		}, []string{"working->queue (recovered)", "working->suspects (recovered)", "suspects->alone (taken)", "alone->dead (died)"}, "1 dead"},
 		"a suspect is handed back, recovered, and done": {func(a *aof) {
@@ -166,9 +167,7 @@ func TestABreachIsSeen(t *testing.T) {
 	t.Parallel()
 	p := payload
 	taken := func(a *aof) { a.push(p("1")); a.take() }
-	dead := func(a *aof, atMs string, moves ...[]string) {
-		a.step(append([][]string{c("ZADD belay:tombstones " + atMs + " " + me), c("ZADD belay:alive 0 " + me)}, moves...)...)
-	}
+	dead := func(a *aof, moves ...[]string) { a.recover(moves...) }
 	scheduled := func(a *aof) { a.step(c("ZADD schedule "+fmt.Sprint(start), p("1"))) }
 	promoted := p("1", fmt.Sprintf(`"enqueued_at":%d`, start))
 	suspect := func(a *aof) {
@@ -222,32 +221,34 @@ func TestABreachIsSeen(t *testing.T) {
 			taken(a)
 			a.step(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))
 		}, []oracle.Rule{oracle.Living}},
-		"the living declared dead":  {func(a *aof) { taken(a); dead(a, ms(2)) }, []oracle.Rule{oracle.Living}},
-		"declared dead at one look": {func(a *aof) { taken(a); dead(a, ms(6.3)) }, []oracle.Rule{oracle.Living}},
-		"beats after its death":     {func(a *aof) { dead(a, ms(9)); a.step(c("ZADD belay:alive " + ms(15) + " " + me)) }, []oracle.Rule{oracle.Living}},
-		"recovered and not counted": {func(a *aof) { taken(a); dead(a, ms(9), c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.Interruptions}},
+		"the living declared dead":         {func(a *aof) { taken(a); a.look(me, 1, 2); a.bury(me, 2.1) }, []oracle.Rule{oracle.Living}},
+		"declared dead at one look":        {func(a *aof) { taken(a); a.look(me, 5, 6.2); a.bury(me, 6.3) }, []oracle.Rule{oracle.Living}},
+		"declared dead at two hasty looks": {func(a *aof) { a.look(me, 6.1, 6.2); a.bury(me, 6.3) }, []oracle.Rule{oracle.Living}},
+		"declared dead by nobody":          {func(a *aof) { a.bury(me, 9) }, []oracle.Rule{oracle.Living}},
+		"beats after its death":            {func(a *aof) { dead(a); a.step(c("ZADD belay:alive " + ms(15) + " " + me)) }, []oracle.Rule{oracle.Living}},
+		"recovered and not counted":        {func(a *aof) { taken(a); dead(a, c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.Interruptions}},
 		"recovered and counted twice": {func(a *aof) {
 			taken(a)
-			dead(a, ms(9), c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":2`)))
+			dead(a, c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":2`)))
 		}, []oracle.Rule{oracle.Interruptions}},
 		"recovered and counted as retry": {func(a *aof) {
 			taken(a)
-			dead(a, ms(9), c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`, `"retry_count":0`)))
+			dead(a, c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`, `"retry_count":0`)))
 		}, []oracle.Rule{oracle.Bytes}},
 		"recovered to the wrong end": {func(a *aof) {
 			taken(a)
-			dead(a, ms(9), c("LREM "+mine+" 1", p("1")), c("LPUSH "+queue, p("1", `"interrupted_count":1`)))
+			dead(a, c("LREM "+mine+" 1", p("1")), c("LPUSH "+queue, p("1", `"interrupted_count":1`)))
 		}, []oracle.Rule{oracle.WrongEnd}},
 		"recovered and counted as a run": {func(a *aof) {
 			taken(a)
-			dead(a, ms(9), append(count(1, 0), c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))...)
+			dead(a, append(count(1, 0), c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))...)
 		}, []oracle.Rule{oracle.Counters}},
 		"a bystander buried by a crash": {func(a *aof) {
 			taken(a)
-			dead(a, ms(9), c("LREM "+mine+" 1", p("1")), c("ZADD dead 1", p("1", `"interrupted_count":1`)))
+			dead(a, c("LREM "+mine+" 1", p("1")), c("ZADD dead 1", p("1", `"interrupted_count":1`)))
 		}, []oracle.Rule{oracle.RetryCount, oracle.Bytes, oracle.Counters}},
 		"counted, though in nobody's hand": {func(a *aof) {
-			dead(a, ms(9), c("HSET belay:process:"+me+" emptied 1"))
+			dead(a, c("HSET belay:process:"+me+" emptied 1"))
 			taken(a)
 			a.step(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))
 		}, []oracle.Rule{oracle.Interruptions}},
