@@ -18,7 +18,7 @@ func TestTheHeartBeatsUntilTheLastJobIsSettled(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		cfg := r.config()
-		cfg.Beat, cfg.TTL = 100*time.Millisecond, 600*time.Millisecond
+		cfg.Beat, cfg.TTL = 100*time.Millisecond, time.Second
 		started, release := make(chan bool, 8), make(chan bool)
 		build := func() *launcher.Launcher {
 			l := r.build(cfg)
@@ -36,8 +36,8 @@ func TestTheHeartBeatsUntilTheLastJobIsSettled(t *testing.T) {
 			return at
 		}
 		w.Stop()
-		end := expiry() + 3*float64(cfg.TTL.Milliseconds())
-		r.eventually("three lifetimes to pass", func() bool { return expiry() > end || strings.Contains(r.log.String(), "recovered") })
+		end := expiry() + 2*float64(cfg.TTL.Milliseconds())
+		r.eventually("two lifetimes to pass", func() bool { return expiry() > end || strings.Contains(r.log.String(), "recovered") })
 		close(release)
 		w.wait(t)
 		require.Equal(t, "1", r.counter(r.keys.Processed()))

@@ -92,7 +92,7 @@ func check(t *testing.T, m mutant, overlay string) (out string, failed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-v", "-timeout", "90s", "-run", m.run, m.pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-v", "-timeout", "3m", "-run", m.run, m.pkg)
 	cmd.Dir = root
 	if overlay != "" {
 		// By the environment, because a check may build the program, which is to have the bug too.
