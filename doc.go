@@ -1,19 +1,49 @@
 // Package belay is background jobs for Go on Redis, in Sidekiq's wire format. To belay is to hold the rope: when a worker
 // falls, its jobs do not.
 //
-// This package is the lobby: one import for what programs use, and nothing behind the names but the packages below it.
-// It has no rules of its own, speaks no Redis and starts no goroutine.
+// This package is the lobby: one import for what programs use. Below it are packages that each answer one question; it
+// speaks no Redis itself and keeps no rules but one, which Go values are which arguments.
 //
-// # A job's whole life
+// # The first program
 //
-// A definition names a class of jobs and the type of its arguments; producers and workers share it:
+// It puts a job in and works it off:
+//
+//	type WelcomeArgs struct{ UserID, TeamID int64 }
 //
 //	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.MaxRetries(5))
 //
-// Enqueue writes the job's payload, one line of JSON as Ruby's Sidekiq would write it. From then on the job is these
-// bytes. They are stored at the back of the list queue:mail (LPUSH; script push when jobs of one call go to several
-// queues), and the caller has a receipt. At every instant from here on the job is in exactly one place, and it moves
-// from one to the next by one script that does all of the move or nothing.
+//	func main() {
+//		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+//		defer stop()
+//		client, err := belay.Open(ctx, os.Getenv("REDIS_URL"))
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer func() { _ = client.Close() }()
+//
+//		receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42, TeamID: 7})
+//		fmt.Println(receipt.Status, err)
+//
+//		server := belay.NewServer(client, belay.Queues("critical", "mail"))
+//		Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
+//			fmt.Println("welcome, user", args.UserID)
+//			stop() // a real worker goes on until it is told to stop
+//			return nil
+//		})
+//		fmt.Println(server.Run(ctx))
+//	}
+//
+// A program that only enqueues leaves out the server, one that only works the Enqueue. What they share is the definition.
+//
+// # A job's whole life
+//
+// A definition ([Define]) names a class of jobs and the type of its arguments.
+//
+// [Definition.Enqueue] writes the job's payload, one line of JSON as Ruby's Sidekiq would write it. From then on the job is
+// these bytes. They are stored at the back of the list queue:mail (LPUSH; script push when jobs of one call go to several
+// queues), and the caller has a receipt. With [In] or [At] the job first waits in the set schedule. At every instant from
+// here on the job is in exactly one place, and it moves from one to the next by one script that does all of the move or
+// nothing.
 //
 // A worker process lives while it beats (scripts register and beat). When one of its processors is idle it takes the job:
 // script take moves it from the queue into the process' own working list. There it stays while its handler runs; that is
@@ -30,20 +60,50 @@
 //	                (both come back to their queue by script promote when their time has come)
 //	shutdown        back to the head of its queue, as if it had not been taken
 //
+// A panic is an error, with its stack. A class that no handler is registered for is one, too: another process may know it.
+//
 // If settle does not find the job in the working list, the process has been declared dead meanwhile and the job is
 // somebody else's: nothing is written.
 //
 // If the process dies, its beats stop and its life lapses. Another process that has seen it lapsed twice, with its own
 // sight of Redis unbroken, brings its jobs back: script recover declares it dead, in the same step moves the jobs from
-// its working list to the head of their queue, and from then on refuses the dead one's beats. A crash costs no retry.
+// its working list to the head of their queue, and from then on refuses the dead one's beats. A crash costs no retry. A job
+// that was in hand in two crashes is a suspect and runs with nothing beside it; if its process dies again, it is dead.
 //
 // So every job runs at least once, as long as Redis keeps what it has acknowledged. It may run twice, when a process
-// died after the work was done and before that was settled: handlers should be idempotent.
+// died after the work was done and before that was settled: handlers should be idempotent ([Idempotent] says so of a class).
 //
-// # Args
+// # Arguments
 //
-// A struct's exported fields, in order, are the job's positional arguments: {UserID: 42, Template: "x"} is [42,"x"], which
-// Ruby's perform(user_id, template) understands. A field tagged json:"-" is none. Missing trailing arguments are zero
-// values; more arguments than fields are an error. A type that is no struct, or has its own MarshalJSON or MarshalText, is
-// one argument.
+// In Redis a job's arguments are a list, as for Ruby's perform(user_id, team_id). The T of a Definition stands for all of it:
+//
+//   - A struct's exported fields, in order, are the arguments: WelcomeArgs{42, 7} is [42,7]. Their names and those of
+//     their tags count for nothing; their order does, so that a new field goes last. The fields of a struct that is embedded stand in its place. A field
+//     tagged belay:"-" or json:"-" is no argument.
+//   - Any other T is one argument: int is [5], and []int is [[1,2]]. So is a struct that writes itself by MarshalJSON or
+//     MarshalText, such as time.Time.
+//   - Missing arguments at the end are zero values: older producers did not know them. More than there are fields for
+//     fail the job, unless the last field is a slice tagged belay:",rest", which takes them all:
+//     struct{ IDs []int `belay:",rest"` } is perform(*ids).
+//   - A pointer is an argument that may be null. For other types null is the zero value.
+//   - A field tagged json:",omitempty" or json:",omitzero" is left out when it is empty and nothing follows it; Ruby then
+//     takes its default. Before others it is written all the same.
+//   - Structs, wherever they stand inside of an argument, are objects by encoding/json's rules, []byte is Base64, time.Time
+//     RFC 3339. Maps are written in the order of their keys, which are strings.
+//   - Numbers keep all their digits: int64 and uint64 are exact, and in an any a number is a json.Number, because
+//     9007199254740993 is no float64 and 1.0 is to stay 1.0. json.RawMessage keeps an argument's text as it is.
+//
+// A T that has no JSON, or would not come back as it was, panics in Define: functions, channels, interfaces with methods, a
+// type with a MarshalJSON and no UnmarshalJSON, a struct that is written as the time.Time that it embeds. An argument that
+// does not fit when a job is run fails it with an [ArgumentError], which shows types and never the argument.
+//
+// # Where to go on
+//
+//   - What there is to do: [Define], with options that begin at [DefineOption] and [JobOption].
+//   - Putting jobs in: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [Item] for classes
+//     that are another language's.
+//   - Running them: [NewServer] with [ServerOption], [Definition.Handle] or [Handlers], [Server.HandleClass], [Server.Run].
+//   - What a handler may answer: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].
+//   - What it may ask: [Info], and why its context ended, by [context.Cause]: [ErrTimeout], [ErrShutdown], [ErrOwnershipLost].
+//   - What stands around it: [Middleware], [PushMiddleware], [Server.OnError] and its siblings.
 package belay

@@ -1,0 +1,233 @@
+package belay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"slices"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/job"
+)
+
+// Many jobs go in slices, which are pushed while the iterator is drawn from.
+func ExampleDefinition_EnqueueMany() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	receipts, err := Welcome.EnqueueMany(ctx, client, slices.Values([]WelcomeArgs{{UserID: 1}, {UserID: 2}, {UserID: 3}}))
+	var bulk *belay.BulkError
+	if errors.As(err, &bulk) {
+		log.Fatalf("only %d are in: %v", bulk.Queued, err)
+	}
+	fmt.Println(len(receipts), receipts[2].Status)
+	// Output: 3 queued
+}
+
+// A class that only Ruby knows needs no definition to be pushed, and none to be run.
+func ExampleServer_HandleClass() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	_, err = client.Push(ctx, belay.Item{Class: "HardJob", Args: []any{1, 2.0, []string{"x"}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := belay.NewServer(client)
+	server.HandleClass(belay.AnyClass, func(ctx context.Context, j *belay.Job) error {
+		fmt.Println(j.Class(), j.ArgsJSON())
+		server.Stop()
+		return nil
+	})
+	if err := server.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: HardJob [1,2.0,["x"]]
+}
+
+// What a handler returns says what becomes of its job; any other error is retried.
+func ExampleDiscard() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	for user := range int64(2) {
+		if _, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: user}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	server := belay.NewServer(client, belay.Queues("mail"), belay.Concurrency(1))
+	Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
+		run, _ := belay.Info(ctx)
+		fmt.Printf("%s from %s, attempt %d\n", run.Class, run.Queue, run.Attempt)
+		if args.UserID == 0 {
+			return belay.Discard(errors.New("there is no user 0"))
+		}
+		server.Stop()
+		return nil
+	})
+	server.OnError(func(ctx context.Context, j *belay.Job, err error) { fmt.Println("failed:", err) })
+	if err := server.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// WelcomeEmail from mail, attempt 1
+	// failed: there is no user 0
+	// WelcomeEmail from mail, attempt 1
+}
+
+// Middleware may keep a job out. That is an answer, not an error.
+func ExampleOnPush() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url, belay.OnPush(func(ctx context.Context, item *belay.Item) error {
+		if item.Queue == "mail" {
+			return belay.Refuse("mail is switched off")
+		}
+		return nil
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42})
+	fmt.Println(receipt.Status, receipt.Reason, err)
+	// Output: refused mail is switched off <nil>
+}
+
+// exampleRedis stands for your Redis. It is a fake one.
+func exampleRedis() (url string, stop func()) {
+	fake, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return "redis://" + fake.Addr(), fake.Close
+}
+
+// A job for later, and options of one job that override those of its class.
+func ExampleDefinition_Enqueue() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.In(5*time.Minute), belay.Queue("low"))
+	fmt.Println(receipt.Status, "for", receipt.Queue, err)
+	// Output: scheduled for low <nil>
+}
+
+// Mailer has what its handlers need, and answers what it handles. A constructor that returns registrations needs to know
+// no server, and a container can gather them all.
+type Mailer struct{ from string }
+
+func (m *Mailer) Jobs() []belay.Registration {
+	return []belay.Registration{Welcome.With(m.welcome), Reminder.With(m.remind)}
+}
+
+func (m *Mailer) welcome(_ context.Context, args WelcomeArgs) error {
+	fmt.Println(m.from, "welcomes user", args.UserID)
+	return nil
+}
+
+func (m *Mailer) remind(_ context.Context, userIDs []int64) error {
+	fmt.Println(m.from, "reminds users", userIDs)
+	return nil
+}
+
+// Reminder has one argument, a list: perform(user_ids) in Ruby.
+var Reminder = belay.Define[[]int64]("Reminder", belay.Queue("mail"),
+	belay.NotIdempotent("the mail provider has no idempotency keys; two reminders are borne"))
+
+func ExampleHandlers() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	jobs := (&Mailer{from: "ada"}).Jobs()
+	server := belay.NewServer(client, belay.Queues("mail"), belay.Concurrency(1), belay.Handlers(jobs...))
+	server.Use(func(next belay.Handler) belay.Handler {
+		return func(ctx context.Context, j *belay.Job) error {
+			if j.Class() == Reminder.Class() {
+				server.Stop()
+			}
+			return next(ctx, j)
+		}
+	})
+	if _, err = Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err = Reminder.Enqueue(ctx, client, []int64{1, 2}); err != nil {
+		log.Fatal(err)
+	}
+	if err := server.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// ada welcomes user 42
+	// ada reminds users [1 2]
+}
+
+// How Go values and the arguments in Redis correspond.
+func ExampleDefine_arguments() {
+	type Address struct {
+		City string `json:"city"`
+	}
+	type OrderArgs struct {
+		ID      int64
+		Total   float64
+		Ship    Address           // a nested struct is an object
+		Coupon  *string           // null when there is none
+		Labels  map[string]string // in the order of its keys
+		Express bool              `json:",omitempty"` // left out when it is last and false
+		Extra   []any             `belay:",rest"`     // what stands behind
+	}
+	show := func(item belay.Item) {
+		text, err := job.MarshalArgs(item.Args)
+		fmt.Println(text, err)
+	}
+	order := belay.Define[OrderArgs]("Order")
+	show(order.Item(OrderArgs{ID: 9007199254740993, Total: 12, Ship: Address{"Oslo"}, Labels: map[string]string{"b": "2", "a": "1"}}))
+	show(order.Item(OrderArgs{ID: 1, Extra: []any{"gift", 2}}))
+	show(belay.Define[int]("Count").Item(5))
+	show(belay.Define[[]int]("Sum").Item([]int{1, 2}))
+	// Output:
+	// [9007199254740993,12.0,{"city":"Oslo"},null,{"a":"1","b":"2"}] <nil>
+	// [1,0.0,{"city":""},null,null,false,"gift",2] <nil>
+	// [5] <nil>
+	// [[1,2]] <nil>
+}
