@@ -14,12 +14,25 @@ const (
 	clockFor = time.Minute
 	// clockRetry is how soon to ask again after no answer: until then this machine's clock serves.
 	clockRetry = time.Second
+	// sureFor is how long it is trusted where a job would be early by it.
+	sureFor = time.Second
 )
 
 // now is Redis' time as estimated. The first time it asks, with a call of its own: a timestamp has to be in the bytes
 // before they are sent.
 func (c *Client) now(ctx context.Context) time.Time {
 	if c.askAt.Load() == 0 {
+		sent := time.Now()
+		c.sawTime(c.driver.Do(ctx, askTime)[0], sent)
+	}
+	return c.clock.Now()
+}
+
+// sureNow is Redis' time as it was within the last second. The estimate may be from before Redis' clock was set back, and a
+// job must not be early for that.
+func (c *Client) sureNow(ctx context.Context) time.Time {
+	answered := c.askAt.Load() - int64(clockFor)
+	if int64(time.Since(c.born))-answered > int64(sureFor) {
 		sent := time.Now()
 		c.sawTime(c.driver.Do(ctx, askTime)[0], sent)
 	}

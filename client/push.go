@@ -51,6 +51,9 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	}
 	j = j.withDefaults() // middleware may have emptied a field
 	now := c.now(ctx)
+	if !j.At.IsZero() && !j.At.After(now) {
+		now = c.sureNow(ctx)
+	}
 	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.later = StatusScheduled, lua.Scheduled{In: j.In, At: j.At}

@@ -280,3 +280,16 @@ func TestWhatIsPushedIsReadBack(t *testing.T) {
 		require.InDelta(t, j.Args[2], number, 0)
 	})
 }
+
+func TestPush_isNotEarlyForAnEstimateFromBeforeRedisClockWasSetBack(t *testing.T) {
+	promises(t, Config{}, map[string]func(w *world){
+		"it asks again": func(w *world) {
+			w.client.clock.Saw(time.Now().Add(time.Hour), time.Now(), time.Now())
+			w.client.askAt.Store(int64(clockFor - 10*time.Second)) // answered ten seconds ago
+			receipt, err := w.client.Push(w.Context(), Job{Class: "A", At: time.Now().Add(30 * time.Minute)})
+			require.NoError(w, err)
+			require.Equal(w, StatusScheduled, receipt.Status)
+			require.Empty(w, w.queue(DefaultQueue))
+		},
+	})
+}
