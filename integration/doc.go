@@ -6,5 +6,9 @@
 // decide a test; a measured speed is only logged. Handlers are the program in testdata/hand, which every worker runs by
 // --exec.
 //
+// What no test could see from outside, every step that Redis took with every job, is judged afterwards: servers are audited
+// (see audited) by package oracle, which replays what they wrote down. A test that moves jobs by its own hand tells the
+// oracle what it does.
+//
 // The environment variable BELAY_RACE=1 builds the belay program with the race detector.
 package integration

@@ -50,6 +50,9 @@ func Open(dir string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	found = slices.DeleteFunc(found, func(path string) bool { // one that a rewrite has not finished
+		return strings.HasPrefix(filepath.Base(path), "temp-")
+	})
 	if len(found) != 1 {
 		return nil, fmt.Errorf("%d manifests of an append-only file in %s: start the server with --appendonly yes", len(found), dir)
 	}

@@ -185,8 +185,9 @@ func (s *stride) judgeLooks(p *process, lapsedMs, atMs float64) {
 	if !ok {
 		return // it has been seen lapsed for long
 	}
-	// Redis may have executed the first look as late as at the deadline of its call.
-	least := 2*p.beatMs - janitor.beatMs/10 - janitor.ttlMs/4
+	// Redis may have executed the first look as late as at the deadline of its call, a quarter of the TTL and never less than
+	// a tenth of a second.
+	least := 2*p.beatMs - janitor.beatMs/10 - max(janitor.ttlMs/4, 100)
 	if looks < 2 || atMs-first < least {
 		s.violate(nil, Living, "%s is declared dead by %s at look %d, %.0f ms after the first one that could see it lapsed: that takes %.0f ms",
 			p.identity, p.claimant, looks, atMs-first, least)

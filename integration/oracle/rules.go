@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -224,8 +225,8 @@ func (c *crossing) requireFailure() {
 		case "failed_at":
 			_, err := strconv.ParseFloat(ch.old, 64)
 			return ch.new != "" && err != nil // the first failure's stays
-		case "queue":
-			return ch.new != ""
+		case "queue": // the payload may have named another than the one it is retried in
+			return sameText(ch.new, c.out.at.queue) || ch.new == valueOf(c.before(), "retry_queue")
 		case "retry":
 			return ch.old == ""
 		case "at":
@@ -235,12 +236,24 @@ func (c *crossing) requireFailure() {
 	})
 }
 
-// fresh is how far enqueued_at may be from the second of the step: it goes by a clock that is estimated from beats.
-const fresh = 5 * time.Second
+// sameText says whether a JSON value is a string, and that one.
+func sameText(value, text string) bool {
+	var read string
+	return json.Unmarshal([]byte(value), &read) == nil && read == text
+}
+
+const (
+	// fresh is how far enqueued_at may be from the second of the step: it goes by a clock that is estimated from beats, and a
+	// server that is stopped for a while executes a promotion so much later.
+	fresh = time.Minute
+	// early is how much, in seconds, a due time may lie beyond the second that is written beside a step: that is the one in
+	// which the script began.
+	early = 0.01
+)
 
 func (c *crossing) promoted() Move {
 	c.requireEnd(c.in, false)
-	if due := c.out.entry.score; !c.At.IsZero() && due >= float64(c.At.Unix()+1) && !c.k.clockMoves {
+	if due := c.out.entry.score; !c.At.IsZero() && due >= float64(c.At.Unix()+1)+early && !c.k.clockMoves {
 		c.fail(Early, "due at %f, promoted in the second %d", due, c.At.Unix())
 	}
 	found := c.changed()

@@ -334,6 +334,34 @@ func TestABreachIsSeen(t *testing.T) {
 			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
 			a.settle(0, 0, c("LREM "+alone+" -1", suspected), c("RPUSH "+queue, suspected))
 		}, []oracle.Rule{oracle.IllegalEdge}},
+		"a suspect promoted to its queue": {func(a *aof) {
+			a.step(c("ZADD schedule 1", p("1", `"interrupted_count":2`)))
+			a.step(c("ZREM schedule", p("1", `"interrupted_count":2`)), c("LPUSH "+queue, suspected))
+		}, []oracle.Rule{oracle.IllegalEdge}},
+		"an innocent job promoted to the suspects": {func(a *aof) {
+			scheduled(a)
+			a.step(c("ZREM schedule", p("1")), c("LPUSH "+suspects, promoted))
+		}, []oracle.Rule{oracle.IllegalEdge}},
+		"a suspect recovered to its queue": {func(a *aof) {
+			a.push(p("1", `"interrupted_count":1`))
+			a.take()
+			dead(a, c("LREM "+mine+" 1", p("1", `"interrupted_count":1`)), c("RPUSH "+queue, p("1", `"interrupted_count":2`)))
+		}, []oracle.Rule{oracle.IllegalEdge}},
+		"a killer that goes on": {func(a *aof) {
+			suspect(a)
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+			dead(a, c("LREM "+alone+" 1", suspected), c("RPUSH "+suspects, strings.Replace(suspected, `count":2`, `count":3`, 1)))
+		}, []oracle.Rule{oracle.IllegalEdge}},
+		"a killer buried too soon": {func(a *aof) {
+			a.step(c("ZADD schedule 1", p("1", `"interrupted_count":1`)))
+			a.step(c("ZREM schedule", p("1", `"interrupted_count":1`)), c("LPUSH "+suspects, strings.Replace(suspected, `count":2`, `count":1`, 1)))
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+			dead(a, c("LREM "+alone+" 1", strings.Replace(suspected, `count":2`, `count":1`, 1)), c("ZADD dead 1", suspected))
+		}, []oracle.Rule{oracle.IllegalEdge, oracle.IllegalEdge}},
+		"a retry for somebody else's queue": {func(a *aof) {
+			taken(a)
+			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD retry 1", strings.Replace(p("1", failed), `"queue":"q"`, `"queue":"z"`, 1)))
+		}, []oracle.Rule{oracle.Bytes}},
 		"a command that is not understood": {func(a *aof) { a.push(p("1")); a.step(c("LTRIM " + queue + " 0 5")) }, []oracle.Rule{oracle.CannotJudge}},
 		"a key of jobs renamed":            {func(a *aof) { a.push(p("1")); a.step(c("RENAME " + queue + " queue:z")) }, []oracle.Rule{oracle.CannotJudge}},
 		"what cannot be read is lost":      {func(a *aof) { a.push("{"); a.push("{"); a.step(c("RPOP " + queue)) }, []oracle.Rule{oracle.Lost}},
