@@ -77,9 +77,9 @@
 //
 // In Redis a job's arguments are a list, as for Ruby's perform(user_id, team_id). The T of a Definition stands for all of it:
 //
-//   - A struct's exported fields, in order, are the arguments: WelcomeArgs{42, 7} is [42,7]. Their names and those of
-//     their tags count for nothing; their order does, so that a new field goes last. The fields of a struct that is embedded stand in its place. A field
-//     tagged belay:"-" or json:"-" is no argument.
+//   - A struct's exported fields, in order, are the arguments: WelcomeArgs{42, 7} is [42,7]. Their names count for nothing
+//     and their order for everything, so that a new field goes last. The fields of an embedded struct stand in its place. A
+//     field tagged belay:"-" or json:"-" is no argument.
 //   - Any other T is one argument: int is [5], and []int is [[1,2]]. So is a struct that writes itself by MarshalJSON or
 //     MarshalText, such as time.Time.
 //   - Missing arguments at the end are zero values: older producers did not know them. More than there are fields for
