@@ -1,0 +1,104 @@
+package belaytest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
+)
+
+func TestInABubbleOfSynctest(t *testing.T) {
+	t.Parallel()
+	t.Run("a sleep and a Drain run what is due, and every clock agrees", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			var ranAt []time.Time
+			k := counter(t, func(context.Context, *belaytest.Kit, int) error {
+				ranAt = append(ranAt, time.Now())
+				return nil
+			})
+			begin := time.Now()
+			push(t, k, 1, belay.In(24*time.Hour))
+			belaytest.RequireEnqueued(t, k, count, 1, belay.In(24*time.Hour))
+			time.Sleep(24*time.Hour - time.Millisecond)
+			require.Empty(t, k.Drain())
+			time.Sleep(time.Millisecond)
+			runs := k.Drain()
+			require.Len(t, runs, 1)
+			enqueuedAt, _ := runs[0].Job.EnqueuedAt()
+			require.WithinDuration(t, begin.Add(24*time.Hour), enqueuedAt, time.Millisecond)
+			require.WithinDuration(t, begin.Add(24*time.Hour), ranAt[0], time.Millisecond)
+		})
+	})
+
+	t.Run("retry_for runs out", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			k := counter(t, broken)
+			k.OnFailure(func(belaytest.Run) {})
+			push(t, k, 1, belay.RetryFor(time.Hour))
+			for range 100 {
+				k.Drain()
+				time.Sleep(10 * time.Minute)
+			}
+			require.Empty(t, k.Waiting())
+			require.Len(t, k.Dead(), 1)
+		})
+	})
+
+	t.Run("time that passes in a handler passes everywhere, and a Definition's timeout ends it", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			slow := belay.Define[int]("Slow", belay.Timeout(time.Minute))
+			k := belaytest.New(t)
+			k.OnFailure(func(belaytest.Run) {})
+			k.Serve(func(s *belay.Server) {
+				slow.Handle(s, func(ctx context.Context, _ int) error {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+			})
+			_, err := slow.Enqueue(t.Context(), k.Client(), 1)
+			require.NoError(t, err)
+			begin := time.Now()
+			runs := k.Drain()
+			require.InDelta(t, time.Minute, time.Since(begin), float64(20*time.Millisecond))
+			require.ErrorIs(t, runs[0].Err, context.DeadlineExceeded)
+		})
+	})
+
+	t.Run("a Server that lives in it runs jobs at their time, retries and snoozes too", func(t *testing.T) {
+		t.Parallel()
+		began := time.Now()
+		synctest.Test(t, func(t *testing.T) {
+			k := belaytest.New(t)
+			server := belay.NewServer(k.Client())
+			begin := time.Now()
+			ranAfter := make(chan time.Duration, 9)
+			answers := []error{belay.Snooze(10 * time.Second), belay.RetryIn(20*time.Second, errBroken), nil}
+			count.Handle(server, func(context.Context, int) error {
+				ranAfter <- time.Since(begin)
+				answer := answers[0]
+				answers = answers[1:]
+				return answer
+			})
+			ended := make(chan error)
+			go func() { ended <- server.Run(context.Background()) }()
+			push(t, k, 1, belay.In(time.Minute))
+			for _, want := range []time.Duration{60 * time.Second, 70 * time.Second, 90 * time.Second} {
+				// Found by the poller, which by then looks when the next job is due, to the millisecond.
+				require.InDelta(t, want, <-ranAfter, float64(20*time.Millisecond))
+			}
+			synctest.Wait()
+			require.Empty(t, k.Waiting())
+			server.Stop()
+			require.NoError(t, <-ended)
+		})
+		t.Logf("90 s of a live server took %v", time.Since(began).Round(time.Millisecond))
+	})
+}

@@ -1,0 +1,154 @@
+package belaytest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/job"
+)
+
+// RequireEnqueued fails the test unless exactly one job of the definition waits that has these arguments and what the
+// options say, and answers it. Options that are not given are not looked at; In and At are those of the push. Jobs that
+// wait for a retry, and those that have run, are not enqueued: see Kit.Waiting and Kit.Runs.
+func RequireEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], want T, options ...belay.JobOption) Waiting {
+	t.Helper()
+	w := wantedOf(t, d, []T{want}, options)
+	found, others := k.sort(w)
+	if len(found) != 1 {
+		t.Fatalf("belaytest: %d enqueued as %s, not one%s", len(found), w, others)
+	}
+	return found[0]
+}
+
+// RequireEnqueuedMany fails the test unless the jobs of the definition that wait, and are as the options say, are exactly
+// those with these arguments, in any order.
+func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], want []T, options ...belay.JobOption) {
+	t.Helper()
+	alike := wantedOf(t, d, nil, options)
+	found, others := k.sort(alike)
+	left := wantedOf(t, d, want, options).args
+	for _, waiting := range found {
+		at := slices.Index(left, waiting.Job.ArgsJSON())
+		if at < 0 {
+			t.Fatalf("belaytest: %d enqueued as %s, one more than wanted is %s%s", len(found), alike, waiting.Job.ArgsJSON(), listed(found)+others)
+		}
+		left = slices.Delete(left, at, at+1)
+	}
+	if len(left) > 0 {
+		t.Fatalf("belaytest: %d of %d enqueued as %s, missing %s%s", len(found), len(want), alike, strings.Join(left, " "), listed(found)+others)
+	}
+}
+
+// RequireEnqueuedFunc is RequireEnqueued for those jobs whose arguments match says yes to.
+func RequireEnqueuedFunc[T any](t testing.TB, k *Kit, d *belay.Definition[T], match func(args T) bool, options ...belay.JobOption) Waiting {
+	t.Helper()
+	w := wantedOf(t, d, nil, options)
+	found, others := k.sort(w)
+	matching := slices.DeleteFunc(slices.Clone(found), func(waiting Waiting) bool { return !match(Args(t, d, waiting.Job)) })
+	if len(matching) != 1 {
+		t.Fatalf("belaytest: %d match of those enqueued as %s, not one%s", len(matching), w, listed(found)+others)
+	}
+	return matching[0]
+}
+
+// RequireNotEnqueued fails the test if a job of the definition waits that is as the options say.
+func RequireNotEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], options ...belay.JobOption) {
+	t.Helper()
+	w := wantedOf(t, d, nil, options)
+	if found, _ := k.sort(w); len(found) > 0 {
+		t.Fatalf("belaytest: %d enqueued as %s, not none%s", len(found), w, listed(found))
+	}
+}
+
+// Args are a job's arguments as a handler of the definition gets them.
+func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) (args T) {
+	t.Helper()
+	err := runOnce(t, d, j.Raw(), func(a T) error {
+		args = a
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("belaytest: %v", err)
+	}
+	return args
+}
+
+// wanted is what a job must be like.
+type wanted struct {
+	class string
+	args  []string // as JSON, any of them; none for all
+	item  belay.Item
+}
+
+func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []belay.JobOption) wanted {
+	t.Helper()
+	w := wanted{class: d.Class()}
+	for _, one := range args {
+		text, err := job.MarshalArgs(d.Item(one).Args)
+		if err != nil {
+			t.Fatalf("belaytest: %s cannot be pushed with %+v: %v", d.Class(), one, err)
+		}
+		w.args = append(w.args, text)
+	}
+	for _, option := range options {
+		option(&w.item)
+	}
+	return w
+}
+
+// String is what was wanted: WelcomeEmail [42,"short"] with Queue mail.
+func (w wanted) String() string {
+	text := w.class
+	if len(w.args) == 1 {
+		text += " " + w.args[0]
+	}
+	for i, check := range checksOf(w.item) {
+		text += []string{" with ", ", "}[min(i, 1)] + check.name + " " + check.want
+	}
+	return text
+}
+
+// sort finds the enqueued jobs that are as wanted, and tells of the others.
+func (k *Kit) sort(w wanted) (found []Waiting, others string) {
+	checks, lines := checksOf(w.item), ""
+	for _, waiting := range k.Waiting() {
+		why := w.objection(checks, waiting)
+		if why == "" {
+			found = append(found, waiting)
+			continue
+		}
+		lines += "\n\t" + waiting.String() + why
+	}
+	if lines == "" && len(found) == 0 {
+		return nil, "\nnothing waits"
+	}
+	return found, lines
+}
+
+// objection is why a job is not as wanted; empty if it is.
+func (w wanted) objection(checks []check, waiting Waiting) (why string) {
+	switch {
+	case waiting.Job.Class() != w.class:
+		return ": another class"
+	case waiting.Retry:
+		return ": a retry"
+	case len(w.args) > 0 && !slices.Contains(w.args, waiting.Job.ArgsJSON()):
+		return ": other arguments"
+	}
+	for _, check := range checks {
+		if has := check.has(waiting); has != check.want {
+			return fmt.Sprintf(": %s is %s, not %s", check.name, has, check.want)
+		}
+	}
+	return ""
+}
+
+func listed(jobs []Waiting) (lines string) {
+	for _, waiting := range jobs {
+		lines += "\n\t" + waiting.String()
+	}
+	return lines
+}

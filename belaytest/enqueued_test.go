@@ -1,0 +1,186 @@
+package belaytest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
+)
+
+// enqueued is a kit with one mail, pushed with these options.
+func enqueued(t testing.TB, options ...belay.JobOption) *belaytest.Kit {
+	t.Helper()
+	k := belaytest.New(t)
+	_, err := welcome.Enqueue(context.Background(), k.Client(), mail{42, "short"}, options...)
+	require.NoError(t, err)
+	return k
+}
+
+func TestRequireEnqueued(t *testing.T) {
+	t.Parallel()
+	t.Run("answers the job that was pushed through the program's client", func(t *testing.T) {
+		t.Parallel()
+		k := belaytest.New(t, belay.Prefix("shop"), belay.Millis(), belay.OnPush(func(_ context.Context, item *belay.Item) error {
+			item.Tags = append(item.Tags, "seen")
+			return nil
+		}))
+		receipt, err := welcome.Enqueue(t.Context(), k.Client(), mail{42, "short"})
+		require.NoError(t, err)
+		found := belaytest.RequireEnqueued(t, k, welcome, mail{42, "short"}, belay.Tags("seen"))
+		require.Equal(t, receipt.JID, found.Job.JID())
+		require.Equal(t, "mail", found.Queue)
+		require.True(t, found.At.IsZero())
+	})
+
+	t.Run("does not look at what no option asks for", func(t *testing.T) {
+		t.Parallel()
+		belaytest.RequireEnqueued(t, enqueued(t, belay.Queue("slow"), belay.In(time.Hour), belay.NoRetry()), welcome, mail{42, "short"})
+	})
+
+	at := time.Now().Add(48 * time.Hour)
+	inUTC := at.UTC().Format(time.RFC3339Nano)
+	for _, c := range []struct {
+		name              string
+		pushed, has, wish belay.JobOption
+		said              string
+	}{
+		{"queue", belay.Queue("slow"), belay.Queue("slow"), belay.Queue("default"), "Queue is slow, not default"},
+		{"queue of the definition", nil, belay.Queue("mail"), belay.Queue("slow"), "Queue is mail, not slow"},
+		{"wait", belay.In(time.Hour), belay.In(time.Hour), belay.In(time.Hour + 1), "In is 1h0m0s, not 1h0m0.000000001s"},
+		{"no wait", nil, nil, belay.In(time.Minute), "In is not said, not 1m0s"},
+		{"instant", belay.At(at), belay.At(at), belay.At(at.Add(time.Second)), "At is " + inUTC},
+		{"retries", belay.MaxRetries(3), belay.MaxRetries(3), belay.NoRetry(), "retries is 3, not none"},
+		{"retries of the definition", nil, belay.MaxRetries(2), belay.MaxRetries(0), "retries is 2, not 0"},
+		{"retry for", belay.RetryFor(time.Hour), belay.RetryFor(time.Hour), belay.RetryFor(time.Minute), "RetryFor is 3600, not 60"},
+		{"retry queue", belay.RetryQueue("low"), belay.RetryQueue("low"), belay.RetryQueue("high"), `RetryQueue is "low", not "high"`},
+		{"no dead", belay.NoDead(), belay.NoDead(), nil, ""},
+		{"dead", nil, nil, belay.NoDead(), "NoDead is not set, not false"},
+		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(belay.AllLines), "Backtrace is 9, not true"},
+		{"tags", belay.Tags("a", "b"), belay.Tags("a", "b"), belay.Tags("a"), `Tags is ["a","b"], not ["a"]`},
+		{"jid", belay.JID("j1"), belay.JID("j1"), belay.JID("j2"), `JID is "j1", not "j2"`},
+		{"field", belay.Field("request", 7), belay.Field("request", 7), belay.Field("request", 8), "Field is 7, not 8"},
+	} {
+		t.Run("knows a job by its "+c.name, func(t *testing.T) {
+			t.Parallel()
+			given := func(option belay.JobOption) (options []belay.JobOption) {
+				if option != nil {
+					options = append(options, option)
+				}
+				return options
+			}
+			k := enqueued(t, given(c.pushed)...)
+			belaytest.RequireEnqueued(t, k, welcome, mail{42, "short"}, given(c.has)...)
+			if c.wish == nil {
+				return
+			}
+			belaytest.RequireNotEnqueued(t, k, welcome, c.wish)
+			said := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}, c.wish) })
+			require.Contains(t, said, c.said)
+		})
+	}
+
+	t.Run("knows a wait as it was pushed, however time went by", func(t *testing.T) {
+		t.Parallel()
+		k := enqueued(t, belay.In(time.Hour))
+		k.Advance(10 * time.Minute)
+		found := belaytest.RequireEnqueued(t, k, welcome, mail{42, "short"}, belay.In(time.Hour))
+		require.InDelta(t, 50*time.Minute, time.Until(found.At), float64(30*time.Second))
+	})
+
+	t.Run("says what is there instead", func(t *testing.T) {
+		t.Parallel()
+		k := enqueued(t)
+		push(t, k, 5, belay.In(time.Hour))
+		said := verdict(t, func(tb testing.TB) {
+			belaytest.RequireEnqueued(tb, k, welcome, mail{43, "long"}, belay.Queue("mail"))
+		})
+		lines := strings.Split(said, "\n")
+		require.Equal(t, `belaytest: 0 enqueued as Welcome [43,"long"] with Queue mail, not one`, lines[0])
+		require.Equal(t, "\t"+`Welcome [42,"short"] in queue mail: other arguments`, lines[1])
+		require.Contains(t, lines[2], "\tCount [5] in queue default, due in ")
+		require.Contains(t, lines[2], ": another class")
+		said = verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, belaytest.New(t), count, 1) })
+		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n", said)
+	})
+
+	t.Run("is not content with two", func(t *testing.T) {
+		t.Parallel()
+		k := enqueued(t)
+		_, err := welcome.Enqueue(t.Context(), k.Client(), mail{42, "short"})
+		require.NoError(t, err)
+		said := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}) })
+		require.Contains(t, said, `2 enqueued as Welcome [42,"short"], not one`)
+	})
+
+	t.Run("counts neither what has run nor what waits for a retry", func(t *testing.T) {
+		t.Parallel()
+		k := counter(t, func(_ context.Context, _ *belaytest.Kit, n int) error { return []error{nil, errBroken}[n] })
+		k.OnFailure(func(belaytest.Run) {})
+		push(t, k, 0)
+		push(t, k, 1)
+		k.Drain()
+		belaytest.RequireNotEnqueued(t, k, count)
+		require.True(t, k.Waiting()[0].Retry)
+	})
+}
+
+func TestRequireEnqueuedFunc(t *testing.T) {
+	t.Parallel()
+	k := enqueued(t)
+	_, err := welcome.Enqueue(t.Context(), k.Client(), mail{43, "long"})
+	require.NoError(t, err)
+	found := belaytest.RequireEnqueuedFunc(t, k, welcome, func(m mail) bool { return m.Template == "long" }, belay.Queue("mail"))
+	require.Equal(t, mail{43, "long"}, belaytest.Args(t, welcome, found.Job))
+	said := verdict(t, func(tb testing.TB) {
+		belaytest.RequireEnqueuedFunc(tb, k, welcome, func(m mail) bool { return m.User > 1 })
+	})
+	require.Contains(t, said, "2 match of those enqueued as Welcome, not one\n\tWelcome [42,")
+	require.Len(t, k.Waiting(), 2, "looking runs nothing")
+}
+
+func TestRequireEnqueuedMany(t *testing.T) {
+	t.Parallel()
+	k := belaytest.New(t)
+	for _, n := range []int{3, 1, 1} {
+		push(t, k, n)
+	}
+	push(t, k, 9, belay.Queue("other"))
+	belaytest.RequireEnqueuedMany(t, k, count, []int{1, 1, 3}, belay.Queue("default"))
+	belaytest.RequireEnqueuedMany(t, k, count, []int{1, 1, 3, 9})
+	belaytest.RequireEnqueuedMany(t, k, welcome, nil)
+	for _, c := range []struct {
+		want []int
+		said string
+	}{
+		{[]int{1, 3}, "3 enqueued as Count with Queue default, one more than wanted is [1]"},
+		{[]int{1, 1, 3, 4}, "3 of 4 enqueued as Count with Queue default, missing [4]"},
+		{nil, "one more than wanted is [3]"},
+	} {
+		said := verdict(t, func(tb testing.TB) {
+			belaytest.RequireEnqueuedMany(tb, k, count, c.want, belay.Queue("default"))
+		})
+		require.Contains(t, said, c.said)
+	}
+}
+
+func TestRequireNotEnqueued(t *testing.T) {
+	t.Parallel()
+	k := enqueued(t)
+	belaytest.RequireNotEnqueued(t, k, count)
+	said := verdict(t, func(tb testing.TB) { belaytest.RequireNotEnqueued(tb, k, welcome) })
+	require.Equal(t, "belaytest: 1 enqueued as Welcome, not none\n\tWelcome [42,\"short\"] in queue mail\n", said)
+}
+
+func TestArgsThatDoNotFitFailTheTest(t *testing.T) {
+	t.Parallel()
+	k := belaytest.New(t)
+	_, err := k.Client().Push(t.Context(), belay.Item{Class: "Welcome", Args: []any{"forty-two"}})
+	require.NoError(t, err)
+	said := verdict(t, func(tb testing.TB) { belaytest.Args(tb, welcome, k.Waiting()[0].Job) })
+	require.Contains(t, said, "argument")
+}

@@ -1,0 +1,125 @@
+package belaytest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
+)
+
+type WelcomeArgs struct{ Address string }
+
+var (
+	Welcome  = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"))
+	Reminder = belay.Define[WelcomeArgs]("Reminder", belay.Queue("mail"))
+)
+
+// App is the program under test.
+type App struct {
+	jobs *belay.Client
+	Sent []string
+}
+
+func NewApp(jobs *belay.Client) *App { return &App{jobs: jobs} }
+
+// Register is also what main calls.
+func (a *App) Register(s *belay.Server) {
+	Welcome.Handle(s, func(ctx context.Context, args WelcomeArgs) error {
+		a.Sent = append(a.Sent, "welcome, "+args.Address)
+		_, err := Reminder.Enqueue(ctx, a.jobs, args, belay.In(24*time.Hour))
+		return err
+	})
+	Reminder.Handle(s, func(_ context.Context, args WelcomeArgs) error {
+		a.Sent = append(a.Sent, "are you there, "+args.Address+"?")
+		return nil
+	})
+}
+
+func (a *App) SignUp(ctx context.Context, address string) error {
+	_, err := Welcome.Enqueue(ctx, a.jobs, WelcomeArgs{address})
+	return err
+}
+
+// A test of a program, from the sign-up to the reminder a day later.
+func Example() {
+	t, end := exampleTest() // in a test, t is the test's own
+	defer end()
+
+	kit := belaytest.New(t)
+	app := NewApp(kit.Client())
+	kit.Serve(app.Register)
+
+	if err := app.SignUp(context.Background(), "ada@example.org"); err != nil {
+		t.Fatal(err)
+	}
+	found := belaytest.RequireEnqueued(t, kit, Welcome, WelcomeArgs{"ada@example.org"}, belay.Queue("mail"))
+	fmt.Println(found)
+
+	fmt.Println(kit.Drain())
+	fmt.Println(kit.Advance(24 * time.Hour))
+	fmt.Println(app.Sent)
+	// Output:
+	// Welcome ["ada@example.org"] in queue mail
+	// [Welcome ["ada@example.org"], attempt 1]
+	// [Reminder ["ada@example.org"], attempt 1]
+	// [welcome, ada@example.org are you there, ada@example.org?]
+}
+
+// After Inline a push has run the job when it returns.
+func ExampleKit_Inline() {
+	t, end := exampleTest()
+	defer end()
+
+	kit := belaytest.New(t)
+	app := NewApp(kit.Client())
+	kit.Serve(app.Register)
+	kit.Inline()
+
+	if err := app.SignUp(context.Background(), "ada@example.org"); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(app.Sent)
+	// Output: [welcome, ada@example.org]
+}
+
+// A worker may die after its handler has done the work: then the job runs again. A handler should not mind.
+func ExampleIdempotent() {
+	t, end := exampleTest()
+	defer end()
+
+	sent := map[string]bool{}
+	send := func(_ context.Context, args WelcomeArgs) error {
+		if !sent[args.Address] {
+			fmt.Println("welcome,", args.Address)
+			sent[args.Address] = true
+		}
+		return nil
+	}
+	belaytest.Idempotent(t, Welcome, send, WelcomeArgs{"ada@example.org"}, func() any { return sent })
+	// Output: welcome, ada@example.org
+}
+
+// exampleTest stands for a *testing.T, which examples have none of.
+func exampleTest() (t testing.TB, end func()) {
+	e := &example{}
+	return e, func() {
+		for _, cleanup := range e.cleanups {
+			cleanup()
+		}
+	}
+}
+
+type example struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (e *example) Helper()                           {}
+func (e *example) Log(args ...any)                   { fmt.Println(args...) }
+func (e *example) Cleanup(f func())                  { e.cleanups = append(e.cleanups, f) }
+func (e *example) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (e *example) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (e *example) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }

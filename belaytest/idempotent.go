@@ -1,0 +1,51 @@
+package belaytest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+)
+
+// Idempotent runs a handler twice with the same job and fails the test unless the second run leaves the world as the first
+// one did. That is what a crash does: a worker died after the handler had returned and before that was known, so the job
+// runs again, with the same jid, the same bytes and the same attempt.
+//
+// world answers what the handler changes, as far as the test can see it: rows, files, mails sent, jobs pushed (without
+// their jids). It is read in full after each run, unexported fields too, so it may answer the thing itself.
+//
+// Either run's error fails the test.
+func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx context.Context, args T) error, args T, world func() any) {
+	t.Helper()
+	k := New(t)
+	k.Serve(func(s *belay.Server) { d.Handle(s, handler) })
+	k.OnFailure(func(r Run) { t.Fatalf("belaytest: %s, run %d of two: %v", r, len(k.Runs()), r.Err) })
+	if _, err := d.Enqueue(context.Background(), k.Client(), args); err != nil {
+		t.Fatalf("belaytest: %v", err)
+	}
+	waiting := k.Waiting()[0]
+	k.DrainAll()
+	once := textOf(world())
+	k.push(waiting.Queue, waiting.Job.Raw())
+	k.DrainAll()
+	require.Equal(t, once, textOf(world()), "belaytest: %s is not idempotent: its second run changed the world", d.Class())
+}
+
+// push stores a payload as it is.
+func (k *Kit) push(queue, payload string) {
+	k.do("SADD", k.keys.Queues(), queue)
+	k.do("LPUSH", k.keys.Queue(queue), payload)
+}
+
+// runOnce runs a payload through a Server of its own, once: the way from bytes to arguments is the real one.
+func runOnce[T any](t testing.TB, d *belay.Definition[T], payload string, handler func(T) error) (err error) {
+	t.Helper()
+	k := New(t)
+	k.Serve(func(s *belay.Server) { d.Handle(s, func(_ context.Context, args T) error { return handler(args) }) })
+	k.OnFailure(func(r Run) { err = r.Err })
+	k.push("default", payload)
+	k.Drain()
+	return err
+}

@@ -1,0 +1,81 @@
+package belaytest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
+)
+
+// ledger has what a test's world may have: a map, a pointer, unexported fields, an instant.
+type ledger struct {
+	Paid map[int]int
+	last *time.Time
+	next *ledger
+}
+
+func TestIdempotent(t *testing.T) {
+	t.Parallel()
+	t.Run("passes a handler that looks before it acts, though the world is always the same pointer", func(t *testing.T) {
+		t.Parallel()
+		l := &ledger{Paid: map[int]int{}}
+		l.next = l
+		belaytest.Idempotent(t, count, func(_ context.Context, n int) error {
+			l.Paid[n] = 100
+			return nil
+		}, 7, func() any { return l })
+		require.Equal(t, 100, l.Paid[7])
+	})
+
+	t.Run("fails one that does not, and shows the difference", func(t *testing.T) {
+		t.Parallel()
+		for _, change := range []func(l *ledger){
+			func(l *ledger) { l.Paid[7] += 100 },
+			func(l *ledger) { l.last = new(time.Now()) },
+			func(l *ledger) { l.next = &ledger{next: l.next} },
+		} {
+			l := &ledger{Paid: map[int]int{}}
+			said := verdict(t, func(tb testing.TB) {
+				belaytest.Idempotent(tb, count, func(context.Context, int) error {
+					change(l)
+					return nil
+				}, 7, func() any { return l })
+			})
+			require.Contains(t, said, "Count is not idempotent: its second run changed the world")
+			require.Contains(t, said, "Diff:")
+		}
+	})
+
+	t.Run("runs the same job twice as after a crash: same jid, same bytes, same attempt", func(t *testing.T) {
+		t.Parallel()
+		var runs []belay.RunInfo
+		belaytest.Idempotent(t, belay.Define[int]("Later", belay.In(time.Hour), belay.Queue("slow")), func(ctx context.Context, _ int) error {
+			run, _ := belay.Info(ctx)
+			run.Identity = ""
+			runs = append(runs, run)
+			return nil
+		}, 1, func() any { return nil })
+		require.Len(t, runs, 2)
+		require.Equal(t, runs[0], runs[1])
+		require.Equal(t, 1, runs[1].Attempt)
+		require.Equal(t, "slow", runs[1].Queue)
+	})
+
+	t.Run("fails when a run fails: then it has shown nothing", func(t *testing.T) {
+		t.Parallel()
+		ran := 0
+		said := verdict(t, func(tb testing.TB) {
+			belaytest.Idempotent(tb, count, func(context.Context, int) error {
+				if ran++; ran == 2 {
+					return errBroken
+				}
+				return nil
+			}, 7, func() any { return nil })
+		})
+		require.Equal(t, "belaytest: Count [7], attempt 1, run 2 of two: the printer is broken\n", said)
+	})
+}

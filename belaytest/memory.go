@@ -1,0 +1,107 @@
+package belaytest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest/resp"
+)
+
+// memory is a Redis within the test: miniredis, called as a function. There is no socket, not even a pipe, and no
+// goroutine: in a bubble of testing/synctest nothing of it keeps time from passing, and its clock is the bubble's.
+type memory struct {
+	redis   *server.Server
+	dialect driver.Dialect
+
+	mu      sync.Mutex
+	changed chan struct{} // closed by the next call
+}
+
+var _ driver.Client = (*memory)(nil)
+
+func newMemory(t testing.TB) *memory {
+	t.Helper()
+	redis := miniredis.NewMiniRedis()
+	redis.ClockTTL(true)
+	conn, err := redis.Dial() // makes a server that listens nowhere; the connection itself is of no use
+	if err != nil {
+		t.Fatalf("belaytest: start a Redis in memory: %v", err)
+	}
+	_ = conn.Close()
+	t.Cleanup(redis.Close)
+	return &memory{redis: redis.Server(), changed: make(chan struct{})}
+}
+
+// Do implements driver.Client.
+func (m *memory) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	if err := ctx.Err(); err != nil {
+		replies := make([]driver.Reply, len(calls))
+		for i := range replies {
+			replies[i].Err = &driver.NotSentError{Err: err}
+		}
+		return replies
+	}
+	replies := m.dialect.Do(calls, m.send)
+	m.announce()
+	return replies
+}
+
+func (m *memory) send(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
+	for _, i := range indexes {
+		replies[i] = m.call(words(calls[i], how))
+	}
+}
+
+func words(call driver.Call, how driver.Naming) []string {
+	if call.Script == nil {
+		return call.Args
+	}
+	verb, body := how.Words(call.Script)
+	return slices.Concat([]string{verb, body, strconv.Itoa(len(call.Keys))}, call.Keys, call.Args)
+}
+
+// call has miniredis carry out one command, on a connection of its own that ends with it.
+func (m *memory) call(words []string) driver.Reply {
+	var answer bytes.Buffer
+	peer := server.NewPeer(bufio.NewWriter(&answer))
+	m.redis.Dispatch(peer, words)
+	peer.Flush()
+	frame, err := resp.Read(bufio.NewReader(&answer))
+	switch {
+	case err != nil:
+		return driver.Reply{Err: &driver.UncertainError{Err: err}}
+	case frame.Kind == '-':
+		return driver.Reply{Err: driver.NewServerError(frame.Text)}
+	}
+	return driver.Reply{Value: frame.Value()}
+}
+
+// next is closed by the first call after this one.
+func (m *memory) next() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+func (m *memory) announce() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// Lane implements driver.Client: nothing here is slow enough to be in another's way.
+func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
+
+// Close implements driver.Client. The jobs stay until the test has ended, because it may look at them after its program
+// has closed the client.
+func (m *memory) Close() error { return nil }

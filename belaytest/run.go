@@ -1,0 +1,125 @@
+package belaytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/retry"
+)
+
+// A Run is one run of a job.
+type Run struct {
+	// RunInfo says which run of which job it was: class, jid, queue, attempt.
+	belay.RunInfo
+	// Job is the job as the run got it.
+	Job *belay.Job
+	// Err is what the handler returned: nil for a success, Snooze's for a job that wants to run later. A panic is a
+	// *belay.PanicError.
+	Err error
+}
+
+// String is the run in a line: WelcomeEmail [42,"short"], attempt 2.
+func (r Run) String() string {
+	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
+}
+
+// OnFailure has f told of each run that fails from now on, instead of failing the test: f may note it, or do nothing. A
+// discard without a cause and a snooze are no failures.
+func (k *Kit) OnFailure(f func(Run)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.onFailure = f
+}
+
+// Runs are all runs so far, in the order in which they began.
+func (k *Kit) Runs() []Run { return k.since(0) }
+
+func (k *Kit) failTest(r Run) {
+	var panicked *belay.PanicError
+	if errors.As(r.Err, &panicked) {
+		k.t.Errorf("belaytest: %s: %v\n%s", r, r.Err, panicked.Stack)
+		return
+	}
+	k.t.Errorf("belaytest: %s: %v", r, r.Err)
+}
+
+// record is the middleware that notes each run.
+func (k *Kit) record(next belay.Handler) belay.Handler {
+	return func(ctx context.Context, j *belay.Job) error {
+		r := k.begin(ctx, j)
+		err := next(ctx, j)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		r.Err = err
+		return err
+	}
+}
+
+func (k *Kit) begin(ctx context.Context, j *belay.Job) *Run {
+	r := &Run{Job: j}
+	r.RunInfo, _ = belay.Info(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.runs = append(k.runs, r)
+	return r
+}
+
+// hear is the error handler: it knows what middleware does not, panics and classes without a handler.
+func (k *Kit) hear(ctx context.Context, j *belay.Job, err error) {
+	r := k.of(j)
+	if r == nil {
+		r = k.begin(ctx, j)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r.Err = err
+	var ask *retry.AskError
+	if errors.As(err, &ask) && ask.Ask == retry.AskDiscard && ask.Cause == nil {
+		return
+	}
+	k.failed = append(k.failed, r)
+}
+
+// of is the run that was given this very job.
+func (k *Kit) of(j *belay.Job) *Run {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range slices.Backward(k.runs) {
+		if r.Job == j {
+			return r
+		}
+	}
+	return nil
+}
+
+// tellFailures tells of the runs that failed since it was last called.
+func (k *Kit) tellFailures() {
+	k.t.Helper()
+	k.mu.Lock()
+	failed, tell := k.failed, k.onFailure
+	k.failed = nil
+	k.mu.Unlock()
+	for _, r := range failed {
+		tell(*r)
+	}
+}
+
+func (k *Kit) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.runs)
+}
+
+// since are the runs from that one on.
+func (k *Kit) since(first int) []Run {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	runs := make([]Run, 0, len(k.runs)-first)
+	for _, r := range k.runs[first:] {
+		runs = append(runs, *r)
+	}
+	return runs
+}

@@ -1,0 +1,103 @@
+package belaytest
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/job"
+)
+
+// A Waiting is a job that waits to be run.
+type Waiting struct {
+	Job *belay.Job
+	// Queue is where it waits, or will when it is due.
+	Queue string
+	// At is when it is due; zero for a job that is in its queue.
+	At time.Time
+	// Retry says that it waits to be run again after a failure.
+	Retry bool
+	// pushed is the job as it was pushed, where that was by the Kit's client.
+	pushed belay.Item
+}
+
+// String is the job in a line: WelcomeEmail [42,"short"] in queue mail.
+func (w Waiting) String() string {
+	text := fmt.Sprintf("%s %s in queue %s", w.Job.DisplayClass(), w.Job.ArgsJSON(), w.Queue)
+	switch {
+	case w.Retry:
+		count, _ := w.Job.RetryCount()
+		text += fmt.Sprintf(", retry %d due in %v", count+1, w.due())
+	case !w.At.IsZero():
+		text += fmt.Sprintf(", due in %v", w.due())
+	}
+	return text
+}
+
+func (w Waiting) due() time.Duration { return time.Until(w.At).Round(time.Millisecond) }
+
+// Waiting are all jobs that wait: queue by queue and oldest first, then those for later and then retries, earliest first.
+// A job that is being run does not wait.
+func (k *Kit) Waiting() []Waiting {
+	var all []Waiting
+	queues := k.list("SMEMBERS", k.keys.Queues())
+	slices.Sort(queues)
+	for _, queue := range queues {
+		payloads := k.list("LRANGE", k.keys.Queue(queue), "0", "-1")
+		for _, payload := range slices.Backward(payloads) {
+			all = append(all, k.found(Waiting{Job: k.parse(payload), Queue: queue}))
+		}
+	}
+	for _, set := range []string{k.keys.Schedule(), k.keys.Retry()} {
+		for payload, at := range k.set(set) {
+			j := k.parse(payload)
+			all = append(all, k.found(Waiting{Job: j, Queue: j.Queue(), At: at, Retry: set == k.keys.Retry()}))
+		}
+	}
+	return all
+}
+
+func (k *Kit) found(w Waiting) Waiting {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w.pushed = k.pushed[w.Job.JID()]
+	return w
+}
+
+// Dead are the jobs that will not run again by themselves, the first to die first.
+func (k *Kit) Dead() []*belay.Job {
+	var dead []*belay.Job
+	for payload := range k.set(k.keys.Dead()) {
+		dead = append(dead, k.parse(payload))
+	}
+	return dead
+}
+
+// set are the entries of a sorted set with the instants that are their scores.
+func (k *Kit) set(key string) iter.Seq2[string, time.Time] {
+	entries := k.list("ZRANGE", key, "0", "-1", "WITHSCORES")
+	return func(yield func(string, time.Time) bool) {
+		for pair := range slices.Chunk(entries, 2) {
+			score, err := strconv.ParseFloat(pair[1], 64)
+			if err != nil {
+				panic("belaytest: a score is no number: " + pair[1])
+			}
+			if !yield(pair[0], time.UnixMicro(int64(math.Round(score*1e6)))) {
+				return
+			}
+		}
+	}
+}
+
+// parse reads what only this package's own client and scripts have written.
+func (k *Kit) parse(payload string) *belay.Job {
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		panic("belaytest: " + err.Error())
+	}
+	return parsed
+}

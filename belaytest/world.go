@@ -1,0 +1,113 @@
+package belaytest
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// textOf writes a value out in full, a line for each part. A text does not change with the thing it describes, so that a
+// world may be looked at twice though it is the same pointer, map or slice.
+func textOf(world any) string {
+	var s snapshot
+	s.write("", reflect.ValueOf(world))
+	return s.String()
+}
+
+type snapshot struct {
+	strings.Builder
+	above []uintptr // pointers and maps that the value lies in
+}
+
+func (s *snapshot) line(format string, args ...any) {
+	s.WriteString(fmt.Sprintf(format, args...) + "\n")
+}
+
+func (s *snapshot) write(indent string, v reflect.Value) {
+	if !v.IsValid() {
+		s.line("nil")
+		return
+	}
+	if text, ok := ownText(v); ok {
+		s.line("%s", text)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Map, reflect.Slice:
+		if v.IsNil() {
+			s.line("nil")
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Interface:
+		s.write(indent, v.Elem())
+	case reflect.Pointer:
+		s.inside(v, func() { s.write(indent, v.Elem()) })
+	case reflect.Struct:
+		s.line("%v", v.Type())
+		for i := range v.NumField() {
+			s.part(indent, v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		s.line("%v of %d", v.Type(), v.Len())
+		for i := range v.Len() {
+			s.part(indent, fmt.Sprint(i), v.Index(i))
+		}
+	case reflect.Map:
+		s.inside(v, func() { s.entries(indent, v) })
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		s.line("%v", v.Type()) // has no content to compare
+	case reflect.String:
+		s.line("%q", v.String())
+	default:
+		s.line("%v", v)
+	}
+}
+
+// ownText is what a value writes of itself, such as an instant.
+func ownText(v reflect.Value) (string, bool) {
+	if !v.CanInterface() {
+		return "", false
+	}
+	marshaler, ok := v.Interface().(encoding.TextMarshaler)
+	if !ok || v.Kind() == reflect.Pointer && v.IsNil() {
+		return "", false
+	}
+	text, err := marshaler.MarshalText()
+	return string(text), err == nil
+}
+
+func (s *snapshot) part(indent, name string, v reflect.Value) {
+	indent += "  "
+	s.WriteString(indent + name + ": ")
+	s.write(indent, v)
+}
+
+// entries are in the order of their keys' texts: a map has none of its own.
+func (s *snapshot) entries(indent string, v reflect.Value) {
+	s.line("%v of %d", v.Type(), v.Len())
+	values := make(map[string]reflect.Value, v.Len())
+	var keys []string
+	for _, key := range v.MapKeys() {
+		name := fmt.Sprintf("%#v", key)
+		keys, values[name] = append(keys, name), v.MapIndex(key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		s.part(indent, key, values[key])
+	}
+}
+
+// inside writes what v points to, unless that is where we are.
+func (s *snapshot) inside(v reflect.Value, write func()) {
+	if slices.Contains(s.above, v.Pointer()) {
+		s.line("(as above)")
+		return
+	}
+	s.above = append(s.above, v.Pointer())
+	write()
+	s.above = s.above[:len(s.above)-1]
+}
