@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -19,12 +20,27 @@ type group struct {
 	launchers []*launcher.Launcher
 	log       *zerolog.Logger
 	exits     []func() // of a group of several
+
+	// What Health asks for.
+	phase       atomic.Int32
+	quiet, stop []atomic.Bool // of each launcher
+	bornAt      time.Time
+	ttl         time.Duration
+	lapsedSince atomic.Int64 // when, after bornAt, Redis was first seen to take one of us for dead; 0 if it does not
 }
+
+// How far Run has come.
+const (
+	phaseNew int32 = iota
+	phaseRunning
+	phaseEnded
+)
 
 // newGroup builds the launchers, and names everything that is wrong with any.
 func newGroup(cfg *serverConfig) (*group, error) {
 	wrong := []error{cfg.checkCapsules()}
-	g := &group{log: cfg.Log}
+	count := 1 + len(cfg.capsules)
+	g := &group{log: cfg.Log, quiet: make([]atomic.Bool, count), stop: make([]atomic.Bool, count), bornAt: time.Now(), ttl: cfg.TTL}
 	if len(cfg.capsules) > 0 {
 		cfg.Company = &fetch.Company{} // a suspect runs alone in the whole process, not in its capsule
 	}
@@ -42,9 +58,15 @@ func newGroup(cfg *serverConfig) (*group, error) {
 			}
 		}
 		l, err := launcher.New(one)
-		if i == 0 {
-			wrong = append(wrong, err)
+		if err != nil {
+			if i == 0 {
+				wrong = append(wrong, err)
+			}
+			continue
 		}
+		// Also a remote control may quiet or stop one.
+		l.OnQuiet(func() { g.quiet[i].Store(true) })
+		l.OnStop(func() { g.stop[i].Store(true) })
 		g.launchers = append(g.launchers, l)
 	}
 	return g, errors.Join(wrong...)
@@ -52,6 +74,8 @@ func newGroup(cfg *serverConfig) (*group, error) {
 
 // Run runs all launchers until all have ended. The first error of one stops the rest, and is the answer.
 func (g *group) Run(ctx context.Context) error {
+	g.phase.Store(phaseRunning)
+	defer g.phase.Store(phaseEnded)
 	if len(g.launchers) == 1 {
 		return g.launchers[0].Run(ctx)
 	}
@@ -90,9 +114,42 @@ func (g *group) Use(middleware ...Middleware) {
 	g.each(func(l *launcher.Launcher) { l.Use(middleware...) })
 }
 
-func (g *group) Quiet() { g.each((*launcher.Launcher).Quiet) }
-func (g *group) Stop()  { g.each((*launcher.Launcher).Stop) }
-func (g *group) Dump()  { g.each((*launcher.Launcher).Dump) }
+func (g *group) Quiet() {
+	mark(g.quiet)
+	g.each((*launcher.Launcher).Quiet)
+}
+
+func (g *group) Stop() {
+	mark(g.stop)
+	g.each((*launcher.Launcher).Stop)
+}
+
+func (g *group) Dump() { g.each((*launcher.Launcher).Dump) }
+
+// mark says of all launchers what their hooks would say a moment later.
+func mark(flags []atomic.Bool) {
+	for i := range flags {
+		flags[i].Store(true)
+	}
+}
+
+// intends says whether all launchers are there and mean to take jobs, and if not, why.
+func (g *group) intends() finding {
+	if g.phase.Load() != phaseRunning {
+		return finding{Reason: "not_running", Detail: "Run has not been called, or has returned"}
+	}
+	for i, l := range g.launchers {
+		switch {
+		case g.stop[i].Load():
+			return finding{Reason: "stopping"}
+		case g.quiet[i].Load():
+			return finding{Reason: "quiet"}
+		case l.Identity() == "":
+			return finding{Reason: "not_registered", Detail: "redis has not answered yet"}
+		}
+	}
+	return finding{OK: true}
+}
 
 // Identity is the server's own; its capsules have others.
 func (g *group) Identity() string { return g.launchers[0].Identity() }
@@ -180,4 +237,11 @@ func (g *group) guard(hook func()) {
 		}
 	}()
 	hook()
+}
+
+// busy is how many jobs run.
+func (g *group) busy() int {
+	count := 0
+	g.each(func(l *launcher.Launcher) { count += len(l.Running()) })
+	return count
 }

@@ -1,0 +1,143 @@
+package belay
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// A notifier speaks to systemd, as sd_notify(3) does: lines in a datagram to the socket that it named.
+type notifier struct {
+	socket   string        // empty when nobody listens
+	watchdog time.Duration // within which systemd wants to hear of us; 0 for never
+}
+
+// newNotifier reads what systemd says in the environment, and takes it out, as sd_notify does when asked to.
+func newNotifier(lookup func(string) (string, bool), unset func(string) error) notifier {
+	var n notifier
+	n.socket, _ = lookup("NOTIFY_SOCKET")
+	within, _ := lookup("WATCHDOG_USEC")
+	pid, forOne := lookup("WATCHDOG_PID")
+	if micros, err := strconv.ParseInt(within, 10, 64); err == nil && (!forOne || pid == strconv.Itoa(os.Getpid())) {
+		n.watchdog = time.Duration(max(micros, 0)) * time.Microsecond
+	}
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		_ = unset(name)
+	}
+	return n
+}
+
+// say sends lines such as READY=1. It waits for nobody longer than a moment.
+func (n notifier) say(lines ...string) error {
+	// Go takes an @ at the beginning for the abstract socket that systemd means by it.
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetWriteDeadline(time.Now().Add(redisSoon))
+	if _, err := conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	return nil
+}
+
+const (
+	// beforeReady is how often the server is looked at until it is ready, and statusEvery how often STATUS is renewed after
+	// that.
+	beforeReady = 200 * time.Millisecond
+	statusEvery = 5 * time.Second
+	// moreStart is asked of systemd for as long as Redis has not answered: a worker that waits for it has not failed.
+	moreStart = 30 * time.Second
+)
+
+// tellSystemd tells systemd how the server is until end is called. It must be called before the server's Run.
+func tellSystemd(s *Server, n notifier, log *zerolog.Logger) (end func()) {
+	if n.socket == "" {
+		return func() {}
+	}
+	told := func(lines ...string) {
+		if err := n.say(lines...); err != nil {
+			log.Warn().Err(err).Msg("systemd does not listen")
+		}
+	}
+	s.launcher.OnStop(func() { told("STOPPING=1", "STATUS=stopping") })
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r := report{server: s, notifier: n}
+		for ctx.Err() == nil {
+			began := time.Now()
+			if lines := r.lines(ctx); len(lines) > 0 {
+				told(lines...)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(r.rest() - time.Since(began)):
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// A report is what systemd has been told so far.
+type report struct {
+	server   *Server
+	notifier notifier
+	ready    bool
+	askedAt  time.Time // when systemd was last asked for more time to start
+	status   string
+}
+
+// lines are what there is to tell now.
+func (r *report) lines(ctx context.Context) []string {
+	var lines []string
+	found := r.server.ready(ctx)
+	switch waits := found.Reason == "not_running" || found.Reason == "not_registered"; {
+	case !r.ready && !waits:
+		r.ready = true
+		lines = append(lines, "READY=1")
+	case !r.ready && time.Since(r.askedAt) > moreStart/3:
+		r.askedAt = time.Now()
+		lines = append(lines, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", moreStart.Microseconds()))
+	}
+	if status := r.describe(found); status != r.status {
+		r.status = status
+		lines = append(lines, "STATUS="+status)
+	}
+	if r.notifier.watchdog > 0 && r.server.alive(ctx).OK {
+		lines = append(lines, "WATCHDOG=1")
+	}
+	return lines
+}
+
+func (r *report) describe(found finding) string {
+	status := fmt.Sprintf("%d jobs running", r.server.launcher.busy())
+	if !found.OK {
+		status = strings.ReplaceAll(found.Reason, "_", " ") + ", " + status
+	}
+	return status
+}
+
+// rest is how long until there may be something to tell. A ping every half of the watchdog's time leaves room for one to
+// be late.
+func (r *report) rest() time.Duration {
+	rest := statusEvery
+	if !r.ready {
+		rest = beforeReady
+	}
+	if r.notifier.watchdog > 0 {
+		rest = min(rest, r.notifier.watchdog/2)
+	}
+	return max(rest, time.Millisecond)
+}
