@@ -32,3 +32,25 @@ func TestFlushBeneathAWait(t *testing.T) {
 		require.Empty(t, r.list(r.keys.Working("mail", old.Identity)), "nothing is left where nobody looks")
 	})
 }
+
+// The process may be killed before such a job has ended. Whoever follows it looks into the lists of its former identity too.
+func TestFlushBeneathAWaitAndThenACrash(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		server := drivertest.Start(t)
+		r := newRigOn(t, open, server.Addr(), "p", 2, "mail")
+		r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
+		_, err := server.Do(context.Background(), "FLUSHALL")
+		require.NoError(t, err)
+		r.push("mail", 1)
+		r.pump("the job", func() bool { return len(r.running) == 1 })
+		require.Equal(t, lua.StateUnknown, r.beat().State)
+		r.fetcher.Quiet()
+		r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
+		r.enter()
+		r.lapse(r.life.Identity)
+		j, life := r.newJanitor()
+		r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
+		require.True(t, r.isTombstoned(r.record.Formerly), "the sweep looks there from now on")
+	})
+}

@@ -181,6 +181,11 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 		return err
 	}
 	moved, state, err := j.rescue(ctx, identity, record)
+	if err == nil && state == lua.StateDead && record.Formerly != "" {
+		var late int
+		late, err = j.rescueFormer(ctx, record.Formerly)
+		moved += late
+	}
 	if state == lua.StateDead && (err == nil || moved > 0) {
 		j.cfg.Log.Warn().Str("dead", identity).Int("jobs", moved).
 			Msg("recovered: a process died, and its jobs are at the heads of their queues")
@@ -192,6 +197,16 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 	delete(j.lapsed, identity)
 	j.mu.Unlock()
 	return nil
+}
+
+// rescueFormer moves what lies in the lists of an earlier identity of a process that is dead now: a job that reached them
+// after Redis had forgotten that identity (FLUSHALL, a lossy restart).
+func (j *Janitor) rescueFormer(ctx context.Context, former string) (moved int, err error) {
+	records, err := j.records(ctx, []string{former})
+	if record, ok := records[former]; err == nil && ok {
+		moved, _, err = j.rescue(ctx, former, record)
+	}
+	return moved, err
 }
 
 // rescue moves what lies in the lists of identity, page by page, and ends with the verdict that nothing is left. A queue

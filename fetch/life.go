@@ -160,6 +160,9 @@ func (l *Life) Leased() bool {
 	return !l.over.Load() && age < l.record.TTL-l.record.Beat
 }
 
+// Formerly is the identity that the process had before this life; empty for the first.
+func (l *Life) Formerly() string { return l.record.Formerly }
+
 // Over says whether the identity will never beat again.
 func (l *Life) Over() bool { return l.over.Load() }
 

@@ -279,6 +279,10 @@ func (l *Launcher) deregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastSettle)
 	defer cancel()
 	life := l.life.Load()
+	if former := life.Formerly(); former != "" {
+		// What reaches its lists from now on is found by the sweep; for one that was declared dead this changes nothing.
+		_, _ = l.keys.Deregister(former, l.queues.Names()).Do(ctx, l.lanes.heart)
+	}
 	left, err := l.keys.Deregister(life.Identity, l.queues.Names()).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -18,7 +19,7 @@ type Record struct {
 	// Beat is how often it beats, TTL how long it counts as alive after one.
 	Beat, TTL   time.Duration
 	Concurrency int
-	// Formerly is the identity that this process had before it was declared dead, if any.
+	// Formerly is the identity that this process had before it was declared dead or forgotten, if any.
 	Formerly string
 	// Alone is the queue of the last suspect that it had in hand, if any.
 	Alone string
@@ -40,12 +41,13 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 	if err != nil {
 		panic("lua: marshal strings: " + err.Error())
 	}
+	former := cmp.Or(record.Formerly, identity)
 	return Ask[Registered]{
 		Call: driver.Call{
 			Script: registerScript,
-			Keys:   []string{k.Record(identity), k.Alive(), k.Tombstones()},
+			Keys:   []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Record(former)},
 			Args: []string{
-				identity, millis(record.TTL), "queues", string(queues), "beat_ms", millis(record.Beat),
+				identity, millis(record.TTL), former, "queues", string(queues), "beat_ms", millis(record.Beat),
 				"concurrency", strconv.Itoa(record.Concurrency), "formerly", record.Formerly,
 			},
 		},

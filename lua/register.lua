@@ -1,13 +1,15 @@
 #!lua flags=allow-oom
 -- register: bring a process to life under a name that nobody has had.
 -- Why one script: a process that is alive has a record of its queues, or its jobs could not be found when it dies.
--- KEYS     1 record  2 alive  3 tombstones
--- ARGV     1 identity  2 ttl_ms  then the record's fields and values
+-- A process that Redis has forgotten may still get a job by a wait from before: with its new name it gives the old one a
+-- record again, so that whoever follows it after its death looks there too.
+-- KEYS     1 record  2 alive  3 tombstones  4 record of the former identity (our own again, if there was none)
+-- ARGV     1 identity  2 ttl_ms  3 former identity, or our own  then the record's fields and values
 -- Returns  {"registered" | "taken" (draw another name), seconds, microseconds}
 -- Again    "taken": a reply that was lost costs a name, not a job
 -- Cost     O(1)
-local record, alive, tombstones = KEYS[1], KEYS[2], KEYS[3]
-local identity, ttl_ms = ARGV[1], tonumber(ARGV[2])
+local record, alive, tombstones, former_record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local identity, ttl_ms, former, fields_at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
 
 local time = redis.call('TIME')
 if redis.call('EXISTS', record) == 1 or redis.call('ZSCORE', tombstones, identity) then
@@ -15,6 +17,9 @@ if redis.call('EXISTS', record) == 1 or redis.call('ZSCORE', tombstones, identit
 end
 
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, 3))
+if redis.call('EXISTS', former_record) == 0 and not redis.call('ZSCORE', tombstones, former) then
+  redis.call('HSET', former_record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
+end
+redis.call('HSET', record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
 redis.call('ZADD', alive, now_ms + ttl_ms, identity)
 return { 'registered', tonumber(time[1]), tonumber(time[2]) }
