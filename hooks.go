@@ -1,0 +1,62 @@
+package belay
+
+import (
+	"context"
+	"errors"
+
+	"github.com/belayq/belay/launcher"
+)
+
+// OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It panics after Run.
+func (s *Server) OnStart(hook func(ctx context.Context) error) { s.launcher.OnStart(hook) }
+
+// OnQuiet adds what is to be done once nothing more is taken: after Quiet, or at the beginning of a stop. Nobody waits for
+// it. It panics after Run.
+func (s *Server) OnQuiet(hook func()) { s.launcher.OnQuiet(hook) }
+
+// OnStop adds what is to be done when a stop begins, while jobs may still be running. Nobody waits for it. It panics after
+// Run.
+func (s *Server) OnStop(hook func()) { s.launcher.OnStop(hook) }
+
+// OnExit adds what is to be done when the last job has been settled, the last one added first. Run waits for it. It panics
+// after Run.
+func (s *Server) OnExit(hook func()) { s.launcher.OnExit(hook) }
+
+// OnDeath adds one who hears of jobs that will not be run again by themselves, whatever their class. It panics after Run.
+func (s *Server) OnDeath(handler DeathHandler) { s.launcher.OnDeath(handler) }
+
+// OnOrphan adds one who hears of jobs that this server brings back from processes that died. It panics after Run.
+func (s *Server) OnOrphan(handler OrphanHandler) { s.launcher.OnOrphan(handler) }
+
+// Around puts middleware around the runs of a class, inside of what the Server puts around every run.
+func Around(middleware ...Middleware) DefineOption {
+	return definitionOption(func(def *definition) {
+		for _, m := range middleware {
+			if m == nil {
+				def.wrong = append(def.wrong, errors.New("a middleware of Around is nil"))
+				return
+			}
+		}
+		def.about.Middleware = append(def.about.Middleware, middleware...)
+	})
+}
+
+// OnExhausted lets handler hear of the class' jobs that will not be run again by themselves, before Server.OnDeath's do.
+func OnExhausted(handler DeathHandler) DefineOption {
+	return definitionOption(func(def *definition) { def.about.Exhausted = handler })
+}
+
+// What a Server tells of.
+type (
+	// DeathHandler hears of jobs that will not be run again by themselves: out of retries or of time, killed by their
+	// handler, or killers of processes (ErrInterrupted).
+	DeathHandler = launcher.DeathHandler
+	// Orphan is a job that was brought back from a process that died.
+	Orphan = launcher.Orphan
+	// OrphanHandler hears of orphans.
+	OrphanHandler = launcher.OrphanHandler
+)
+
+// ErrInterrupted is the error of a job that was buried because its process died again and again while it ran, the last
+// time with nothing else in hand.
+var ErrInterrupted = launcher.ErrInterrupted
