@@ -120,6 +120,9 @@ func appendValue(out []byte, v reflect.Value, depth int) ([]byte, error) {
 	case reflect.Map:
 		return appendMap(out, v, depth)
 	case reflect.Struct:
+		if v.CanAddr() {
+			v = v.Addr() // or fields that write themselves through a pointer would not
+		}
 		return appendForeign(out, v.Interface())
 	}
 	return nil, fmt.Errorf("a %s has no JSON", v.Type())

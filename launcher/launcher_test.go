@@ -412,7 +412,7 @@ func TestRebirth(t *testing.T) {
 				return nil
 			}, launcher.Class{})
 			r.push("Job", "[]")
-			r.start(l)
+			w := r.start(l)
 			receive(t, "the start", started)
 			old := l.Identity()
 			r.do("DEL", r.keys.Record(old), r.keys.Alive(), r.keys.Tombstones(), r.keys.Working("default", old))
@@ -422,7 +422,11 @@ func TestRebirth(t *testing.T) {
 			r.push("Job", "[]")
 			receive(t, "the next start", started)
 			r.eventually("the next end", func() bool { return r.counter(r.keys.Processed()) == "1" })
-			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(old)), "no ghost of the old name")
+			require.Nil(t, r.do("ZSCORE", r.keys.Alive(), old), "no ghost of the old name")
+			require.Equal(t, `["default"]`, r.do("HGET", r.keys.Record(old), "queues"), "its lists can be found")
+			w.Stop()
+			w.wait(t)
+			require.NotNil(t, r.do("ZSCORE", r.keys.Tombstones(), old), "and are looked through from now on")
 		})
 	})
 }
