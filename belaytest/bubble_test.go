@@ -72,6 +72,31 @@ func TestInABubbleOfSynctest(t *testing.T) {
 		})
 	})
 
+	t.Run("Advance runs what is due at its very end, also where no time passes meanwhile", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			k := counter(t, nothing)
+			push(t, k, 1, belay.In(time.Hour))
+			require.Empty(t, k.Advance(time.Hour-time.Millisecond))
+			require.Len(t, k.Advance(time.Millisecond), 1)
+		})
+	})
+
+	t.Run("a Drain finds what is due, though the one before took so long that its server was the poller", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			k := counter(t, func(context.Context, *belaytest.Kit, int) error {
+				time.Sleep(10 * time.Second)
+				return nil
+			})
+			push(t, k, 1)
+			push(t, k, 2, belay.In(10*time.Second+500*time.Millisecond))
+			require.Len(t, k.Drain(), 1)
+			time.Sleep(500 * time.Millisecond)
+			require.Len(t, k.Drain(), 1)
+		})
+	})
+
 	t.Run("a Server that lives in it runs jobs at their time, retries and snoozes too", func(t *testing.T) {
 		t.Parallel()
 		began := time.Now()
