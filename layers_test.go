@@ -26,7 +26,7 @@ const module = "github.com/belayq/belay"
 // An import goes to a lower floor or stays in its room. What is on one floor therefore knows nothing of
 // each other, and a reader who goes down the stairs never meets a name that is explained further up.
 var house = map[string]int{
-	"job": 0, "driver": 0, // ground: nouns, and the few verbs asked of any Redis client
+	"job": 0, "driver": 0, "logbook": 0, // ground: nouns, the few verbs asked of any Redis client, and the log's readers
 	"lua":   1,             // store: every write and every key name
 	"retry": 2, "dedup": 2, // judges: pure
 	"fetch": 3, "scheduler": 3, // hands: hold and give back; what time makes happen
