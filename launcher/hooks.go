@@ -50,8 +50,10 @@ type hooks struct {
 	quiet, stop, end []func()
 
 	quieting, stopping sync.Once
-	telling            sync.WaitGroup // those who are being told in goroutines of their own
-	room               chan struct{}  // for so many of them
+	room               chan struct{} // for so many who are told in goroutines of their own
+	mu                 sync.Mutex
+	over               bool           // nobody is told of anything any more
+	telling            sync.WaitGroup // those who are being told; added to under mu, and not once it is over
 }
 
 // mostTelling is how many hooks may be under way that nobody waits for. Whoever does not return in time for more misses
@@ -218,6 +220,11 @@ func (l *Launcher) tellLater(what string, calls ...func()) {
 		l.cfg.Log.Error().Msg(what + " not called: " + fmt.Sprint(mostTelling) + " earlier ones have not returned")
 		return
 	}
+	l.hooks.mu.Lock()
+	defer l.hooks.mu.Unlock()
+	if l.hooks.over {
+		return
+	}
 	l.hooks.telling.Go(func() {
 		defer func() { <-l.hooks.room }()
 		for _, call := range calls {
@@ -226,8 +233,11 @@ func (l *Launcher) tellLater(what string, calls ...func()) {
 	})
 }
 
-// awaitTold gives those who are being told of something a moment to hear it.
+// awaitTold gives those who are being told of something a moment to hear it. Nobody is told of anything after that.
 func (l *Launcher) awaitTold() {
+	l.hooks.mu.Lock()
+	l.hooks.over = true
+	l.hooks.mu.Unlock()
 	told := make(chan struct{})
 	go func() {
 		l.hooks.telling.Wait()

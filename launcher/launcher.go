@@ -107,10 +107,11 @@ func (l *Launcher) Stop() {
 		l.give(orderStopNow)
 		return
 	}
-	close(l.halt)
-	l.give(orderStop)
+	// First: the process may be gone a moment after it has been told.
 	l.tellQuiet()
 	l.tellStop()
+	close(l.halt)
+	l.give(orderStop)
 }
 
 // give passes an order to the manager. A full channel holds more orders than there are kinds, so one more changes
