@@ -1,0 +1,315 @@
+// Package examples_test builds and runs every example, as its comment says, and looks at what it does.
+package examples_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
+
+// patience bounds every wait: far above what anything here takes.
+const patience = 60 * time.Second
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			require.FailNow(t, "waited in vain for "+what)
+		}
+	}
+}
+
+// Two processes, one of them stopped and started anew: every second has one run.
+func TestNightlyRunsOnceEachTime(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	program := build(t, "./nightly")
+	start := func() *process { return startProcess(t, redis, program, "-every", "1s", "-log-level", "warn") }
+	a, b := start(), start()
+	var ticks []string
+	reach := func(count int) {
+		t.Helper()
+		eventually(t, fmt.Sprint(count, " runs"), func() bool {
+			ticks = regexp.MustCompile(`nightly \S+`).FindAllString(a.out.String()+b.out.String(), -1)
+			return len(ticks) >= count
+		})
+	}
+	reach(2)
+	a.stop()
+	reach(4)
+	last := a.out.String()
+	a = start()
+	_, err := a.out.Write([]byte(last))
+	require.NoError(t, err)
+	reach(6)
+	a.stop()
+	b.stop()
+	reach(6)
+	for i, tick := range ticks {
+		require.NotContains(t, ticks[:i], tick, "a time that ran twice")
+	}
+	require.Zero(t, number(t, redis, "GET", "stat:failed"), "what was dropped counts as no failure")
+}
+
+// A file of many records goes into a Redis that becomes full in between: with the -skip that it is told, the second attempt
+// completes the first.
+func TestBulkGoesOnWhereItBrokeOff(t *testing.T) {
+	t.Parallel()
+	const records = 20_000
+	redis := drivertest.Start(t)
+	program := build(t, "./bulk")
+	var file strings.Builder
+	for i := range records {
+		fmt.Fprintf(&file, "%d,short\n", i)
+	}
+	info, _ := do(t, redis, "INFO", "memory").(string)
+	used, err := strconv.Atoi(regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(info)[1])
+	require.NoError(t, err)
+	do(t, redis, "CONFIG", "SET", "maxmemory", strconv.Itoa(used+2<<20))
+	said, err := run(t, redis, file.String(), program)
+	require.Error(t, err)
+	require.Contains(t, said, "out of memory")
+	skip := regexp.MustCompile(`go on with (-skip) (\d+); 0 jobs`).FindStringSubmatch(said)
+	require.NotNil(t, skip, said)
+	require.NotEqual(t, "0", skip[2], "some went in before")
+	do(t, redis, "CONFIG", "SET", "maxmemory", "0")
+
+	said, err = run(t, redis, file.String(), program, skip[1:]...)
+	require.NoError(t, err, said)
+	require.Equal(t, records, number(t, redis, "LLEN", "queue:mail"))
+	seen := make(map[string]bool)
+	for _, payload := range list(t, redis, "LRANGE", "queue:mail", "0", "-1") {
+		seen[regexp.MustCompile(`"args":\[(\d+),"short"]`).FindStringSubmatch(payload)[1]] = true
+	}
+	require.Len(t, seen, records, "every user once")
+}
+
+func TestBulkSaysWhichRecordIsWrong(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	program := build(t, "./bulk")
+	said, err := run(t, redis, "1,a\n2,b\nthree,c\n4,d\n", program)
+	require.Error(t, err)
+	require.Contains(t, said, "2 jobs pushed")
+	require.Contains(t, said, "record 3: ")
+	require.Contains(t, said, "go on with -skip 2")
+	require.Equal(t, 2, number(t, redis, "LLEN", "queue:mail"))
+}
+
+// The steps are those of the example's comment. The first release has jobs in hand when it is quieted.
+func TestDeployLosesCutsOffAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	program := build(t, "./deploy")
+	client := build(t, "../cmd/belay")
+	push := func(from, to int) {
+		t.Helper()
+		var jobs strings.Builder
+		for month := from; month < to; month++ {
+			fmt.Fprintf(&jobs, `{"class":"Report","args":["month-%d",5]}`+"\n", month)
+		}
+		said, err := run(t, redis, jobs.String(), client, "push", "--file", "-")
+		require.NoError(t, err, said)
+	}
+	addr := freeAddr(t)
+	push(0, 40)
+	old := startProcess(t, redis, program, "-release", "v1", "-c", "4")
+	eventually(t, "v1 to work", func() bool { return strings.Contains(old.out.String(), "v1 wrote") })
+	next := startProcess(t, redis, program, "-release", "v2", "-c", "4", "-health-addr", addr)
+	eventually(t, "v2 to be ready", func() bool {
+		answer, err := http.Get("http://" + addr + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	old.signal(syscall.SIGTSTP)
+	eventually(t, "v1 to be quiet", func() bool { return strings.Contains(old.out.String(), "v1 takes no more") })
+	old.stop()
+	require.Contains(t, old.out.String(), "v1 is done")
+	push(40, 48)
+	eventually(t, "v2 to write the rest", func() bool { return number(t, redis, "GET", "stat:processed") == 48 })
+	next.stop()
+
+	both := old.out.String() + next.out.String()
+	for month := range 48 {
+		require.Equal(t, 1, strings.Count(both, fmt.Sprintf("wrote month-%d\n", month)), "month %d in:\n%s", month, both)
+	}
+	require.NotContains(t, both, "hands back")
+}
+
+// A job that is longer than the stop has patience goes back, and is written by the next one.
+func TestDeployHandsBackWhatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	program := build(t, "./deploy")
+	client := build(t, "../cmd/belay")
+	said, err := run(t, redis, "", client, "push", "Report", `"2026-11"`, "15")
+	require.NoError(t, err, said)
+	old := startProcess(t, redis, program, "-shutdown-timeout", "100ms", "-heartbeat", "100ms")
+	eventually(t, "v1 to take the job", func() bool { return number(t, redis, "LLEN", "queue:default") == 0 })
+	old.stop()
+	require.Regexp(t, `v1 hands back 2026-11 at page \d+ because of: .*shut`, old.out.String())
+	require.Equal(t, 1, number(t, redis, "LLEN", "queue:default"))
+
+	next := startProcess(t, redis, program, "-release", "v2")
+	eventually(t, "v2 to write it", func() bool { return strings.Contains(next.out.String(), "v2 wrote 2026-11") })
+	next.stop()
+	require.Equal(t, 1, number(t, redis, "GET", "stat:processed"), "the run that was handed back does not count")
+}
+
+func TestAnyLanguageHandlesJobs(t *testing.T) {
+	t.Parallel()
+	_, err := exec.LookPath("python3")
+	require.NoError(t, err, "python3 not found: apt-get install python3")
+	redis := drivertest.Start(t)
+	belay := build(t, "../cmd/belay")
+	said, err := run(t, redis, "", build(t, "./anylanguage"))
+	require.NoError(t, err, said)
+	require.Equal(t, "queued 42 <nil>\nqueued 9007199254740993 <nil>\nqueued 0 <nil>\n", said)
+
+	outbox := filepath.Join(t.TempDir(), "outbox")
+	worker := startProcess(t, redis, belay, "work", "-q", "mail", "--exec", "WelcomeEmail=python3 anylanguage/welcome.py "+outbox)
+	eventually(t, "three runs", func() bool { return number(t, redis, "GET", "stat:processed") == 3 })
+	worker.stop()
+	sent, err := os.ReadFile(outbox)
+	require.NoError(t, err)
+	require.Len(t, strings.Split(strings.TrimSpace(string(sent)), "\n"), 2)
+	require.Regexp(t, `(?m)^[0-9a-f]{24} short welcome to user 42$`, string(sent))
+	require.Regexp(t, `(?m)^[0-9a-f]{24} long welcome to user 9007199254740993$`, string(sent))
+	retries := list(t, redis, "ZRANGE", "retry", "0", "-1")
+	require.Len(t, retries, 1)
+	require.Contains(t, retries[0], `exit status 1: there is no user 0`)
+}
+
+// build makes a program of a package.
+func build(t *testing.T, of string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "program")
+	said, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, of).CombinedOutput()
+	require.NoError(t, err, string(said))
+	return path
+}
+
+func environ(redis *drivertest.Server) []string {
+	return append(os.Environ(), "REDIS_URL="+redis.URL())
+}
+
+// run runs a program to its end, and answers all that it said.
+func run(t *testing.T, redis *drivertest.Server, in, program string, args ...string) (said string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env, cmd.Stdin = environ(redis), strings.NewReader(in)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A process is a program that goes on until it is stopped, at the latest when its test ends.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	out  *output
+	done chan error
+}
+
+func startProcess(t *testing.T, redis *drivertest.Server, program string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(program, args...), out: &output{}, done: make(chan error, 1)}
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = environ(redis), p.out, p.out
+	require.NoError(t, p.cmd.Start())
+	go func() { p.done <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	return p
+}
+
+func (p *process) signal(which os.Signal) { require.NoError(p.t, p.cmd.Process.Signal(which)) }
+
+// stop asks the process to end, and waits until it has ended well.
+func (p *process) stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	select {
+	case err := <-p.done:
+		require.NoError(p.t, err, p.out.String())
+	case <-time.After(patience):
+		require.FailNow(p.t, "it does not stop", p.out.String())
+	}
+}
+
+// output is what a process has said so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+func do(t *testing.T, redis *drivertest.Server, words ...string) any {
+	t.Helper()
+	value, err := redis.Do(t.Context(), words...)
+	require.NoError(t, err)
+	return value
+}
+
+// number is an answer that is one; 0 for nil.
+func number(t *testing.T, redis *drivertest.Server, words ...string) int {
+	t.Helper()
+	switch value := do(t, redis, words...).(type) {
+	case int64:
+		return int(value)
+	case string:
+		n, err := strconv.Atoi(value)
+		require.NoError(t, err)
+		return n
+	}
+	return 0
+}
+
+func list(t *testing.T, redis *drivertest.Server, words ...string) []string {
+	t.Helper()
+	values, _ := do(t, redis, words...).([]any)
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i], _ = value.(string)
+	}
+	return texts
+}

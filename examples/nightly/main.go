@@ -1,0 +1,63 @@
+// Command nightly runs a job at regular times without cron: each run pushes the next one.
+//
+//	go run ./examples/nightly               midnight by UTC, every day
+//	go run ./examples/nightly -every 2s     to watch it
+//
+// Start several, stop them, kill them: every time has one run. Each process pushes the next run when it starts, and a run
+// that is repeated after a crash pushes its successor again, so that there may be several jobs for one time. The first to
+// run claims the time with its jid. When that one is repeated it has the same jid and goes on; all others are dropped.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+)
+
+type NightlyArgs struct{ Time time.Time }
+
+var Nightly = belay.Define[NightlyArgs]("Nightly", belay.MaxRetries(5))
+
+var every = flag.Duration("every", 24*time.Hour, "time between two runs")
+
+func main() {
+	belay.Main(func(ctx context.Context, app *belay.App) error {
+		Nightly.Handle(app.Server, func(ctx context.Context, args NightlyArgs) error {
+			return run(ctx, app.Client, args.Time)
+		})
+		return pushNext(ctx, app.Client, time.Now())
+	})
+}
+
+func run(ctx context.Context, client *belay.Client, at time.Time) error {
+	info, _ := belay.Info(ctx)
+	// A table of your own database, with the time as its key, serves as well.
+	claim := driver.Command("SET", "nightly:"+at.Format(time.RFC3339), info.JID, "NX", "GET", "EX", "604800")
+	switch holder := client.Driver().Do(ctx, claim)[0]; {
+	case holder.Err != nil:
+		return holder.Err
+	case holder.Value != nil && holder.Value != info.JID:
+		return belay.Discard(nil) // another job has this time; without a cause it counts as no failure
+	}
+	// The next one first: should this one fail for good, the chain goes on. Times that nobody was there for are passed over.
+	after := at
+	if now := time.Now(); now.After(at) {
+		after = now
+	}
+	if err := pushNext(ctx, client, after); err != nil {
+		return err
+	}
+	fmt.Println("nightly", at.Format(time.RFC3339)) // the work; it may be repeated, so let it be idempotent
+	return nil
+}
+
+// pushNext pushes the run for the next time after an instant.
+func pushNext(ctx context.Context, client *belay.Client, after time.Time) error {
+	next := after.UTC().Truncate(*every).Add(*every)
+	_, err := Nightly.Enqueue(ctx, client, NightlyArgs{Time: next}, belay.At(next))
+	return err
+}
