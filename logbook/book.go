@@ -13,6 +13,9 @@ const (
 	mostLines = 4096
 	// mostBytes bounds their text: a usual line is a few hundred bytes, but a dump of all goroutines is up to a megabyte.
 	mostBytes = 4 << 20
+	// sayEvery is how often it is said at most that lines were dropped: a reader that is slow and not stopped would have
+	// to read that instead of lines.
+	sayEvery = time.Second
 )
 
 // A line is what somebody has logged.
@@ -34,7 +37,8 @@ type Book struct {
 	mu      sync.Mutex
 	waiting []line // the oldest first
 	bytes   int    // of their text
-	missed  int    // lines dropped since that was last said
+	missed  int    // lines dropped since that was last said, at saidAt
+	saidAt  time.Time
 	dropped uint64 // lines dropped in all
 	// idle is closed when the goroutine that carries has ended; nil while there is none.
 	idle chan struct{}
@@ -133,27 +137,29 @@ func (b *Book) carryAll(idle chan struct{}) {
 		close(idle)
 	}()
 	for {
-		next, missed, ok := b.next()
+		next, ok := b.next()
 		if !ok {
 			return
-		}
-		if missed > 0 {
-			b.carryOne(b.note(missed))
 		}
 		b.carryOne(next)
 	}
 }
 
-// next takes the oldest line, and says how many before it were dropped. Without one the goroutine that carries is no more.
-func (b *Book) next() (oldest line, missed int, ok bool) {
+// next takes the oldest line, or makes one about those that were dropped. Without one the goroutine that carries is no more.
+func (b *Book) next() (line, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) == 0 {
-		b.idle = nil
-		return line{}, 0, false
+	last := len(b.waiting) == 0
+	if b.missed > 0 && (last || time.Since(b.saidAt) >= sayEvery) {
+		said := b.note(b.missed)
+		b.missed, b.saidAt = 0, said.at
+		return said, true
 	}
-	missed, b.missed = b.missed, 0
-	return b.takeLocked(), missed, true
+	if last {
+		b.idle = nil
+		return line{}, false
+	}
+	return b.takeLocked(), true
 }
 
 // carryOne hands a line over. A reader that panics or ends its goroutine is the user's, and costs a line, not the process.
