@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/driver"
 )
@@ -27,7 +29,8 @@ Exit status, of every command:
   2  the command line is wrong
   3  a push was refused as a duplicate (reserved)
 
-Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.`
+Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.
+BELAY_CLIENT and BELAY_PREFIX stand for --client and --prefix where these are not given.`
 
 const rootExample = `  belay demo                                   see workers killed and nothing lost; needs no Redis
   belay work -q mail,2 -q default --exec 'WelcomeEmail=./send-welcome'
@@ -50,13 +53,28 @@ func newRoot() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return readEverywhere(cmd.Flags()) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	at := &redisFlags{}
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newCheck(at), newVersion())
 	return root
+}
+
+// readEverywhere lets the environment speak of what all commands must agree on: a worker under one prefix and a push under
+// another would never meet.
+func readEverywhere(flags *pflag.FlagSet) error {
+	for _, key := range []string{"client", "prefix"} {
+		s, _ := settingByKey(key)
+		if text := os.Getenv(s.variable); text != "" && !flags.Changed(s.flag) {
+			if err := flags.Lookup(s.flag).Value.Set(text); err != nil {
+				return usage("%s: %w", s.variable, err)
+			}
+		}
+	}
+	return nil
 }
 
 // run is the whole program: it answers the exit status.

@@ -3,14 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/retry"
 )
 
@@ -41,10 +42,13 @@ Signals:
 The log never holds arguments, and nothing waits for its reader: lines that cannot be written in time are dropped and
 counted.
 
+Under systemd (Type=notify, WatchdogSec=) the worker says when it is ready and how it is, and pings while it lives.
+
 Exit status: 0 after a stop; 1 when it could not work; 2 for a wrong command line.`
 
 const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Belay <hi@example.com>"'
   belay work -q critical,3 -q default -c 50 --exec 'Report=python3 report.py' --exec '*=./any-other'
+  belay work --config belay.yml --print-config
   belay work --log-format json --logfile work.log --name blue --exec 'Import=./import --verbose'`
 
 // workFlags are what a worker may be told, before it is understood.
@@ -56,7 +60,10 @@ type workFlags struct {
 	maxInterruptions                    int
 	poll                                time.Duration
 	name, tag, retryFormula, timestamps string
+	labels                              []string
+	health                              string
 	log                                 logFlags
+	conf                                config
 }
 
 func newWork(at *redisFlags) *cobra.Command {
@@ -64,7 +71,7 @@ func newWork(at *redisFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "work --exec CLASS=COMMAND...",
 		Short:   "Run jobs with programs as handlers",
-		Long:    workHelp,
+		Long:    workHelp + describeConfig(),
 		Example: workExample,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return work(cmd, at, &flags) },
@@ -86,45 +93,65 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes of its worker that a job may be in hand for, at least 2; after one less it runs alone, and a crash then buries it")
 	flags.StringVar(&f.name, "name", "", "name to show instead of the host's")
 	flags.StringVar(&f.tag, "tag", "", "tag to show in Sidekiq's dashboard")
+	flags.StringArrayVar(&f.labels, "label", nil, "label to show in Sidekiq's dashboard; again for more")
+	flags.StringVar(&f.health, "health-addr", "", "answer GET /healthz (alive?) and /readyz (taking jobs?) at this `ADDRESS`, such as 127.0.0.1:7421")
 	flags.StringVar(&f.retryFormula, "retry-formula", "8.x", "delays between retries as in Sidekiq 8.x, 6.x or 4.2.3")
 	flags.IntVar(&f.maxRetries, "max-retries", retry.DefaultMaxRetries, "retries of jobs that do not say; 0 for none: they die at once")
 	flags.StringVar(&f.timestamps, "timestamps", "seconds", "how times are written into jobs: seconds (every Sidekiq reads them) or milliseconds (Sidekiq 8)")
 	f.log.register(flags)
+	f.conf.register(flags)
 }
 
 // work runs a worker from its command line to its end.
 func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
+	badSettings := flags.conf.settle(cmd.Flags())
 	cfg, badFlags := flags.config()
-	log := zerolog.Nop()
-	cfg.Log, cfg.Prefix = &log, at.prefix
 	programs, badPrograms := parsePrograms(flags.programs)
-	client, badRedis := at.open()
+	if flags.conf.print && len(flags.programs) == 0 {
+		badPrograms = nil
+	}
+	redis, badRedis := at.open()
 	if badRedis == nil {
-		defer func() { _ = client.Close() }()
+		defer func() { _ = redis.Close() }()
 	} else {
-		client = struct{ driver.Client }{} // so that New does not complain of it a second time
+		redis = struct{ driver.Client }{} // so that nobody complains of it a second time
 	}
-	cfg.Client = client
-	worker, badConfig := launcher.New(cfg)
-	if err := errors.Join(badFlags, badPrograms, badRedis, badConfig); err != nil {
-		return usageError{err}
+	cfg.Client, cfg.Prefix = redis, at.prefix
+	client, badClient := belay.NewClient(redis, clientOptions(cfg)...)
+	options, badCapsules := serverOptions(cfg, flags.conf.capsules)
+	bad := errors.Join(badSettings, badFlags, badPrograms, badRedis, badClient, badCapsules)
+	if badClient == nil {
+		bad = errors.Join(bad, errors.Unwrap(belay.NewServer(client, options...).Check()))
 	}
-	journal, err := openJournal(flags.log, cmd.ErrOrStderr())
+	if bad != nil {
+		return usageError{flags.conf.tell(bad)}
+	}
+	if flags.conf.print {
+		return flags.conf.write(cmd.OutOrStdout(), cmd.Flags())
+	}
+	journal, err := openJournal(flags.log, cmd.ErrOrStderr()) // for a command line that cannot be meant no file is made
 	if err != nil {
 		return err
 	}
 	defer journal.close()
-	log = journal.Logger // for a command line that cannot be meant no file is made
-	runner := newRunner(log)
+	server := belay.NewServer(client, append(options, belay.Logger(journal.Logger))...)
+	runner := newRunner(journal.Logger)
+	runner.environ = withoutSystemd(runner.environ)
 	defer runner.spawner.close()
 	for _, p := range programs {
-		worker.Handle(p.class, runner.handler(p), launcher.Class{})
+		server.HandleClass(p.class, runner.handler(p))
 	}
-	worker.OnError(logFailures(log))
-	outliveReaders()
+	server.OnError(logFailures(journal.Logger))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	defer obeySignals(worker, journal, stop)()
-	logFindings(ctx, cfg, log)
-	return worker.Run(ctx)
+	logFindings(ctx, cfg, journal.Logger)
+	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen, Log: &journal.Logger}.Run(ctx)
+}
+
+// withoutSystemd is the environment without what concerns the worker alone: its programs are not the service.
+func withoutSystemd(environ []string) []string {
+	return slices.DeleteFunc(environ, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "NOTIFY_SOCKET" || name == "WATCHDOG_USEC" || name == "WATCHDOG_PID"
+	})
 }

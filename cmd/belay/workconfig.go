@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
@@ -19,13 +20,13 @@ import (
 func (f *workFlags) config() (launcher.Config, error) {
 	cfg := launcher.Config{
 		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, Poll: f.poll, ShutdownTimeout: f.shutdown,
-		MaxInterruptions: f.maxInterruptions, Name: f.name, Tag: f.tag,
+		MaxInterruptions: f.maxInterruptions, Name: f.name, Tag: f.tag, Labels: f.labels,
 	}
 	if f.shutdown == 0 {
 		cfg.ShutdownTimeout = -1 // none; a Config's 0 is its default
 	}
 	var badQueues, badPolicy error
-	cfg.Queues, badQueues = parseQueues(f.queues)
+	cfg.Queues, badQueues = parseQueues(f.queues, "--queue")
 	cfg.Retry, badPolicy = f.policy()
 	return cfg, errors.Join(badQueues, badPolicy, f.checkZeros(), errors.Join(f.log.check()...))
 }
@@ -35,7 +36,7 @@ func (f *workFlags) checkZeros() error {
 	var wrong []error
 	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor", "poll", "max-interruptions"} {
 		flag := f.set.Lookup(name)
-		if flag.Changed && strings.TrimSuffix(flag.Value.String(), "s") == "0" {
+		if (flag.Changed || f.conf.said(name)) && strings.TrimSuffix(flag.Value.String(), "s") == "0" {
 			wrong = append(wrong, fmt.Errorf("--%s 0: it must be more; leave it out for the default", name))
 		}
 	}
@@ -66,9 +67,53 @@ func (f *workFlags) policy() (retry.Policy, error) {
 	return policy, errors.Join(append(wrong, badFormula)...)
 }
 
+// clientOptions and serverOptions are what the library is told of a configuration.
+func clientOptions(cfg launcher.Config) []belay.ClientOption {
+	options := []belay.ClientOption{belay.Prefix(cfg.Prefix)}
+	if cfg.Retry.Unit == job.Millis {
+		options = append(options, belay.Millis())
+	}
+	return options
+}
+
+func serverOptions(cfg launcher.Config, capsules []capsuleSetting) ([]belay.ServerOption, error) {
+	options := []belay.ServerOption{
+		belay.Concurrency(cfg.Concurrency), belay.Heartbeat(cfg.Beat, cfg.TTL), belay.PollEvery(cfg.Poll),
+		belay.ShutdownTimeout(max(cfg.ShutdownTimeout, 0)), belay.MaxInterruptions(cfg.MaxInterruptions),
+		belay.Name(cfg.Name), belay.ProcessTag(cfg.Tag), belay.ProcessLabels(cfg.Labels...), belay.RetryPolicy(cfg.Retry),
+	}
+	if cfg.Janitor != 0 {
+		options = append(options, belay.JanitorEvery(cfg.Janitor))
+	}
+	options = append(options, queueOptions(cfg.Queues)...)
+	var wrong []error
+	for _, its := range capsules {
+		queues, err := parseQueues(its.queues, "capsule "+its.name)
+		wrong = append(wrong, err)
+		about := queueOptions(queues)
+		if its.concurrency > 0 {
+			about = append(about, belay.Concurrency(its.concurrency))
+		}
+		options = append(options, belay.Capsule(its.name, about...))
+	}
+	return options, errors.Join(wrong...)
+}
+
+func queueOptions(queues []fetch.Queue) []belay.ServerOption {
+	var options []belay.ServerOption
+	for _, queue := range queues {
+		if queue.Weight > 0 {
+			options = append(options, belay.QueueWeight(queue.Name, queue.Weight))
+		} else {
+			options = append(options, belay.Queues(queue.Name))
+		}
+	}
+	return options
+}
+
 // parseQueues reads the values of -q. A comma stands before a weight and nowhere else: "-q a,b" is more likely meant as
 // two queues than as one of that name, and is told so.
-func parseQueues(specs []string) ([]fetch.Queue, error) {
+func parseQueues(specs []string, of string) ([]fetch.Queue, error) {
 	var queues []fetch.Queue
 	var wrong []error
 	for _, spec := range specs {
@@ -77,7 +122,7 @@ func parseQueues(specs []string) ([]fetch.Queue, error) {
 		if weighted {
 			var err error
 			if queue.Weight, err = strconv.Atoi(weight); err != nil || queue.Weight < 1 {
-				wrong = append(wrong, fmt.Errorf("-q %s: it is NAME or NAME,WEIGHT with a weight of 1 or more; for more queues give -q again", spec))
+				wrong = append(wrong, fmt.Errorf("%s %s: it is NAME or NAME,WEIGHT with a weight of 1 or more; for more queues give -q again", of, spec))
 				continue
 			}
 		}

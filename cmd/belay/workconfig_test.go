@@ -49,7 +49,7 @@ func TestWorkFlags(t *testing.T) {
 		t.Parallel()
 		_, err := parsed(t, "-q", "a,b", "-q", "c,0", "-c", "0", "--heartbeat", "0s", "--shutdown-timeout", "-1s", "--max-retries", "-1",
 			"--retry-formula", "9", "--timestamps", "x", "--log-level", "loud", "--log-format", "xml").config()
-		for _, part := range []string{"-q a,b", "-q c,0", "--concurrency", "--heartbeat", "--shutdown-timeout", "--max-retries", `"9"`,
+		for _, part := range []string{"--queue a,b", "--queue c,0", "--concurrency", "--heartbeat", "--shutdown-timeout", "--max-retries", `"9"`,
 			"--timestamps", "--log-level", "--log-format"} {
 			require.ErrorContains(t, err, part)
 		}

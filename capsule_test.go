@@ -1,0 +1,92 @@
+package belay_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+)
+
+func TestCapsule(t *testing.T) {
+	t.Parallel()
+	nothing := func(context.Context, *belay.Job) error { return nil }
+
+	t.Run("has processors of its own, and the server's handlers and hooks", func(t *testing.T) {
+		t.Parallel()
+		client := openShared(t)
+		server := belay.NewServer(client, belay.Concurrency(2), belay.Capsule("unsafe", belay.Concurrency(1), belay.Queues("unsafe")))
+		started, goOn := make(chan string, 10), make(chan struct{})
+		server.HandleClass("Slow", func(ctx context.Context, _ *belay.Job) error {
+			info, _ := belay.Info(ctx)
+			started <- info.Queue + " " + info.Identity
+			<-goOn
+			return nil
+		})
+		var starts, exits atomic.Int64
+		server.OnStart(func(context.Context) error { starts.Add(1); return nil })
+		server.OnExit(func() { exits.Add(1) })
+		stopped := make(chan bool, 2)
+		server.OnStop(func() { stopped <- true })
+		for range 2 {
+			for _, queue := range []string{"unsafe", "default"} {
+				_, err := client.Push(t.Context(), belay.Item{Class: "Slow", Queue: queue})
+				require.NoError(t, err)
+			}
+		}
+		done := running(t, server)
+		identities := make(map[string]string)
+		count := make(map[string]int)
+		for range 3 {
+			queue, identity, _ := strings.Cut(awaitValue(t, "a run", started), " ")
+			identities[queue] = identity
+			count[queue]++
+		}
+		require.Equal(t, map[string]int{"unsafe": 1, "default": 2}, count)
+		require.NotEqual(t, identities["unsafe"], identities["default"])
+		require.Equal(t, server.Identity(), identities["default"])
+		require.Eventually(t, func() bool {
+			processes := client.Driver().Do(t.Context(), driver.Command("SCARD", client.Config().Prefix+":processes"))[0]
+			return processes == driver.Reply{Value: int64(2)}
+		}, patience, 5*time.Millisecond, "each is a process to Sidekiq's readers")
+		close(goOn)
+		require.Equal(t, identities["unsafe"], awaitValue(t, "the last run", started)[len("unsafe "):])
+		server.Stop()
+		require.NoError(t, awaitValue(t, "the end", done))
+		awaitValue(t, "the stop hook", stopped)
+		require.Empty(t, stopped, "it is told once")
+		require.Equal(t, [2]int64{1, 1}, [2]int64{starts.Load(), exits.Load()})
+	})
+
+	t.Run("shares no queue with another, and every mistake is named at once", func(t *testing.T) {
+		t.Parallel()
+		server := belay.NewServer(openShared(t), belay.Queues("a", "b"), belay.Heartbeat(time.Second, time.Second),
+			belay.Capsule("x", belay.Queues("b", "c")), belay.Capsule("y", belay.Queues("c")), belay.Capsule("y", belay.Queues("d")),
+			belay.Capsule(""), belay.Capsule("default", belay.Queues("e")), belay.Capsule("z", belay.Concurrency(-1), belay.Queues("")),
+			belay.Capsule("late", belay.Queues("f"), belay.ShutdownTimeout(time.Second)), belay.Capsule("none"))
+		server.HandleClass("A", nothing)
+		err := server.Run(t.Context())
+		for _, part := range []string{
+			`queue "b" is in the capsules "default" and "x"`, `queue "c" is in the capsules "x" and "y"`, `"y": there are two`,
+			"a capsule has no name", `capsule "default": this is the server itself`, `capsule "z": configure a worker`, "concurrency -1",
+			`capsule "late": its options are`, `capsule "none": it has no queues`, "ttl 1s",
+		} {
+			require.ErrorContains(t, err, part)
+		}
+	})
+
+	t.Run("whose start fails stops the rest, and its error is Run's", func(t *testing.T) {
+		t.Parallel()
+		server := belay.NewServer(openShared(t), belay.Capsule("x", belay.Queues("x")))
+		cause := errors.New("no database")
+		server.OnStart(func(context.Context) error { return cause })
+		server.OnExit(func() { t.Error("nothing has begun, and so nothing ends") })
+		require.ErrorIs(t, awaitValue(t, "the end", running(t, server)), cause)
+	})
+}

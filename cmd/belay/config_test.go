@@ -1,0 +1,208 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// configFile writes a configuration file into a directory of the test's own.
+func configFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "belay.yml")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	return path
+}
+
+// printed is what --print-config shows, and where each comes from, line by line.
+func printed(t *testing.T, args ...string) string {
+	t.Helper()
+	answer := invoke("", append([]string{"work", "--print-config"}, args...)...)
+	require.Zero(t, answer.code, answer.errs)
+	return answer.out
+}
+
+func TestConfigFile(t *testing.T) {
+	t.Parallel()
+	t.Run("speaks_Sidekiqs_words", func(t *testing.T) {
+		t.Parallel()
+		shown := printed(t, "--environment", "production", "--config", configFile(t,
+			":concurrency: 5", ":timeout: 8", ":max_retries: 0", ":labels: [a, b]",
+			":queues:", "  - :critical", "  - [high, 3]", "  - low: 2", "    lower: 1", "  - mid,4",
+			":capsules:", "  unsafe:", "    :concurrency: 1", "    :queues: {thumbs: 2}", "  slow: {queues: [slow]}",
+			"exec:", "  Mail::Welcome: sh -c 'true'", `  "*": "true"`,
+			"production:", "  :concurrency: 50", "staging:", "  concurrency: 10"))
+		for _, line := range []string{
+			"concurrency: 50 # FILE:20", "timeout: 8s # FILE:2", "max_retries: 0 # FILE:3", "labels: [a, b] # FILE:4",
+			"queues: [critical, [high, 3], [low, 2], [lower, 1], [mid, 4]] # FILE:5", "  unsafe: {concurrency: 1, queues: [[thumbs, 2]]}",
+			"  slow: {queues: [slow]}", "  Mail::Welcome: sh -c 'true'", `  '*': "true"`, "heartbeat: 1.5s # default",
+		} {
+			pattern := strings.ReplaceAll(regexp.QuoteMeta(line), "FILE", `\S+belay\.yml`)
+			require.Regexp(t, `(?m)^`+pattern+`$`, shown)
+		}
+	})
+	t.Run("reads_back_what_is_printed", func(t *testing.T) {
+		t.Parallel()
+		once := printed(t, "--config", configFile(t, "queues: {a: 1, b: 2}", "heartbeat: 2", `tag: "12"`, `name: ":x #y"`, "ttl: 20s",
+			"capsules: {c: {queues: [d]}}", "exec: {A: 'sh -c \"a=b\"'}", "log_level: warn"))
+		path := filepath.Join(t.TempDir(), "again.yml")
+		require.NoError(t, os.WriteFile(path, []byte(once), 0o600))
+		comments := regexp.MustCompile(`(?m) # \S*$|^# .*$`)
+		require.Equal(t, comments.ReplaceAllString(once, ""), comments.ReplaceAllString(printed(t, "--config", path), ""))
+	})
+	t.Run("merges_and_aliases_mean_what_they_do_in_YAML", func(t *testing.T) {
+		t.Parallel()
+		shown := printed(t, "--config", configFile(t, "base: &base", "  concurrency: 7", "  tag: x", "development:", "  <<: *base", "  tag: y"))
+		require.Contains(t, shown, "concurrency: 7 #")
+		require.Contains(t, shown, "tag: y #")
+	})
+	t.Run("an_empty_one_says_nothing", func(t *testing.T) {
+		t.Parallel()
+		require.Contains(t, printed(t, "--config", configFile(t, "# nothing yet")), "concurrency: 25 # default")
+	})
+	t.Run("everything_wrong_is_named_at_once_with_its_line", func(t *testing.T) {
+		t.Parallel()
+		path := configFile(t,
+			"concurency: 5",              // 1
+			"concurrency: many",          // 2
+			":timeout: [1]",              // 3
+			"tag: 12",                    // 4
+			"tag: again",                 // 5
+			"queues: [[a, 0], {b: x}]",   // 6
+			"pidfile: /run/belay.pid",    // 7
+			"capsules:",                  // 8
+			"  c: {queues: 5, speed: 1}", // 9
+			"  d: {concurrency: 0}",      // 10
+			"exec: {A=B: x}",             // 11
+			"qa:",                        // 12
+			"  nosuch: 1",                // 13
+			"redis: 5",                   // 14
+			"labels: a",                  // 15
+		)
+		answer := invoke("", "work", "--config", path, "-c", "0", "--exec", "A=true")
+		require.Equal(t, exitUsage, answer.code)
+		require.Equal(t, 1, strings.Count(answer.errs, "\n"))
+		for _, part := range []string{
+			`belay.yml:1: "concurency" is no setting; these are: concurrency, queues,`, "belay.yml:2: concurrency: it is a whole number, not text",
+			"belay.yml:3: timeout: it is a duration such as 1500ms, or seconds, not a list", "belay.yml:4: tag: it is text (in quotes",
+			"belay.yml:5: tag stands in line 4 already", "belay.yml:6: queues: a queue is a name, [name, weight]",
+			"belay.yml:7: pidfile: belay has no such setting", "belay.yml:9: queues: it is a list", `belay.yml:9: capsule c: "speed" is no setting of a capsule`,
+			"belay.yml:10: capsule d: concurrency: it is 1 or more", "belay.yml:11: exec: the name of a class holds no =",
+			`belay.yml:13: "nosuch" is no setting (in "qa", taken for the section of an environment)`, "belay.yml:14: redis: it is text",
+			"belay.yml:15: labels: it is a list, not text", "--concurrency 0",
+		} {
+			require.Contains(t, answer.errs, part)
+		}
+	})
+	t.Run("a_value_that_cannot_be_is_told_with_its_place", func(t *testing.T) {
+		t.Parallel()
+		path := configFile(t, "heartbeat: 0", "log_level: loud", "queues: ['a,b']", "capsules: {x: {queues: [q]}, y: {queues: [q]}, z: {}}",
+			"exec: {A: /nowhere/a}", "client: jedis", "max_retries: -1")
+		answer := invoke("", "work", "--config", path)
+		require.Equal(t, exitUsage, answer.code)
+		for _, part := range []string{
+			"belay.yml:1: heartbeat 0", `belay.yml:2: log_level "loud"`, "belay.yml:3: queues a,b", `queue "q" is in the capsules "x" and "y"`,
+			`capsule "z": it has no queues`, `belay.yml:5: exec A: there is no program "/nowhere/a"`, `belay.yml:6: client "jedis"`, "belay.yml:7: max_retries -1",
+		} {
+			require.Contains(t, answer.errs, part)
+		}
+	})
+	t.Run("what_is_no_YAML_or_no_file_is_told", func(t *testing.T) {
+		t.Parallel()
+		for said, lines := range map[string][]string{
+			"belay.yml: line":              {"a: 1", "b: [", "c"},
+			"belay.yml:1: ERB is not run":  {"concurrency: <%= ENV['X'] %>"},
+			"a second document begins":     {"concurrency: 1", "---", "concurrency: 2"},
+			"belay.yml:1: settings: here":  {"- concurrency"},
+			"belay.yml:2: capsules: here":  {"tag: a", "capsules: [1]"},
+			"belay.yml:1: capsule x: here": {"capsules: {x: [q]}"},
+		} {
+			answer := invoke("", "work", "--config", configFile(t, lines...), "--exec", "A=true")
+			require.Equal(t, exitUsage, answer.code, lines)
+			require.Contains(t, answer.errs, said)
+		}
+		answer := invoke("", "work", "--config", "/nowhere/belay.yml", "--exec", "A=true")
+		require.Equal(t, exitUsage, answer.code)
+		require.Contains(t, answer.errs, "no such file")
+	})
+}
+
+func TestTheCommandLineComesBeforeTheEnvironmentBeforeTheFile(t *testing.T) {
+	path := configFile(t, "concurrency: 1", "queues: [file]", "tag: file", "redis: redis://:SECRET@file:1/0", "prefix: file", "exec: {A: 'true'}")
+	t.Setenv("BELAY_CONFIG", path)
+	t.Setenv("BELAY_CONCURRENCY", "2")
+	t.Setenv("BELAY_QUEUES", "env,2 other")
+	t.Setenv("BELAY_PREFIX", "env")
+	t.Setenv("BELAY_REDIS_URL", "")
+	t.Setenv("REDIS_URL", "")
+	shown := printed(t, "-c", "3")
+	for _, line := range []string{"concurrency: 3 # --concurrency", "queues: [[env, 2], other] # BELAY_QUEUES", "prefix: env # BELAY_PREFIX"} {
+		require.Contains(t, shown, line)
+	}
+	require.Regexp(t, `tag: file # \S+belay.yml:3`, shown)
+	require.Regexp(t, `# redis: redis://:hidden@file:1/0 # \S+belay.yml:4`, shown)
+	require.NotContains(t, shown, "SECRET")
+
+	t.Setenv("REDIS_URL", "redis://env:1/0")
+	require.Contains(t, printed(t), "redis: redis://env:1/0 # REDIS_URL")
+	t.Setenv("BELAY_TTL", "soon")
+	answer := invoke("", "work")
+	require.Equal(t, exitUsage, answer.code)
+	require.Contains(t, answer.errs, "BELAY_TTL: it is a duration such as 1500ms")
+}
+
+func TestTheEnvironmentsPrefixHoldsForAllCommands(t *testing.T) {
+	h := newHouse(t)
+	t.Setenv("BELAY_PREFIX", h.prefix)
+	require.Zero(t, invoke("", "push", "A", "--redis", h.server.URL()).code)
+	require.Equal(t, int64(1), h.do("LLEN", h.key("queue:default")))
+}
+
+func TestPasswordsInAFileAreNeverPrinted(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"redis://:SECRET@127.0.0.1:1/0", "redis://u:SECRET#1@127.0.0.1:1/0", "redis://:12?SECRET@h", "redis://h?password=SECRET", "://:SECRET@h", "redis://:SE%zzCRET@h",
+	} {
+		path := configFile(t, "redis: '"+url+"'", "nosuch: 1")
+		answer := invoke("", "work", "--config", path, "--exec", "A=true")
+		require.Equal(t, exitUsage, answer.code)
+		require.NotRegexp(t, "SECRET|SE%zzCRET", answer.out+answer.errs)
+		path = configFile(t, "redis: '"+url+"'")
+		answer = invoke("", "work", "--config", path, "--print-config")
+		require.NotRegexp(t, "SECRET|SE%zzCRET", answer.out+answer.errs, url)
+	}
+}
+
+func TestEverySettingIsInTheHelp(t *testing.T) {
+	t.Parallel()
+	help := invoke("", "work", "--help").out
+	flags := newWork(&redisFlags{}).Flags()
+	at := &redisFlags{}
+	at.register(flags)
+	for _, s := range settings {
+		require.Contains(t, help, s.key)
+		require.Contains(t, help, s.variable)
+		if s.flag != "" {
+			require.NotNil(t, flags.Lookup(s.flag), s.flag)
+		}
+	}
+}
+
+func TestWorkWithAConfigFile(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	path := configFile(t, "queues: [mail]", "capsules: {unsafe: {concurrency: 1, queues: [unsafe]}}", "exec:", "  A: sh -c 'echo $BELAY_QUEUE >$BELAY_QUEUE'", "timeout: 5")
+	w := h.startWorker(t, "--config", path)
+	h.push("A", "-q", "mail")
+	h.push("A", "-q", "unsafe")
+	require.Equal(t, "mail\n", w.awaitFile("mail"))
+	require.Equal(t, "unsafe\n", w.awaitFile("unsafe"))
+	require.Eventually(t, func() bool { return h.do("SCARD", h.key("processes")) == int64(2) }, soon, 5*time.Millisecond)
+	w.signal(os.Interrupt)
+	require.Zero(t, w.awaitEnd())
+}

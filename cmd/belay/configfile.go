@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A fileValue is what a configuration file says of one setting, in the words of the setting's flag.
+type fileValue struct {
+	line     int
+	words    []string
+	capsules []capsuleSetting
+}
+
+// A capsuleSetting is what a configuration file says of one capsule.
+type capsuleSetting struct {
+	name        string
+	concurrency int // 0 for the worker's own
+	queues      []string
+}
+
+// A fileReader reads a configuration file by hand instead of into a struct: every key is checked, and everything that is
+// wrong is named at once with its line. Values are not repeated: one may hold a password.
+type fileReader struct {
+	path  string
+	wrong []error
+}
+
+// readConfigFile reads a file in the words of Sidekiq's, with the section of an environment laid over it, as Sidekiq does.
+func readConfigFile(path, environment string) (map[string]fileValue, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	r := &fileReader{path: path}
+	values := r.document(string(text), environment)
+	return values, errors.Join(r.wrong...)
+}
+
+func (r *fileReader) fail(line int, format string, args ...any) {
+	r.wrong = append(r.wrong, fmt.Errorf("%s:%d: %s", r.path, line, fmt.Sprintf(format, args...)))
+}
+
+func (r *fileReader) document(text, environment string) map[string]fileValue {
+	for i, line := range strings.Split(text, "\n") {
+		if strings.Contains(line, "<%") && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			r.fail(i+1, "ERB is not run here: write the value, or give it in the environment")
+		}
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	var top, more yaml.Node
+	switch err := decoder.Decode(&top); {
+	case len(r.wrong) > 0 || errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		r.wrong = append(r.wrong, fmt.Errorf("%s: %s", r.path, strings.TrimPrefix(err.Error(), "yaml: ")))
+		return nil
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		r.fail(max(more.Line, 1), "a second document begins: one file is one document")
+	}
+	values, sections := r.section(top.Content[0], "")
+	for name, section := range sections {
+		over, _ := r.section(section, name)
+		if name == environment {
+			for key, value := range over {
+				values[key] = value
+			}
+		}
+	}
+	return values
+}
+
+// section reads one level of settings. At the top, what is no setting and has settings in it is an environment's section.
+func (r *fileReader) section(node *yaml.Node, environment string) (values map[string]fileValue, sections map[string]*yaml.Node) {
+	values, sections = make(map[string]fileValue), make(map[string]*yaml.Node)
+	within := ""
+	if environment != "" {
+		within = fmt.Sprintf(" (in %q, taken for the section of an environment)", environment)
+	}
+	for _, e := range r.mapping(node, "settings"+within) {
+		s, known := settingByKey(e.key)
+		switch {
+		case known:
+			value := fileValue{line: e.line}
+			if s.read(r, e, &value) {
+				values[e.key] = value
+			}
+		case notHere[e.key] != "":
+			r.fail(e.line, "%s%s: belay has no such setting: %s", e.key, within, notHere[e.key])
+		case environment == "" && e.value.Kind == yaml.MappingNode:
+			sections[e.key] = e.value
+		default:
+			r.fail(e.line, "%q is no setting%s; these are: %s", e.key, within, strings.Join(settingKeys(), ", "))
+		}
+	}
+	return values, sections
+}
+
+// notHere are settings of Sidekiq's that we have no use for, and what to do instead.
+var notHere = map[string]string{
+	"pidfile":                         "let systemd or the like start the worker, which knows its process",
+	"daemon":                          "the worker stays in the foreground; let systemd or the like start it",
+	"require":                         "there is no code to load; handlers are programs, see exec",
+	"environment":                     "say it by --environment or BELAY_ENVIRONMENT",
+	"verbose":                         "write log_level: debug",
+	"strict":                          "queues without weights are strict already",
+	"average_scheduled_poll_interval": "write poll, with a duration such as 100ms",
+	"poll_interval_average":           "write poll, with a duration such as 100ms",
+	"dead_max_jobs":                   "the dead are Sidekiq's 10,000 at most",
+	"dead_timeout_in_seconds":         "the dead are kept for Sidekiq's 180 days",
+	"backtrace":                       "programs have none; a job may carry its own",
+	"scheduler":                       "belay has no cron",
+	"schedule":                        "belay has no cron",
+	"cron":                            "belay has no cron",
+}
+
+// An entry is a key with its value.
+type entry struct {
+	key   string
+	line  int
+	value *yaml.Node // no alias
+}
+
+// mostMerges bounds how deep merges lie within each other: a file may merge itself.
+const mostMerges = 8
+
+// mapping answers the entries of a mapping, keys without the colon of Ruby's symbols. A key that stands twice is an error.
+func (r *fileReader) mapping(node *yaml.Node, what string) []entry {
+	return r.merged(node, what, mostMerges)
+}
+
+func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
+	node = followed(node)
+	if isNull(node) {
+		return nil
+	}
+	if node.Kind != yaml.MappingNode || depth == 0 {
+		r.fail(node.Line, "%s: here belong keys with values, not %s", what, kindOf(node))
+		return nil
+	}
+	var entries, lower []entry
+	at := make(map[string]int)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name, value := node.Content[i], followed(node.Content[i+1])
+		if name.Tag == "!!merge" {
+			parents := []*yaml.Node{value}
+			if value.Kind == yaml.SequenceNode {
+				parents = value.Content
+			}
+			for _, parent := range parents {
+				lower = append(lower, r.merged(parent, what, depth-1)...)
+			}
+			continue
+		}
+		key := strings.TrimPrefix(name.Value, ":")
+		if first, twice := at[key]; twice {
+			r.fail(name.Line, "%s stands in line %d already", key, first)
+			continue
+		}
+		at[key] = name.Line
+		entries = append(entries, entry{key, name.Line, value})
+	}
+	for _, e := range lower {
+		if at[e.key] == 0 {
+			at[e.key] = e.line
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// followed is the node that an alias stands for.
+func followed(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
+
+// kindOf says what stands somewhere, for people.
+func kindOf(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "keys with values"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch node.Tag {
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	case "!!null":
+		return "nothing"
+	}
+	return "text"
+}
