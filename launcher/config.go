@@ -57,8 +57,11 @@ type Config struct {
 	// Tag and Labels are shown by Sidekiq's dashboard. None.
 	Tag    string
 	Labels []string
-	// Log receives what operators should know. A disabled logger.
+	// Log receives what operators should know. Whoever writes to it waits for it, heartbeats included: package logbook
+	// makes loggers that nobody waits for. A disabled logger.
 	Log *zerolog.Logger
+	// Logging is what it shows of jobs, and what handlers log with.
+	Logging Logging
 }
 
 const (
@@ -90,6 +93,9 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		nop := zerolog.Nop()
 		c.Log = &nop
+	}
+	if c.Logging.Zerolog == nil && c.Logging.Slog == nil {
+		c.Logging.Zerolog = c.Log
 	}
 	return c
 }

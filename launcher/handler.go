@@ -69,13 +69,17 @@ func Info(ctx context.Context) (info RunInfo, ok bool) {
 	if !ok {
 		return RunInfo{}, false
 	}
+	return run.info(), true
+}
+
+func (r *run) info() RunInfo {
 	attempt := 1
-	if count, failed := run.job.RetryCount(); failed {
+	if count, failed := r.job.RetryCount(); failed {
 		attempt = count + 2
 	}
 	return RunInfo{
-		JID: run.job.JID(), Class: run.job.Class(), Queue: run.held.Queue, Attempt: attempt, Identity: run.held.Life.Identity,
-	}, true
+		JID: r.job.JID(), Class: r.job.Class(), Queue: r.held.Queue, Attempt: attempt, Identity: r.held.Life.Identity,
+	}
 }
 
 type runKey struct{}
@@ -87,8 +91,11 @@ type runContext struct {
 }
 
 func (c *runContext) Value(key any) any {
-	if key == (runKey{}) {
+	switch key {
+	case runKey{}:
 		return c.run
+	case zerologKey:
+		return c.run.loggers().zerolog
 	}
 	return c.Context.Value(key)
 }

@@ -294,13 +294,3 @@ func (l *Launcher) deregister() {
 		l.cfg.Log.Info().Str("identity", life.Identity).Msg("stopped")
 	}
 }
-
-// debugRun logs one run. At debug only: at full speed a line per job costs more than the job.
-func (l *Launcher) debugRun(r *run, err error, exit string) {
-	event := l.cfg.Log.Debug()
-	if !event.Enabled() {
-		return
-	}
-	event.Err(err).Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.held.Queue).
-		Str("exit", exit).Dur("took_ms", time.Since(r.startedAt)).Msg("run")
-}

@@ -25,9 +25,12 @@ type processor struct {
 
 // A run is one execution of a job.
 type run struct {
+	launcher  *Launcher
 	held      *fetch.Held
 	job       *job.Job
 	startedAt time.Time // by this machine's clock
+	// made are the loggers of its own, once somebody has asked for one.
+	made atomic.Pointer[runLoggers]
 	// outcome is what becomes of it, once that is decided.
 	outcome *job.Outcome
 	// timedOut says, once the handler has come back, that its own timeout was the first to end its context.
@@ -121,7 +124,7 @@ func (p *processor) execute(held *fetch.Held) {
 		p.crew.ended <- ended{held, job.Unread(held.Bytes)}
 		return
 	}
-	r := &run{held: held, job: parsed, startedAt: time.Now()}
+	r := &run{launcher: p.crew.launcher, held: held, job: parsed, startedAt: time.Now()}
 	p.current.Store(r)
 	err = p.call(r)
 	p.finish(r, p.decide(r, err))
@@ -153,7 +156,7 @@ func (p *processor) call(r *run) (err error) {
 // decide makes the outcome of an error, and tells those who want to know.
 func (p *processor) decide(r *run, err error) job.Outcome {
 	if err == nil {
-		p.crew.launcher.debugRun(r, nil, "done")
+		p.crew.launcher.logRun(r, "", job.ExitDone)
 		return job.Done()
 	}
 	l := p.crew.launcher
@@ -162,7 +165,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		Backoff: p.crew.registered(r.job.Class()).class.Backoff, Ours: r.ours(),
 	})
 	r.outcome = &verdict.Outcome
-	l.guard("the text of an error", func() { l.debugRun(r, err, string(verdict.Outcome.Exit())) })
+	l.guard("the text of an error", func() { l.logEnd(r, err, verdict.Outcome.Exit()) })
 	l.tellError(&runContext{Context: r.held.Life.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }

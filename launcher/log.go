@@ -1,0 +1,178 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
+	"github.com/belayq/belay/retry"
+)
+
+// Logging is what the log shows of jobs, and what handlers have to write lines of their own with.
+type Logging struct {
+	// Zerolog is what handlers get by zerolog.Ctx, and by Log where there is no Slog. Config.Log.
+	Zerolog *zerolog.Logger
+	// Slog is what handlers get by Log, and by zerolog.Ctx where there is no Zerolog. None.
+	Slog slog.Handler
+
+	// Args shows jobs' arguments, in the line that each run has at level debug. They may hold anything; without it the log
+	// shows none.
+	Args bool
+	// Redact says what is shown of a job's arguments. All.
+	Redact func(class string, args json.RawMessage) json.RawMessage
+	// RedactError says what is shown of the error of a run; what is stored with the job is another matter. Its text.
+	RedactError func(class string, err error) string
+}
+
+const (
+	// mostArgs bounds the arguments that a line shows, in bytes. A payload may have a megabyte of them.
+	mostArgs = 4 << 10
+	// unshown stands for what a redaction was asked about and did not answer: it may not be shown then.
+	unshown = "(not shown: its redaction panicked)"
+)
+
+// Log is the logger of the run that ctx belongs to: its lines have the run's jid, class, queue and attempt. Outside of a
+// run it is slog.Default(). zerolog.Ctx(ctx) has the same fields. Both are made when first asked for: a run that logs
+// nothing pays nothing.
+func Log(ctx context.Context) *slog.Logger {
+	run, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return slog.Default()
+	}
+	return run.loggers().slog
+}
+
+// runLoggers are the two faces of a run's logger.
+type runLoggers struct {
+	slog    *slog.Logger
+	zerolog *zerolog.Logger
+}
+
+// loggers makes a run's loggers, once: a handler may ask from several goroutines.
+func (r *run) loggers() *runLoggers {
+	if made := r.made.Load(); made != nil {
+		return made
+	}
+	info := r.info()
+	info.Class = r.job.DisplayClass() // as everywhere in the log
+	r.made.CompareAndSwap(nil, r.launcher.cfg.Logging.of(info))
+	return r.made.Load()
+}
+
+// of makes loggers for a run.
+func (l *Logging) of(run RunInfo) *runLoggers {
+	var base zerolog.Logger
+	if l.Zerolog != nil {
+		base = *l.Zerolog
+	} else {
+		base = logbook.ZerologTo(l.Slog)
+	}
+	// Not by slog's attributes, where the other is zerolog's: they would be made again for each line.
+	zero := base.With().Str("jid", run.JID).Str("class", run.Class).Str("queue", run.Queue).Int("attempt", run.Attempt).Logger()
+	if l.Slog == nil {
+		return &runLoggers{slog: slog.New(logbook.SlogTo(zero)), zerolog: &zero}
+	}
+	attrs := []slog.Attr{
+		slog.String("jid", run.JID), slog.String("class", run.Class), slog.String("queue", run.Queue), slog.Int("attempt", run.Attempt),
+	}
+	return &runLoggers{slog: slog.New(l.Slog.WithAttrs(attrs)), zerolog: &zero}
+}
+
+// zerologKey is the key under which zerolog.Ctx looks for a logger in a context. It keeps the key to itself, and would have
+// one made for every run; so it is asked what it looks for.
+var zerologKey = func() any {
+	var asked keyhole
+	zerolog.Ctx(&asked)
+	return asked.key
+}()
+
+// A keyhole is a context that sees what it is asked for.
+type keyhole struct {
+	context.Context
+	key any
+}
+
+// Value implements context.Context.
+func (k *keyhole) Value(key any) any {
+	k.key = key
+	return nil
+}
+
+// logEnd logs a run that did not succeed, if that is a failure, and at debug any.
+func (l *Launcher) logEnd(r *run, err error, exit job.Exit) {
+	text := l.errorText(r.job.DisplayClass(), err)
+	if exit != job.ExitHandedBack && exit != job.ExitSnoozed {
+		event := l.cfg.Log.Warn().Str(zerolog.ErrorFieldName, text)
+		var panicked *retry.PanicError
+		if errors.As(err, &panicked) {
+			event.Str("stack", cutLines(panicked.Stack, mostStack))
+		}
+		info := r.info()
+		event.Str("jid", info.JID).Str("class", r.job.DisplayClass()).Str("queue", info.Queue).Int("attempt", info.Attempt).
+			Str("exit", string(exit)).Msg("run failed")
+	}
+	l.logRun(r, text, exit)
+}
+
+// logRun logs a run, whatever its end. At debug only: at full speed a line per job costs more than the job.
+func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
+	event := l.cfg.Log.Debug()
+	if !event.Enabled() {
+		return
+	}
+	if text != "" {
+		event.Str(zerolog.ErrorFieldName, text)
+	}
+	if l.cfg.Logging.Args {
+		if r.outcome == nil { // a redaction that ends the goroutine does not undo what is done
+			done := job.Done()
+			r.outcome = &done
+		}
+		event.Str("args", l.argsText(r.job))
+	}
+	event.Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.held.Queue).
+		Str("exit", string(exit)).Dur("took_ms", time.Since(r.startedAt)).Msg("run")
+}
+
+// errorText is what may be shown of a run's error.
+func (l *Launcher) errorText(class string, err error) string {
+	if l.cfg.Logging.RedactError == nil {
+		return err.Error()
+	}
+	return redacted(func() string { return l.cfg.Logging.RedactError(class, err) })
+}
+
+// argsText is what may be shown of a job's arguments: a text, also where they are JSON, so that a store of logs does not
+// make a field of each.
+func (l *Launcher) argsText(j *job.Job) string {
+	args := j.ArgsJSON()
+	if hide := l.cfg.Logging.Redact; hide != nil {
+		args = redacted(func() string { return string(hide(j.DisplayClass(), json.RawMessage(args))) })
+	}
+	if len(args) <= mostArgs {
+		return args
+	}
+	cut := mostArgs
+	for !utf8.RuneStart(args[cut]) {
+		cut--
+	}
+	return args[:cut] + fmt.Sprintf("... (%d bytes)", len(args))
+}
+
+// redacted is what a redaction answers.
+func redacted(ask func() string) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = unshown
+		}
+	}()
+	return ask()
+}
