@@ -41,7 +41,7 @@ type App struct {
 	Client *Client
 	// Server is to be given its handlers, hooks and middleware.
 	Server *Server
-	// Log is the program's log, as --log-level and --log-format want it.
+	// Log is the program's log, as --log-level and --log-format want it. Nobody waits for its reader.
 	Log zerolog.Logger
 	// Reopen, if set, is called at USR2.
 	Reopen func()
@@ -61,35 +61,36 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	} else if err != nil {
 		return exitUsage // the set has said why
 	}
-	fail := func(status int, err error) int {
+	refuse := func(err error) int {
 		_, _ = fmt.Fprintln(errs, err)
-		return status
+		return exitUsage
 	}
 	if err := flags.readEnvironment(lookup); err != nil {
-		return fail(exitUsage, err)
+		return refuse(err)
 	}
-	log, err := flags.logger(errs)
+	book, err := flags.logbook(errs)
 	if err != nil {
-		return fail(exitUsage, err)
+		return refuse(err)
 	}
 	// Not Open: a worker whose Redis is away waits for it.
 	redis, err := goredisdriver.Open(flags.redisURL(lookup))
 	if err != nil {
-		return fail(exitUsage, err)
+		return refuse(err)
 	}
 	defer func() { _ = redis.Close() }()
 	client, err := NewClient(redis, Prefix(flags.prefix))
 	if err != nil {
-		return fail(exitUsage, err)
+		return refuse(err)
 	}
+	defer book.Flush(lastWords)
 	// The log first, so that the program may bring one of its own.
-	options = append(append([]ServerOption{Logger(log)}, options...), flags.options...)
-	app := &App{Client: client, Server: NewServer(client, options...), Log: log}
+	options = append(append([]ServerOption{Logbook(book)}, options...), flags.options...)
+	app := &App{Client: client, Server: NewServer(client, options...), Log: book.Logger()}
 	if err := app.Server.Check(); err != nil {
-		return fail(exitUsage, err)
+		return refuse(err)
 	}
 	if err := app.run(setUp, flags.healthAddr); err != nil {
-		log.Error().Err(err).Msg("the worker ends")
+		app.Log.Error().Err(err).Msg("the worker ends")
 		return exitFailure
 	}
 	return 0
@@ -101,5 +102,5 @@ func (a *App) run(setUp func(context.Context, *App) error, healthAddr string) er
 	if err := setUp(ctx, a); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	return Process{Server: a.Server, HealthAddr: healthAddr, Reopen: a.Reopen, Log: &a.Log}.Run(ctx)
+	return Process{Server: a.Server, HealthAddr: healthAddr, Reopen: a.Reopen}.Run(ctx)
 }

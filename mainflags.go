@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/logbook"
 )
 
 const defaultURL = "redis://127.0.0.1:6379/0"
@@ -33,7 +34,7 @@ type mainFlags struct {
 func newMainFlags(set *flag.FlagSet) *mainFlags {
 	f := &mainFlags{set: set, logLevel: "info", logFormat: "console", variables: make(map[string]string)}
 	f.text("redis", "URL of Redis, also REDIS_URL (default "+defaultURL+")", &f.redis)
-	f.text("prefix", "prefix of every key, a colon is added", &f.prefix)
+	f.text("prefix", "prefix of every key, a colon is added (default none)", &f.prefix)
 	f.text("health-addr", "answer /healthz and /readyz there, such as 127.0.0.1:7421", &f.healthAddr)
 	f.text("log-level", "least level that is logged: debug, info, warn or error (default info)", &f.logLevel)
 	f.text("log-format", "json or console (default console)", &f.logFormat)
@@ -172,17 +173,17 @@ func (f *mainFlags) redisURL(lookup func(string) (string, bool)) string {
 	return cmp.Or(f.redis, fallback, defaultURL)
 }
 
-func (f *mainFlags) logger(out io.Writer) (zerolog.Logger, error) {
+func (f *mainFlags) logbook(out io.Writer) (*logbook.Book, error) {
 	level, err := zerolog.ParseLevel(f.logLevel)
 	if err != nil || f.logLevel == "" {
-		return zerolog.Nop(), fmt.Errorf("log level %q: it is debug, info, warn or error", f.logLevel)
+		return nil, fmt.Errorf("log level %q: it is debug, info, warn or error", f.logLevel)
 	}
 	switch f.logFormat {
 	case "json":
 	case "console":
 		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: time.RFC3339}
 	default:
-		return zerolog.Nop(), fmt.Errorf("log format %q: it is json or console", f.logFormat)
+		return nil, fmt.Errorf("log format %q: it is json or console", f.logFormat)
 	}
-	return zerolog.New(out).Level(level).With().Timestamp().Logger(), nil
+	return logbook.ToWriter(out, level), nil
 }

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // A Process runs a Server as a program of its own does, with signals, health checks and systemd. Main makes one; use it
@@ -25,8 +23,6 @@ type Process struct {
 	HealthAddr string
 	// Reopen is called at USR2, so that a log that was moved away is opened anew. It may be nil, and may take its time.
 	Reopen func()
-	// Log receives which signals came. It may be nil.
-	Log *zerolog.Logger
 }
 
 // Run runs the server until ctx ends or a signal stops it. It answers what Server.Run does, or why it could not begin. It
@@ -38,10 +34,7 @@ func (p Process) Run(ctx context.Context) error {
 	if err := p.Server.Check(); err != nil {
 		return err
 	}
-	if p.Log == nil {
-		nop := zerolog.Nop()
-		p.Log = &nop
-	}
+	defer p.Server.book.Flush(lastWords)
 	endHealth, err := p.answerHealth()
 	if err != nil {
 		return err
@@ -49,7 +42,7 @@ func (p Process) Run(ctx context.Context) error {
 	defer endHealth() // last, so that it tells of the stop while that goes on
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer tellSystemd(p.Server, newNotifier(os.LookupEnv, os.Unsetenv), p.Log)()
+	defer tellSystemd(p.Server, newNotifier(os.LookupEnv, os.Unsetenv))()
 	defer p.obeySignals(stop)()
 	return p.Server.Run(ctx)
 }
@@ -63,7 +56,8 @@ func (p Process) answerHealth() (end func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: listen for health checks: %w", err)
 	}
-	p.Log.Info().Str("address", listener.Addr().String()).Msg("answering health checks")
+	log := p.Server.book.Logger()
+	log.Info().Str("address", listener.Addr().String()).Msg("answering health checks")
 	server := &http.Server{Handler: p.Server.Health(), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {

@@ -7,16 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 )
 
 // A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleClass say what it runs, Run runs it.
 type Server struct {
 	launcher *group
 	client   *Client
+	book     *logbook.Book // the server's log
 	wrong    error
 }
 
@@ -25,6 +25,7 @@ type serverConfig struct {
 	middleware []Middleware
 	handlers   []Registration
 	capsules   []capsule
+	book       *logbook.Book
 	wrong      []error
 }
 
@@ -42,18 +43,19 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	for _, option := range options {
 		option(&cfg)
 	}
+	cfg.withLog()
 	of := c.Config()
 	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
 	l, err := newGroup(&cfg)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)
-		s := &Server{launcher: l, client: c}
+		s := &Server{launcher: l, client: c, book: cfg.book}
 		s.register(cfg.handlers...)
 		return s
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
 	idle, _ := newGroup(&serverConfig{Config: launcher.Config{Client: c.Driver()}})
-	return &Server{launcher: idle, client: c, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
+	return &Server{launcher: idle, client: c, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
 }
 
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and what is
@@ -62,6 +64,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.wrong != nil {
 		return s.wrong
 	}
+	defer s.book.Flush(lastWords)
 	return s.launcher.Run(ctx)
 }
 
@@ -148,9 +151,6 @@ func QueueWeight(name string, weight int) ServerOption {
 		}
 	}
 }
-
-// Logger receives what operators should know; without it nobody does.
-func Logger(log zerolog.Logger) ServerOption { return func(c *serverConfig) { c.Log = &log } }
 
 // ShutdownTimeout is how long running jobs may go on when the server stops: 25 s without it, 0 for not at all.
 func ShutdownTimeout(d time.Duration) ServerOption {

@@ -11,11 +11,12 @@ func (p Process) listen(stop func(), which ...os.Signal) (end func()) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, which...)
 	done := make(chan struct{})
+	log := p.Server.book.Logger()
 	go func() {
 		defer close(done)
 		stopping := false
 		for sig := range signals {
-			p.Log.Info().Str("signal", signalNames[sig]).Msg("obeying")
+			log.Info().Str("signal", signalNames[sig]).Msg("obeying")
 			switch sig {
 			case syscall.SIGTERM, os.Interrupt:
 				// The first one ends the context, and with it whatever else of the program hangs on that.

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // A notifier speaks to systemd, as sd_notify(3) does: lines in a datagram to the socket that it named.
@@ -58,10 +56,11 @@ const (
 )
 
 // tellSystemd tells systemd how the server is until end is called. It must be called before the server's Run.
-func tellSystemd(s *Server, n notifier, log *zerolog.Logger) (end func()) {
+func tellSystemd(s *Server, n notifier) (end func()) {
 	if n.socket == "" {
 		return func() {}
 	}
+	log := s.book.Logger()
 	told := func(lines ...string) {
 		if err := n.say(lines...); err != nil {
 			log.Warn().Err(err).Msg("systemd does not listen")

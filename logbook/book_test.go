@@ -53,7 +53,7 @@ func TestBook(t *testing.T) {
 	t.Run("brings lines in order, with their time, and keeps no goroutine", func(t *testing.T) {
 		t.Parallel()
 		var out shared
-		book := logbook.ToWriter(&out)
+		book := logbook.ToWriter(&out, zerolog.InfoLevel)
 		log := book.Logger()
 		for _, message := range []string{"one", "two", "three"} {
 			log.Info().Str("jid", "abc").Msg(message)
@@ -70,7 +70,7 @@ $`, out.String())
 		t.Parallel()
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
-		book := logbook.ToWriter(writer)
+		book := logbook.ToWriter(writer, zerolog.InfoLevel)
 		log := book.Logger()
 		filler := strings.Repeat("x", 100)
 		const lines = 20_000 // far more than a pipe and a book hold
@@ -110,7 +110,7 @@ $`, out.String())
 			<-goOn
 			most = max(most, len(p))
 			return len(p), nil
-		}))
+		}), zerolog.InfoLevel)
 		log := book.Logger()
 		dump := strings.Repeat("goroutine ", 100_000)
 		for range 30 {
@@ -133,7 +133,7 @@ $`, out.String())
 				runtime.Goexit()
 			}
 			return out.Write(p)
-		}))
+		}), zerolog.InfoLevel)
 		log := book.Logger()
 		for _, message := range []string{"panic", "goexit", "fine"} {
 			log.Info().Msg(message)
@@ -152,7 +152,7 @@ $`, out.String())
 				log.Info().Msg("of the reader")
 			}
 			return out.Write(p)
-		}))
+		}), zerolog.InfoLevel)
 		log = book.Logger()
 		var writers sync.WaitGroup
 		for range 8 {

@@ -9,12 +9,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ToWriter makes a Book whose lines are written to w as they are, JSON with the time of each in milliseconds, one call of
-// Write for each. Errors of w are nobody's.
-func ToWriter(w io.Writer) *Book {
+// ToWriter makes a Book whose lines, of this level and above, are written to w as they are: JSON with the time of each in
+// milliseconds, one call of Write for each. Errors of w are nobody's.
+func ToWriter(w io.Writer, least zerolog.Level) *Book {
 	return newBook(
 		func(l line) { _, _ = w.Write(l.text) },
-		func(log zerolog.Logger) zerolog.Logger { return log.Hook(Timestamps{}) },
+		func(log zerolog.Logger) zerolog.Logger { return log.Level(least).Hook(Timestamps{}) },
 	)
 }
 

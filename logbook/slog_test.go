@@ -145,7 +145,7 @@ func BenchmarkSlog(b *testing.B) {
 		}
 	})
 	b.Run("into a book", func(b *testing.B) {
-		log := logbook.ToWriter(io.Discard).Logger()
+		log := logbook.ToWriter(io.Discard, zerolog.InfoLevel).Logger()
 		for b.Loop() {
 			log.Warn().Str("jid", "b4a577edbccf1d805744efa9").Str("class", "WelcomeEmail").Str("queue", "mail").Int("attempt", 3).
 				Float64("took_ms", 1.5).Str("error", "it broke").Msg("run failed")

@@ -8,8 +8,9 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
-	"github.com/rs/zerolog/diode"
 	"github.com/spf13/pflag"
+
+	"github.com/belayq/belay/logbook"
 )
 
 // logFlags say what is logged, how it looks and where it goes.
@@ -37,20 +38,15 @@ func (f *logFlags) check() []error {
 	return wrong
 }
 
-const (
-	// logLines is how many lines may wait for a slow reader. What comes while so many wait pushes them out: at a few
-	// hundred bytes a line it is about a megabyte, and more than a worker says in a minute unless something is very wrong.
-	logLines = 4096
-	// lastWords is how long the end of the process waits for the reader of its log.
-	lastWords = time.Second
-)
+// lastWords is how long the end of the process waits for the reader of its log.
+const lastWords = time.Second
 
-// A journal is a log that nobody has to wait for: neither a job nor a heartbeat stops because the reader of standard
-// error has, or because a disk is slow. Lines that cannot be written in time are dropped and counted.
+// A journal is the log of a worker, for which nobody has to wait: neither a job nor a heartbeat stops because the reader of
+// standard error has, or because a disk is slow.
 type journal struct {
 	zerolog.Logger
-	file  *logFile // nil when the log goes to standard error
-	lines diode.Writer
+	book *logbook.Book
+	file *logFile // nil when the log goes to standard error
 }
 
 // openJournal opens the log. It writes to errs unless the flags name a file.
@@ -68,12 +64,8 @@ func openJournal(flags logFlags, errs io.Writer) (*journal, error) {
 	if flags.format == "console" {
 		shown = console(out)
 	}
-	level := logLevels[flags.level]
-	atOnce := zerolog.New(shown).Level(level).Hook(timestamps{})
-	j.lines = diode.NewWriter(hidden{shown}, logLines, 0, func(missed int) {
-		atOnce.Warn().Int("lines", missed).Msg("the log was not read as fast as it was written: lines were dropped")
-	})
-	j.Logger = zerolog.New(j.lines).Level(level).Hook(timestamps{})
+	j.book = logbook.ToWriter(shown, logLevels[flags.level])
+	j.Logger = j.book.Logger()
 	return j, nil
 }
 
@@ -91,29 +83,9 @@ func (j *journal) reopen() {
 
 // close writes what waits, unless its reader has stopped.
 func (j *journal) close() {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = j.lines.Close()
-	}()
-	select {
-	case <-done:
-		if j.file != nil {
-			j.file.close()
-		}
-	case <-time.After(lastWords):
+	if j.book.Flush(lastWords) && j.file != nil {
+		j.file.close()
 	}
-}
-
-// hidden keeps the diode from closing standard error.
-type hidden struct{ io.Writer }
-
-// timestamps writes the time of each line. (Zerolog's own way has seconds, unless a variable of the whole program says
-// otherwise.)
-type timestamps struct{}
-
-func (timestamps) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
-	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 }
 
 // console shows lines for people. Names in them come from whoever can write to Redis: none may bring a line of its own

@@ -131,3 +131,13 @@ func (e *programError) Error() string {
 
 // ErrorClass is how operators see it.
 func (e *programError) ErrorClass() string { return "ExitStatus" }
+
+// withoutWords is what the log shows of a run's error. What a program has said stays out: it may be anything, arguments
+// included, and stands with the job in Redis.
+func withoutWords(_ string, err error) string {
+	var exit *programError
+	if errors.As(err, &exit) {
+		return exit.how
+	}
+	return err.Error()
+}

@@ -134,18 +134,17 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		return err
 	}
 	defer journal.close()
-	server := belay.NewServer(client, append(options, belay.Logger(journal.Logger))...)
+	server := belay.NewServer(client, append(options, belay.Logbook(journal.book), belay.RedactError(withoutWords))...)
 	runner := newRunner(journal.Logger)
 	runner.environ = withoutSystemd(runner.environ)
 	defer runner.spawner.close()
 	for _, p := range programs {
 		server.HandleClass(p.class, runner.handler(p))
 	}
-	server.OnError(logFailures(journal.Logger))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	logFindings(ctx, cfg, journal.Logger)
-	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen, Log: &journal.Logger}.Run(ctx)
+	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(ctx)
 }
 
 // withoutSystemd is the environment without what concerns the worker alone: its programs are not the service.

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/fetch"
@@ -129,18 +126,4 @@ func parseQueues(specs []string, of string) ([]fetch.Queue, error) {
 		queues = append(queues, queue)
 	}
 	return queues, errors.Join(wrong...)
-}
-
-// logFailures logs runs that failed. What a program has said stays out: it may be anything, arguments included, and
-// stands with the job in Redis.
-func logFailures(log zerolog.Logger) launcher.ErrorHandler {
-	return func(ctx context.Context, j *job.Job, err error) {
-		var exit *programError
-		if errors.As(err, &exit) {
-			err = errors.New(exit.how)
-		}
-		info, _ := launcher.Info(ctx)
-		log.Warn().Err(err).Str("jid", j.JID()).Str("class", j.DisplayClass()).Str("queue", info.Queue).
-			Int("attempt", info.Attempt).Msg("run failed")
-	}
 }
