@@ -38,14 +38,14 @@ func ask(t *testing.T, server *belay.Server, path string) asked {
 	return answer
 }
 
-// awaitHealth waits until a path gives this reason; empty is ready, and alive without a word.
-func awaitHealth(t *testing.T, server *belay.Server, path, reason string) {
+// awaitReady waits until /readyz gives this reason; empty is ready.
+func awaitReady(t *testing.T, server *belay.Server, reason string) {
 	t.Helper()
 	var last asked
 	require.Eventually(t, func() bool {
-		last = ask(t, server, path)
+		last = ask(t, server, "/readyz")
 		return last.Reason == reason && (reason != "" || last.OK)
-	}, patience, 5*time.Millisecond, "%s never said %q", path, reason)
+	}, patience, 5*time.Millisecond, "it never said %q", reason)
 }
 
 func TestHealth(t *testing.T) {
@@ -56,7 +56,7 @@ func TestHealth(t *testing.T) {
 		require.Equal(t, "not_running", ask(t, server, "/readyz").Reason)
 		require.True(t, ask(t, server, "/healthz").OK, "it is about to begin")
 		done := running(t, server)
-		awaitHealth(t, server, "/readyz", "")
+		awaitReady(t, server, "")
 		server.Quiet()
 		require.Equal(t, "quiet", ask(t, server, "/readyz").Reason, "at once")
 		require.True(t, ask(t, server, "/healthz").OK)
@@ -79,7 +79,7 @@ func TestHealth(t *testing.T) {
 		go func() { done <- server.Run(ctx) }()
 		awaitValue(t, "the job", began)
 		stop()
-		awaitHealth(t, server, "/readyz", "stopping")
+		awaitReady(t, server, "stopping")
 		require.True(t, ask(t, server, "/healthz").OK)
 		close(goOn)
 		require.NoError(t, awaitValue(t, "the end", done))
@@ -90,10 +90,10 @@ func TestHealth(t *testing.T) {
 		client := openShared(t)
 		server := belay.NewServer(client, belay.Heartbeat(50*time.Millisecond, time.Second), belay.Capsule("x", belay.Queues("x")))
 		running(t, server)
-		awaitHealth(t, server, "/readyz", "")
+		awaitReady(t, server, "")
 		reply := client.Driver().Do(t.Context(), driver.Command("LPUSH", client.Config().Prefix+":"+server.Identity()+"-signals", "TSTP"))[0]
 		require.NoError(t, reply.Err)
-		awaitHealth(t, server, "/readyz", "quiet")
+		awaitReady(t, server, "quiet")
 	})
 
 	t.Run("an outage is no reason to start it anew, and it is ready again by itself", func(t *testing.T) {
@@ -105,17 +105,17 @@ func TestHealth(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, client.Close()) })
 		server := belay.NewServer(client, belay.Heartbeat(50*time.Millisecond, 400*time.Millisecond))
 		running(t, server)
-		awaitHealth(t, server, "/readyz", "")
+		awaitReady(t, server, "")
 
 		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()})
 		proxy.CloseConns()
-		awaitHealth(t, server, "/readyz", "redis_away")
+		awaitReady(t, server, "redis_away")
 		alive := ask(t, server, "/healthz")
 		require.True(t, alive.OK)
 		require.Equal(t, "redis_away", alive.Reason)
 
 		proxy.Clear()
-		awaitHealth(t, server, "/readyz", "")
+		awaitReady(t, server, "")
 	})
 
 	t.Run("is not registered before Redis has answered, and waits for it", func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestHealth(t *testing.T) {
 		require.NoError(t, err)
 		server := belay.NewServer(client)
 		running(t, server)
-		awaitHealth(t, server, "/readyz", "not_registered")
+		awaitReady(t, server, "not_registered")
 		require.True(t, ask(t, server, "/healthz").OK)
 	})
 
@@ -136,7 +136,7 @@ func TestHealth(t *testing.T) {
 		client := openShared(t)
 		server := belay.NewServer(client, belay.Heartbeat(10*time.Second, 0)) // so that no beat comes in between
 		running(t, server)
-		awaitHealth(t, server, "/readyz", "")
+		awaitReady(t, server, "")
 		reply := client.Driver().Do(t.Context(), driver.Command("ZADD", client.Config().Prefix+":belay:alive", "1", server.Identity()))[0]
 		require.NoError(t, reply.Err)
 		answer := ask(t, server, "/readyz")

@@ -1,0 +1,120 @@
+package belay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+// mainRun is what a program whose main function is Main does with a command line and an environment.
+func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, options ...ServerOption) (status int, errs string) {
+	var out bytes.Buffer
+	set := flag.NewFlagSet("program", flag.ContinueOnError)
+	set.SetOutput(&out)
+	lookup := func(name string) (string, bool) { value, ok := environ[name]; return value, ok }
+	status = runMain(set, args, lookup, &out, setUp, options)
+	return status, out.String()
+}
+
+func TestMainRunsAWorker(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Redis(t)
+	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
+	var seen []any
+	status, errs := mainRun([]string{"-queue", "mail,2", "-q", "other", "-log-format=json"},
+		map[string]string{"REDIS_URL": redis.URL(), "BELAY_PREFIX": prefix, "BELAY_CONCURRENCY": "3", "BELAY_QUEUES": "not these", "BELAY_LABELS": "a b"},
+		func(ctx context.Context, app *App) error {
+			app.Server.HandleClass("A", func(ctx context.Context, _ *Job) error {
+				info, _ := Info(ctx)
+				for seen == nil && ctx.Err() == nil { // until it has announced itself
+					reply := app.Client.Driver().Do(ctx, driver.Command("HMGET", prefix+":"+info.Identity, "concurrency", "info"))[0]
+					if fields, _ := reply.Value.([]any); len(fields) == 2 && fields[0] != nil {
+						seen = fields
+					}
+					time.Sleep(time.Millisecond)
+				}
+				app.Server.Stop()
+				return nil
+			})
+			_, err := app.Client.Push(ctx, Item{Class: "A", Queue: "mail"})
+			return err
+		}, Concurrency(7), Queues("program"), ProcessTag("mine"))
+	require.Zero(t, status, errs)
+	require.Equal(t, "3", seen[0], "the environment comes before the program's options")
+	for _, part := range []string{`"queues":["mail","other"]`, `"labels":["a","b"]`, `"tag":"mine"`} {
+		require.Contains(t, seen[1], part)
+	}
+	require.Contains(t, errs, `"message":"working"`)
+}
+
+func TestMainTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	nothing := func(context.Context, *App) error { return nil }
+	for _, c := range []struct {
+		args    []string
+		environ map[string]string
+		status  int
+		says    []string
+	}{
+		{args: []string{"-h"}, says: []string{"[BELAY_CONCURRENCY]", "[BELAY_QUEUES]"}},
+		{args: []string{"-nosuch"}, status: exitUsage, says: []string{"-nosuch"}},
+		{args: []string{"-c", "many"}, status: exitUsage, says: []string{"whole number"}},
+		{args: []string{"-q", "a,0"}, status: exitUsage, says: []string{"NAME,WEIGHT"}},
+		{args: []string{"-c", "0", "-ttl", "1s", "-max-retries=-1", "-poll", "0"}, status: exitUsage,
+			says: []string{"concurrency 0", "ttl 1s", "max retries -1", "polls is 0"}},
+		{environ: map[string]string{"BELAY_TTL": "soon", "BELAY_CONCURRENCY": "x"}, status: exitUsage, says: []string{`BELAY_TTL="soon"`, `BELAY_CONCURRENCY="x"`}},
+		{args: []string{"-log-level", "loud"}, status: exitUsage, says: []string{`"loud"`}},
+		{args: []string{"-log-format", "xml"}, status: exitUsage, says: []string{`"xml"`}},
+		{args: []string{"-redis", "http://:SECRET@h"}, status: exitUsage},
+		{args: []string{"-health-addr", "nowhere:-1"}, status: exitFailure, says: []string{"listen for health checks"}},
+	} {
+		status, errs := mainRun(c.args, c.environ, nothing)
+		require.Equal(t, c.status, status, "%q: %s", c.args, errs)
+		require.NotContains(t, errs, "SECRET")
+		for _, part := range c.says {
+			require.Contains(t, errs, part, c.args)
+		}
+	}
+	status, errs := mainRun(nil, nil, func(context.Context, *App) error { return errors.New("no database") })
+	require.Equal(t, exitFailure, status)
+	require.Contains(t, errs, "no database")
+}
+
+// The command line of a program of one's own is that of belay work: its names, and what they mean when nothing is said.
+func TestMainsFlagsAreThoseOfBelayWork(t *testing.T) {
+	t.Parallel()
+	help, err := exec.CommandContext(t.Context(), "go", "run", "./cmd/belay", "work", "--help").Output()
+	require.NoError(t, err)
+	ours := newMainFlags(flag.NewFlagSet("", flag.ContinueOnError))
+	byDefault := regexp.MustCompile(`\(default .*?\)`)
+	ours.set.VisitAll(func(one *flag.Flag) {
+		if len(one.Name) == 1 {
+			require.Regexp(t, `(?m)^  -`+one.Name+`, `, string(help))
+			return
+		}
+		line := regexp.MustCompile(`(?m)^ +(?:-\w, )?--` + one.Name + ` .*$`).FindString(string(help))
+		require.NotEmpty(t, line, one.Name)
+		require.Equal(t, byDefault.FindString(one.Usage) != "", byDefault.MatchString(line), "%s: %s", one.Usage, line)
+		require.Contains(t, strings.ReplaceAll(line, `"`, ""), byDefault.FindString(one.Usage))
+		require.Contains(t, string(help), ours.variables[one.Name])
+	})
+}
+
+// A program that runs jobs does not pay for the command line and the configuration files of belay.
+func TestMainBringsNoCommandLineLibrary(t *testing.T) {
+	t.Parallel()
+	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	require.NotRegexp(t, `(?m)^(go\.yaml\.in|gopkg\.in|github\.com/(spf13|goccy))/`, string(listed))
+}

@@ -1,0 +1,147 @@
+package belay_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+// systemd is one that listens.
+type systemd struct {
+	mu    sync.Mutex
+	heard []string
+}
+
+func listenAsSystemd(t *testing.T, watchdog time.Duration, pid int) *systemd {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "belay") // a test's own may be longer than a socket's name can be
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("WATCHDOG_USEC", strconv.FormatInt(watchdog.Microseconds(), 10))
+	t.Setenv("WATCHDOG_PID", strconv.Itoa(pid))
+	s := &systemd{}
+	go func() {
+		message := make([]byte, 4096)
+		for {
+			n, err := conn.Read(message)
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.heard = append(s.heard, strings.Split(string(message[:n]), "\n")...)
+			s.mu.Unlock()
+		}
+	}()
+	return s
+}
+
+func (s *systemd) count(line string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := 0
+	for _, heard := range s.heard {
+		if heard == line {
+			count++
+		}
+	}
+	return count
+}
+
+func (s *systemd) await(t *testing.T, line string, atLeast int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.count(line) >= atLeast }, patience, 5*time.Millisecond, "systemd never heard %q", line)
+}
+
+func runProcess(t *testing.T, server *belay.Server) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- belay.Process{Server: server}.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestSystemd(t *testing.T) {
+	t.Run("hears when the server is ready, that it lives, how it is and that it stops", func(t *testing.T) {
+		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid())
+		client := openShared(t)
+		server := belay.NewServer(client)
+		began, goOn := make(chan bool), make(chan bool)
+		server.HandleClass("A", func(context.Context, *belay.Job) error { close(began); <-goOn; return nil })
+		stop := runProcess(t, server)
+		systemd.await(t, "READY=1", 1)
+		require.NotEmpty(t, server.Identity(), "and not before it is registered")
+		systemd.await(t, "STATUS=0 jobs running", 1)
+		systemd.await(t, "WATCHDOG=1", 3)
+		require.Empty(t, os.Getenv("NOTIFY_SOCKET")+os.Getenv("WATCHDOG_USEC")+os.Getenv("WATCHDOG_PID"), "programs are not the service")
+
+		_, err := client.Push(t.Context(), belay.Item{Class: "A"})
+		require.NoError(t, err)
+		awaitValue(t, "the job", began)
+		systemd.await(t, "STATUS=1 jobs running", 1)
+		server.Quiet()
+		systemd.await(t, "STATUS=quiet, 1 jobs running", 1)
+		require.Zero(t, systemd.count("STOPPING=1"))
+		server.Stop()
+		systemd.await(t, "STOPPING=1", 1)
+		systemd.await(t, "WATCHDOG=1", systemd.count("WATCHDOG=1")+2) // for as long as the stop takes
+		close(goOn)
+		stop()
+		require.Equal(t, 1, systemd.count("READY=1"))
+	})
+
+	t.Run("hears of pings through an outage", func(t *testing.T) {
+		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid())
+		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
+		client, err := belay.Open(t.Context(), proxy.URL(), belay.Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		stop := runProcess(t, belay.NewServer(client, belay.Heartbeat(50*time.Millisecond, 400*time.Millisecond)))
+		systemd.await(t, "READY=1", 1)
+		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()})
+		proxy.CloseConns()
+		systemd.await(t, "STATUS=redis away, 0 jobs running", 1)
+		systemd.await(t, "WATCHDOG=1", systemd.count("WATCHDOG=1")+2)
+		proxy.Clear()
+		stop()
+	})
+
+	t.Run("is asked for time while Redis has not answered, and a watchdog that means another process is left alone", func(t *testing.T) {
+		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid()+1)
+		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
+		client, err := belay.Open(t.Context(), proxy.URL(), belay.Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()})
+		proxy.CloseConns()
+		stop := runProcess(t, belay.NewServer(client))
+		systemd.await(t, "EXTEND_TIMEOUT_USEC=30000000", 1)
+		systemd.await(t, "STATUS=not registered, 0 jobs running", 1)
+		require.Zero(t, systemd.count("READY=1"))
+		proxy.Clear()
+		systemd.await(t, "READY=1", 1)
+		stop()
+		require.Zero(t, systemd.count("WATCHDOG=1"))
+	})
+}
