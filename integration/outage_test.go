@@ -66,7 +66,9 @@ func TestOutages(t *testing.T) {
 
 func newOutage(t *testing.T, kind outageKind, client string) *outage {
 	t.Helper()
-	o := &outage{t: t, kind: kind, server: drivertest.Start(t, kind.args...), book: newLedger(t)}
+	server, dir := recorded(t, kind.args...)
+	t.Cleanup(func() { judge(t, server, dir) })
+	o := &outage{t: t, kind: kind, server: server, book: newLedger(t)}
 	o.s = newSite(t, o.server)
 	o.s.client = client
 	o.proxy = faultproxy.New(t, o.server.Addr())
@@ -137,7 +139,7 @@ func TestFullRedisIsToldOnce(t *testing.T) {
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			s, book := newSite(t, drivertest.Start(t)), newLedger(t)
+			s, book := ordinarySite(t), newLedger(t)
 			s.client = client
 			worker := s.work("-c", "2", "--exec", book.exec("Any"))
 			eventually(t, "the worker to wait", func() bool { return strings.Contains(fmt.Sprint(s.do("INFO", "clients")), "blocked_clients:1") })

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/integration/oracle"
 )
 
 // A process is frozen past its death while it runs a job. Another brings the job back, runs it and fails, and the retry
@@ -16,7 +18,7 @@ import (
 // and the log says where the handler hangs.
 func TestGhost(t *testing.T) {
 	t.Parallel()
-	s := ordinarySite(t)
+	s := ordinarySite(t, oracle.Allow(oracle.Retry, oracle.Retry))
 	frozenBook, book := newLedger(t), newLedger(t)
 	release := filepath.Join(t.TempDir(), "release")
 	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o600) })
