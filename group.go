@@ -163,6 +163,17 @@ func (g *group) identities() []string {
 	return names
 }
 
+// staying are the identities of those that do not stop.
+func (g *group) staying() []string {
+	var names []string
+	for i, l := range g.launchers {
+		if !g.stop[i].Load() {
+			names = append(names, l.Identity())
+		}
+	}
+	return names
+}
+
 func (g *group) OnError(handler ErrorHandler) {
 	g.each(func(l *launcher.Launcher) { l.OnError(handler) })
 }

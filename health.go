@@ -93,13 +93,13 @@ func (s *Server) alive(ctx context.Context) finding {
 	return finding{OK: true, Reason: "no_lease"}
 }
 
-// living asks Redis whether it counts all launchers among the living, as it does before it gives jobs to one; lapsed is the
-// identity of one that it does not.
+// living asks Redis whether it counts the launchers among the living, as it does before it gives jobs to one; lapsed is the
+// identity of one that it does not. One that stops has leave to go before the others.
 func (s *Server) living(ctx context.Context) (lapsed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
 	calls := []driver.Call{driver.Command("TIME")}
-	identities := s.launcher.identities()
+	identities := s.launcher.staying()
 	for _, identity := range identities {
 		calls = append(calls, driver.Command("ZSCORE", lua.NewKeys(s.client.Config().Prefix).Alive(), identity))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
@@ -43,6 +44,36 @@ func TestAHeartThatHasStoppedIsFoundOut(t *testing.T) {
 	proxy.Clear()
 	await(server.alive, finding{OK: true})
 	await(server.ready, finding{OK: true})
+	stop()
+	require.NoError(t, <-done)
+}
+
+// Somebody stops a capsule in Sidekiq's dashboard: the rest of the process is not to be started anew for it.
+func TestACapsuleThatIsStoppedAloneIsNoStoppedHeart(t *testing.T) {
+	t.Parallel()
+	client, err := Open(t.Context(), drivertest.Redis(t).URL(), Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	server := NewServer(client, Heartbeat(50*time.Millisecond, time.Second), Capsule("x", Queues("x")))
+	server.launcher.ttl = -heartGrace // no patience at all
+	done := make(chan error, 1)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() { done <- server.Run(ctx) }()
+	require.Eventually(t, func() bool { return server.ready(t.Context()).OK }, 20*time.Second, 5*time.Millisecond)
+
+	keys := client.Config().Prefix + ":"
+	itself := server.launcher.identities()[1]
+	reply := client.Driver().Do(t.Context(), driver.Command("LPUSH", keys+itself+"-signals", "TERM"))[0]
+	require.NoError(t, reply.Err)
+	require.Eventually(t, func() bool {
+		reply := client.Driver().Do(t.Context(), driver.Command("ZSCORE", keys+"belay:alive", itself))[0]
+		return reply.Err == nil && reply.Value == nil
+	}, 20*time.Second, 5*time.Millisecond)
+	for range 3 {
+		require.Equal(t, finding{OK: true}, server.alive(t.Context()))
+	}
+	require.Equal(t, "stopping", server.ready(t.Context()).Reason)
+	require.Empty(t, done, "the others work on")
 	stop()
 	require.NoError(t, <-done)
 }

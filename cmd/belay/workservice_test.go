@@ -1,0 +1,72 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWorkAnswersHealthChecks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.startWorker(t, "--health-addr", "127.0.0.1:0", "--exec", "A=true")
+	address := regexp.MustCompile(`"address":"([^"]+)"`).FindStringSubmatch(w.errs.String())
+	require.NotNil(t, address, w.errs.String())
+	status := func(path string) int {
+		response, err := http.Get("http://" + address[1] + path)
+		require.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		return response.StatusCode
+	}
+	require.Eventually(t, func() bool { return status("/readyz") == http.StatusOK }, soon, 5*time.Millisecond)
+	require.Equal(t, http.StatusNotFound, status("/"))
+	w.signal(syscall.SIGTSTP)
+	require.Eventually(t, func() bool { return status("/readyz") == http.StatusServiceUnavailable }, soon, 5*time.Millisecond)
+	require.Equal(t, http.StatusOK, status("/healthz"))
+
+	answer := h.invoke("", "work", "--health-addr", address[1], "--exec", "A=true")
+	require.Equal(t, exitFailure, answer.code)
+	require.Contains(t, answer.errs, "listen for health checks")
+}
+
+func TestWorkIsAServiceAndItsProgramsAreNot(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir, err := os.MkdirTemp("", "belay") // a test's own may be longer than a socket's name can be
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(soon)))
+
+	w := h.prepareWorker(t, "--exec", `A=sh -c 'echo "[$NOTIFY_SOCKET$WATCHDOG_USEC]" >out'`)
+	w.cmd.Env = append(w.cmd.Env, "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=30000000")
+	w.cmd.Stderr = w.errs
+	w.start()
+	heard := ""
+	hear := func(line string) {
+		t.Helper()
+		for message := make([]byte, 4096); !strings.Contains(heard, line); {
+			n, err := conn.Read(message)
+			require.NoError(t, err, "systemd never heard %q, only %q", line, heard)
+			heard += string(message[:n]) + "\n"
+		}
+	}
+	hear("READY=1")
+	hear("WATCHDOG=1")
+	h.push("A")
+	require.Equal(t, "[]\n", w.awaitFile("out"))
+	w.signal(syscall.SIGTERM)
+	hear("STOPPING=1")
+	require.Zero(t, w.awaitEnd())
+}
