@@ -250,6 +250,18 @@ func (g *group) guard(hook func()) {
 	hook()
 }
 
+// standing is the identity of a launcher whose manager does not turn; empty when all do.
+func (g *group) standing(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, redisSoon)
+	defer cancel()
+	for _, l := range g.launchers {
+		if !l.Turns(ctx) {
+			return l.Identity()
+		}
+	}
+	return ""
+}
+
 // busy is how many jobs run.
 func (g *group) busy() int {
 	count := 0

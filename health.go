@@ -19,7 +19,7 @@ import (
 //	              neither quiet nor stopping. Otherwise 503, with the reason.
 //
 // Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are not_running,
-// not_registered, stopping, quiet, redis_away, no_lease, and of /healthz no_heartbeat; with capsules, that of the first one
+// not_registered, stopping, quiet, redis_away, no_lease, and of /healthz standing_still and no_heartbeat; with capsules, that of the first one
 // that has any. No answer waits for Redis longer than half a second.
 func (s *Server) Health() http.Handler {
 	mux := http.NewServeMux()
@@ -68,7 +68,8 @@ func (s *Server) ready(ctx context.Context) finding {
 	return finding{OK: true}
 }
 
-// alive says whether the server is worth keeping. Only a heart that has stopped although Redis answers says no.
+// alive says whether the server is worth keeping. Only a manager that stands still, and a heart that has stopped although
+// Redis answers, say no.
 func (s *Server) alive(ctx context.Context) finding {
 	g := s.launcher
 	if g.phase.Load() == phaseEnded {
@@ -76,6 +77,9 @@ func (s *Server) alive(ctx context.Context) finding {
 	}
 	if found := g.intends(); found.Reason == "not_running" || found.Reason == "not_registered" {
 		return finding{OK: true, Reason: found.Reason, Detail: found.Detail}
+	}
+	if stuck := g.standing(ctx); stuck != "" {
+		return finding{Reason: "standing_still", Detail: "the manager of " + stuck + " does not come to what it is told"}
 	}
 	lapsed, err := s.living(ctx)
 	if err != nil || lapsed == "" {

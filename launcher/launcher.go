@@ -45,6 +45,7 @@ type Launcher struct {
 	rtt     atomic.Int64
 	quiet   atomic.Bool
 	asked   atomic.Bool
+	over    atomic.Bool // the manager has come to its end
 	watch   watch
 }
 
@@ -182,6 +183,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.cfg.Log.Info().Str("identity", life.Identity).Strs("queues", l.queues.Names()).Int("concurrency", l.cfg.Concurrency).Msg("working")
 
 	l.manager.run()
+	l.over.Store(true)
 
 	stopVitals()
 	duties.Wait()
