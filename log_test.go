@@ -1,0 +1,319 @@
+package belay_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/logbook"
+	"github.com/belayq/belay/lua"
+)
+
+// logText is a log that several goroutines write.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// lines are those with a message, as objects. Slog's names of message and level count as zerolog's.
+func (l *logText) lines(t *testing.T, message string) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for text := range strings.Lines(l.String()) {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &line), text)
+		if said, ok := line["msg"]; ok {
+			line["message"], line["level"] = said, strings.ToLower(fmt.Sprint(line["level"]))
+		}
+		if line["message"] == message {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// logsTo are all ways for a server's log, from a level on.
+var logsTo = map[string]func(w io.Writer, debug bool) belay.ServerOption{
+	"zerolog": func(w io.Writer, debug bool) belay.ServerOption {
+		return belay.Logger(zerolog.New(w).Level(zeroLevel(debug)))
+	},
+	"slog": func(w io.Writer, debug bool) belay.ServerOption {
+		level := slog.LevelInfo
+		if debug {
+			level = slog.LevelDebug
+		}
+		return belay.SlogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	},
+	"a book": func(w io.Writer, debug bool) belay.ServerOption {
+		return belay.Logbook(logbook.ToWriter(w, zeroLevel(debug)))
+	},
+}
+
+func zeroLevel(debug bool) zerolog.Level {
+	if debug {
+		return zerolog.DebugLevel
+	}
+	return zerolog.InfoLevel
+}
+
+func eachLog(t *testing.T, test func(t *testing.T, to func(w io.Writer, debug bool) belay.ServerOption)) {
+	t.Helper()
+	for name, to := range logsTo {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, to)
+		})
+	}
+}
+
+func TestAHandlersLogSaysWhichRunItIs(t *testing.T) {
+	t.Parallel()
+	eachLog(t, func(t *testing.T, to func(io.Writer, bool) belay.ServerOption) {
+		var out logText
+		client := openShared(t)
+		greet := belay.Define[string]("Greet", belay.Queue("mail"), belay.Timeout(time.Minute))
+		server := belay.NewServer(client, to(&out, false), belay.Queues("mail"))
+		ended := make(chan struct{})
+		greet.Handle(server, func(ctx context.Context, _ string) error {
+			info, _ := belay.Info(ctx)
+			if info.Attempt == 1 {
+				return belay.RetryIn(time.Millisecond, errors.New("once"))
+			}
+			defer close(ended)
+			var both sync.WaitGroup // a handler's goroutines have the same logger
+			both.Go(func() { belay.Log(ctx).With("a", 1).WithGroup("g").Info("by slog", "b", 2) })
+			both.Go(func() { zerolog.Ctx(ctx).Info().Int("a", 1).Msg("by zerolog") })
+			both.Wait()
+			zerolog.Ctx(ctx).Debug().Msg("too quiet")
+			belay.Log(ctx).Debug("too quiet")
+			return nil
+		})
+		server.OnError(func(ctx context.Context, _ *belay.Job, err error) { belay.Log(ctx).Error("heard", "error", err) })
+		done := running(t, server)
+		receipt, err := greet.Enqueue(t.Context(), client, "you")
+		require.NoError(t, err)
+		awaitValue(t, "the second run", ended)
+		server.Stop()
+		require.NoError(t, awaitValue(t, "the end", done))
+
+		for message, attempt := range map[string]float64{"by slog": 2, "by zerolog": 2, "heard": 1} {
+			lines := out.lines(t, message)
+			require.Len(t, lines, 1, "%s: %s", message, out.String())
+			require.Equal(t, receipt.JID, lines[0]["jid"])
+			require.Equal(t, "Greet", lines[0]["class"])
+			require.Equal(t, "mail", lines[0]["queue"])
+			require.InDelta(t, attempt, lines[0]["attempt"], 0)
+		}
+		require.NotContains(t, out.String(), "too quiet")
+		require.Len(t, out.lines(t, "working"), 1)
+		require.Len(t, out.lines(t, "stopped"), 1)
+		require.NotContains(t, out.String(), `"you"`, "arguments only when asked")
+	})
+}
+
+func TestLogOutsideOfARunIsTheProgramsOwn(t *testing.T) {
+	t.Parallel()
+	require.Same(t, slog.Default(), belay.Log(t.Context()))
+}
+
+// A reader of the log that has stopped is met in production as a full disk's pipe, a paused terminal, or a log shipper
+// that hangs.
+func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
+	t.Parallel()
+	eachLog(t, func(t *testing.T, to func(io.Writer, bool) belay.ServerOption) {
+		reader, writer, err := os.Pipe()
+		require.NoError(t, err)
+		client := openShared(t)
+		const jobs, ttl = 8000, 2 * time.Second
+		server := belay.NewServer(client, to(writer, true), belay.Concurrency(10), belay.Heartbeat(ttl/5, ttl))
+		work := belay.Define[int]("Work")
+		ends := make(chan struct{}, jobs)
+		work.Handle(server, func(context.Context, int) error {
+			ends <- struct{}{}
+			return nil
+		})
+		done := running(t, server)
+		t.Cleanup(func() { // what still tries to write ends, before the server is waited for
+			require.NoError(t, reader.Close())
+			require.NoError(t, writer.Close())
+		})
+		// A line for each at level debug: more than a pipe and a book have room for.
+		_, err = work.EnqueueMany(t.Context(), client, slices.Values(make([]int, jobs)))
+		require.NoError(t, err)
+		for range jobs {
+			awaitValue(t, "all jobs", ends)
+		}
+		require.Eventually(t, func() bool { return server.DroppedLines() > 0 }, patience, time.Millisecond)
+
+		identity := server.Identity()
+		lives := func() float64 {
+			reply := client.Driver().Do(t.Context(), driver.Command("ZSCORE", lua.NewKeys(client.Config().Prefix).Alive(), identity))[0]
+			require.NoError(t, reply.Err)
+			var until float64
+			_, err := fmt.Sscan(fmt.Sprint(reply.Value), &until)
+			require.NoError(t, err)
+			return until
+		}
+		from := lives()
+		require.Eventually(t, func() bool { return lives() > from+float64(ttl.Milliseconds()) }, patience, 20*time.Millisecond,
+			"beats go on for longer than one would do")
+		require.Equal(t, identity, server.Identity())
+		server.Stop()
+		require.NoError(t, awaitValue(t, "the end, which waits a moment for the reader", done))
+	})
+}
+
+func TestArgumentsAreShownOnlyWhenAskedForAndAsRedacted(t *testing.T) {
+	t.Parallel()
+	long := "<" + strings.Repeat("é", 4<<10) + ">"
+	card := func(text string) belay.ServerOption {
+		return belay.Redact(func(class string, args json.RawMessage) json.RawMessage {
+			return append(json.RawMessage(class+" "), bytes.ReplaceAll(args, []byte(text), []byte("****"))...)
+		})
+	}
+	for name, c := range map[string]struct {
+		arg     string
+		options []belay.ServerOption
+		shown   any
+	}{
+		"not asked for":        {"card 4711", nil, nil},
+		"asked for":            {"card 4711", []belay.ServerOption{belay.LogArgs()}, `["card 4711"]`},
+		"redacted":             {"card 4711", []belay.ServerOption{belay.LogArgs(), card("4711")}, `Pay ["card ****"]`},
+		"only redacted":        {"card 4711", []belay.ServerOption{card("4711")}, nil},
+		"long ones are cut":    {long, []belay.ServerOption{belay.LogArgs()}, `["<` + strings.Repeat("é", 2046) + `... (8198 bytes)`},
+		"a redaction panicked": {"card 4711", []belay.ServerOption{belay.LogArgs(), belay.Redact(func(string, json.RawMessage) json.RawMessage { panic("4711") })}, "(not shown: its redaction panicked)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for way, to := range logsTo {
+				var out logText
+				runOnce(t, c.arg, nil, append(c.options, to(&out, true))...)
+				lines := out.lines(t, "run")
+				require.Len(t, lines, 1, "%s: %s", way, out.String())
+				require.Equal(t, c.shown, lines[0]["args"], way)
+				require.Equal(t, "done", lines[0]["exit"])
+				require.Equal(t, "debug", lines[0]["level"])
+				if c.shown != `["card 4711"]` {
+					require.NotContains(t, out.String(), "4711")
+				}
+			}
+		})
+	}
+}
+
+// runOnce runs one job, which ends as fn says, to the server's end. nil is success.
+func runOnce(t *testing.T, arg string, fn func() error, options ...belay.ServerOption) {
+	t.Helper()
+	client := openShared(t)
+	pay := belay.Define[string]("Pay")
+	server := belay.NewServer(client, append(options, belay.ShutdownTimeout(0))...)
+	ran := make(chan struct{})
+	pay.Handle(server, func(context.Context, string) error {
+		defer close(ran)
+		if fn == nil {
+			return nil
+		}
+		return fn()
+	})
+	done := running(t, server)
+	_, err := pay.Enqueue(t.Context(), client, arg)
+	require.NoError(t, err)
+	awaitValue(t, "the run", ran)
+	server.Stop()
+	require.NoError(t, awaitValue(t, "the end", done))
+}
+
+func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("cannot charge card 4711")
+	eachLog(t, func(t *testing.T, to func(io.Writer, bool) belay.ServerOption) {
+		told := func(fn func() error, debug bool, options ...belay.ServerOption) (map[string]any, *logText) {
+			var out logText
+			runOnce(t, "x", fn, append(options, to(&out, debug))...)
+			lines := out.lines(t, "run failed")
+			if len(lines) == 0 {
+				return nil, &out
+			}
+			require.Len(t, lines, 1, out.String())
+			require.Equal(t, "warn", lines[0]["level"])
+			return lines[0], &out
+		}
+		line, _ := told(func() error { return secret }, false)
+		require.Equal(t, "cannot charge card 4711", line["error"])
+		require.Equal(t, "Pay", line["class"])
+		require.Equal(t, "default", line["queue"])
+		require.Equal(t, "retry", line["exit"])
+		require.InDelta(t, 1, line["attempt"], 0)
+		require.NotContains(t, line, "stack")
+
+		line, _ = told(func() error { panic("4711") }, false)
+		require.Contains(t, line["error"], "4711")
+		require.Contains(t, line["stack"], "log_test.go")
+
+		line, out := told(func() error { return secret }, true, belay.RedactError(func(class string, err error) string {
+			return fmt.Sprintf("%s: an error of %d bytes", class, len(err.Error()))
+		}))
+		require.Equal(t, "Pay: an error of 23 bytes", line["error"])
+		require.Equal(t, "Pay: an error of 23 bytes", out.lines(t, "run")[0]["error"])
+		require.NotContains(t, out.String(), "4711")
+
+		line, out = told(func() error { return secret }, true, belay.RedactError(func(_ string, err error) string { panic(err) }))
+		require.Equal(t, "(not shown: its redaction panicked)", line["error"])
+		require.NotContains(t, out.String(), "4711")
+
+		line, _ = told(func() error { return belay.Snooze(time.Hour) }, true)
+		require.Nil(t, line, "a snooze is no failure")
+	})
+}
+
+func TestLogOptionsThatCannotBeMeantAreErrorsOfRun(t *testing.T) {
+	t.Parallel()
+	err := belay.NewServer(openShared(t), belay.SlogHandler(nil), belay.Logbook(nil), belay.Redact(nil), belay.RedactError(nil)).Run(t.Context())
+	for _, part := range []string{"the SlogHandler is nil", "the Logbook is nil", "Redact is nil", "RedactError is nil"} {
+		require.ErrorContains(t, err, part)
+	}
+}
+
+func TestWithoutALogOfTheProgramsTheServerLogsToStandardError(t *testing.T) { //nolint:paralleltest // what standard error is, is the whole program's
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	theirs := os.Stderr
+	os.Stderr = writer
+	defer func() { os.Stderr = theirs }()
+	runOnce(t, "x", func() error { return errors.New("it broke") })
+	os.Stderr = theirs
+	require.NoError(t, writer.Close())
+	text, err := io.ReadAll(reader)
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	for _, part := range []string{`"message":"working"`, `"error":"it broke"`, `"message":"stopped"`} {
+		require.Contains(t, string(text), part)
+	}
+}
