@@ -11,6 +11,7 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/retry"
 )
@@ -32,6 +33,8 @@ type (
 	PushMiddleware = client.Middleware
 	// Job is a payload as its handler sees it.
 	Job = job.Job
+	// ArgumentError says which argument of a job does not fit its Definition. It shows types and never the argument.
+	ArgumentError = args.Error
 	// Handler runs jobs that come as payloads; a Definition's handlers get their arguments instead.
 	Handler = launcher.Handler
 	// Middleware wraps every run of a Server.

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -18,7 +18,7 @@ import (
 // Handle or, where a constructor makes handlers, by With.
 type Definition[T any] struct {
 	definition
-	shape *shape
+	shape *args.Shape
 }
 
 // A definition is what does not depend on T.
@@ -33,7 +33,7 @@ type definition struct {
 // panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no JSON or would not come
 // back as it was. "Arguments" in the package's documentation says what T may be.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
-	s, err := shapeOf(reflect.TypeFor[T]())
+	s, err := args.For(reflect.TypeFor[T]())
 	d := &Definition[T]{definition: definition{item: Item{Class: class}, wrong: []error{err}}, shape: s}
 	for _, option := range options {
 		option.define(&d.definition)
@@ -45,7 +45,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 }
 
 func (d *definition) check() error {
-	wrong := append(d.wrong, job.CheckClass(d.item.Class))
+	wrong := append(d.wrong, d.item.Check())
 	must := func(ok bool, format string, args ...any) {
 		if !ok {
 			wrong = append(wrong, fmt.Errorf(format, args...))
@@ -53,15 +53,6 @@ func (d *definition) check() error {
 	}
 	must(d.item.Class != AnyClass, "%q stands for all classes that have no handler: use Server.HandleClass", AnyClass)
 	must(d.item.JID == "", "JID %s would be the id of every job: give it to Enqueue", d.item.JID)
-	must(d.item.Retry.Limit >= 0, "%d retries: it is 0 or more", d.item.Retry.Limit)
-	for _, queue := range []string{d.item.Queue, d.item.RetryQueue} {
-		if queue != "" {
-			wrong = append(wrong, job.CheckQueue(queue))
-		}
-	}
-	for _, field := range d.item.Extra {
-		wrong = append(wrong, job.CheckExtra(field))
-	}
 	return errors.Join(wrong...)
 }
 
@@ -75,7 +66,7 @@ func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
 // definition's, and override them.
 func (d *Definition[T]) Item(args T, options ...JobOption) Item {
 	item := d.item
-	item.Args = d.shape.args(reflect.ValueOf(&args).Elem())
+	item.Args = d.shape.Write(reflect.ValueOf(&args).Elem())
 	for _, option := range options {
 		option(&item)
 	}
@@ -111,12 +102,23 @@ func (d *Definition[T]) With(fn func(ctx context.Context, args T) error) Registr
 		panic("belay: Handle " + d.item.Class + ": the handler is nil")
 	}
 	return Registration{class: d.item.Class, about: d.about, handler: func(ctx context.Context, j *Job) error {
-		var args T
-		if err := d.shape.fill(reflect.ValueOf(&args).Elem(), j.Args()); err != nil {
-			return fmt.Errorf("read the arguments of %s: %w", d.item.Class, err)
+		args, err := d.Args(j)
+		if err != nil {
+			return err
 		}
 		return fn(ctx, args)
 	}}
+}
+
+// Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's class: a class that
+// was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
+func (d *Definition[T]) Args(j *Job) (T, error) {
+	var args T
+	if err := d.shape.Fill(reflect.ValueOf(&args).Elem(), j.Args()); err != nil {
+		var none T
+		return none, fmt.Errorf("read the arguments of %s: %w", d.item.Class, err)
+	}
+	return args, nil
 }
 
 // A Registration is a class and its handler. Definition.With makes it, and Handlers takes it.

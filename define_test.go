@@ -51,18 +51,52 @@ func TestDefine(t *testing.T) {
 			func() { Define[struct{ userID int }]("A") })
 		require.PanicsWithValue(t, `belay: Define "A": a chan int has no JSON; timeout -1s: it is above 0; leave it out for none; `+
 			`the Backoff is nil; leave it out for the formula's; its idempotence is declared twice; NotIdempotent needs a reason; `+
-			`JID x would be the id of every job: give it to Enqueue; -1 retries: it is 0 or more; `+
-			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; the field "f" does not hold JSON`,
+			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; -1 retries: it is 0 or more; `+
+			`the field "f" does not hold JSON; JID x would be the id of every job: give it to Enqueue`,
 			func() {
 				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), MaxRetries(-1),
 					Queue("a\n"), Field("f", func() {}))
 			})
+		require.PanicsWithValue(t, `belay: Define "A": retry for 1.5s: it is a whole number of seconds; `+
+			`a backtrace of -2 lines: it is 0 or more, or AllLines; tags: write JSON: at [0]: a string is not valid UTF-8`,
+			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
+		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
 		for class, want := range map[string]string{"": "the name of the class is empty", AnyClass: "use Server.HandleClass"} {
 			func() {
 				defer func() { require.Contains(t, recover(), want) }()
 				Define[int](class)
 			}()
 		}
+	})
+}
+
+type small struct{ Size int }
+
+func TestArgs(t *testing.T) {
+	t.Parallel()
+	d := Define[small]("A")
+	read := func(payload string) (small, error) {
+		parsed, err := job.Parse(payload)
+		require.NoError(t, err)
+		return d.Args(parsed)
+	}
+	t.Run("are what a handler gets, also of a job that has the class' old name", func(t *testing.T) {
+		t.Parallel()
+		for _, class := range []string{"A", "Old"} {
+			got, err := read(`{"class":"` + class + `","jid":"1","args":[7]}`)
+			require.NoError(t, err)
+			require.Equal(t, small{7}, got)
+		}
+	})
+	t.Run("that do not fit are an ArgumentError", func(t *testing.T) {
+		t.Parallel()
+		got, err := read(`{"class":"A","jid":"1","args":["SECRET"]}`)
+		require.EqualError(t, err, "read the arguments of A: argument 1 (Size): a string, where int is wanted")
+		require.Zero(t, got)
+		wrong, ok := errors.AsType[*ArgumentError](err)
+		require.True(t, ok)
+		require.Equal(t, 1, wrong.Position)
+		require.Equal(t, "belay.ArgumentError", wrong.ErrorClass(), "error_class of failed jobs, which people search for")
 	})
 }
 

@@ -2,7 +2,7 @@
 // falls, its jobs do not.
 //
 // This package is the lobby: one import for what programs use. Below it are packages that each answer one question; it
-// speaks no Redis itself and keeps no rules but one, which Go values are which arguments.
+// speaks no Redis itself and keeps no rules.
 //
 // # The first program
 //
@@ -75,27 +75,26 @@
 //
 // # Arguments
 //
-// In Redis a job's arguments are a list, as for Ruby's perform(user_id, team_id). The T of a Definition stands for all of it:
+// In Redis a job's arguments are a list, as for Ruby's perform(user_id, team_id). The T of a Definition stands for all of it;
+// package job/args tells the rules:
 //
-//   - A struct's exported fields, in order, are the arguments: WelcomeArgs{42, 7} is [42,7]. Their names count for nothing
-//     and their order for everything, so that a new field goes last. The fields of an embedded struct stand in its place. A
-//     field tagged belay:"-" or json:"-" is no argument.
-//   - Any other T is one argument: int is [5], and []int is [[1,2]]. So is a struct that writes itself by MarshalJSON or
-//     MarshalText, such as time.Time.
-//   - Missing arguments at the end are zero values: older producers did not know them. More than there are fields for
-//     fail the job, unless the last field is a slice tagged belay:",rest", which takes them all:
-//     struct{ IDs []int `belay:",rest"` } is perform(*ids).
-//   - A pointer is an argument that may be null. For other types null is the zero value.
-//   - A field tagged json:",omitempty" or json:",omitzero" is left out when it is empty and nothing follows it; Ruby then
-//     takes its default. Before others it is written all the same.
-//   - Structs, wherever they stand inside of an argument, are objects by encoding/json's rules, []byte is Base64, time.Time
-//     RFC 3339. Maps are written in the order of their keys, which are strings.
-//   - Numbers keep all their digits: int64 and uint64 are exact, and in an any a number is a json.Number, because
-//     9007199254740993 is no float64 and 1.0 is to stay 1.0. json.RawMessage keeps an argument's text as it is.
+//	T                                                  arguments
+//	struct{ UserID, TeamID int64 }                     [42,7]: the exported fields, in order; a new one goes last
+//	struct{ ID int; IDs []int `belay:",rest"` }        [1,2,3]: the last takes what stands behind
+//	struct{ ID int; Express bool `json:",omitempty"` } [1]: left out when it is empty and nothing follows
+//	struct{ ID int; Cache any `belay:"-"` }            [1]: no argument
+//	int, []int, time.Time, ...                         [5], [[1,2]], ["2026-01-02T03:04:05Z"]: one argument
 //
-// A T that has no JSON, or would not come back as it was, panics in Define: functions, channels, interfaces with methods, a
-// type with a MarshalJSON and no UnmarshalJSON, a struct that is written as the time.Time that it embeds. An argument that
-// does not fit when a job is run fails it with an [ArgumentError], which shows types and never the argument.
+//	a field                                            is, inside of the list
+//	*string                                            "x" or null; null is the zero value for other types
+//	a struct, a map                                    an object, by encoding/json's rules; keys are strings
+//	int64, uint64, float64                             42 with all its digits; 12.0
+//	any                                                whatever is there; its numbers are json.Number
+//	json.RawMessage, []byte                            text as it is; Base64
+//
+// Missing arguments at the end are zero values. One that does not fit when a job is run, or is one too many, fails the job
+// with an [ArgumentError], which shows types and never the argument. A T that has no JSON, or would not come back as it was,
+// panics in Define.
 //
 // # Where to go on
 //

@@ -64,12 +64,9 @@ func RequireNotEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], opt
 }
 
 // Args are a job's arguments as a handler of the definition gets them.
-func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) (args T) {
+func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 	t.Helper()
-	err := runOnce(t, d, j.Raw(), func(a T) error {
-		args = a
-		return nil
-	})
+	args, err := d.Args(j)
 	if err != nil {
 		t.Fatalf("belaytest: %v", err)
 	}

@@ -38,14 +38,3 @@ func (k *Kit) push(queue, payload string) {
 	k.do("SADD", k.keys.Queues(), queue)
 	k.do("LPUSH", k.keys.Queue(queue), payload)
 }
-
-// runOnce runs a payload through a Server of its own, once: the way from bytes to arguments is the real one.
-func runOnce[T any](t testing.TB, d *belay.Definition[T], payload string, handler func(T) error) (err error) {
-	t.Helper()
-	k := New(t)
-	k.Serve(func(s *belay.Server) { d.Handle(s, func(_ context.Context, args T) error { return handler(args) }) })
-	k.OnFailure(func(r Run) { err = r.Err })
-	k.push("default", payload)
-	k.Drain()
-	return err
-}

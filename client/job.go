@@ -70,6 +70,17 @@ func (j Job) withDefaults() Job {
 	return j
 }
 
+// Check says why no client would push the job, nil if one would: it names everything that is wrong, at once. What depends on
+// more than the job is not looked at: middleware, and a client's PayloadLimit.
+func (j Job) Check() error {
+	j = j.withDefaults()
+	draft, err := j.draft()
+	if err != nil {
+		return err
+	}
+	return j.checkPayload(draft.Encode())
+}
+
 // draft checks the job and makes all of its payload but the timestamps. It names everything that is wrong, at once.
 func (j *Job) draft() (job.Draft, error) {
 	args, badArgs := j.args()
@@ -81,6 +92,16 @@ func (j *Job) draft() (job.Draft, error) {
 
 // farthest is how far ahead a job may be scheduled. Beyond it lies a mistaken unit, not a plan.
 const farthest = 100 * 365 * 24 * time.Hour
+
+// checkPayload looks for what draft cannot see. Fields are other people's JSON, and what no worker could read must not get
+// in; args were walked when they were written.
+func (j *Job) checkPayload(payload string) error {
+	if len(j.Extra) == 0 {
+		return nil
+	}
+	_, err := job.Parse(payload)
+	return err
+}
 
 func (j *Job) checkTime() error {
 	switch {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -84,13 +83,7 @@ func (c *Client) encode(j *Job, now time.Time, status Status) (string, error) {
 		return "", fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead",
 			len(payload), c.cfg.PayloadLimit)
 	}
-	if len(j.Extra) > 0 {
-		// Fields are other people's JSON: what no worker could read must not get in. (Args were walked when written.)
-		if _, err := job.Parse(payload); err != nil {
-			return "", err
-		}
-	}
-	return payload, nil
+	return payload, j.checkPayload(payload)
 }
 
 // A slice is jobs that are sent together and share one fate, with those among them that were refused.

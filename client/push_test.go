@@ -139,6 +139,9 @@ func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
 					require.ErrorContains(w, err, said)
 				}
 				require.Equal(w, StatusNotPushed, receipt.Status)
+				if said != "1000 are allowed" { // which is the client's to say
+					require.EqualError(w, j.Check(), invalid.Err.Error())
+				}
 			}
 			_, err := w.client.Push(w.Context(), Job{Class: "", Queue: "\x01", RetryFor: -1})
 			require.ErrorContains(w, err, "class")

@@ -1,4 +1,4 @@
-package belay
+package args
 
 import (
 	"encoding/json"
@@ -55,10 +55,10 @@ func TestArgsThatDoNotFit(t *testing.T) {
 		`[1,"a",1,1,"SECRET"]`:              "argument 5 (At): a string that time.Time cannot hold",
 		`[1,"a",1,1,777]`:                   "argument 5 (At): a number that time.Time cannot hold",
 		`[1,"a",1,1,null,[{"name":[777]}]]`: "argument 6 (Lines.name): an array, where string is wanted",
-		`[1,"a",1,1,null,"SECRET"]`:         "argument 6 (Lines): a string, where []belay.nested is wanted",
-		`[1,"a",1,1,null,[],"SECRET"]`:      "argument 7 (Own): a string, where belay.grumpy is wanted",
+		`[1,"a",1,1,null,"SECRET"]`:         "argument 6 (Lines): a string, where []args.nested is wanted",
+		`[1,"a",1,1,null,[],"SECRET"]`:      "argument 7 (Own): a string, where args.grumpy is wanted",
 		`[1,"a",1,1,null,[],"",{"Sub":{"OK":"SECRET"}}]`:                   "argument 8 (Nested.Sub.OK): a string, where bool is wanted",
-		`[1,"a",1,1,null,[],"",{"Own":"SECRET"}]`:                          "argument 8 (Nested.Own): a value, where belay.grumpy is wanted",
+		`[1,"a",1,1,null,[],"",{"Own":"SECRET"}]`:                          "argument 8 (Nested.Own): a value, where args.grumpy is wanted",
 		`[1,"a",1,1,null,[],"",{"By":{"SECRET":true}}]`:                    "argument 8 (Nested.By): a number that int cannot hold",
 		`[1,"a",1,1,null,[],"",{},{"SECRET":["777"]}]`:                     "argument 9 (By): a string, where int is wanted",
 		`[1,"a",1,1,null,[],"",{},null,"SECRET"]`:                          "argument 10 (Raw): a string that []uint8 cannot hold",
@@ -68,7 +68,7 @@ func TestArgsThatDoNotFit(t *testing.T) {
 			t.Parallel()
 			_, err := back[contract](t, args)
 			require.EqualError(t, err, want)
-			wrong, ok := errors.AsType[*ArgumentError](err)
+			wrong, ok := errors.AsType[*Error](err)
 			require.True(t, ok)
 			require.NotNil(t, wrong.Want)
 			require.ErrorIs(t, err, wrong.Err, "who wants the decoder's own words can have them")
@@ -77,8 +77,8 @@ func TestArgsThatDoNotFit(t *testing.T) {
 	t.Run("more than there is a place for", func(t *testing.T) {
 		t.Parallel()
 		_, err := back[nested](t, `["a","SECRET","c"]`)
-		require.EqualError(t, err, "the job has 3, belay.nested takes at most 1")
-		wrong, ok := errors.AsType[*ArgumentError](err)
+		require.EqualError(t, err, "the job has 3, args.nested takes at most 1")
+		wrong, ok := errors.AsType[*Error](err)
 		require.True(t, ok)
 		require.Equal(t, 2, wrong.Position)
 		require.Equal(t, "string", wrong.Got)

@@ -1,4 +1,4 @@
-package belay
+package args
 
 import (
 	"encoding/json"
@@ -30,9 +30,16 @@ type everything struct {
 	hidden  int
 }
 
-// onTheWire is what Item would store, and back what a handler would be given for it.
+// shapeOf is the shape of a T that has one.
+func shapeOf[T any](t require.TestingT) *Shape {
+	s, err := For(reflect.TypeFor[T]())
+	require.NoError(t, err)
+	return s
+}
+
+// onTheWire is what a push would store, and back what a handler would be given for it.
 func onTheWire[T any](t require.TestingT, args T) string {
-	text, err := job.MarshalArgs(Define[T]("A").Item(args).Args)
+	text, err := job.MarshalArgs(shapeOf[T](t).Write(reflect.ValueOf(&args).Elem()))
 	require.NoError(t, err)
 	return text
 }
@@ -41,9 +48,7 @@ func back[T any](t require.TestingT, argsJSON string) (T, error) {
 	parsed, err := job.Parse(`{"class":"A","jid":"1","args":` + argsJSON + `}`)
 	require.NoError(t, err)
 	var args T
-	s, err := shapeOf(reflect.TypeFor[T]())
-	require.NoError(t, err)
-	err = s.fill(reflect.ValueOf(&args).Elem(), parsed.Args())
+	err = shapeOf[T](t).Fill(reflect.ValueOf(&args).Elem(), parsed.Args())
 	return args, err
 }
 
@@ -231,39 +236,5 @@ func TestArgsOfStructs(t *testing.T) {
 		}
 		bothWays(t, `["",1]`, rest{Rest: []int{1}})
 		bothWays(t, `[]`, rest{})
-	})
-}
-
-// celsius writes and reads itself as text, by a pointer only.
-type celsius struct{ degrees int }
-
-func (c *celsius) MarshalText() ([]byte, error) {
-	return []byte(time.Duration(c.degrees).String()), nil
-}
-
-func (c *celsius) UnmarshalText(text []byte) error {
-	d, err := time.ParseDuration(string(text))
-	c.degrees = int(d)
-	return err
-}
-
-// Types that write themselves only by a pointer are {} to encoding/json where it is handed a copy.
-func TestArgsThatWriteThemselves(t *testing.T) {
-	t.Parallel()
-	huge := new(big.Int).Lsh(big.NewInt(1), 80)
-	bothWays(t, `[1208925819614629174706176]`, *huge)
-	bothWays(t, `[1208925819614629174706176]`, huge)
-	type args struct {
-		Plain   big.Int
-		Pointer *big.Int
-		None    *big.Int
-		List    []big.Int
-		Array   [2]celsius
-		Map     map[string]*big.Int
-		Nested  struct{ Temp *celsius }
-	}
-	bothWays(t, `[5,5,null,[5],["1ns","2ns"],{"a":5},{"Temp":"3ns"}]`, args{
-		Plain: *big.NewInt(5), Pointer: big.NewInt(5), List: []big.Int{*big.NewInt(5)}, Array: [2]celsius{{1}, {2}},
-		Map: map[string]*big.Int{"a": big.NewInt(5)}, Nested: struct{ Temp *celsius }{&celsius{3}},
 	})
 }

@@ -1,4 +1,4 @@
-package belay
+package args
 
 import (
 	"encoding/json"
@@ -9,63 +9,9 @@ import (
 	"strings"
 )
 
-// A reader is how the text of an argument becomes a value.
-type reader struct {
-	// quickly spares the commonest types the way through encoding/json; false: it could not, and has changed nothing.
-	// The text is one sound JSON value, because package job has scanned it.
-	quickly func(v reflect.Value, text string) bool
-	// exactly reads the numbers of an any as json.Number: 9007199254740993 and 1.0 are not what a float64 says they are.
-	exactly bool
-}
-
-func readerOf(t reflect.Type, holdsAny bool) reader {
-	r := reader{exactly: holdsAny}
-	if readsItself(t) || t == reflect.TypeFor[json.Number]() {
-		return r
-	}
-	switch t.Kind() {
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		r.quickly = readInt
-	case reflect.String:
-		r.quickly = readString
-	case reflect.Bool:
-		r.quickly = readBool
-	default:
-	}
-	return r
-}
-
-func readInt(v reflect.Value, text string) bool {
-	if text == "null" { // for which strconv would make an error
-		return true
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v.OverflowInt(n) {
-		return false
-	}
-	v.SetInt(n)
-	return true
-}
-
-func readString(v reflect.Value, text string) bool {
-	if text[0] != '"' || strings.IndexByte(text, '\\') >= 0 {
-		return false
-	}
-	v.SetString(strings.Clone(text[1 : len(text)-1])) // or a handler that keeps a name would keep the payload
-	return true
-}
-
-func readBool(v reflect.Value, text string) bool {
-	if text != "true" && text != "false" {
-		return false
-	}
-	v.SetBool(text == "true")
-	return true
-}
-
-// An ArgumentError says which argument of a job does not fit its Definition. It shows types and never the argument, which
+// An Error says which argument of a job does not fit. It shows types and never the argument, which
 // may be secret: error messages are stored with the job, and logged.
-type ArgumentError struct {
+type Error struct {
 	// Position counts the job's arguments from 1.
 	Position int
 	// Field is the struct field that the argument, or the part of it that does not fit, was for, such as Owner.Name; "" when
@@ -82,7 +28,7 @@ type ArgumentError struct {
 	given int
 }
 
-func (e *ArgumentError) Error() string {
+func (e *Error) Error() string {
 	if e.Want == nil {
 		return fmt.Sprintf("the job has %d, %v takes at most %d", e.given, e.of, e.Position-1)
 	}
@@ -96,11 +42,15 @@ func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("%s: %s that %v cannot hold", at, withArticle(e.Got), e.Want)
 }
 
-func (e *ArgumentError) Unwrap() error { return e.Err }
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrorClass is how it is shown to operators, who know it by the name that programs use.
+func (e *Error) ErrorClass() string { return "belay.ArgumentError" }
 
 // error is what is said when the argument with this index, from 0, could not be read.
 func (p *place) error(index int, text string, err error) error {
-	wrong := &ArgumentError{Position: index + 1, Field: p.name, Got: kindOf(text), Want: p.of, Err: err}
+	wrong := &Error{Position: index + 1, Field: p.name, Got: kindOf(text), Want: p.of, Err: err}
 	inner, found := errors.AsType[*json.UnmarshalTypeError](err)
 	if found && !readsItself(p.of) && inner.Type != nil {
 		wrong.Got, wrong.Want = kindNamed(inner.Value), inner.Type

@@ -1,4 +1,4 @@
-package belay
+package args
 
 import (
 	"reflect"
@@ -19,24 +19,21 @@ func BenchmarkArgs(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := shapeOf(reflect.TypeFor[args]())
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := shapeOf[args](b)
 	b.Run("fill", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var v args
-			if err := s.fill(reflect.ValueOf(&v).Elem(), parsed.Args()); err != nil {
+			if err := s.Fill(reflect.ValueOf(&v).Elem(), parsed.Args()); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
-	d := Define[args]("A")
 	b.Run("write", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := job.MarshalArgs(d.Item(args{42, "short", []string{"a", "b"}, 1.5}).Args); err != nil {
+			v := args{42, "short", []string{"a", "b"}, 1.5}
+			if _, err := job.MarshalArgs(s.Write(reflect.ValueOf(&v).Elem())); err != nil {
 				b.Fatal(err)
 			}
 		}

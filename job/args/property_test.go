@@ -1,4 +1,4 @@
-package belay
+package args
 
 import (
 	"encoding/json"
@@ -102,7 +102,7 @@ func drawFurther(t *rapid.T) further {
 	}
 }
 
-// Whatever stands in a job, reading it into a T ends without a panic, in an *ArgumentError or in a T; and what was read
+// Whatever stands in a job, reading it into a T ends without a panic, in an *Error or in a T; and what was read
 // is on the wire what is read again.
 func FuzzFill(f *testing.F) {
 	for _, args := range []string{
@@ -135,11 +135,9 @@ func FuzzFill(f *testing.F) {
 
 func refill[T any](t *testing.T, args []string) {
 	t.Helper()
-	s, err := shapeOf(reflect.TypeFor[T]())
-	require.NoError(t, err)
 	var first T
-	if err := s.fill(reflect.ValueOf(&first).Elem(), args); err != nil {
-		var wrong *ArgumentError
+	if err := shapeOf[T](t).Fill(reflect.ValueOf(&first).Elem(), args); err != nil {
+		var wrong *Error
 		require.ErrorAs(t, err, &wrong)
 		require.NotEmpty(t, wrong.Error())
 		return
@@ -153,11 +151,10 @@ func refill[T any](t *testing.T, args []string) {
 // quickIsExact holds that the quick way reads what encoding/json reads, and refuses what that refuses.
 func quickIsExact[T any](t *testing.T, arg string) {
 	t.Helper()
-	s, err := shapeOf(reflect.TypeFor[T]())
-	require.NoError(t, err)
+	s := shapeOf[T](t)
 	require.NotNil(t, s.places[0].read.quickly)
 	var got, want T
-	gotErr, wantErr := s.fill(reflect.ValueOf(&got).Elem(), []string{arg}), json.Unmarshal([]byte(arg), &want)
+	gotErr, wantErr := s.Fill(reflect.ValueOf(&got).Elem(), []string{arg}), json.Unmarshal([]byte(arg), &want)
 	require.Equal(t, wantErr == nil, gotErr == nil, "%s: %v, %v", arg, wantErr, gotErr)
 	require.Equal(t, want, got)
 }

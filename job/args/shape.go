@@ -1,4 +1,4 @@
-package belay
+package args
 
 import (
 	"encoding/json"
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A shape is how a type and a job's positional arguments correspond, found out once for each Definition. doc.go tells the
-// rules.
-type shape struct {
+// A Shape is how a type and a job's positional arguments correspond; the package's documentation tells the rules. For makes
+// it. It never changes, and may be used from any goroutine.
+type Shape struct {
 	of     reflect.Type
 	places []place
 	// rest takes the arguments behind the places, one per element of its slice. nil without such a field.
@@ -29,8 +29,10 @@ type place struct {
 	read    reader
 }
 
-func shapeOf(t reflect.Type) (*shape, error) {
-	s := &shape{of: t}
+// For finds out the shape of a type. Its error names all that is wrong with the type: no JSON for it, or none that would
+// come back as it was.
+func For(t reflect.Type) (*Shape, error) {
+	s := &Shape{of: t}
 	if t.Kind() == reflect.Pointer && isPlainStruct(t.Elem()) {
 		return nil, fmt.Errorf("%v is a pointer: leave out the asterisk, and the fields of the struct are the arguments", t)
 	}
@@ -50,7 +52,7 @@ func shapeOf(t reflect.Type) (*shape, error) {
 func isPlainStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && !writesItself(t) }
 
 // addFields adds the arguments that stand in the fields of t, which is T or embedded in it at path.
-func (s *shape) addFields(t reflect.Type, path []int) error {
+func (s *Shape) addFields(t reflect.Type, path []int) error {
 	var wrong []error
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -76,7 +78,7 @@ func (s *shape) addFields(t reflect.Type, path []int) error {
 	return errors.Join(wrong...)
 }
 
-func (s *shape) add(p place) error {
+func (s *Shape) add(p place) error {
 	if s.rest != nil {
 		return fmt.Errorf("field %s stands behind %s, which takes the rest: put %[2]s last", p.name, s.rest.name)
 	}
@@ -92,7 +94,7 @@ func (s *shape) add(p place) error {
 	return nil
 }
 
-func (s *shape) addRest(p place) error {
+func (s *Shape) addRest(p place) error {
 	if p.of.Kind() != reflect.Slice || p.of.Elem().Kind() == reflect.Uint8 || writesItself(p.of) {
 		return fmt.Errorf("field %s: a rest is a slice with an element for each argument, such as []json.RawMessage; %v is none", p.name, p.of)
 	}
@@ -107,7 +109,7 @@ func (s *shape) addRest(p place) error {
 }
 
 // checkName refuses a second field of one name: with an embedded struct a reader could not tell which is which.
-func (s *shape) checkName(name string) error {
+func (s *Shape) checkName(name string) error {
 	for _, earlier := range s.places {
 		if earlier.name == name {
 			return fmt.Errorf("field %s is there twice, once in an embedded struct: rename one", name)
@@ -116,8 +118,9 @@ func (s *shape) checkName(name string) error {
 	return nil
 }
 
-// args are the arguments that v stands for; v can be addressed.
-func (s *shape) args(v reflect.Value) []any {
+// Write makes the arguments that v stands for, ready for job.MarshalArgs. v is of the shape's type and can be addressed;
+// the arguments may be pointers into it.
+func (s *Shape) Write(v reflect.Value) []any {
 	args := make([]any, 0, len(s.places))
 	for i := range s.places {
 		args = append(args, s.places[i].value(s.places[i].in(v)))
@@ -138,11 +141,12 @@ func (s *shape) args(v reflect.Value) []any {
 	return args
 }
 
-// fill puts a job's arguments into v, which is zero. Its error is an *ArgumentError.
-func (s *shape) fill(v reflect.Value, args []string) error {
+// Fill puts a job's arguments, each of them JSON as job.Job.Args answers it, into v, which is zero, of the shape's type and
+// can be addressed. Its error is an *Error, and v is then of no use.
+func (s *Shape) Fill(v reflect.Value, args []string) error {
 	// A missing argument may be one that older producers did not send; a surplus one would be lost without a word.
 	if len(args) > len(s.places) && s.rest == nil {
-		return &ArgumentError{Position: len(s.places) + 1, Got: kindOf(args[len(s.places)]), of: s.of, given: len(args)}
+		return &Error{Position: len(s.places) + 1, Got: kindOf(args[len(s.places)]), of: s.of, given: len(args)}
 	}
 	for n := range min(len(args), len(s.places)) {
 		if err := s.places[n].fill(s.places[n].in(v), args[n]); err != nil {
