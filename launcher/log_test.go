@@ -1,0 +1,69 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+)
+
+// loggingRun is a run of a job whose log goes to out, and its context.
+func loggingRun(t *testing.T, out *bytes.Buffer) (*run, context.Context) {
+	t.Helper()
+	log := zerolog.New(out)
+	l := &Launcher{cfg: Config{Log: &log}.withDefaults()}
+	parsed, err := job.Parse(`{"class":"A","jid":"abc","args":[],"retry_count":1}`)
+	require.NoError(t, err)
+	r := &run{launcher: l, job: parsed, held: &fetch.Held{Queue: "q", Life: &fetch.Life{Context: t.Context()}}}
+	return r, &runContext{Context: t.Context(), run: r}
+}
+
+func TestARunThatLogsNothingPaysNothingForItsLoggers(t *testing.T) { //nolint:paralleltest // allocations are the whole program's
+	r, ctx := loggingRun(t, &bytes.Buffer{})
+	type key struct{}
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = ctx.Value(key{}) }))
+	require.Nil(t, r.made.Load())
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	t.Run("is one for all of a run's goroutines, as slog and as zerolog", func(t *testing.T) {
+		t.Parallel()
+		var out bytes.Buffer
+		_, ctx := loggingRun(t, &out)
+		derived, cancel := context.WithCancel(ctx)
+		defer cancel()
+		loggers := make([]*slog.Logger, 16)
+		var askers sync.WaitGroup
+		for i := range loggers {
+			askers.Go(func() { loggers[i] = Log(derived) })
+		}
+		askers.Wait()
+		for _, log := range loggers {
+			require.Same(t, loggers[0], log)
+		}
+		require.Same(t, zerolog.Ctx(ctx), zerolog.Ctx(derived))
+
+		zerolog.Ctx(derived).Info().Msg("by zerolog")
+		loggers[0].Info("by slog")
+		require.Equal(t, `{"level":"info","jid":"abc","class":"A","queue":"q","attempt":3,"message":"by zerolog"}
+{"level":"info","jid":"abc","class":"A","queue":"q","attempt":3,"message":"by slog"}
+`, out.String())
+	})
+	t.Run("gives way to a logger that the handler's own code puts in", func(t *testing.T) {
+		t.Parallel()
+		var theirs, ours bytes.Buffer
+		_, ctx := loggingRun(t, &ours)
+		ctx = zerolog.New(&theirs).WithContext(ctx)
+		zerolog.Ctx(ctx).Info().Msg("here")
+		require.Contains(t, theirs.String(), "here")
+		require.Empty(t, ours.String())
+	})
+}

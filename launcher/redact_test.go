@@ -1,0 +1,34 @@
+package launcher_test
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+func TestARedactionThatEndsItsGoroutineUndoesNoRun(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	cfg := r.config()
+	log := cfg.Log.Level(zerolog.DebugLevel)
+	cfg.Log, cfg.Concurrency = &log, 1
+	cfg.Logging = launcher.Logging{Args: true, Redact: func(string, json.RawMessage) json.RawMessage {
+		runtime.Goexit()
+		return nil
+	}}
+	l := r.build(cfg)
+	l.Handle("A", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	r.push("A", "[1]")
+	r.push("A", "[2]")
+	r.start(l)
+	r.eventually("both runs", func() bool { return r.counter(r.keys.Processed()) == "2" })
+	if failed := r.counter(r.keys.Failed()); failed != "" && failed != "0" {
+		t.Errorf("%s runs count as failed", failed)
+	}
+}
