@@ -111,7 +111,7 @@ func TestPush_stampsWithRedisTime(t *testing.T) {
 }
 
 func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
-	promises(t, Config{PayloadLimit: 1000}, map[string]func(w *world){
+	promises(t, Config{PayloadLimit: 4000}, map[string]func(w *world){
 		"before anything is sent": func(w *world) {
 			for said, j := range map[string]Job{
 				"the name of the class is empty":        {},
@@ -121,7 +121,7 @@ func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
 				"not a JSON array":                      {Class: "A", ArgsJSON: `{"a":1}`},
 				"null":                                  {Class: "A\x00", ArgsJSON: `null`},
 				"set one":                               {Class: "A", Args: []any{1}, ArgsJSON: "[1]"},
-				"1000 are allowed":                      {Class: "A", Args: []any{strings.Repeat("x", 1000)}},
+				"4000 are allowed":                      {Class: "A", Args: []any{strings.Repeat("x", 4000)}},
 				"-1 retries":                            {Class: "A", Retry: job.RetryRule{Kind: job.RetryLimit, Limit: -1}},
 				"whole number of seconds":               {Class: "A", RetryFor: time.Millisecond},
 				"backtrace of -2":                       {Class: "A", Backtrace: -2},
@@ -130,6 +130,7 @@ func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
 				`"bid" does not hold JSON`:              {Class: "A", Extra: []job.Edit{{Name: "bid", JSON: "{"}}},
 				`"tags" is set twice`:                   {Class: "A", Tags: []string{"a"}, Extra: []job.Edit{{Name: "tags", JSON: "[]"}}},
 				`"interrupted_count" is set twice`:      {Class: "A", Extra: []job.Edit{job.SetInt("interrupted_count", 1), job.SetInt("interrupted_count", 2)}},
+				"nested deeper than 1000":               {Class: "A", Extra: []job.Edit{{Name: "deep", JSON: strings.Repeat("[", 1001) + strings.Repeat("]", 1001)}}},
 				`must be a whole number of seconds, at`: {Class: "A", RetryFor: 1_000_000_001 * time.Second},
 			} {
 				receipt, err := w.client.Push(w.Context(), j)
@@ -139,7 +140,7 @@ func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
 					require.ErrorContains(w, err, said)
 				}
 				require.Equal(w, StatusNotPushed, receipt.Status)
-				if said != "1000 are allowed" { // which is the client's to say
+				if said != "4000 are allowed" { // which is the client's to say
 					require.EqualError(w, j.Check(), invalid.Err.Error())
 				}
 			}
