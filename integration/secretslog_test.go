@@ -1,0 +1,130 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+)
+
+// secretLog is all that a server within a program of one's own has logged.
+type secretLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *secretLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *secretLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Whatever is wrong between a program's server and Redis: the log at its most talkative, by either logger and either
+// client, does not show the password.
+func TestThePasswordIsInNoLineOfALibrarysLog(t *testing.T) {
+	t.Parallel()
+	clients := map[string]func(url string) (driver.Client, error){
+		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+	}
+	logs := map[string]func(w io.Writer) belay.ServerOption{
+		"zerolog": func(w io.Writer) belay.ServerOption { return belay.Logger(zerolog.New(w)) },
+		"slog": func(w io.Writer) belay.ServerOption {
+			return belay.SlogHandler(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
+		},
+	}
+	for client, open := range clients {
+		for name, to := range logs {
+			t.Run(client+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				server := drivertest.Start(t, "--requirepass", canary)
+				good := "redis://:" + canary + "@" + server.Addr() + "/0"
+				urls := map[string]string{ // and what is waited for
+					good: "run failed",
+					"redis://:" + canary + "Wrong@" + server.Addr() + "/0":          "redis is away",
+					"redis://" + canary + ":" + canary + "@" + server.Addr() + "/0": "redis is away",
+					"redis://:" + canary + "@" + closedPort(t) + "/0":               "redis is away",
+				}
+				for url, until := range urls {
+					requireSilentServer(t, url, until, open, to)
+				}
+				var out secretLog
+				requireSilentOutage(t, server, good, open, to(&out), &out)
+			})
+		}
+	}
+}
+
+// secretServer is a server whose jobs fail, that runs until end is called, which answers what Run has.
+func secretServer(t *testing.T, d driver.Client, to belay.ServerOption) (end func() error) {
+	t.Helper()
+	client, err := belay.NewClient(d)
+	require.NoError(t, err)
+	server := belay.NewServer(client, to, belay.LogArgs(), belay.Heartbeat(200*time.Millisecond, time.Second), belay.ShutdownTimeout(0))
+	fails := belay.Define[int]("Fails")
+	fails.Handle(server, func(ctx context.Context, _ int) error {
+		belay.Log(ctx).Info("of the handler's own")
+		return errors.New("as it does")
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = fails.Enqueue(ctx, client, 1)
+	if err != nil {
+		requireNoCanary(t, err.Error())
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Run(context.WithoutCancel(t.Context())) }()
+	return func() error {
+		server.Dump()
+		server.Stop()
+		return <-done
+	}
+}
+
+func requireSilentServer(t *testing.T, url, until string, open func(string) (driver.Client, error), to func(io.Writer) belay.ServerOption) {
+	t.Helper()
+	d, err := open(url)
+	require.NoError(t, err)
+	defer func() { _ = d.Close() }()
+	var out secretLog
+	end := secretServer(t, d, to(&out))
+	eventually(t, until, func() bool { return strings.Contains(out.String(), until) })
+	require.NoError(t, end())
+	requireNoCanary(t, out.String())
+}
+
+// requireSilentOutage has Redis die and come back.
+func requireSilentOutage(t *testing.T, server *drivertest.Server, url string, open func(string) (driver.Client, error), to belay.ServerOption, out *secretLog) {
+	t.Helper()
+	d, err := open(url)
+	require.NoError(t, err)
+	defer func() { _ = d.Close() }()
+	end := secretServer(t, d, to)
+	eventually(t, "a run", func() bool { return strings.Contains(out.String(), "run failed") })
+	server.Kill()
+	eventually(t, "the outage", func() bool { return strings.Contains(out.String(), "redis is away") })
+	server.Restart(t)
+	eventually(t, "its end", func() bool { return strings.Contains(out.String(), "redis is back") })
+	require.NoError(t, end())
+	requireNoCanary(t, out.String())
+}
