@@ -103,6 +103,8 @@
 //     that are another language's.
 //   - Running them: [NewServer] with [ServerOption], [Definition.Handle] or [Handlers], [Server.HandleClass], [Server.Run].
 //   - What a handler may answer: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].
-//   - What it may ask: [Info], and why its context ended, by [context.Cause]: [ErrTimeout], [ErrShutdown], [ErrOwnershipLost].
+//   - What it may ask: [Info], [Log] for lines of its own, and why its context ended, by [context.Cause]: [ErrTimeout],
+//     [ErrShutdown], [ErrOwnershipLost].
 //   - What stands around it: [Middleware], [PushMiddleware], [Server.OnError] and its siblings.
+//   - What the server logs, and where: [Logger] or [SlogHandler]; [LogArgs], [Redact] and [RedactError].
 package belay

@@ -18,8 +18,8 @@ import (
 // Server's log does. Outside of a run it is slog.Default(). Who has zerolog instead gets the same by zerolog.Ctx(ctx). A run
 // that logs nothing pays nothing.
 //
-// A handler waits for its logger, which with Logger and SlogHandler is the program's own; only the default log, to standard
-// error, and a Logbook's keep nobody waiting.
+// A handler waits for its logger, which with Logger and SlogHandler is the program's own, and may be a moment ahead of what
+// the server says; only the default log, to standard error, and a Logbook's keep nobody waiting.
 func Log(ctx context.Context) *slog.Logger { return launcher.Log(ctx) }
 
 // Logger receives what operators should know: outages, processes that died, failed runs, and at level debug every run.
@@ -85,7 +85,8 @@ func Redact(show func(class string, args json.RawMessage) json.RawMessage) Serve
 	}
 }
 
-// RedactError says what the log shows of the error of a run; without it, its text. It is called by many goroutines at once.
+// RedactError says what the log shows of the error of a run, and, with an empty class, of a panic in a hook; without it,
+// its text. It is called by many goroutines at once.
 // If it panics, nothing is shown. What is stored in Redis with a failed job, for dashboards, it does not change.
 func RedactError(show func(class string, err error) string) ServerOption {
 	return func(c *serverConfig) {

@@ -253,7 +253,7 @@ func (l *Launcher) awaitTold() {
 func (l *Launcher) guard(what string, call func()) {
 	defer func() {
 		if value := recover(); value != nil {
-			l.cfg.Log.Error().Any("panic", fmt.Sprint(value)).Msg(what + " panicked")
+			l.cfg.Log.Error().Str("panic", l.errorText("", fmt.Errorf("%v", value))).Msg(what + " panicked")
 		}
 	}()
 	call()

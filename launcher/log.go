@@ -28,7 +28,8 @@ type Logging struct {
 	Args bool
 	// Redact says what is shown of a job's arguments. All.
 	Redact func(class string, args json.RawMessage) json.RawMessage
-	// RedactError says what is shown of the error of a run; what is stored with the job is another matter. Its text.
+	// RedactError says what is shown of the error of a run, and, without a class, of a panic elsewhere in the program's own
+	// code. What is stored with a job is another matter. Its text.
 	RedactError func(class string, err error) string
 }
 

@@ -1,0 +1,56 @@
+package belay_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+
+	"github.com/belayq/belay"
+)
+
+// All that the server says goes to the program's slog.Handler, and so does what handlers say, with the run that they are:
+// at level debug, and with arguments in which secrets are hidden.
+func ExampleSlogHandler() {
+	type Charge struct{ Card string }
+	charge := belay.Define[Charge]("Charge")
+
+	// Without what is another each time.
+	options := &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "identity" || a.Key == "took_ms" {
+			return slog.Attr{}
+		}
+		return a
+	}}
+	hidden := func(_ string, args json.RawMessage) json.RawMessage {
+		return bytes.ReplaceAll(args, []byte("4711"), []byte("****"))
+	}
+
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	ctx, stop := context.WithCancel(context.Background())
+	client, err := belay.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	server := belay.NewServer(client, belay.SlogHandler(slog.NewTextHandler(os.Stdout, options)), belay.LogArgs(), belay.Redact(hidden))
+	charge.Handle(server, func(ctx context.Context, _ Charge) error {
+		defer stop() // a real worker goes on
+		belay.Log(ctx).Info("asking the bank")
+		return belay.Discard(errors.New("it said no"))
+	})
+	_, _ = charge.Enqueue(ctx, client, Charge{Card: "4711"}, belay.JID("6b8f0e5d1c2a"))
+	fmt.Println(server.Run(ctx))
+	// Unordered output:
+	// level=INFO msg=working queues=[default] concurrency=25
+	// level=INFO msg="asking the bank" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1
+	// level=WARN msg="run failed" error="it said no" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1 exit=discarded
+	// level=DEBUG msg=run error="it said no" args="[\"****\"]" jid=6b8f0e5d1c2a class=Charge queue=default exit=discarded
+	// level=INFO msg=stopped
+	// <nil>
+}
