@@ -34,7 +34,6 @@ func (p Process) Run(ctx context.Context) error {
 	if err := p.Server.Check(); err != nil {
 		return err
 	}
-	defer p.Server.book.Flush(lastWords)
 	endHealth, err := p.answerHealth()
 	if err != nil {
 		return err
