@@ -23,33 +23,37 @@ const Version = "0.1.0-dev"
 type (
 	// Client puts jobs in; see package client.
 	Client = client.Client
-	// Item is a job to be pushed of a class that has no Definition here, such as one that Ruby runs.
+	// Item is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
+	// Item{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc github.com/belayq/belay/client.Job.
 	Item = client.Job
-	// Receipt says what became of a pushed job.
+	// Receipt says what became of a pushed job: its JID, Queue and Status, and the Reason if it was refused.
 	Receipt = client.Receipt
 	// BulkError says how far a bulk push came.
 	BulkError = client.BulkError
-	// PushMiddleware sees each job before it is pushed, and may change or Refuse it.
+	// PushMiddleware sees each job before it is pushed, and may change or Refuse it: func(ctx, *Item) error.
 	PushMiddleware = client.Middleware
-	// Job is a payload as its handler sees it.
+	// Job is a payload as its handler sees it. Its methods (Class, JID, Queue, ArgsJSON, Field and more):
+	// go doc github.com/belayq/belay/job.Job.
 	Job = job.Job
 	// ArgumentError says which argument of a job does not fit its Definition. It shows types and never the argument.
 	ArgumentError = args.Error
-	// Handler runs jobs that come as payloads; a Definition's handlers get their arguments instead.
+	// Handler runs jobs that come as payloads, func(ctx, *Job) error; a Definition's handlers get their arguments instead.
 	Handler = launcher.Handler
-	// Middleware wraps every run of a Server.
+	// Middleware wraps every run of a Server: func(next Handler) Handler.
 	Middleware = launcher.Middleware
-	// ErrorHandler hears of every run that did not succeed.
+	// ErrorHandler hears of every run that did not succeed: func(ctx, *Job, error).
 	ErrorHandler = launcher.ErrorHandler
-	// StuckHandler hears of every run whose handler does not return though its context has ended.
+	// StuckHandler hears of every run whose handler does not return though its context has ended: func(StuckRun).
 	StuckHandler = launcher.StuckHandler
 	// StuckRun is such a run.
 	StuckRun = launcher.StuckRun
-	// RunInfo says which run a context belongs to.
+	// RunInfo says which run a context belongs to: its JID, Class and Queue, the Attempt (1 at first), and the Identity of
+	// the process.
 	RunInfo = launcher.RunInfo
-	// Policy is what a Server says about all failures.
+	// Policy is what a Server says about all failures. Its fields: go doc github.com/belayq/belay/retry.Policy.
 	Policy = retry.Policy
-	// BackoffFunc is a class' own delay after a failure.
+	// BackoffFunc is a class' own delay after a failure, func(count int, err error) time.Duration. count is 0 after the first
+	// failure. The formula's jitter is added; 0 or less is the formula's own delay.
 	BackoffFunc = retry.BackoffFunc
 	// PanicError is a handler's panic, as error handlers see it.
 	PanicError = retry.PanicError

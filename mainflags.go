@@ -47,7 +47,7 @@ func newMainFlags(set *flag.FlagSet) *mainFlags {
 	f.add("max-interruptions", "crashes of its worker that a job may be in hand for (default 3)", f.number(MaxInterruptions))
 	f.add("shutdown-timeout", "how long running jobs may go on after TERM (default 25s)", f.duration(ShutdownTimeout))
 	f.add("heartbeat", "how often the server says that it lives (default 1.5s)", f.duration(beatEvery))
-	f.add("ttl", "how long it counts as alive after that (default 4 heartbeats)", f.duration(aliveFor))
+	f.add("ttl", "how long it counts as alive after a heartbeat (default 4 heartbeats)", f.duration(aliveFor))
 	f.add("janitor", "least time between two looks at a worker that seems dead (default 1 heartbeat)", f.duration(JanitorEvery))
 	f.add("poll", "most time between two looks for jobs that have come due (default 100ms)", f.duration(PollEvery))
 	set.Func("q", "short for -queue", f.queue)

@@ -120,9 +120,19 @@ func (k *Kit) sort(w wanted) (found []Waiting, others string) {
 		lines += "\n\t" + waiting.String() + why
 	}
 	if lines == "" && len(found) == 0 {
-		return nil, "\nnothing waits"
+		return nil, "\nnothing waits" + k.haveRun(w.class)
 	}
 	return found, lines
+}
+
+// haveRun reminds of runs of the class, in which a job that is missed may have gone.
+func (k *Kit) haveRun(class string) (lines string) {
+	for _, run := range k.Runs() {
+		if run.Job.Class() == class {
+			lines += "\n\thas run: " + run.String()
+		}
+	}
+	return lines
 }
 
 // objection is why a job is not as wanted; empty if it is.

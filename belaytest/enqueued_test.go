@@ -108,6 +108,16 @@ func TestRequireEnqueued(t *testing.T) {
 		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n", said)
 	})
 
+	t.Run("remembers what has run", func(t *testing.T) {
+		t.Parallel()
+		k := counter(t, broken)
+		k.OnFailure(func(belaytest.Run) {})
+		push(t, k, 1, belay.NoRetry())
+		k.Drain()
+		said := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, count, 1) })
+		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n\thas run: Count [1], attempt 1: the printer is broken\n", said)
+	})
+
 	t.Run("is not content with two", func(t *testing.T) {
 		t.Parallel()
 		k := enqueued(t)

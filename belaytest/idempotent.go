@@ -21,7 +21,7 @@ func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx co
 	t.Helper()
 	k := New(t)
 	k.Serve(func(s *belay.Server) { d.Handle(s, handler) })
-	k.OnFailure(func(r Run) { t.Fatalf("belaytest: %s, run %d of two: %v", r, len(k.Runs()), r.Err) })
+	k.OnFailure(func(r Run) { t.Fatalf("belaytest: %s, run %d of two: %v", r.name(), len(k.Runs()), r.Err) })
 	if _, err := d.Enqueue(context.Background(), k.Client(), args); err != nil {
 		t.Fatalf("belaytest: %v", err)
 	}

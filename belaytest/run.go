@@ -21,8 +21,16 @@ type Run struct {
 	Err error
 }
 
-// String is the run in a line: WelcomeEmail [42,"short"], attempt 2.
+// String is the run in a line: WelcomeEmail [42,"short"], attempt 2: connection refused.
 func (r Run) String() string {
+	if r.Err == nil {
+		return r.name()
+	}
+	return fmt.Sprintf("%s: %v", r.name(), r.Err)
+}
+
+// name says which run it is, and not how it ended.
+func (r Run) name() string {
 	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
 }
 
@@ -40,10 +48,10 @@ func (k *Kit) Runs() []Run { return k.since(0) }
 func (k *Kit) failTest(r Run) {
 	var panicked *belay.PanicError
 	if errors.As(r.Err, &panicked) {
-		k.t.Errorf("belaytest: %s: %v\n%s", r, r.Err, panicked.Stack)
+		k.t.Errorf("belaytest: %s\n%s", r, panicked.Stack)
 		return
 	}
-	k.t.Errorf("belaytest: %s: %v", r, r.Err)
+	k.t.Errorf("belaytest: %s", r)
 }
 
 // record is the middleware that notes each run.

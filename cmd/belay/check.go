@@ -16,7 +16,8 @@ version, role, Cluster, scripts, the permissions of the user, eviction, memory, 
 trips, connections. It changes nothing. What may not be seen, as CONFIG on many managed services, is said to be so.
 
 Each finding is ok, warn (it works, but is worth knowing) or bad (it does not work, loses jobs or breaks a promise).
-Workers look at the same when they start, and log what is not ok.
+"belay work" looks at the same when it starts, and logs what is not ok. Workers that are Go programs do not by themselves;
+they can call inspect.Check.
 
 With --json it is one JSON object, whose fields stay as they are:
   worst      the worst severity among the findings

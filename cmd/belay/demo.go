@@ -16,9 +16,10 @@ import (
 const demoHelp = `Shows the promise: workers are killed by SIGKILL while they run jobs, and no job is lost.
 
 It starts a Redis of its own, in memory (or uses the one of --redis: 7.0 or newer, under a prefix of its own that is
-cleaned up; the environment's URL does not count here), and real worker processes. They run jobs of a few hundredths of a second; each writes a line to a file when
-it starts and when it ends. Workers are killed while, by these files, they have jobs running, and are replaced. In the
-end the ledger is counted from the files: what the workers did, not what Redis says.
+cleaned up; the environment's URL does not count here), and real worker processes. They run jobs of a few hundredths of
+a second; each writes a line to a file when it starts and when it ends. Workers are killed while, by these files, they
+have jobs running, and are replaced. In the end the ledger is counted from the files: what the workers did, not what
+Redis says.
 
 With --json standard output is exactly one JSON object, all else goes to standard error:
   {"enqueued","done","reruns","kills","interrupted","unfinished","lost","workers","seconds","redis"}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -17,7 +18,8 @@ import (
 )
 
 const statusHelp = `Shows what is going on: counters, queues with their sizes and how long their oldest job has been waiting, the sizes of
-the sets, and the worker processes with what they run. Sidekiq's processes are shown like Belay's.
+the sets, and the worker processes with what they run, as they told it up to five seconds ago. Sidekiq's processes are
+shown like Belay's. "no taker" stands beside a queue whose jobs no living process takes.
 
 With --json it is one JSON object, whose fields stay as they are:
   at, processed, failed, enqueued, suspects, scheduled, retries, dead, queue_count, process_count, problems [text]
@@ -96,7 +98,8 @@ func printStatus(out io.Writer, s inspect.Status) error {
 		row("QUEUE", "SIZE", "LATENCY", "")
 	}
 	for _, queue := range s.Queues {
-		row(queue.Name, queue.Size, short(queue.Latency), strings.Trim(word(queue.Paused, "paused")+" "+suspects(queue), " "))
+		notes := []string{word(queue.Paused, "paused"), suspects(queue), word(untaken(s, queue), "no taker")}
+		row(queue.Name, queue.Size, short(queue.Latency), strings.Join(strings.Fields(strings.Join(notes, " ")), " "))
 	}
 	section(t, "processes: "+count(s.ProcessCount, len(s.Processes)))
 	if len(s.Processes) > 0 {
@@ -111,6 +114,15 @@ func printStatus(out io.Writer, s inspect.Status) error {
 		row("problem: " + problem)
 	}
 	return t.Flush()
+}
+
+// untaken says that jobs lie in a queue that no process takes from; they would lie there for ever. It says so only when it
+// knows the queues of all processes: one that was just born has not told them yet.
+func untaken(s inspect.Status, queue inspect.Queue) bool {
+	takes := func(p inspect.Process) bool {
+		return p.State == inspect.StateAlive && !p.Quiet && (len(p.Queues) == 0 || slices.Contains(p.Queues, queue.Name))
+	}
+	return queue.Size > 0 && s.ProcessCount <= int64(len(s.Processes)) && !slices.ContainsFunc(s.Processes, takes)
 }
 
 // suspects says how many jobs wait to run alone, and since when.

@@ -35,6 +35,35 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// Jobs in a queue that nobody takes from wait for ever, and nothing else says so.
+func TestStatusTellsOfQueuesThatNobodyTakesFrom(t *testing.T) {
+	t.Parallel()
+	mail := inspect.Queue{Name: "mail", Size: 2}
+	worker := inspect.Process{State: inspect.StateAlive, Queues: []string{"default"}}
+	says := func(s inspect.Status) bool {
+		var out strings.Builder
+		require.NoError(t, printStatus(&out, s))
+		return strings.Contains(out.String(), "no taker")
+	}
+	seen := func(processes ...inspect.Process) inspect.Status {
+		return inspect.Status{Queues: []inspect.Queue{mail}, Processes: processes, ProcessCount: int64(len(processes))}
+	}
+	require.True(t, says(seen()))
+	require.True(t, says(seen(worker)))
+	taker := worker
+	taker.Queues = []string{"default", "mail"}
+	require.False(t, says(seen(worker, taker)))
+	taker.State = inspect.StateLapsed
+	require.True(t, says(seen(worker, taker)))
+	require.False(t, says(seen(worker, inspect.Process{State: inspect.StateAlive})), "one that has not said its queues yet")
+
+	more := seen(worker)
+	more.ProcessCount = 2
+	require.False(t, says(more), "one that is not listed")
+	mail.Size = 0
+	require.False(t, says(seen(worker)))
+}
+
 // What the help of status promises of --json is what there is.
 func TestStatusHelpNamesEveryField(t *testing.T) {
 	t.Parallel()

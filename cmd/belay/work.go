@@ -86,7 +86,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; again for more")
 	flags.IntVarP(&f.concurrency, "concurrency", "c", 25, "how many jobs run at once")
 	flags.DurationVar(&f.heartbeat, "heartbeat", 1500*time.Millisecond, "how often the worker says that it lives")
-	flags.DurationVar(&f.ttl, "ttl", 0, "how long it counts as alive after that, at least 4 heartbeats (default 4 heartbeats)")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)")
 	flags.DurationVar(&f.poll, "poll", 100*time.Millisecond, "most time between two looks for jobs that have come due, by one worker of all")
 	flags.DurationVar(&f.janitor, "janitor", 0, "least time between the two looks at a worker that seems dead (default 1 heartbeat)")
 	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")

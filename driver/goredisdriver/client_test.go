@@ -134,3 +134,12 @@ func TestAnOutageIsNotLogged(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.Empty(t, lines)
 }
+
+// Most often REDIS_URL is not set, or is the address alone.
+func TestAWrongURLIsToldOfSoThatOneCanMendIt(t *testing.T) {
+	t.Parallel()
+	_, err := Open("")
+	require.ErrorContains(t, err, "the Redis URL is empty: give one such as redis://")
+	_, err = Open("127.0.0.1:6379")
+	require.ErrorContains(t, err, "it should look like redis://host:port/db")
+}

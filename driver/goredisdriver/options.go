@@ -31,10 +31,13 @@ func parseURL(text string) (*redis.Options, error) {
 	if err == nil {
 		return options, nil
 	}
+	if text == "" {
+		return nil, errors.New("goredisdriver: the Redis URL is empty: give one such as redis://localhost:6379/0")
+	}
 	var malformed *url.Error
 	if errors.As(err, &malformed) {
-		return nil, errors.New("goredisdriver: the Redis URL cannot be parsed: it should look like redis://[user:password@]host[:port][/db]," +
-			" with special characters in the password percent-encoded")
+		return nil, errors.New("goredisdriver: the Redis URL cannot be parsed: it should look like redis://host:port/db, with user:password@" +
+			" before the host if it wants them, and their special characters percent-encoded")
 	}
 	return nil, errors.New("goredisdriver: the Redis URL has a scheme (not redis, rediss or unix), database number or parameter" +
 		" that go-redis does not know")

@@ -74,3 +74,12 @@ func TestAReplicaIsDialledAnew(t *testing.T) {
 		require.Equal(t, i+1, proxy.Accepted())
 	}
 }
+
+// Most often REDIS_URL is not set, or is the address alone.
+func TestAWrongURLIsToldOfSoThatOneCanMendIt(t *testing.T) {
+	t.Parallel()
+	_, err := Open("")
+	require.ErrorContains(t, err, "the Redis URL is empty: give one such as redis://")
+	_, err = Open("127.0.0.1:6379")
+	require.ErrorContains(t, err, "it should look like redis://host:port/db")
+}

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -32,7 +33,7 @@ var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"))
 
 var (
 	addr     = flag.String("addr", "127.0.0.1:8080", "address of the web server")
-	redisURL = flag.String("redis", "redis://127.0.0.1:6379/0", "URL of Redis")
+	redisURL = flag.String("redis", cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379/0"), "URL of Redis")
 	drain    = flag.Duration("drain", 5*time.Second, "how long a load balancer needs to see that /readyz says no")
 )
 
