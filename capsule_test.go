@@ -2,7 +2,6 @@ package belay_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,14 +78,5 @@ func TestCapsule(t *testing.T) {
 		} {
 			require.ErrorContains(t, err, part)
 		}
-	})
-
-	t.Run("whose start fails stops the rest, and its error is Run's", func(t *testing.T) {
-		t.Parallel()
-		server := belay.NewServer(openShared(t), belay.Capsule("x", belay.Queues("x")))
-		cause := errors.New("no database")
-		server.OnStart(func(context.Context) error { return cause })
-		server.OnExit(func() { t.Error("nothing has begun, and so nothing ends") })
-		require.ErrorIs(t, awaitValue(t, "the end", running(t, server)), cause)
 	})
 }

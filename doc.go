@@ -1,8 +1,9 @@
-// Package belay is background jobs for Go on Redis, in Sidekiq's wire format. To belay is to hold the rope: when a worker
-// falls, its jobs do not.
+// Package belay is background jobs for Go on Redis, in Sidekiq's wire format; it is the one import for what programs use.
+// The package itself is a lobby, of aliases, options, constructors and Define: it keeps no rules, starts no goroutines, and
+// asks Redis nothing but, in Open, whether it is there. What does the work are packages below, each of which answers one
+// question.
 //
-// This package is the lobby: one import for what programs use. Below it are packages that each answer one question; it
-// speaks no Redis itself and keeps no rules.
+// To belay is to hold the rope: when a worker falls, its jobs do not.
 //
 // # The first program
 //

@@ -133,6 +133,33 @@ func TestRootLinksOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
+// The lobby keeps no rules and does no work: what would need one of these packages, or a goroutine, belongs further down.
+func TestTheLobbyDoesNoWork(t *testing.T) {
+	t.Parallel()
+	work := []string{"net", "os/signal", "sync", "syscall", module + "/lua", module + "/scheduler"}
+	for imported, file := range packages(t)[""].imports {
+		if imported != "net/http" { // the type of Server.Health
+			require.False(t, within(imported, work), "%s imports %s", file, imported)
+		}
+	}
+	walk(t, func(file string) {
+		if path.Ext(file) != ".go" || filepath.Dir(file) != "." || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			require.False(t, isGo(node), "%s starts a goroutine", file)
+			return true
+		})
+	})
+}
+
+func isGo(node ast.Node) bool {
+	_, found := node.(*ast.GoStmt)
+	return found
+}
+
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {

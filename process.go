@@ -3,11 +3,9 @@ package belay
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"time"
+
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/launcher/service"
 )
 
 // A Process runs a Server as a program of its own does, with signals, health checks and systemd. Main makes one; use it
@@ -34,37 +32,16 @@ func (p Process) Run(ctx context.Context) error {
 	if err := p.Server.Check(); err != nil {
 		return err
 	}
-	endHealth, err := p.answerHealth()
-	if err != nil {
-		return err
-	}
-	defer endHealth() // last, so that it tells of the stop while that goes on
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	defer tellSystemd(p.Server, newNotifier(os.LookupEnv, os.Unsetenv))()
-	defer p.obeySignals(stop)()
-	return p.Server.Run(ctx)
+	return service.Process{
+		Worker: serving{Group: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
+	}.Run(ctx)
 }
 
-// answerHealth serves Health until end is called.
-func (p Process) answerHealth() (end func(), err error) {
-	if p.HealthAddr == "" {
-		return func() {}, nil
-	}
-	listener, err := net.Listen("tcp", p.HealthAddr)
-	if err != nil {
-		return nil, fmt.Errorf("belay: listen for health checks: %w", err)
-	}
-	log := p.Server.book.Logger()
-	log.Info().Str("address", listener.Addr().String()).Msg("answering health checks")
-	server := &http.Server{Handler: p.Server.Health(), ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // until it is closed
-	}()
-	return func() {
-		_ = server.Close()
-		<-done
-	}, nil
+// serving is a Server as package service runs it: a Group whose Run is the Server's.
+type serving struct {
+	*launcher.Group
+	server *Server
 }
+
+// Run is the Server's.
+func (s serving) Run(ctx context.Context) error { return s.server.Run(ctx) }

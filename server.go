@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/launcher/service"
 	"github.com/belayq/belay/logbook"
 )
 
 // A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleClass say what it runs, Run runs it.
 type Server struct {
-	launcher *group
-	client   *Client
+	launcher *launcher.Group
 	book     *logbook.Book // the server's log
 	wrong    error
 }
@@ -24,7 +25,7 @@ type serverConfig struct {
 	launcher.Config
 	middleware []Middleware
 	handlers   []Registration
-	capsules   []capsule
+	capsules   []launcher.Capsule
 	book       *logbook.Book
 	wrong      []error
 }
@@ -46,16 +47,16 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	cfg.withLog()
 	of := c.Config()
 	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
-	l, err := newGroup(&cfg)
+	l, err := launcher.NewGroup(cfg.Config, cfg.capsules...)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)
-		s := &Server{launcher: l, client: c, book: cfg.book}
+		s := &Server{launcher: l, book: cfg.book}
 		s.register(cfg.handlers...)
 		return s
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
-	idle, _ := newGroup(&serverConfig{Config: launcher.Config{Client: c.Driver()}})
-	return &Server{launcher: idle, client: c, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
+	idle, _ := launcher.NewGroup(launcher.Config{Client: c.Driver()})
+	return &Server{launcher: idle, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
 }
 
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and what is
@@ -94,6 +95,17 @@ func (s *Server) OnStuck(handler StuckHandler) { s.launcher.OnStuck(handler) }
 
 // Identity is the name under which the process now lives; empty before Run has registered it.
 func (s *Server) Identity() string { return s.launcher.Identity() }
+
+// Health answers those who look after processes, at two paths; mount it where they are asked for:
+//
+//	GET /healthz  is the process alive? 503 says: start it anew. An outage of Redis is not its fault, and answers 200.
+//	GET /readyz   does it take jobs? 200 only when it is registered, Redis answers and has it among the living, and it is
+//	              neither quiet nor stopping. Otherwise 503, with the reason.
+//
+// Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are not_running,
+// not_registered, stopping, quiet, redis_away, no_lease, and of /healthz standing_still and no_heartbeat; with capsules, that
+// of the first one that has any. No answer waits for Redis longer than half a second.
+func (s *Server) Health() http.Handler { return service.Health(s.launcher) }
 
 // Dump logs what runs and where every goroutine stands.
 func (s *Server) Dump() { s.launcher.Dump() }

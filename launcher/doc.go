@@ -5,6 +5,9 @@
 // in that order: first nothing more is taken, then handlers are let finish or are cancelled, and the heart beats until
 // the last job is settled.
 //
+// A Group is several Launchers under one Run, a worker and its capsules, and judges whether they are well. Package service
+// brings signals, health checks and systemd to it.
+//
 // It must never decide what a failure means (package retry), move a job itself (package fetch), or let anything a
 // handler does - panic, exit its goroutine, ignore its context - cost another job.
 package launcher

@@ -12,6 +12,7 @@ import (
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/launcher/service"
 )
 
 const (
@@ -59,10 +60,10 @@ func demoWork(cmd *cobra.Command, at *redisFlags, file *os.File) error {
 		return err
 	}
 	worker.Handle(demoClass, demoHandler(file, journal.Logger), launcher.Class{})
-	outliveReaders()
+	service.OutliveReaders()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	defer obeySignals(worker, journal, stop)()
+	defer service.Signals{Worker: worker, Stop: stop, Reopen: journal.reopen, Log: journal.Logger}.Obey()()
 	return worker.Run(ctx)
 }
 

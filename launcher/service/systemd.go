@@ -1,4 +1,4 @@
-package belay
+package service
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/belayq/belay/launcher"
 )
 
 // A notifier speaks to systemd, as sd_notify(3) does: lines in a datagram to the socket that it named.
@@ -31,6 +33,9 @@ func newNotifier(lookup func(string) (string, bool), unset func(string) error) n
 	return n
 }
 
+// aMoment is how long systemd is waited for.
+const aMoment = 500 * time.Millisecond
+
 // say sends lines such as READY=1. It waits for nobody longer than a moment.
 func (n notifier) say(lines ...string) error {
 	// Go takes an @ at the beginning for the abstract socket that systemd means by it.
@@ -39,7 +44,7 @@ func (n notifier) say(lines ...string) error {
 		return fmt.Errorf("notify systemd: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetWriteDeadline(time.Now().Add(redisSoon))
+	_ = conn.SetWriteDeadline(time.Now().Add(aMoment))
 	if _, err := conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
 		return fmt.Errorf("notify systemd: %w", err)
 	}
@@ -47,7 +52,7 @@ func (n notifier) say(lines ...string) error {
 }
 
 const (
-	// beforeReady is how often the server is looked at until it is ready, and statusEvery how often STATUS is renewed after
+	// beforeReady is how often the worker is looked at until it is ready, and statusEvery how often STATUS is renewed after
 	// that.
 	beforeReady = 200 * time.Millisecond
 	statusEvery = 5 * time.Second
@@ -55,23 +60,22 @@ const (
 	moreStart = 30 * time.Second
 )
 
-// tellSystemd tells systemd how the server is until end is called. It must be called before the server's Run.
-func tellSystemd(s *Server, n notifier) (end func()) {
+// tellSystemd tells systemd how the worker is until end is called. It must be called before the worker's Run.
+func (p Process) tellSystemd(n notifier) (end func()) {
 	if n.socket == "" {
 		return func() {}
 	}
-	log := s.book.Logger()
 	told := func(lines ...string) {
 		if err := n.say(lines...); err != nil {
-			log.Warn().Err(err).Msg("systemd does not listen")
+			p.Log.Warn().Err(err).Msg("systemd does not listen")
 		}
 	}
-	s.launcher.OnStop(func() { told("STOPPING=1", "STATUS=stopping") })
+	p.Worker.OnStop(func() { told("STOPPING=1", "STATUS=stopping") })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r := report{server: s, notifier: n}
+		r := report{worker: p.Worker, notifier: n}
 		for ctx.Err() == nil {
 			began := time.Now()
 			if lines := r.lines(ctx); len(lines) > 0 {
@@ -91,7 +95,7 @@ func tellSystemd(s *Server, n notifier) (end func()) {
 
 // A report is what systemd has been told so far.
 type report struct {
-	server   *Server
+	worker   Worker
 	notifier notifier
 	ready    bool
 	askedAt  time.Time // when systemd was last asked for more time to start
@@ -101,8 +105,8 @@ type report struct {
 // lines are what there is to tell now.
 func (r *report) lines(ctx context.Context) []string {
 	var lines []string
-	found := r.server.ready(ctx)
-	switch waits := found.Reason == "not_running" || found.Reason == "not_registered"; {
+	found := r.worker.Ready(ctx)
+	switch waits := !found.Registered(); {
 	case !r.ready && !waits:
 		r.ready = true
 		lines = append(lines, "READY=1")
@@ -114,14 +118,14 @@ func (r *report) lines(ctx context.Context) []string {
 		r.status = status
 		lines = append(lines, "STATUS="+status)
 	}
-	if r.notifier.watchdog > 0 && r.server.alive(ctx).OK {
+	if r.notifier.watchdog > 0 && r.worker.Alive(ctx).OK {
 		lines = append(lines, "WATCHDOG=1")
 	}
 	return lines
 }
 
-func (r *report) describe(found finding) string {
-	status := fmt.Sprintf("%d jobs running", r.server.launcher.busy())
+func (r *report) describe(found launcher.Finding) string {
+	status := fmt.Sprintf("%d jobs running", r.worker.Busy())
 	if !found.OK {
 		status = strings.ReplaceAll(found.Reason, "_", " ") + ", " + status
 	}

@@ -1,4 +1,4 @@
-package belay_test
+package service_test
 
 import (
 	"context"
@@ -13,9 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/launcher/service"
 )
 
 // systemd is one that listens.
@@ -69,41 +71,26 @@ func (s *systemd) await(t *testing.T, line string, atLeast int) {
 	require.Eventually(t, func() bool { return s.count(line) >= atLeast }, patience, 5*time.Millisecond, "systemd never heard %q", line)
 }
 
-func runProcess(t *testing.T, server *belay.Server) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- belay.Process{Server: server}.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
 func TestSystemd(t *testing.T) {
 	t.Run("hears when the server is ready, that it lives, how it is and that it stops", func(t *testing.T) {
 		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid())
-		client := openShared(t)
-		server := belay.NewServer(client)
+		worker, client := build(t, drivertest.Redis(t).URL(), launcher.Config{})
 		began, goOn := make(chan bool), make(chan bool)
-		server.HandleClass("A", func(context.Context, *belay.Job) error { close(began); <-goOn; return nil })
-		stop := runProcess(t, server)
+		worker.Handle("A", func(context.Context, *job.Job) error { close(began); <-goOn; return nil }, launcher.Class{})
+		stop := run(t, service.Process{Worker: worker})
 		systemd.await(t, "READY=1", 1)
-		require.NotEmpty(t, server.Identity(), "and not before it is registered")
+		require.NotEmpty(t, worker.Identity(), "and not before it is registered")
 		systemd.await(t, "STATUS=0 jobs running", 1)
 		systemd.await(t, "WATCHDOG=1", 3)
 		require.Empty(t, os.Getenv("NOTIFY_SOCKET")+os.Getenv("WATCHDOG_USEC")+os.Getenv("WATCHDOG_PID"), "programs are not the service")
 
-		_, err := client.Push(t.Context(), belay.Item{Class: "A"})
-		require.NoError(t, err)
-		awaitValue(t, "the job", began)
+		push(t, client, "A")
+		await(t, "the job", began)
 		systemd.await(t, "STATUS=1 jobs running", 1)
-		server.Quiet()
+		worker.Quiet()
 		systemd.await(t, "STATUS=quiet, 1 jobs running", 1)
 		require.Zero(t, systemd.count("STOPPING=1"))
-		server.Stop()
+		worker.Stop()
 		systemd.await(t, "STOPPING=1", 1)
 		systemd.await(t, "WATCHDOG=1", systemd.count("WATCHDOG=1")+2) // for as long as the stop takes
 		close(goOn)
@@ -114,10 +101,8 @@ func TestSystemd(t *testing.T) {
 	t.Run("hears of pings through an outage", func(t *testing.T) {
 		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid())
 		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
-		client, err := belay.Open(t.Context(), proxy.URL(), belay.Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, client.Close()) })
-		stop := runProcess(t, belay.NewServer(client, belay.Heartbeat(50*time.Millisecond, 400*time.Millisecond)))
+		worker, _ := build(t, proxy.URL(), launcher.Config{Beat: 50 * time.Millisecond, TTL: 400 * time.Millisecond})
+		stop := run(t, service.Process{Worker: worker})
 		systemd.await(t, "READY=1", 1)
 		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()})
 		proxy.CloseConns()
@@ -130,12 +115,10 @@ func TestSystemd(t *testing.T) {
 	t.Run("is asked for time while Redis has not answered, and a watchdog that means another process is left alone", func(t *testing.T) {
 		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid()+1)
 		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
-		client, err := belay.Open(t.Context(), proxy.URL(), belay.Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		worker, _ := build(t, proxy.URL(), launcher.Config{})
 		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()})
 		proxy.CloseConns()
-		stop := runProcess(t, belay.NewServer(client))
+		stop := run(t, service.Process{Worker: worker})
 		systemd.await(t, "EXTEND_TIMEOUT_USEC=30000000", 1)
 		systemd.await(t, "STATUS=not registered, 0 jobs running", 1)
 		require.Zero(t, systemd.count("READY=1"))

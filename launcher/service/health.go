@@ -1,0 +1,52 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/belayq/belay/launcher"
+)
+
+// Health answers GET /healthz with what the judge says of Alive, and GET /readyz with Ready: status 200 or 503, and the
+// Finding as JSON.
+func Health(judge Judge) http.Handler {
+	mux := http.NewServeMux()
+	for path, ask := range map[string]func(context.Context) launcher.Finding{"/healthz": judge.Alive, "/readyz": judge.Ready} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			found := ask(r.Context())
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "no-store")
+			if !found.OK {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			_ = json.NewEncoder(w).Encode(found) // to one who has gone
+		})
+	}
+	return mux
+}
+
+// answerHealth serves Health until end is called.
+func (p Process) answerHealth() (end func(), err error) {
+	if p.HealthAddr == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", p.HealthAddr)
+	if err != nil {
+		return nil, fmt.Errorf("belay: listen for health checks: %w", err)
+	}
+	p.Log.Info().Str("address", listener.Addr().String()).Msg("answering health checks")
+	server := &http.Server{Handler: Health(p.Worker), ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // until it is closed
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
