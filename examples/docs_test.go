@@ -106,7 +106,7 @@ func read(t *testing.T, document string) string {
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	for _, folder := range []string{"..", "../fetch", "../launcher", "../scheduler", "../logbook", "../cmd/belay"} {
+	for _, folder := range []string{"..", "../fetch", "../launcher", "../launcher/service", "../scheduler", "../logbook", "../cmd/belay"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		require.NoError(t, err)
 		for _, file := range files {
@@ -133,7 +133,7 @@ func TestOperationsExplainsEveryLogLine(t *testing.T) {
 			count++
 		}
 	}
-	require.Greater(t, count, 30, "the search found too few lines")
+	require.Greater(t, count, 25, "the search found too few lines")
 }
 
 func TestOperationsQuotesLogLinesAsTheyAre(t *testing.T) {
