@@ -21,6 +21,7 @@ func TestGroup(t *testing.T) {
 		r := oneClient(t)
 		cfg := r.config()
 		cfg.Concurrency = 2
+		cfg.Logging.RedactError = func(string, error) string { return "unsaid" }
 		g, err := launcher.NewGroup(cfg, launcher.Capsule{Name: "unsafe", Concurrency: 1, Queues: []fetch.Queue{{Name: "unsafe"}}})
 		require.NoError(t, err)
 		type place struct{ queue, identity string }
@@ -33,7 +34,7 @@ func TestGroup(t *testing.T) {
 		}, launcher.Class{})
 		var starts, exits atomic.Int64
 		g.OnStart(func(context.Context) error { starts.Add(1); return nil })
-		g.OnExit(func() { exits.Add(1); panic("which harms nobody") })
+		g.OnExit(func() { exits.Add(1); panic("s3cr3t, which harms nobody") })
 		stopped := make(chan bool, 2)
 		g.OnStop(func() { stopped <- true })
 		for range 2 {
@@ -59,7 +60,7 @@ func TestGroup(t *testing.T) {
 		receive(t, "the stop hook", stopped)
 		require.Empty(t, stopped, "it is told once")
 		require.Equal(t, [2]int64{1, 1}, [2]int64{starts.Load(), exits.Load()})
-		require.Contains(t, r.log.String(), "exit hook panicked")
+		require.Contains(t, r.log.String(), `"panic":"unsaid","message":"exit hook panicked"`)
 	})
 
 	t.Run("shares no queue among its capsules, and names every mistake at once", func(t *testing.T) {

@@ -86,10 +86,12 @@ func (g *Group) exit() {
 	}
 }
 
+// guard is Launcher.guard for a hook that is nobody's own.
 func (g *Group) guard(hook func()) {
 	defer func() {
-		if value := recover(); value != nil && g.cfg.Log != nil {
-			g.cfg.Log.Error().Any("panic", fmt.Sprint(value)).Msg("exit hook panicked")
+		if value := recover(); value != nil {
+			own := g.launchers[0]
+			own.cfg.Log.Error().Str("panic", own.errorText("", fmt.Errorf("%v", value))).Msg("exit hook panicked")
 		}
 	}()
 	hook()
