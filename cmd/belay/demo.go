@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/launcher/service"
 )
 
 const demoHelp = `Shows the promise: workers are killed by SIGKILL while they run jobs, and no job is lost.
@@ -85,7 +87,7 @@ func (f demoFlags) limit() time.Duration {
 func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	outliveReaders() // belay demo | head -1 must not leave anything behind
+	service.OutliveReaders() // belay demo | head -1 must not leave anything behind
 	screen := newScreen(cmd.OutOrStdout(), cmd.ErrOrStderr(), flags.asJSON)
 	report, err := demonstrate(ctx, at, flags, screen)
 	if ctx.Err() != nil {
