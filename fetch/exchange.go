@@ -225,7 +225,7 @@ func (x *exchange) handle(f *Fetcher) {
 	if x.undrain != nil {
 		replies = replies[1:] // it lapses by itself where that failed
 	}
-	if x.look != nil && x.look.handle(f, replies) && x.take == nil && len(x.batches) == 0 {
+	if x.look != nil && x.look.handle(f, replies) && x.take == nil && x.alone == nil && len(x.batches) == 0 {
 		f.succeed() // nothing else is there to say so: a look alone is what tries Redis again
 	}
 }
@@ -287,6 +287,9 @@ func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 	for _, held := range b.held {
 		held.Life.drop(held)
+		if held.alone && held.Life == f.life {
+			f.endedAlone(time.Now())
+		}
 	}
 }
 
@@ -317,6 +320,7 @@ func (f *Fetcher) learn(queues []string, taken lua.Taken) {
 		f.fenced = true
 	case lua.WhyEmpty:
 		f.dry = true
+		f.suspects.othersTill = time.Time{} // there are no others
 	default:
 		f.dry = false
 	}

@@ -149,6 +149,9 @@ func (f *Fetcher) Quiet() {
 	}
 	f.ready = nil
 	f.waits.release(nil)
+	if f.suspects.draining != "" {
+		f.endDrain()
+	}
 }
 
 // Ready answers a job for an idle processor, if there is one. A job without a lease is not started: it stays in its
@@ -158,6 +161,7 @@ func (f *Fetcher) Ready() (*Held, bool) {
 		held := f.ready[0]
 		f.ready = f.ready[1:]
 		if !f.leased(held.Life) {
+			f.suspects.doubt = f.suspects.doubt || (held.alone && held.Life == f.life)
 			held.Life.drop(held)
 			continue
 		}
@@ -251,6 +255,7 @@ func (f *Fetcher) Turn() time.Time {
 	}
 	f.adopt()
 	f.giveUpDrain(now)
+	f.standAside(now)
 	for f.mayFly() {
 		x := f.compose(now)
 		if x == nil {

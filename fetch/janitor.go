@@ -183,7 +183,7 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 	moved, state, err := j.rescue(ctx, identity, record)
 	if err == nil && state == lua.StateDead && record.Formerly != "" {
 		var late int
-		late, err = j.rescueFormer(ctx, record.Formerly)
+		late, err = j.rescueFormer(ctx, identity, record.Formerly)
 		moved += late
 	}
 	if state == lua.StateDead && (err == nil || moved > 0) {
@@ -201,9 +201,9 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 
 // rescueFormer moves what lies in the lists of an earlier identity of a process that is dead now: a job that reached them
 // after Redis had forgotten that identity (FLUSHALL, a lossy restart).
-func (j *Janitor) rescueFormer(ctx context.Context, former string) (moved int, err error) {
+func (j *Janitor) rescueFormer(ctx context.Context, heir, former string) (moved int, err error) {
 	records, err := j.records(ctx, []string{former})
-	if record, ok := records[former]; err == nil && ok {
+	if record, ok := records[former]; err == nil && ok && record.Heir == heir {
 		moved, _, err = j.rescue(ctx, former, record)
 	}
 	return moved, err

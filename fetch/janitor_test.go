@@ -141,7 +141,7 @@ func (r *rig) lapse(identity string) {
 func (r *rig) newJanitor() (*Janitor, *Life) {
 	r.t.Helper()
 	record := r.record
-	record.Beat, record.TTL = 20*time.Millisecond, time.Second
+	record.Beat, record.TTL, record.Formerly = 20*time.Millisecond, time.Second, ""
 	life, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "janitor", record)
 	require.NoError(r.t, err)
 	return NewJanitor(JanitorConfig{

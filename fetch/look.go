@@ -194,6 +194,9 @@ func (f *Fetcher) handleLengths(queues []string, lengths []int) {
 		if i < len(queues) {
 			at = place{queue: queues[i]}
 		}
+		if at.alone && !f.suspects.asking {
+			f.suspects.doubt = length > 0 && inHand[at] == 0 && !f.strays.foundAlone()
+		}
 		if length > 0 && (length != inHand[at] || len(f.strays.suspected[at]) > 0) {
 			f.strays.read(at)
 		} else {
@@ -283,16 +286,20 @@ func (f *Fetcher) adopt() {
 	for _, found := range f.strays.found {
 		// A process that has gone quiet hands them back, which arrive sees to.
 		mayArrive := f.life.Leased() && (f.quiet || f.idle() > 0)
-		if found.place.alone && !f.quiet {
-			mayArrive = mayArrive && f.hasProcess() && f.strays.aloneQueue != "" && len(f.life.held) == 0 && f.running == 0 && f.promised == 0 && f.waits.open() == 0
+		wanted := true
+		if found.place.alone {
+			mayArrive = f.life.Leased() && f.strays.aloneQueue != ""
+			wanted = f.hasProcess() && len(f.life.held) == 0 && f.running == 0 && f.promised == 0 && f.waits.open() == 0
+		} else if !f.quiet {
+			mayArrive = mayArrive && f.life.alone == nil && !f.suspects.asking && f.mayTake()
 		}
-		if !mayArrive || (!f.quiet && !f.mayTake()) {
+		if !mayArrive {
 			rest = append(rest, found)
 			continue
 		}
 		var held *Held
 		if found.place.alone {
-			held = f.arriveAlone(f.life, f.strays.aloneQueue, found.bytes, true)
+			held = f.arriveAlone(f.life, f.strays.aloneQueue, found.bytes, wanted)
 		} else {
 			held = f.arrive(f.life, found.place.queue, found.bytes, true)
 		}

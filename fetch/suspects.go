@@ -19,7 +19,14 @@ type suspects struct {
 	wish       string    // the queue to ask for in the next pipeline
 	undrain    string    // the queue whose drain is to be given back in the next pipeline
 	asking     bool      // a request for a suspect is under way
+	asideSince time.Time // since when nothing is taken for a suspect's sake; zero when that is not so
+	othersTill time.Time // until when ordinary jobs come first, after a suspect, if there are any
+	doubt      bool      // one may lie in our alone list that we do not know of: an answer was lost, or there was no lease
 }
+
+// ordinaryFactor is how many times as long as it stood aside for a suspect a process then takes ordinary jobs, if there are
+// any: otherwise the suspects that a bad hour leaves behind would stop a whole fleet until each of them has run.
+const ordinaryFactor = 3
 
 // restFactor is how many times as long as it drained in vain a process takes again before it drains once more.
 const restFactor = 10
@@ -40,13 +47,40 @@ func (f *Fetcher) aside() bool {
 
 // solitary says whether this Fetcher itself has, or is about to have, a suspect in hand.
 func (f *Fetcher) solitary() bool {
-	return f.life.alone != nil || f.strays.foundAlone() || f.suspects.draining != "" || f.suspects.asking ||
-		(len(f.suspects.queues) > 0 && f.handsEmpty() && (f.cfg.Company == nil || f.cfg.Company.idle(f)))
+	return f.life.alone != nil || f.suspects.doubt || f.strays.foundAlone() || f.suspects.draining != "" || f.suspects.asking ||
+		(f.servesSuspects() && !f.fenced && f.life.Leased() && f.handsEmpty() && (f.cfg.Company == nil || f.cfg.Company.idle(f)))
 }
 
 // wantsAlone says whether a suspect can be asked for now. An idle wait might bring another job beside it.
 func (f *Fetcher) wantsAlone() bool {
-	return !f.quiet && len(f.suspects.queues) > 0 && f.handsEmpty() && f.waits.open() == 0 && !f.fenced && f.life.Leased() && f.hasProcess()
+	return !f.quiet && !f.suspects.doubt && f.servesSuspects() && f.handsEmpty() && f.waits.open() == 0 && !f.fenced && f.life.Leased() && f.hasProcess()
+}
+
+// servesSuspects says whether there are suspects, and ordinary jobs have had their share since the last one.
+func (f *Fetcher) servesSuspects() bool {
+	return len(f.suspects.queues) > 0 && !time.Now().Before(f.suspects.othersTill)
+}
+
+// standAside notes since when nothing has been taken for a suspect's sake.
+func (f *Fetcher) standAside(now time.Time) {
+	switch s := &f.suspects; {
+	case f.quiet || f.life == nil || !f.solitary():
+		s.asideSince = time.Time{}
+	case s.asideSince.IsZero():
+		s.asideSince = now
+	}
+}
+
+// endedAlone lets ordinary jobs have their share after a suspect.
+func (f *Fetcher) endedAlone(now time.Time) {
+	s := &f.suspects
+	if !s.asideSince.IsZero() {
+		s.othersTill = now.Add(ordinaryFactor * now.Sub(s.asideSince))
+	}
+	if s.draining != "" {
+		f.endDrain()
+	}
+	f.dry = false
 }
 
 // hasProcess says whether nobody else in this process has anything in hand, nor will have until we say so.
@@ -61,9 +95,10 @@ func (f *Fetcher) keepCompany() {
 	}
 	f.cfg.Company.report(f, !f.handsEmpty(), f.waits.open() > 0)
 	switch {
+	case f.life.alone != nil: // also while quiet: it still runs
 	case f.quiet || !f.solitary():
 		f.cfg.Company.end(f)
-	case f.suspects.draining != "" || f.strays.foundAlone():
+	case f.suspects.doubt || f.suspects.draining != "" || f.strays.foundAlone():
 		f.cfg.Company.ask(f, true)
 	}
 }
@@ -87,7 +122,7 @@ func (f *Fetcher) meet(queues []string, waiting []int) {
 	switch {
 	case s.draining != "" && !s.queues[s.draining]:
 		f.endDrain()
-	case first != "" && !f.aside() && !time.Now().Before(s.restUntil):
+	case first != "" && f.servesSuspects() && !f.aside() && !time.Now().Before(s.restUntil):
 		s.wish = first
 	}
 }
@@ -115,7 +150,12 @@ func (f *Fetcher) composeDrain() (wish *drainAsk, undrain *driver.Call) {
 func (w *drainAsk) handle(f *Fetcher, reply driver.Reply) {
 	held, err := w.ask.Read(reply)
 	if err != nil {
-		f.fail("drain", err)
+		if driver.Outage(err) {
+			f.fail("drain", err)
+			return
+		}
+		f.cfg.Reporter.refuse("drain", err)
+		f.suspects.restUntil = time.Now().Add(restFactor * f.cfg.DrainFor)
 		return
 	}
 	if held {
@@ -126,7 +166,9 @@ func (w *drainAsk) handle(f *Fetcher, reply driver.Reply) {
 // giveUpDrain takes again when hands did not become empty in time: what is in them may go on for hours.
 func (f *Fetcher) giveUpDrain(now time.Time) {
 	if f.suspects.draining != "" && !now.Before(f.suspects.drainUntil) {
-		f.suspects.restUntil = now.Add(restFactor * f.cfg.DrainFor)
+		if f.life.alone == nil {
+			f.suspects.restUntil = now.Add(restFactor * f.cfg.DrainFor)
+		}
 		f.endDrain()
 	}
 }
@@ -140,18 +182,22 @@ func (f *Fetcher) handleAlone(x *exchange, reply driver.Reply) {
 	f.suspects.asking = false
 	taken, err := x.alone.Read(reply)
 	if err != nil {
-		f.fail("take a suspect", err)
+		f.suspects.doubt = x.life == f.life
+		if driver.Outage(err) {
+			f.fail("take a suspect", err)
+			return
+		}
+		f.cfg.Reporter.refuse("take a suspect", err)
+		clear(f.suspects.queues)
+		f.dry = false
 		return
 	}
 	f.succeed()
 	switch taken.Word {
 	case lua.AloneTaken:
 		f.arriveAlone(x.life, x.queues[taken.Queue], taken.Bytes, x.life == f.life)
-		if f.suspects.draining != "" {
-			f.endDrain()
-		}
 	case lua.AloneFenced:
-		f.fenced = true
+		f.fenced = f.fenced || x.life == f.life
 	case lua.AloneEmpty, lua.AloneBusy:
 		// Busy: a job lies in our lists that we do not know of yet. The look will find it.
 		clear(f.suspects.queues)

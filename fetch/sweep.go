@@ -59,6 +59,12 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 			found = found || length > 0
 		}
 		lengths = lengths[hands:]
+		if record.Formerly != "" {
+			// Whoever followed it may have died before looking there. Mostly there is no such record, or one long empty.
+			if _, err := j.rescueFormer(ctx, name, record.Formerly); err != nil {
+				return err
+			}
+		}
 		if !found {
 			continue
 		}

@@ -18,7 +18,7 @@ type Queue struct {
 	// Paused says that workers of Belay (and of Sidekiq Pro) take nothing from it.
 	Paused bool `json:"paused"`
 	// Suspects is how many of its jobs were in hand in so many crashes that they wait to run alone; SuspectFor is for how
-	// long the next of them has been one. They are not in Size.
+	// long the next of them has been waiting so. They are not in Size.
 	Suspects   int64   `json:"suspects"`
 	SuspectFor Seconds `json:"suspect_seconds"`
 }
@@ -88,7 +88,7 @@ func suspectFor(payload string, now time.Time) Seconds {
 	if err != nil {
 		return Seconds{}
 	}
-	at, ok := parsed.InterruptedAt()
+	at, ok := parsed.SuspectSince()
 	if !ok {
 		return Seconds{}
 	}

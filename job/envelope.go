@@ -113,5 +113,12 @@ func (j *Job) InterruptedCount() int {
 	return max(n, 0)
 }
 
-// InterruptedAt returns when the job became a suspect, which runs alone. It is not ok when absent or unreadable.
-func (j *Job) InterruptedAt() (at time.Time, ok bool) { return instant(j.text(fieldInterruptedAt)) }
+// SuspectSince returns since when a suspect has been waiting to run alone: since it became one, or since it came into a
+// queue again if that was later. It is not ok for a job that never became one, or does not say so readably.
+func (j *Job) SuspectSince() (at time.Time, ok bool) {
+	at, ok = instant(j.text(fieldInterruptedAt))
+	if enqueued, _ := j.EnqueuedAt(); ok && enqueued.After(at) {
+		at = enqueued
+	}
+	return at, ok
+}

@@ -8,13 +8,16 @@ import (
 
 var drainScript = load("drain")
 
+// longestDrain is for how long any process of a fleet is taken to drain: those with other settings as well.
+const longestDrain = 10 * time.Minute
+
 // Drain answers whether identity may stop taking, for at most hold, so that its hands become empty for a suspect of queue:
 // a quarter of the processes that have asked so within the last wish may, or one.
 func (k Keys) Drain(queue, identity string, hold, wish time.Duration) Ask[bool] {
 	return Ask[bool]{
 		Call: driver.Call{
 			Script: drainScript, Keys: []string{k.Draining(queue), k.DrainAsked(queue)},
-			Args: []string{identity, millis(hold), millis(wish)},
+			Args: []string{identity, millis(hold), millis(wish), millis(longestDrain)},
 		},
 		read: wordIs("held"),
 	}

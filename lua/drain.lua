@@ -3,12 +3,12 @@
 -- Why one script: with all of them draining at once the queue would stand still. Nothing else depends on it: a suspect is
 -- guarded by takealone.
 -- KEYS     1 who drains  2 who would
--- ARGV     1 identity  2 ms to drain at most  3 ms for which a wish counts
+-- ARGV     1 identity  2 ms to drain at most  3 ms for which a wish counts  4 ms for which others drain at most
 -- Returns  "held" (ours, also if it was before) | "busy" (a quarter of those who would, or one, drain already)
 -- Again    prolongs it
 -- Cost     O(log processes + expired)
 local draining, asked = KEYS[1], KEYS[2]
-local identity, drain_ms, wish_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local identity, drain_ms, wish_ms, longest_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -16,13 +16,13 @@ redis.call('ZADD', asked, now_ms, identity)
 redis.call('PEXPIRE', asked, wish_ms)
 redis.call('ZREMRANGEBYSCORE', asked, '-inf', now_ms - wish_ms)
 redis.call('ZREMRANGEBYSCORE', draining, '-inf', now_ms)
--- What lies ahead of now, or of the end of a drain that begins now, was written before the clock was set back.
+-- What lies ahead of now, or further ahead than anybody drains, was written before the clock was set back.
 redis.call('ZREMRANGEBYSCORE', asked, '(' .. string.format('%.0f', now_ms), '+inf')
-redis.call('ZREMRANGEBYSCORE', draining, '(' .. string.format('%.0f', now_ms + drain_ms), '+inf')
+redis.call('ZREMRANGEBYSCORE', draining, '(' .. string.format('%.0f', now_ms + math.max(drain_ms, longest_ms)), '+inf')
 local quarter = math.max(math.floor(redis.call('ZCARD', asked) / 4), 1)
 if not redis.call('ZSCORE', draining, identity) and redis.call('ZCARD', draining) >= quarter then
   return 'busy'
 end
 redis.call('ZADD', draining, now_ms + drain_ms, identity)
-redis.call('PEXPIRE', draining, drain_ms)
+redis.call('PEXPIRE', draining, math.max(drain_ms, longest_ms))
 return 'held'

@@ -21,6 +21,8 @@ type Record struct {
 	Concurrency int
 	// Formerly is the identity that this process had before it was declared dead or forgotten, if any.
 	Formerly string
+	// Heir is the identity that its process took after it, if any.
+	Heir string
 	// Alone is the queue of the last suspect that it had in hand, if any.
 	Alone string
 	// Emptied says that all its lists were once found empty after its end: what lies there now was in nobody's hand.
@@ -67,7 +69,7 @@ func readRegistered(value any) (answer Registered, err error) {
 
 // ReadRecord asks for the record of identity; ok is false when there is none.
 func (k Keys) ReadRecord(identity string) driver.Call {
-	return driver.Command("HMGET", k.Record(identity), "queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "alone")
+	return driver.Command("HMGET", k.Record(identity), "queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "alone", "heir")
 }
 
 // RecordOf reads the reply to ReadRecord.
@@ -76,7 +78,7 @@ func RecordOf(reply driver.Reply) (record Record, ok bool, err error) {
 		return record, false, reply.Err
 	}
 	fields, isArray := reply.Value.([]any)
-	if !isArray || len(fields) != 7 {
+	if !isArray || len(fields) != 8 {
 		return record, false, errShape(reply.Value)
 	}
 	texts := make([]string, len(fields))
@@ -94,6 +96,7 @@ func RecordOf(reply driver.Reply) (record Record, ok bool, err error) {
 	record.Beat, record.TTL = time.Duration(beat)*time.Millisecond, time.Duration(ttl)*time.Millisecond
 	record.Concurrency, _ = strconv.Atoi(texts[3])
 	record.Formerly, record.Emptied, record.Alone = texts[4], texts[5] == "1", texts[6]
+	record.Heir = texts[7]
 	return record, true, nil
 }
 

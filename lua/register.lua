@@ -17,8 +17,12 @@ if redis.call('EXISTS', record) == 1 or redis.call('ZSCORE', tombstones, identit
 end
 
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-if redis.call('EXISTS', former_record) == 0 and not redis.call('ZSCORE', tombstones, former) then
-  redis.call('HSET', former_record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
+if former ~= identity then
+  if redis.call('EXISTS', former_record) == 0 and not redis.call('ZSCORE', tombstones, former) then
+    redis.call('HSET', former_record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
+  end
+  -- The last to register is who has the former one's jobs in hand: an earlier registration may be one whose reply was lost.
+  redis.call('HSET', former_record, 'heir', identity)
 end
 redis.call('HSET', record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
 redis.call('ZADD', alive, now_ms + ttl_ms, identity)

@@ -1,0 +1,71 @@
+package fetch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/lua"
+)
+
+func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	r := newRigOn(t, clients["go-redis"], server.Addr(), "p", 2, "mail")
+	r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
+	_, err := server.Do(context.Background(), "FLUSHALL")
+	require.NoError(t, err)
+	r.push("mail", 1)
+	r.pump("the job", func() bool { return len(r.running) == 1 })
+	require.Equal(t, lua.StateUnknown, r.beat().State)
+	r.fetcher.Quiet()
+	r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
+	r.enter()
+	r.lapse(r.life.Identity)
+	// What follow does first; then it is killed.
+	answer, err := r.keys.Recover(r.life.Identity, []string{"mail"}, nil).Do(r.ctx, r.direct)
+	require.NoError(t, err)
+	require.Equal(t, lua.StateDead, answer.State)
+	j, life := r.newJanitor()
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && len(r.list(r.keys.Queue("mail"))) == 0; time.Sleep(20 * time.Millisecond) {
+		pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
+		require.NoError(t, err)
+		j.Look(pulse)
+		require.NoError(t, j.Pass(r.ctx, life.Identity))
+		require.NoError(t, j.Sweep(r.ctx, life.Identity))
+	}
+	require.Len(t, r.list(r.keys.Queue("mail")), 1, "it lies in %s, which nobody reads", r.keys.Working("mail", r.record.Formerly))
+}
+
+func TestALostRegistrationTakesNothingFromTheLiving(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	r := newRigOn(t, clients["go-redis"], server.Addr(), "p", 2, "mail")
+	r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
+	_, err := server.Do(context.Background(), "FLUSHALL")
+	require.NoError(t, err)
+	r.push("mail", 1)
+	r.pump("the job", func() bool { return len(r.running) == 1 })
+	require.Equal(t, lua.StateUnknown, r.beat().State)
+	r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
+	lost, err := Register(r.ctx, r.ctx, r.direct, r.keys, r.clock, "rig", r.record) // executed, answer lost
+	require.NoError(t, err)
+	r.enter() // the second attempt
+	r.lapse(lost.Identity)
+	j, life := r.newJanitor()
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		r.beat()
+		pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
+		require.NoError(t, err)
+		j.Look(pulse)
+		require.NoError(t, j.Pass(r.ctx, life.Identity))
+		stepAll(r)
+		if len(r.running) > 1 {
+			break
+		}
+	}
+	require.Len(t, r.running, 1, "the job runs twice in a process that never was away")
+}
