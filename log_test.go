@@ -203,12 +203,12 @@ func TestArgumentsAreShownOnlyWhenAskedForAndAsRedacted(t *testing.T) {
 		options []belay.ServerOption
 		shown   any
 	}{
-		"not asked for":        {"card 4711", nil, nil},
-		"asked for":            {"card 4711", []belay.ServerOption{belay.LogArgs()}, `["card 4711"]`},
-		"redacted":             {"card 4711", []belay.ServerOption{belay.LogArgs(), card("4711")}, `Pay ["card ****"]`},
-		"only redacted":        {"card 4711", []belay.ServerOption{card("4711")}, nil},
+		"not asked for":        {"card Xq7Z", nil, nil},
+		"asked for":            {"card Xq7Z", []belay.ServerOption{belay.LogArgs()}, `["card Xq7Z"]`},
+		"redacted":             {"card Xq7Z", []belay.ServerOption{belay.LogArgs(), card("Xq7Z")}, `Pay ["card ****"]`},
+		"only redacted":        {"card Xq7Z", []belay.ServerOption{card("Xq7Z")}, nil},
 		"long ones are cut":    {long, []belay.ServerOption{belay.LogArgs()}, `["<` + strings.Repeat("é", 2046) + `... (8198 bytes)`},
-		"a redaction panicked": {"card 4711", []belay.ServerOption{belay.LogArgs(), belay.Redact(func(string, json.RawMessage) json.RawMessage { panic("4711") })}, "(not shown: its redaction panicked)"},
+		"a redaction panicked": {"card Xq7Z", []belay.ServerOption{belay.LogArgs(), belay.Redact(func(string, json.RawMessage) json.RawMessage { panic("Xq7Z") })}, "(not shown: its redaction panicked)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,8 +220,8 @@ func TestArgumentsAreShownOnlyWhenAskedForAndAsRedacted(t *testing.T) {
 				require.Equal(t, c.shown, lines[0]["args"], way)
 				require.Equal(t, "done", lines[0]["exit"])
 				require.Equal(t, "debug", lines[0]["level"])
-				if c.shown != `["card 4711"]` {
-					require.NotContains(t, out.String(), "4711")
+				if c.shown != `["card Xq7Z"]` {
+					require.NotContains(t, out.String(), "Xq7Z")
 				}
 			}
 		})
@@ -252,7 +252,7 @@ func runOnce(t *testing.T, arg string, fn func() error, options ...belay.ServerO
 
 func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 	t.Parallel()
-	secret := errors.New("cannot charge card 4711")
+	secret := errors.New("cannot charge card Xq7Z")
 	eachLog(t, func(t *testing.T, to func(io.Writer, bool) belay.ServerOption) {
 		told := func(fn func() error, debug bool, options ...belay.ServerOption) (map[string]any, *logText) {
 			var out logText
@@ -266,15 +266,15 @@ func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 			return lines[0], &out
 		}
 		line, _ := told(func() error { return secret }, false)
-		require.Equal(t, "cannot charge card 4711", line["error"])
+		require.Equal(t, "cannot charge card Xq7Z", line["error"])
 		require.Equal(t, "Pay", line["class"])
 		require.Equal(t, "default", line["queue"])
 		require.Equal(t, "retry", line["exit"])
 		require.InDelta(t, 1, line["attempt"], 0)
 		require.NotContains(t, line, "stack")
 
-		line, _ = told(func() error { panic("4711") }, false)
-		require.Contains(t, line["error"], "4711")
+		line, _ = told(func() error { panic("Xq7Z") }, false)
+		require.Contains(t, line["error"], "Xq7Z")
 		require.Contains(t, line["stack"], "log_test.go")
 
 		line, out := told(func() error { return secret }, true, belay.RedactError(func(class string, err error) string {
@@ -282,11 +282,11 @@ func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 		}))
 		require.Equal(t, "Pay: an error of 23 bytes", line["error"])
 		require.Equal(t, "Pay: an error of 23 bytes", out.lines(t, "run")[0]["error"])
-		require.NotContains(t, out.String(), "4711")
+		require.NotContains(t, out.String(), "Xq7Z")
 
 		line, out = told(func() error { return secret }, true, belay.RedactError(func(_ string, err error) string { panic(err) }))
 		require.Equal(t, "(not shown: its redaction panicked)", line["error"])
-		require.NotContains(t, out.String(), "4711")
+		require.NotContains(t, out.String(), "Xq7Z")
 
 		line, _ = told(func() error { return belay.Snooze(time.Hour) }, true)
 		require.Nil(t, line, "a snooze is no failure")

@@ -33,6 +33,9 @@ type serverConfig struct {
 // A ServerOption says something to NewServer.
 type ServerOption func(*serverConfig)
 
+// company are all Servers of this program: a job that kills whoever runs it takes all of them along.
+var company fetch.Company
+
 // NewServer makes a Server for the jobs of a client's Redis, with the client's prefix, time unit and payload limit. It
 // opens nothing and starts nothing. What is wrong with the options is the error of Run, all of it at once; it panics only
 // without a client.
@@ -47,6 +50,7 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	cfg.withLog()
 	of := c.Config()
 	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
+	cfg.Company = &company
 	l, err := launcher.NewGroup(cfg.Config, cfg.capsules...)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)

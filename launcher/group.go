@@ -37,10 +37,10 @@ const (
 func NewGroup(cfg Config, capsules ...Capsule) (*Group, error) {
 	all := allCapsules(cfg, capsules)
 	wrong := []error{checkCapsules(all)}
-	if len(capsules) > 0 {
+	if cfg.Company == nil && len(capsules) > 0 {
 		cfg.Company = &fetch.Company{} // a suspect runs alone in the whole process, not in its capsule
 	}
-	g := &Group{cfg: cfg, quiet: make([]atomic.Bool, len(all)), stop: make([]atomic.Bool, len(all)), bornAt: time.Now(), ttl: cfg.TTL}
+	g := &Group{cfg: cfg, quiet: make([]atomic.Bool, len(all)), stop: make([]atomic.Bool, len(all)), bornAt: time.Now()}
 	for i, its := range all {
 		one := cfg
 		if one.Queues = its.Queues; i > 0 {
@@ -64,7 +64,7 @@ func NewGroup(cfg Config, capsules ...Capsule) (*Group, error) {
 		// Also a remote control may quiet or stop one.
 		l.OnQuiet(func() { g.quiet[i].Store(true) })
 		l.OnStop(func() { g.stop[i].Store(true) })
-		g.launchers = append(g.launchers, l)
+		g.launchers, g.ttl = append(g.launchers, l), l.cfg.TTL // the same of all
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, err

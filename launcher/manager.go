@@ -61,6 +61,7 @@ func (m *manager) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		m.heed()
 		m.startReady()
 		wake := m.fetcher.Turn()
 		m.startReady()
@@ -85,6 +86,18 @@ func (m *manager) run() {
 		case <-timer.C:
 		}
 		m.gather()
+	}
+}
+
+// heed obeys what has been ordered, before anything more is taken.
+func (m *manager) heed() {
+	for {
+		select {
+		case what := <-m.orders:
+			m.obey(what)
+		default:
+			return
+		}
 	}
 }
 
