@@ -27,7 +27,8 @@ With --file each line of a file (- is standard input) is one job, a JSON object:
 class must be there. args, queue, retry, jid, at, retry_for, retry_queue, backtrace, dead and tags mean what they mean
 in Sidekiq; other fields go into the job as they are. -q and --retry are for lines that do not say. A line that cannot be
 pushed is reported with its number, and the others are pushed; a Redis that cannot be reached ends it. Files of any
-length are read as they are pushed. What became of them is summed up on standard error.
+length are read as they are pushed. How far it has come is said on standard
+error every two seconds, and at the end what became of them.
 
 With --json a receipt is printed instead of a jid, one JSON object a line:
   {"jid","queue","status"}, with --file also "line"

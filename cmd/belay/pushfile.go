@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,13 @@ type bulk struct {
 	refused int
 	unknown int
 	missed  int // certainly not pushed, and not their own fault
+
+	began, toldAt time.Time
+	every         time.Duration // between two lines of progress
 }
+
+// progressEvery is how often a long push says how far it has come. One that takes less says nothing before its summary.
+const progressEvery = 2 * time.Second
 
 // numbered is a job and the line it stands in.
 type numbered struct {
@@ -45,7 +52,9 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 		defer func() { _ = file.Close() }()
 		in = file
 	}
-	b := &bulk{pusher: pusher, flags: flags, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
+	b := &bulk{pusher: pusher, flags: flags, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), every: progressEvery}
+	b.began = time.Now()
+	b.toldAt = b.began
 	b.lines = newJobLines(in, client.Job{Queue: flags.queue, Retry: rule}, b.refuse)
 	err := b.push(context.Background())
 	_, _ = fmt.Fprintf(b.errs, "%d queued, %d refused, %d unknown, %d not pushed\n", b.queued, b.refused, b.unknown, b.missed)
@@ -144,6 +153,16 @@ func (b *bulk) report(receipts []client.Receipt) {
 		}
 	}
 	b.pending = append(b.pending[:0], b.pending[len(receipts):]...)
+	b.progress(time.Now())
+}
+
+// progress says how far it has come, when it is time to.
+func (b *bulk) progress(now time.Time) {
+	if now.Sub(b.toldAt) < b.every {
+		return
+	}
+	b.toldAt = now
+	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n", b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused)
 }
 
 // refuse reports a line that cannot be pushed.
