@@ -270,6 +270,7 @@ func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 		require.Equal(t, "Pay", line["class"])
 		require.Equal(t, "default", line["queue"])
 		require.Equal(t, "retry", line["exit"])
+		require.Greater(t, line["again_in_ms"], 1000.0, "it says when the job runs again")
 		require.InDelta(t, 1, line["attempt"], 0)
 		require.NotContains(t, line, "stack")
 

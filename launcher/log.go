@@ -108,7 +108,8 @@ func (k *keyhole) Value(key any) any {
 }
 
 // logEnd logs a run that did not succeed, if that is a failure, and at debug any.
-func (l *Launcher) logEnd(r *run, err error, exit job.Exit) {
+func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
+	exit := outcome.Exit()
 	text := l.errorText(r.job.DisplayClass(), err)
 	if exit != job.ExitHandedBack && exit != job.ExitSnoozed {
 		event := l.cfg.Log.Warn().Str(zerolog.ErrorFieldName, text)
@@ -117,6 +118,9 @@ func (l *Launcher) logEnd(r *run, err error, exit job.Exit) {
 			event.Str("stack", cutLines(panicked.Stack, mostStack))
 		}
 		info := r.info()
+		if exit == job.ExitRetry {
+			event.Dur("again_in_ms", outcome.After())
+		}
 		event.Str("jid", info.JID).Str("class", r.job.DisplayClass()).Str("queue", info.Queue).Int("attempt", info.Attempt).
 			Str("exit", string(exit)).Msg("run failed")
 	}
