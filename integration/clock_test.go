@@ -46,7 +46,7 @@ func TestClockSteps(t *testing.T) {
 
 	each(func(e *routine) { e.soon = e.later("1s") })
 	stepped = clock.set(-time.Hour)
-	each(func(e *routine) { e.failing = e.push("Failing", "default", jsonArgs(1, 0)) })
+	each(func(e *routine) { e.failing = e.failsTwice() })
 	each((*routine).waitsEnd)
 	each((*routine).onTime)
 	long.undisturbed(stepped)

@@ -113,6 +113,15 @@ func (e *routine) onTime() {
 	require.GreaterOrEqual(e.t, began, due, "early by Redis' clock")
 }
 
+// failsTwice pushes a job that fails, is retried once, and dies of that.
+func (e *routine) failsTwice() (jid string) {
+	e.t.Helper()
+	jid = newJID()
+	e.do("LPUSH", e.keys.Queue("default"), strings.Replace(rubyPayload("Failing", "default", jsonArgs(1, 0), jid), `"retry":true`, `"retry":1`, 1))
+	e.count++
+	return jid
+}
+
 // waitsEnd makes sure that an idle wait ends in time although Redis, which times it by the clock that was set back, would
 // hold it for an hour.
 func (e *routine) waitsEnd() {
@@ -123,11 +132,12 @@ func (e *routine) waitsEnd() {
 
 func (e *routine) settled() {
 	e.t.Helper()
-	const failures = 2 // the one that fails, twice
-	eventually(e.t, "all to be counted", func() bool { return e.text(e.keys.Processed()) == fmt.Sprint(e.count+failures) })
-	require.Len(e.t, e.book.starts(""), e.count+failures)
-	require.Equal(e.t, fmt.Sprint(failures), e.text(e.keys.Failed()))
-	require.Len(e.t, e.set(e.keys.Retry()), 1)
+	const retries = 1 // of the one that fails
+	eventually(e.t, "all to be counted", func() bool { return e.text(e.keys.Processed()) == fmt.Sprint(e.count+retries) })
+	require.Len(e.t, e.book.starts(""), e.count+retries)
+	require.Equal(e.t, "2", e.text(e.keys.Failed()))
+	require.Empty(e.t, e.set(e.keys.Retry()))
+	require.Len(e.t, e.set(e.keys.Dead()), 1)
 	require.Empty(e.t, e.set(e.keys.Schedule()))
 	require.False(e.t, e.worker.says("ownership lost"))
 }
