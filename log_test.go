@@ -20,27 +20,13 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
 // logText is a log that several goroutines write.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type logText struct{ drivertest.Buffer }
 
 // lines are those with a message, as objects. Slog's names of message and level count as zerolog's.
 func (l *logText) lines(t *testing.T, message string) []map[string]any {

@@ -5,23 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belayq/belay/driver/drivertest"
 )
 
 // Two fetchers in one process: a suspect that one of them runs has the whole process for itself.
 func TestCompany(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
-		pair := func(t *testing.T) (mail, other *rig) {
-			addr, prefix, company := drivertest.Redis(t).Addr(), drivertest.Prefix(t), &Company{}
-			mail, other = newRigOn(t, open, addr, prefix, 2, "mail"), newRigOn(t, open, addr, prefix, 2, "other")
-			for _, r := range []*rig{mail, other} {
-				r.fetcher.cfg.DrainFor = 10 * time.Second
-				r.fetcher.cfg.Company, r.fetcher.nudges = company, company.join(r.fetcher)
-			}
-			return mail, other
-		}
 		// both pumps both until a condition holds.
 		both := func(mail, other *rig, what string, until func() bool) {
 			for deadline := time.Now().Add(10 * time.Second); !until(); {
@@ -39,7 +28,7 @@ func TestCompany(t *testing.T) {
 
 		t.Run("a_suspect_waits_for_what_others_have_in_hand_and_they_wait_for_it", func(t *testing.T) {
 			t.Parallel()
-			mail, other := pair(t)
+			mail, other := capsules(t, open, 10*time.Second)
 			other.push("other", 1)
 			both(mail, other, "the other's job, and its waits", func() bool { return len(other.running) == 1 && mail.fetcher.waits.open() == 1 })
 			mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
@@ -65,7 +54,7 @@ func TestCompany(t *testing.T) {
 
 		t.Run("where_all_are_idle_nobody_has_to_drain", func(t *testing.T) {
 			t.Parallel()
-			mail, other := pair(t)
+			mail, other := capsules(t, open, 10*time.Second)
 			both(mail, other, "the waits", func() bool { return mail.fetcher.waits.open() == 1 && other.fetcher.waits.open() == 1 })
 			mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
 			mail.beat()

@@ -12,20 +12,27 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
+// flushedBeneathAWait is a process that Redis has forgotten, and that a wait of before has brought a job all the same.
+func flushedBeneathAWait(t *testing.T, open opener) *rig {
+	t.Helper()
+	server := drivertest.Start(t)
+	r := newRigOn(t, open, server.Addr(), "p", 2, "mail")
+	r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
+	_, err := server.Do(context.Background(), "FLUSHALL")
+	require.NoError(t, err)
+	r.push("mail", 1)
+	r.pump("the job", func() bool { return len(r.running) == 1 })
+	require.Equal(t, lua.StateUnknown, r.beat().State)
+	return r
+}
+
 // A blocked move survives a FLUSHALL: what it brings before the next beat lies in the list of a process that Redis does
 // not know, and must end like any other job.
 func TestFlushBeneathAWait(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
-		server := drivertest.Start(t)
-		r := newRigOn(t, open, server.Addr(), "p", 2, "mail")
-		r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
-		_, err := server.Do(context.Background(), "FLUSHALL")
-		require.NoError(t, err)
-		r.push("mail", 1)
-		r.pump("the job", func() bool { return len(r.running) == 1 })
+		r := flushedBeneathAWait(t, open)
 		old := r.life
-		require.Equal(t, lua.StateUnknown, r.beat().State)
 		r.enter()
 		r.end(func(h *Held) job.Outcome { return job.Retried(h.Bytes, time.Second) })
 		require.Equal(t, int64(1), r.do("ZCARD", r.keys.Retry()), "not lost")
@@ -37,14 +44,7 @@ func TestFlushBeneathAWait(t *testing.T) {
 func TestFlushBeneathAWaitAndThenACrash(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
-		server := drivertest.Start(t)
-		r := newRigOn(t, open, server.Addr(), "p", 2, "mail")
-		r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
-		_, err := server.Do(context.Background(), "FLUSHALL")
-		require.NoError(t, err)
-		r.push("mail", 1)
-		r.pump("the job", func() bool { return len(r.running) == 1 })
-		require.Equal(t, lua.StateUnknown, r.beat().State)
+		r := flushedBeneathAWait(t, open)
 		r.fetcher.Quiet()
 		r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
 		r.enter()

@@ -1,26 +1,17 @@
 package fetch
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/lua"
 )
 
 func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 	t.Parallel()
-	server := drivertest.Start(t)
-	r := newRigOn(t, clients["go-redis"], server.Addr(), "p", 2, "mail")
-	r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
-	_, err := server.Do(context.Background(), "FLUSHALL")
-	require.NoError(t, err)
-	r.push("mail", 1)
-	r.pump("the job", func() bool { return len(r.running) == 1 })
-	require.Equal(t, lua.StateUnknown, r.beat().State)
+	r := flushedBeneathAWait(t, clients["go-redis"])
 	r.fetcher.Quiet()
 	r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
 	r.enter()
@@ -42,14 +33,7 @@ func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 
 func TestALostRegistrationTakesNothingFromTheLiving(t *testing.T) {
 	t.Parallel()
-	server := drivertest.Start(t)
-	r := newRigOn(t, clients["go-redis"], server.Addr(), "p", 2, "mail")
-	r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
-	_, err := server.Do(context.Background(), "FLUSHALL")
-	require.NoError(t, err)
-	r.push("mail", 1)
-	r.pump("the job", func() bool { return len(r.running) == 1 })
-	require.Equal(t, lua.StateUnknown, r.beat().State)
+	r := flushedBeneathAWait(t, clients["go-redis"])
 	r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
 	lost, err := Register(r.ctx, r.ctx, r.direct, r.keys, r.clock, "rig", r.record) // executed, answer lost
 	require.NoError(t, err)

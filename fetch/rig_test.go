@@ -62,7 +62,7 @@ type rig struct {
 	fetcher *Fetcher
 	life    *Life
 	running []*Held
-	log     *syncBuffer
+	log     *drivertest.Buffer
 }
 
 const rigTTL = 4 * time.Second
@@ -77,7 +77,7 @@ func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, q
 	t.Helper()
 	r := &rig{
 		t: t, ctx: t.Context(), proxy: faultproxy.New(t, addr), direct: open(t, "redis://"+addr), keys: lua.NewKeys(prefix),
-		clock: &lua.Clock{}, queues: queues, log: &syncBuffer{},
+		clock: &lua.Clock{}, queues: queues, log: &drivertest.Buffer{},
 		record: lua.Record{Queues: queues, Beat: rigTTL / 4, TTL: rigTTL, Concurrency: concurrency},
 	}
 	named := make([]Queue, len(queues))

@@ -15,11 +15,11 @@ import (
 )
 
 // capsules are two fetchers in one process.
-func capsules(t *testing.T) (mail, other *rig) {
+func capsules(t *testing.T, open opener, drainFor time.Duration) (mail, other *rig) {
 	addr, prefix, company := drivertest.Redis(t).Addr(), drivertest.Prefix(t), &Company{}
-	mail, other = newRigOn(t, clients["go-redis"], addr, prefix, 2, "mail"), newRigOn(t, clients["go-redis"], addr, prefix, 2, "other")
+	mail, other = newRigOn(t, open, addr, prefix, 2, "mail"), newRigOn(t, open, addr, prefix, 2, "other")
 	for _, r := range []*rig{mail, other} {
-		r.fetcher.cfg.DrainFor = 2 * time.Second
+		r.fetcher.cfg.DrainFor = drainFor
 		r.fetcher.cfg.Company, r.fetcher.nudges = company, company.join(r.fetcher)
 	}
 	return mail, other
@@ -125,7 +125,7 @@ func TestASuspectWaitsSinceItCameBack(t *testing.T) {
 
 func TestAQuietFetcherKeepsTheProcessWhileItsSuspectRuns(t *testing.T) {
 	t.Parallel()
-	mail, other := capsules(t)
+	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
 	require.True(t, pumpAll(5*time.Second, func() bool { return len(mail.running) == 1 && mail.running[0].alone }, mail, other))
 	other.push("other", 1)
@@ -137,7 +137,7 @@ func TestAQuietFetcherKeepsTheProcessWhileItsSuspectRuns(t *testing.T) {
 
 func TestTwoLostSuspectsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	mail, other := capsules(t)
+	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	for i, r := range []*rig{mail, other} {
 		q := []string{"mail", "other"}[i]
 		r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect(q, 2))
@@ -149,7 +149,7 @@ func TestTwoLostSuspectsDoNotWaitForEachOther(t *testing.T) {
 
 func TestTwoSuspectsWhoseRepliesWereLostRun(t *testing.T) {
 	t.Parallel()
-	mail, other := capsules(t)
+	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	for _, r := range []*rig{mail, other} {
 		q := r.queues[0]
 		_, _ = r.keys.TakeAlone("x", []string{q}).Do(r.ctx, r.direct) // loads the script
@@ -163,7 +163,7 @@ func TestTwoSuspectsWhoseRepliesWereLostRun(t *testing.T) {
 
 func TestALostSuspectDoesNotWaitForOthersJobs(t *testing.T) {
 	t.Parallel()
-	mail, other := capsules(t)
+	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	other.push("other", 1)
 	require.True(t, pumpAll(5*time.Second, func() bool { return len(other.running) == 1 }, mail, other)) // a job of hours
 	mail.do("LPUSH", mail.keys.Alone(mail.life.Identity), suspect("mail", 2))
@@ -177,7 +177,7 @@ func TestALostSuspectDoesNotWaitForOthersJobs(t *testing.T) {
 
 func TestAFencedFetcherLeavesTheProcessToOthers(t *testing.T) {
 	t.Parallel()
-	mail, other := capsules(t)
+	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	require.True(t, pumpAll(5*time.Second, func() bool { return mail.fetcher.waits.open() == 1 && other.fetcher.waits.open() == 1 }, mail, other))
 	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
 	// mail's heart does not get through (its own connection); its jobs' connection does. So it lapses.
@@ -362,7 +362,7 @@ func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
 
 func TestNothingRunsBesideALostSuspect(t *testing.T) {
 	t.Parallel()
-	mail, other := capsules(t)
+	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
 	_, _ = mail.keys.TakeAlone("x", []string{"mail"}).Do(mail.ctx, mail.direct) // loads the script
 	_, sha := mail.keys.TakeAlone("x", []string{"mail"}).Call.Script.Text(true)

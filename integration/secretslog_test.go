@@ -1,13 +1,11 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,24 +18,6 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
 )
-
-// secretLog is all that a server within a program of one's own has logged.
-type secretLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *secretLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *secretLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // Whatever is wrong between a program's server and Redis: the log at its most talkative, by either logger and either
 // client, does not show the password.
@@ -68,7 +48,7 @@ func TestThePasswordIsInNoLineOfALibrarysLog(t *testing.T) {
 				for url, until := range urls {
 					requireSilentServer(t, url, until, open, to)
 				}
-				var out secretLog
+				var out drivertest.Buffer
 				requireSilentOutage(t, server, good, open, to(&out), &out)
 			})
 		}
@@ -106,7 +86,7 @@ func requireSilentServer(t *testing.T, url, until string, open func(string) (dri
 	d, err := open(url)
 	require.NoError(t, err)
 	defer func() { _ = d.Close() }()
-	var out secretLog
+	var out drivertest.Buffer
 	end := secretServer(t, d, to(&out))
 	eventually(t, until, func() bool { return strings.Contains(out.String(), until) })
 	require.NoError(t, end())
@@ -114,7 +94,7 @@ func requireSilentServer(t *testing.T, url, until string, open func(string) (dri
 }
 
 // requireSilentOutage has Redis die and come back.
-func requireSilentOutage(t *testing.T, server *drivertest.Server, url string, open func(string) (driver.Client, error), to belay.ServerOption, out *secretLog) {
+func requireSilentOutage(t *testing.T, server *drivertest.Server, url string, open func(string) (driver.Client, error), to belay.ServerOption, out *drivertest.Buffer) {
 	t.Helper()
 	d, err := open(url)
 	require.NoError(t, err)

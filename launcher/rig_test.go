@@ -1,9 +1,7 @@
 package launcher_test
 
 import (
-	"bytes"
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -58,7 +56,7 @@ type rig struct {
 	client driver.Client
 	prefix string
 	keys   lua.Keys
-	log    logBuffer
+	log    drivertest.Buffer
 }
 
 // A worker is a Launcher that runs.
@@ -177,24 +175,6 @@ func receive[T any](t *testing.T, what string, channel <-chan T) T {
 		require.FailNow(t, "waited in vain for "+what)
 		panic("unreachable")
 	}
-}
-
-// logBuffer collects a log that several goroutines write.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // declareDead does what a janitor does to a process that has lapsed: it brings these of its jobs back to their queue.
