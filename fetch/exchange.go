@@ -137,7 +137,7 @@ func (f *Fetcher) wantsTake(now time.Time) bool {
 	return !f.dry && len(f.shunned) < len(f.cfg.Order.Names()) && f.mayTake()
 }
 
-func (f *Fetcher) mayTake() bool { return f.cfg.Company == nil || f.cfg.Company.mayTake(f) }
+func (f *Fetcher) mayTake() bool { return f.cfg.Company.mayTake(f) }
 
 // open are those of the queues that are not shunned.
 func (f *Fetcher) open(queues []string) []string {

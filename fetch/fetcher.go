@@ -31,7 +31,7 @@ type Config struct {
 	Reporter *Reporter
 	// DrainFor is how long at most nothing is taken so that the hands become empty for a suspect.
 	DrainFor time.Duration
-	// Company are the other Fetchers of this operating system process; nil when there are none.
+	// Company are the other Fetchers of this operating system process. One of its own, when there are none.
 	Company *Company
 }
 
@@ -106,6 +106,9 @@ func NewFetcher(cfg Config) (*Fetcher, error) {
 	if cfg.Reporter == nil {
 		cfg.Reporter = NewReporter(cfg.Log)
 	}
+	if cfg.Company == nil {
+		cfg.Company = &Company{}
+	}
 	f := &Fetcher{
 		cfg:  cfg,
 		lane: lane,
@@ -114,9 +117,7 @@ func NewFetcher(cfg Config) (*Fetcher, error) {
 		paused: make(map[string]bool), broken: make(map[string]bool), shunned: make(map[string]time.Time), takes: make(map[int64]bool),
 		waits: newWaits(cfg.Client), strays: newStrays(), suspects: suspects{queues: make(map[string]bool)},
 	}
-	if cfg.Company != nil {
-		f.nudges = cfg.Company.join(f)
-	}
+	f.nudges = cfg.Company.join(f)
 	return f, nil
 }
 
@@ -197,7 +198,7 @@ func (f *Fetcher) End(held *Held, outcome job.Outcome) {
 func (f *Fetcher) Refuse(held *Held) {
 	f.End(held, job.HandedBack())
 	if held.alone {
-		f.avoid(held.Queue)
+		delete(f.suspects.queues, held.Queue) // until the next look
 		return
 	}
 	f.shunned[held.Queue] = time.Now().Add(shunFor)
@@ -310,9 +311,7 @@ func (f *Fetcher) wake(now time.Time) time.Time {
 
 // Close ends the connections. Call it when nothing is under way any more, or when that does not matter.
 func (f *Fetcher) Close() error {
-	if f.cfg.Company != nil {
-		f.cfg.Company.leave(f)
-	}
+	f.cfg.Company.leave(f)
 	f.waits.close()
 	return f.lane.Close()
 }

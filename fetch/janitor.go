@@ -181,9 +181,9 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 		return err
 	}
 	moved, state, err := j.rescue(ctx, identity, record)
-	if err == nil && state == lua.StateDead && record.Formerly != "" {
+	if err == nil && state == lua.StateDead {
 		var late int
-		late, err = j.rescueFormer(ctx, identity, record.Formerly)
+		late, err = j.followFormer(ctx, identity, record)
 		moved += late
 	}
 	if state == lua.StateDead && (err == nil || moved > 0) {
@@ -199,11 +199,20 @@ func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Re
 	return nil
 }
 
+// followFormer recovers what one that is judged dead has in hand under the identity it had before.
+func (j *Janitor) followFormer(ctx context.Context, identity string, record lua.Record) (moved int, err error) {
+	formers, err := j.formers(ctx, []string{identity}, map[string]lua.Record{identity: record})
+	if err != nil {
+		return 0, err
+	}
+	return j.rescueFormer(ctx, identity, record.Formerly, formers[record.Formerly])
+}
+
 // rescueFormer moves what lies in the lists of an earlier identity of a process that is dead now: a job that reached them
-// after Redis had forgotten that identity (FLUSHALL, a lossy restart).
-func (j *Janitor) rescueFormer(ctx context.Context, heir, former string) (moved int, err error) {
-	records, err := j.records(ctx, []string{former})
-	if record, ok := records[former]; err == nil && ok && record.Heir == heir {
+// after Redis had forgotten that identity (FLUSHALL, a lossy restart). Once its lists were found empty it has a tombstone,
+// and the sweep looks through them as through any other's.
+func (j *Janitor) rescueFormer(ctx context.Context, heir, former string, record lua.Record) (moved int, err error) {
+	if record.Heir == heir && !record.Emptied {
 		moved, _, err = j.rescue(ctx, former, record)
 	}
 	return moved, err

@@ -42,13 +42,13 @@ func (f *Fetcher) aside() bool {
 	if f.quiet || f.life == nil {
 		return false
 	}
-	return f.solitary() || (f.cfg.Company != nil && f.cfg.Company.others(f))
+	return f.solitary() || f.cfg.Company.others(f)
 }
 
 // solitary says whether this Fetcher itself has, or is about to have, a suspect in hand.
 func (f *Fetcher) solitary() bool {
 	return f.life.alone != nil || f.suspects.doubt || f.strays.foundAlone() || f.suspects.draining != "" || f.suspects.asking ||
-		(f.servesSuspects() && !f.fenced && f.life.Leased() && f.handsEmpty() && (f.cfg.Company == nil || f.cfg.Company.idle(f)))
+		(f.servesSuspects() && !f.fenced && f.life.Leased() && f.handsEmpty() && f.cfg.Company.idle(f))
 }
 
 // wantsAlone says whether a suspect can be asked for now. An idle wait might bring another job beside it.
@@ -85,12 +85,12 @@ func (f *Fetcher) endedAlone(now time.Time) {
 
 // hasProcess says whether nobody else in this process has anything in hand, nor will have until we say so.
 func (f *Fetcher) hasProcess() bool {
-	return f.cfg.Company == nil || f.cfg.Company.ask(f, f.suspects.draining != "" || f.strays.foundAlone())
+	return f.cfg.Company.ask(f, f.suspects.draining != "" || f.strays.foundAlone())
 }
 
 // keepCompany tells the others in this process where we stand.
 func (f *Fetcher) keepCompany() {
-	if f.cfg.Company == nil || f.life == nil {
+	if f.life == nil {
 		return
 	}
 	f.cfg.Company.report(f, !f.handsEmpty(), f.waits.open() > 0)
@@ -103,7 +103,7 @@ func (f *Fetcher) keepCompany() {
 	}
 }
 
-// Nudges brings news of others in this process that share a Company with the Fetcher; call Turn then. It is nil without.
+// Nudges brings news of others in this process that share a Company with the Fetcher; call Turn then.
 func (f *Fetcher) Nudges() <-chan struct{} { return f.nudges }
 
 // meet takes in how many suspects each of the queues has.
@@ -221,9 +221,4 @@ func (f *Fetcher) arriveAlone(life *Life, queue, bytes string, wanted bool) *Hel
 		f.ready = append(f.ready, held)
 	}
 	return held
-}
-
-// avoid leaves a queue's suspects to others until the next look.
-func (f *Fetcher) avoid(queue string) {
-	delete(f.suspects.queues, queue)
 }

@@ -47,6 +47,10 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 		swept++
 	}
 	j.sweepAt += swept
+	formers, err := j.formers(ctx, names[:swept], records)
+	if err != nil {
+		return err
+	}
 	lengths, err := lua.Lengths(lists).Do(ctx, j.cfg.Client)
 	if err != nil {
 		return err
@@ -59,11 +63,9 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 			found = found || length > 0
 		}
 		lengths = lengths[hands:]
-		if record.Formerly != "" {
-			// Whoever followed it may have died before looking there. Mostly there is no such record, or one long empty.
-			if _, err := j.rescueFormer(ctx, name, record.Formerly); err != nil {
-				return err
-			}
+		// Whoever followed it may have died before looking there.
+		if _, err := j.rescueFormer(ctx, name, record.Formerly, formers[record.Formerly]); err != nil {
+			return err
 		}
 		if !found {
 			continue
@@ -117,6 +119,17 @@ func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
 		j.sweepAt = 0
 	}
 	return nil, nil
+}
+
+// formers reads the records of the identities that these names had before.
+func (j *Janitor) formers(ctx context.Context, names []string, records map[string]lua.Record) (map[string]lua.Record, error) {
+	var earlier []string
+	for _, name := range names {
+		if former := records[name].Formerly; former != "" {
+			earlier = append(earlier, former)
+		}
+	}
+	return j.records(ctx, earlier)
 }
 
 // records reads the records of these identities; those that have none are missing from the answer.

@@ -83,7 +83,7 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 	if !f.dry && (f.spare() > 0 || f.waits.leaving()) {
 		return
 	}
-	if f.cfg.Company != nil && !f.cfg.Company.mayWait(f) {
+	if !f.cfg.Company.mayWait(f) {
 		return
 	}
 	for _, queue := range f.cfg.Order.Names() {

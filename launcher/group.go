@@ -37,7 +37,7 @@ const (
 func NewGroup(cfg Config, capsules ...Capsule) (*Group, error) {
 	all := allCapsules(cfg, capsules)
 	wrong := []error{checkCapsules(all)}
-	if cfg.Company == nil && len(capsules) > 0 {
+	if cfg.Company == nil {
 		cfg.Company = &fetch.Company{} // a suspect runs alone in the whole process, not in its capsule
 	}
 	g := &Group{cfg: cfg, quiet: make([]atomic.Bool, len(all)), stop: make([]atomic.Bool, len(all)), bornAt: time.Now()}
