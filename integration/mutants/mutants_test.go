@@ -47,7 +47,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			began := time.Now()
 			out, failed := check(t, m, plant(t, m.edits))
 			require.True(t, failed, "nobody notices: %s passes\n%s", m.caught, out)
-			for _, no := range []string{"[build failed]", "[setup failed]", "panic: ", "no tests to run"} {
+			for _, no := range []string{"[build failed]", "[setup failed]", "\npanic: ", "no tests to run"} {
 				require.NotContains(t, out, no, "this is no check that fails, but one that does not run")
 			}
 			require.Contains(t, out, "--- FAIL: "+m.caught+" (", "another check fails than the one that should")

@@ -149,4 +149,117 @@ var bugs = []mutant{
 		pkg: "./launcher", run: "TestTheHeartBeats",
 		caught: "TestTheHeartBeatsUntilTheLastJobIsSettled", says: "it ran twice",
 	},
+	{
+		name: "due times are cut to seconds",
+		harm: "a job runs up to a second before its time",
+		edits: []edit{{
+			"lua/due.lua", `redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT'`, `redis.call('ZRANGEBYSCORE', set, '-inf', math.floor(now) + 1, 'LIMIT'`,
+		}, {
+			"lua/promote.lua", `if score and score <= now then`, `if score and math.floor(score) <= math.floor(now) then`,
+		}},
+		pkg: "./scheduler", run: "TestPoller/says_when_the_next",
+		caught: "TestPoller/says_when_the_next_one_is_due_and_is_never_early", says: "early",
+	},
+	{
+		name: "settle writes the job anew",
+		harm: "what other programs wrote is not found in the working list: the run leaves no trace, and the job runs again and again",
+		edits: []edit{{
+			"fetch/exchange.go", `	for i, held := range gathered {
+		settled[i]`, `	for i, held := range gathered {
+		var payload map[string]any
+		_ = json.Unmarshal([]byte(held.Bytes), &payload)
+		written, _ := json.Marshal(payload)
+		held.Bytes = string(written)
+		settled[i]`,
+		}, {
+			"fetch/exchange.go", `import (
+`, `import (
+	"encoding/json"
+`,
+		}},
+		pkg: "./launcher", run: "TestStop/hands_back_byte_for_byte_what",
+		caught: "TestStop/hands_back_byte_for_byte_what_does_not_finish_in_time", says: "should have 6 item(s)",
+	},
+	{
+		name: "no rest after an error",
+		harm: "while Redis is away every worker burns a core, and the first instant of its return is a storm",
+		edits: []edit{{
+			"fetch/outage.go", `	o.until = now.Add(o.rest/2 + rand.N(o.rest/2))
+`, `	o.until = now.Add(rand.N(time.Microsecond))
+`,
+		}},
+		pkg: "./integration", run: "TestOutages/killed$/go-redis",
+		caught: "TestOutages/killed/go-redis", says: "CPU",
+	},
+	{
+		name: "counters move apart from runs",
+		harm: "the counters of a worker that is killed are wrong for ever",
+		edits: []edit{{
+			"lua/settle.lua", `ran, fell = ran + group.processed, fell + group.failed`, `ran, fell = 0, 0`,
+		}, {
+			"fetch/exchange.go", `	for i, held := range gathered {
+		settled[i]`, `	for i, held := range gathered {
+		if processed, failed := held.outcome.Counts(); processed && !failed {
+			f.lane.Do(b.life.Context, driver.Command("INCR", f.cfg.Keys.Processed()))
+		}
+		settled[i]`,
+		}},
+		pkg: "./integration", run: "TestEveryStepIsLawful/go-redis",
+		caught: "TestEveryStepIsLawful/go-redis", says: "counters",
+	},
+	{
+		name: "a suspect runs beside others",
+		harm: "when it kills its process, jobs that did no harm are blamed with it",
+		edits: []edit{{
+			"lua/takealone.lua", `  if type(length) == 'number' and length > 0 then
+    return { 'busy' }`, `  if type(length) == 'number' and length < 0 then
+    return { 'busy' }`,
+		}},
+		pkg: "./lua", run: "TestTakeAlone/goes_to_empty_hands_only",
+		caught: "TestTakeAlone/goes_to_empty_hands_only", says: "busy",
+	},
+	{
+		name: "recover does not look again",
+		harm: "a process that woke up after the janitor's look is robbed while it runs its jobs",
+		edits: []edit{{
+			"lua/recover.lua", `  if expiry > now_ms and expiry <= now_ms + ttl_ms then`, `  if expiry > now_ms and expiry < 0 then`,
+		}},
+		pkg: "./lua", run: "TestRecover/writes_nothing_while_the_process_is_alive",
+		caught: "TestRecover/writes_nothing_while_the_process_is_alive", says: `State:"dead", Left:0, Moved:1`,
+	},
+	{
+		name: "a start needs no lease",
+		harm: "a process that was frozen starts what it had taken, while others run it",
+		edits: []edit{{
+			"fetch/fetcher.go", `		if !f.leased(held.Life) {
+			f.suspects`, `		if !f.leased(held.Life) && held.Life == nil {
+			f.suspects`,
+		}},
+		pkg: "./fetch", run: "TestRecovery/go-redis/nothing_starts_without_a_lease",
+		caught: "TestRecovery/go-redis/nothing_starts_without_a_lease", says: "Should be",
+	},
+	{
+		name: "a handler that ends its goroutine is not noticed",
+		harm: "its processor is gone and its job in hand for as long as the process lives",
+		edits: []edit{{
+			"launcher/processor.go", `		r := p.current.Load()
+		if r == nil {
+			return`, `		r := p.current.Load()
+		if r != nil {
+			return`,
+		}},
+		pkg: "./launcher", run: "TestRun/every_way_to_fail",
+		caught: "TestRun/every_way_to_fail_is_a_failure_and_frees_its_processor", says: "waited in vain for 30 failures",
+	},
+	{
+		name: "a settle's verdict is not kept",
+		harm: "a settle whose answer was lost finds its jobs gone when it is sent again, and a done job counts as lost to others",
+		edits: []edit{{
+			"lua/settle.lua", `if held[2] then
+  local answer`, `if held[2] == '' .. number .. ARGV[1] then
+  local answer`,
+		}},
+		pkg: "./lua", run: "TestSettle/the_same_number_again",
+		caught: "TestSettle/the_same_number_again_answers_the_same_and_writes_nothing", says: "Lost:",
+	},
 }
