@@ -52,9 +52,9 @@ type Remnant struct {
 type Oracle struct {
 	// Steps, Violations and Lost are the report's.
 	Steps, Violations, Lost int
-	// Ended, Retried and Died are its edges of that name: runs after which the job was gone, was to run again, or was dead of
-	// its failure. Died counts the jobs that died of crashes, too.
-	Ended, Retried, Died int
+	// Ended, Retried and Failed are runs by how they ended in Redis: gone, failed to run again, failed and dead. Condemned are
+	// the jobs that died of crashes, which are no runs that ended; Buried are those that could not be read.
+	Ended, Retried, Failed, Condemned, Buried int
 }
 
 const interruptedClass = "Belay::Interrupted"

@@ -37,12 +37,11 @@ func (w *world) judgeCounters() {
 	if o.Violations > 0 || o.Lost > 0 {
 		w.violate(OracleSays, "", 0, "%d violations, %d lost", o.Violations, o.Lost)
 	}
-	died := o.Died - w.verdict.Condemned
-	if f.Processed != nil && *f.Processed != o.Ended+o.Retried+died {
-		w.violate(Counters, "", 0, "processed moved by %d; the oracle saw %d runs end, %d to run again and %d to die", *f.Processed, o.Ended, o.Retried, died)
+	if f.Processed != nil && *f.Processed != o.Ended+o.Retried+o.Failed {
+		w.violate(Counters, "", 0, "processed moved by %d; the oracle saw %d runs end, %d to run again and %d to die", *f.Processed, o.Ended, o.Retried, o.Failed)
 	}
-	if f.Failed != nil && (*f.Failed < o.Retried+died || *f.Failed > o.Ended+o.Retried+died) {
-		w.violate(Counters, "", 0, "failed moved by %d; the oracle saw %d runs fail to run again and %d to die", *f.Failed, o.Retried, died)
+	if f.Failed != nil && (*f.Failed < o.Retried+o.Failed || *f.Failed > o.Ended+o.Retried+o.Failed) {
+		w.violate(Counters, "", 0, "failed moved by %d; the oracle saw %d runs fail to run again and %d to die", *f.Failed, o.Retried, o.Failed)
 	}
 }
 
