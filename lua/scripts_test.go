@@ -156,6 +156,10 @@ var statusWords = map[string][]string{
 	"promote":    nil,
 	"entries":    nil,
 	"lengths":    nil,
+	"page":       nil,
+	"walk":       nil,
+	"act":        nil,
+	"signal":     {"sent", "unknown"},
 }
 
 func TestStatusWordsAreThoseThatGoReads(t *testing.T) {
@@ -182,6 +186,14 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			}, s.words("ARGV"))
 		case "recover":
 			require.ElementsMatch(t, []string{"working", "alone", string(HomeQueue), string(HomeSuspects), string(HomeDead)}, s.words("ARGV"))
+		case "act":
+			require.ElementsMatch(t, []string{
+				"set", string(OrderOldest), string(OrderYoungest), string(FateQueue), string(FateDead), string(FateGone),
+			}, s.words("ARGV"))
+		case "page":
+			require.ElementsMatch(t, []string{
+				string(OrderOldest), string(OrderYoungest), string(OrderLowest), string(OrderHighest),
+			}, s.words("ARGV"))
 		}
 	}
 }
@@ -190,9 +202,9 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 // none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
 	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "SET", "INCRBY",
-	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SMISMEMBER",
-	"LLEN", "LINDEX", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
-	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
+	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SISMEMBER", "SMISMEMBER",
+	"LLEN", "LINDEX", "LRANGE", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
+	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }
 
 func TestScriptsUseHarmlessCommandsOnly(t *testing.T) {
