@@ -174,7 +174,7 @@ func TestRollingUpgradeAndBack(t *testing.T) {
 	r.await("Novel")
 
 	r.push(r.next, "Known", "Flaky", "Novel")
-	a = r.replace(a, r.ours, syscall.SIGKILL)
+	r.replace(a, r.ours, syscall.SIGKILL)
 	r.push(r.next, "Known", "Flaky", "Novel")
 	r.replace(b, r.ours, syscall.SIGTERM)
 	r.push(r.ours, "Known", "Flaky")
