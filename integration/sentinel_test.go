@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -24,7 +22,6 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
-	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -134,64 +131,6 @@ func (w *watchedSite) promoted() time.Time {
 	return time.Now()
 }
 
-// A history is when which job was stored and run. Its methods may be called from any goroutine.
-type history struct {
-	mu     sync.Mutex
-	acked  map[string]time.Time   // by number: when Redis said that it has the job
-	starts map[string][]time.Time // by number
-}
-
-func (h *history) ack(n string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.acked[n] = time.Now()
-}
-
-func (h *history) run(ctx context.Context, j *job.Job) error {
-	h.mu.Lock()
-	n := strings.Trim(j.ArgsJSON(), "[]")
-	h.starts[n] = append(h.starts[n], time.Now())
-	h.mu.Unlock()
-	select {
-	case <-time.After(50 * time.Millisecond):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// produce pushes a job every few milliseconds until ctx ends. One that was not stored for sure is not pushed again.
-func (h *history) produce(ctx context.Context, pusher *client.Client) {
-	for n := 0; ctx.Err() == nil; n++ {
-		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		if _, err := pusher.Push(deadline, client.Job{Class: "Any", ArgsJSON: fmt.Sprintf("[%d]", n)}); err == nil {
-			h.ack(strconv.Itoa(n))
-		}
-		cancel()
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// rest waits until every job that was stored, but for those of the span in which Redis may forget them, has run.
-func (h *history) rest(t *testing.T, from, to time.Time) (lost int) {
-	t.Helper()
-	var missing []string
-	eventually(t, "every job to be run", func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		lost, missing = 0, nil
-		for n, at := range h.acked {
-			if len(h.starts[n]) == 0 && at.After(from) && at.Before(to) {
-				lost++
-			} else if len(h.starts[n]) == 0 {
-				missing = append(missing, n+" of "+at.Format(time.StampMilli))
-			}
-		}
-		return len(missing) == 0
-	})
-	return lost
-}
-
 // The primary is frozen, the sentinels make another one, the old one wakes up and still takes itself for the primary: workers
 // and producers find the new one, everything that was stored before or after runs, nobody is taken for dead, and only what ran
 // in that moment runs again.
@@ -210,16 +149,15 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 		rounds, frozen = 5, 30*time.Second
 	}
 	w := newWatchedSite(t)
-	h := &history{acked: make(map[string]time.Time), starts: make(map[string][]time.Time)}
+	h := newChronicle()
 	workers := w.workers(open, h)
 	pusher, err := client.New(open(t, w.sentinels), client.Config{Prefix: w.prefix})
 	require.NoError(t, err)
 	producing, stop := context.WithCancel(t.Context())
 	var producer sync.WaitGroup
-	producer.Go(func() { h.produce(producing, pusher) })
+	producer.Go(func() { h.produce(producing, pusher, 0) })
 	defer producer.Wait()
 	defer stop()
-	again := make(map[string]bool)
 	for range rounds {
 		eventually(t, "some jobs to be run", func() bool { return h.count() > 200 })
 		old := w.server
@@ -240,7 +178,7 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 		settled := time.Now()
 		h.awaitStart(settled)
 		t.Logf("the old primary followed after %v; stored and lost: %d", settled.Sub(woken), h.rest(t, failed.Add(-replicated), settled))
-		h.requireOnce(t, again, failed.Add(-replicated), settled)
+		h.requireOnce(t, failed.Add(-replicated), settled)
 		h.forget()
 	}
 	stop()
@@ -261,7 +199,7 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 }
 
 // workers are two, each with a client of its own.
-func (w *watchedSite) workers(open func(t *testing.T, addrs []string) driver.Client, h *history) []*launcher.Launcher {
+func (w *watchedSite) workers(open func(t *testing.T, addrs []string) driver.Client, h *chronicle) []*launcher.Launcher {
 	w.t.Helper()
 	var workers []*launcher.Launcher
 	for range 2 {
@@ -275,52 +213,4 @@ func (w *watchedSite) workers(open func(t *testing.T, addrs []string) driver.Cli
 		workers = append(workers, l)
 	}
 	return workers
-}
-
-func (h *history) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.starts)
-}
-
-// awaitStart waits until a job that was stored after an instant has been begun, and answers when.
-func (h *history) awaitStart(after time.Time) (at time.Time) {
-	for deadline := time.Now().Add(patience); at.IsZero() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		h.mu.Lock()
-		for n, starts := range h.starts {
-			if acked, ok := h.acked[n]; ok && acked.After(after) && (at.IsZero() || starts[0].Before(at)) {
-				at = starts[0]
-			}
-		}
-		h.mu.Unlock()
-	}
-	return at
-}
-
-// requireOnce holds that only what ran within a span ran more than once. again are those of rounds before.
-func (h *history) requireOnce(t *testing.T, again map[string]bool, from, to time.Time) {
-	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	twice := 0
-	for n, starts := range h.starts {
-		if len(starts) == 1 {
-			continue
-		}
-		twice++
-		for _, at := range starts[:len(starts)-1] {
-			require.True(t, at.After(from) && at.Before(to), "job %s ran at %v", n, starts)
-		}
-		require.False(t, again[n])
-		again[n] = true
-	}
-	t.Logf("run more than once: %d of %d", twice, len(h.starts))
-}
-
-// forget begins a new round.
-func (h *history) forget() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	clear(h.acked)
-	clear(h.starts)
 }
