@@ -53,10 +53,15 @@ func pointOf(text string) (p point, ok bool) {
 // A kind is what a command is for, known by what stands in it.
 type kind struct{ name, token string }
 
+// scriptLoad is the kind that only a newcomer sends.
+const scriptLoad = "load"
+
 // kinds are all there are. A command is of the first kind whose token it contains, and of the last if of no other.
 func kinds(k lua.Keys) []kind {
 	settle, recovers := address(k.Settle(lua.Settlement{}).Call), address(k.Recover("", nil, nil).Call)
 	return []kind{
+		// The text of a script that the server does not know yet; of interest only where that is so.
+		{scriptLoad, "#!lua"},
 		// Words that are arguments of one script only tell its uses apart; of several in one command the first counts.
 		{"settle-retry", word("retry")},
 		{"settle-snoozed", word("snoozed")},

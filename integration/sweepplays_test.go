@@ -41,7 +41,11 @@ var plays = map[string]func(*stage){
 	"worker":  (*stage).worker,
 	"janitor": (*stage).janitor,
 	"pusher":  (*stage).pusher,
+	newcomer:  (*stage).worker,
 }
+
+// newcomer is the play of a worker whose server knows no script yet, and for its loading alone.
+const newcomer = "newcomer"
 
 // worker is one worker that takes, waits while idle, promotes, and ends runs in every way there is; and stops.
 func (s *stage) worker() {

@@ -36,7 +36,11 @@ func (w *sweep) play(at point) (said, heard map[string]int) {
 	w.points = append(w.points, at)
 	w.mu.Unlock()
 	passed := w.t.Run(at.String(), func(t *testing.T) {
-		s := newSite(t, w.server)
+		server := w.server
+		if at.play == newcomer {
+			server = audited(t)
+		}
+		s := newSite(t, server)
 		s.prefix, s.keys, s.client = prefix, lua.NewKeys(prefix), at.client
 		on := newStage(t, s, w.program, at)
 		defer w.count(on)
@@ -117,6 +121,9 @@ func (w *sweep) rehearse() []point {
 	var found []point
 	seen := make(map[string]bool)
 	for n, of := range all {
+		if of.play == newcomer {
+			saids[n] = map[string]int{scriptLoad: saids[n][scriptLoad]}
+		}
 		found = append(found, points(of.play, of.client, saids[n], heards[n])...)
 		for kind := range saids[n] {
 			seen[kind] = true
