@@ -97,6 +97,7 @@ func (r *chaos) facts() court.Facts {
 	s, keys := r.plan.Settings, r.site.keys
 	f := court.Facts{
 		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, ShutdownTimeout: s.ShutdownTimeout, Concurrency: s.Concurrency,
+		Repeatable: true, // what may not be repeated is not
 		MinBackoff: chaosplan.LeastBackoff, MinLater: 900 * time.Millisecond, MinSnooze: 700 * time.Millisecond,
 		Registered: texts(r.site.do("SMEMBERS", keys.Processes())),
 		Processed:  r.number(keys.Processed()), Failed: r.number(keys.Failed()),
