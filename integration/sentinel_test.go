@@ -82,11 +82,8 @@ func newWatchedSite(t *testing.T) *watchedSite {
 // startSentinel starts one, and answers its address.
 func startSentinel(t *testing.T, primary *drivertest.Server) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr = listener.Addr().String()
+	addr = freeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	require.NoError(t, listener.Close())
 	host, primaryPort, _ := net.SplitHostPort(primary.Addr())
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "port %s\nbind 127.0.0.1\nprotected-mode no\ndir %q\n"+
