@@ -20,7 +20,7 @@ import (
 //
 // Absence is judged twice. A process that lapses may be paused, cut off, or the victim of a clock; so may we. So it is
 // declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart, and whose own sight of
-// Redis did not break between them; and the script that moves its jobs asks again.
+// Redis has not broken for the victim's whole TTL; and the script that moves its jobs asks again.
 //
 // Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass and Sweep wait for each
 // other. Remind is one goroutine's.
@@ -30,6 +30,7 @@ type Janitor struct {
 	mu     sync.Mutex
 	lapsed map[string]*sighting
 	last   Pulse
+	since  time.Duration // since boot, when our sight began that has not broken since
 
 	passing  sync.Mutex           // held by a Pass or a Sweep, for its I/O too
 	reminded map[string]time.Time // of long-waiting suspects, by queue; Remind's own
@@ -81,6 +82,7 @@ func (j *Janitor) Look(pulse Pulse) {
 	defer j.mu.Unlock()
 	if j.broken(pulse) {
 		clear(j.lapsed)
+		j.since = pulse.sinceBoot
 	}
 	j.last = pulse
 	seen := make(map[string]bool, len(pulse.Lapsed))
@@ -167,6 +169,12 @@ func (j *Janitor) condemned(me string) map[string]lua.Record {
 		}
 		// The looks are beats of ours, so the second one is the last pulse. A tenth of a beat makes up for timers.
 		between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
+		// Its expiry says nothing when the clock has been set, and whether it has, one who began to look after that cannot
+		// know. What anybody can know is that it was not heard of for a TTL: then it has no lease either, by which it might
+		// still start jobs.
+		if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
+			continue
+		}
 		if j.last.sinceBoot-s.first >= between && sinceBoot()-s.first >= between+s.delay {
 			names[identity] = *s.record
 		}

@@ -12,9 +12,9 @@ import (
 // turn is how long a processor must have nothing to do to count as free: between two jobs it has a moment.
 const turn = 100 * time.Millisecond
 
-// relook is how long a janitor needs, from its first good beat on, until it can act: two looks two beats apart, the delay that
-// it draws, and another's claim, each below a beat.
-func (w *world) relook() time.Duration { return 4 * w.facts.Beat }
+// relook is how long a janitor needs, from its first good beat on, until it can act: an unbroken sight for a TTL, in which there
+// is time for the two looks, the delay that it draws, and another's claim, each below a beat.
+func (w *world) relook() time.Duration { return w.facts.TTL + 2*w.facts.Beat }
 
 // regain is how long after a fault a process' heart beats again: a call that waits in vain for its deadline, and a backoff, each
 // of a quarter of a TTL at most.
