@@ -96,7 +96,7 @@ func TestTheEndOfALostRunIsWrittenNowhere(t *testing.T) {
 			t.Cleanup(func() { _ = syscall.Kill(zombie.pid, syscall.SIGCONT) })
 			again := "1ms"
 			if late.running {
-				again = "6s"
+				again = "3s"
 			}
 			s.work(append(fast, "-c", "1", "--exec", book.exec("Late", "-for", again))...)
 			book.awaitStart(jid, 1)

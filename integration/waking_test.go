@@ -23,7 +23,7 @@ func wakings() int {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 120
 	}
-	return 6
+	return 4
 }
 
 // A worker with hundreds of jobs in hand is frozen for about as long as it takes until it is declared dead, again and again.
