@@ -80,9 +80,10 @@ func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
 	if err != nil {
 		return err
 	}
-	points := regexp.MustCompile(`\d[\d,]* (?:crash )?points[^\n]*`).FindString(said)
-	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", points, time.Since(began).Round(time.Second), thousands(t.read(said)), word(passed))
-	t.swept = points
+	if points := regexp.MustCompile(`(\d+) points of (\d+) were tried`).FindStringSubmatch(said); points != nil {
+		t.swept = fmt.Sprintf("%s of %s crash points", thousands(number(points[1])), thousands(number(points[2])))
+	}
+	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", t.swept, time.Since(began).Round(time.Second), thousands(t.read(said)), word(passed))
 	return nil
 }
 
