@@ -354,6 +354,7 @@ func TestFigures(t *testing.T) {
 		t.Parallel()
 		v := requireLawful(t, newStory("a", "b").kill(2.5, "b").spec("T", history.Spec{DelayMillis: 3000}).push(0, "T").run(5, 6, "a", "T", history.OK))
 		require.Empty(t, v.Lateness)
+		require.Equal(t, []time.Duration{1990 * time.Millisecond}, v.LatenessInTrouble)
 	})
 }
 

@@ -186,6 +186,7 @@ func (w *world) judgeRecoveries() {
 	slices.Sort(w.verdict.Recoveries)
 	slices.Sort(w.verdict.Excused)
 	slices.Sort(w.verdict.Lateness)
+	slices.Sort(w.verdict.LatenessInTrouble)
 }
 
 // suspicion is when suspects waited or ran. Then one process may stand aside for them, besides those that run one.
