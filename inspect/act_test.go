@@ -185,6 +185,20 @@ func TestSelection(t *testing.T) {
 			require.Equal(w, Tally{Moved: 348}, w.act(Waiting("q"), Delete, Selection{All: true}))
 			require.Empty(w, w.list(w.keys.Queue("q")))
 		},
+		"found wherever they have been pushed to since they were read": func(w *world) {
+			push := func(first, n int) {
+				words := []string{"LPUSH", w.keys.Queue("q")}
+				for i := range n {
+					words = append(words, sample("A", strconv.Itoa(first+i)))
+				}
+				w.do(words...)
+			}
+			push(0, 3)
+			pushing := &snatching{Inspector: w.inspector, do: func() { push(3, 3*shifted); w.do("RPOP", w.keys.Queue("q")) }}
+			tally, err := pushing.act(w.Context(), Waiting("q"), Delete, Selection{IDs: []string{"0", "1"}})
+			require.NoError(w, err)
+			require.Equal(w, Tally{Moved: 1, Gone: 1, Missing: []string{"0"}}, tally, "and what has left is told, and nothing else")
+		},
 		"no more is deleted from a queue than lay in it": func(w *world) {
 			push := func(n int) {
 				for range n {
@@ -216,6 +230,21 @@ func TestSelection(t *testing.T) {
 			require.Len(w, w.set(w.keys.Dead()), 600-lua.MostItems)
 		},
 	})
+}
+
+// Redis does nothing else while a script runs, so what one call searches of a long queue is about the same whatever its length.
+func TestSearchesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, skipped := range []int{0, 100, 5000, 1_000_000} {
+		for _, all := range []bool{true, false} {
+			way := &listWay{from: lua.Source{End: lua.OrderOldest}, all: all, skipped: skipped}
+			source := way.source()
+			require.Positive(t, mostOf(source))
+			require.LessOrEqual(t, mostOf(source)*source.Search, max(mostSearched, source.Search))
+			require.LessOrEqual(t, mostOf(source), lua.MostItems)
+		}
+	}
+	require.Equal(t, 1, mostOf(lua.Source{End: lua.OrderYoungest}), "a search of all is for one job")
 }
 
 // snatching is an act between whose reading and moving something happens.

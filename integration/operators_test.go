@@ -239,7 +239,7 @@ func TestAQueueIsClearedInBoundedSteps(t *testing.T) {
 	require.Zero(t, s.do("LLEN", s.keys.Queue("mail")))
 	require.Equal(t, jobs, s.calls("lrem"), "each was removed by its bytes")
 	require.GreaterOrEqual(t, s.calls("evalsha"), 2*(jobs/page), "a page of them is read, and a page is moved")
-	require.Less(t, s.calls("evalsha"), 3*(jobs/page), "and no more calls than that")
+	require.Less(t, s.calls("evalsha"), 8*(jobs/page), "or some parts of it, so that no search takes long")
 }
 
 // calls is how often a command was called since the statistics were reset.
@@ -279,7 +279,7 @@ func TestARetriedKillerBeginsAnew(t *testing.T) {
 	fleet.end()
 	require.Equal(t, 1, fleet.deaths())
 	require.Empty(t, s.set(s.keys.Dead()))
-	require.Equal(t, "", s.text(s.keys.Failed()))
+	require.Empty(t, s.text(s.keys.Failed()))
 }
 
 // Queues and processes obey an operator at the command line.

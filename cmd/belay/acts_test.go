@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -197,23 +196,4 @@ func TestEveryActTeaches(t *testing.T) {
 			require.Contains(t, act.Long, "Exit status", act.CommandPath())
 		}
 	}
-}
-
-// A person at a terminal is asked, and what is no y is a no.
-func TestAPersonIsAsked(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("script"); err != nil {
-		t.Fatal("this test needs script (util-linux), which opens a terminal: apt-get install bsdutils")
-	}
-	h := newHouse(t)
-	h.bury(deadJob("A", "1"))
-	line := fmt.Sprintf("'%s' dead clear --redis '%s' --prefix '%s'", binary, h.server.URL(), h.prefix)
-	for _, c := range []struct{ answer, says string }{{"", "nothing was done"}, {"n\n", "nothing was done"}, {"y\n", "1 deleted"}} {
-		cmd := exec.Command("script", "-qec", line, "/dev/null")
-		cmd.Stdin = strings.NewReader(c.answer + "\x04")
-		out, _ := cmd.CombinedOutput()
-		require.Contains(t, string(out), "delete all 1 jobs in dead? [y/N]")
-		require.Contains(t, string(out), c.says)
-	}
-	require.Equal(t, int64(0), h.do("ZCARD", h.key("dead")))
 }
