@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,8 +106,8 @@ func (t *torture) round(ctx context.Context) error {
 		return err
 	}
 	steps := t.read(said)
-	s, err := lastLine(lines, before)
-	if err != nil {
+	s := lastLine(lines, before)
+	if s == nil {
 		fmt.Printf("round %d: seed %d, %s settings, %v: it did not come to a verdict\n", t.rounds, seed, settings, lasting)
 		t.failed = true
 		return nil
@@ -202,22 +202,18 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// lastLine reads the line that was added to a file since it had a size.
-func lastLine(path string, since int64) (*summary, error) {
+// lastLine reads the line that was added to a file since it had a size; nil when there is none.
+func lastLine(path string, since int64) *summary {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(since, 0); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(file).ReadBytes('\n')
-	if err != nil {
-		return nil, err
-	}
 	s := new(summary)
-	return s, json.Unmarshal(line, s)
+	if _, err := file.Seek(since, io.SeekStart); err != nil || json.NewDecoder(file).Decode(s) != nil {
+		return nil
+	}
+	return s
 }
 
 // tell prints the verdict on everything, and answers whether it is a good one.
