@@ -102,7 +102,7 @@ func newChaos(t *testing.T, plan *chaosplan.Plan) *chaos {
 	return r
 }
 
-// clients are those of even and odd workers and pushers.
+// chaosClients are those of even and odd workers and pushers.
 var chaosClients = [...]string{"go-redis", "rueidis"}
 
 func (r *chaos) newWorker(n int) *slot {
