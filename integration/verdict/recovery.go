@@ -12,9 +12,12 @@ import (
 // turn is how long a processor must have nothing to do to count as free: between two jobs it has a moment.
 const turn = 100 * time.Millisecond
 
-// relook is how long a janitor needs, from its first good beat on, until it can act: an unbroken sight for a TTL, in which there
-// is time for the two looks, the delay that it draws, and another's claim, each below a beat.
-func (w *world) relook() time.Duration { return w.facts.TTL + 2*w.facts.Beat }
+// relook is how long a janitor needs, from its first good beat on, until it can act: two looks two beats apart, the delay that
+// it draws, and another's claim, each below a beat.
+func (w *world) relook() time.Duration { return 4 * w.facts.Beat }
+
+// acquaint is the same for one to which Redis' clock is new, or that was set: it must know it for a TTL before it acts.
+func (w *world) acquaint() time.Duration { return w.facts.TTL + 2*w.facts.Beat }
 
 // regain is how long after a fault a process' heart beats again: a call that waits in vain for its deadline, and a backoff, each
 // of a quarter of a TTL at most.
@@ -42,25 +45,29 @@ func (w *world) findHelp() {
 	w.upsets = union(amiss)
 }
 
-// judges are when some process could declare another dead that had lapsed at an instant. A janitor that was blind before it
-// has missed nothing; one that was so later looks anew.
+// judges are when some process could declare another dead that had lapsed at an instant. A janitor that was blind before that
+// has missed nothing of its two looks; one that was so later looks anew.
 func (w *world) judges(lapsed time.Duration) []span {
 	var all [][]span
 	for _, p := range w.lives {
 		var blind []span
-		miss := func(s span) {
-			if s.to > lapsed {
-				blind = append(blind, s.later(w.relook()))
+		miss := func(s span, then time.Duration) {
+			if s.later(then).to > lapsed+w.relook() {
+				blind = append(blind, s.later(then))
 			}
 		}
-		miss(span{0, p.since()})
+		miss(span{0, p.since()}, w.acquaint())
 		for _, f := range w.faults {
-			if (f.proc == "" || f.proc == p.name) && (f.effect == hides || f.effect == steps) {
-				miss(f.later(w.regain()))
+			switch {
+			case f.proc != "" && f.proc != p.name:
+			case f.effect == hides:
+				miss(f.later(w.regain()), w.relook())
+			case f.effect == steps:
+				miss(f.span, w.acquaint())
 			}
 		}
 		for _, stall := range p.stalls {
-			miss(stall.span)
+			miss(stall.span, w.relook())
 		}
 		all = append(all, minus(span{lapsed, w.until(p.killed, p.down, p.gone)}, union(blind)))
 	}
