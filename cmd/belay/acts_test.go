@@ -177,6 +177,8 @@ func TestListing(t *testing.T) {
 func TestAnActWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
+	h.bury(deadJob("A", "0"))
+	require.Equal(t, "1 retried\n", h.invoke("", "dead", "retry", "--all").out, "from here on the server knows the script")
 	h.bury(deadJob("A", "1"))
 	proxy := faultproxy.New(t, h.server.Addr())
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: h.key("queue:mail"), Do: faultproxy.Close()})
@@ -184,7 +186,7 @@ func TestAnActWhoseAnswerIsLost(t *testing.T) {
 	require.Equal(t, exitFailure, answer.code)
 	require.Contains(t, answer.errs, "say it again")
 	require.Equal(t, said{0, "0 retried\n", ""}, h.invoke("", "dead", "retry", "--all"))
-	require.Equal(t, int64(1), h.do("LLEN", h.key("queue:mail")), "and once")
+	require.Equal(t, int64(2), h.do("LLEN", h.key("queue:mail")), "and once")
 }
 
 func TestEveryActTeaches(t *testing.T) {
