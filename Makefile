@@ -49,10 +49,10 @@ test: ## tests of every package but integration, with the race detector
 	@$(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
 
 # Real servers, processes and signals: nothing of that is in Go's test cache key, hence -count=1. One
-# package at a time, because their bounds are seconds on the wall clock.
+# package at a time, because their bounds are seconds on the wall clock; four tests, because they mostly wait.
 integration: ## the README's promises against real processes and signals (minutes)
 	@echo "== integration: go test -race -count=1 ./integration/..., all but mutants"
-	@go test -race -count=1 -p 1 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
+	@go test -race -count=1 -p 1 -parallel 4 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"

@@ -161,7 +161,10 @@ func (s *site) failOver(to *drivertest.Server) {
 	s.t.Helper()
 	host, port, err := net.SplitHostPort(to.Addr())
 	require.NoError(s.t, err)
-	s.do("FAILOVER", "TO", host, port)
+	eventually(s.t, "the primary to know that its replica is there", func() bool {
+		_, err := s.server.Do(s.t.Context(), "FAILOVER", "TO", host, port)
+		return err == nil
+	})
 	s.awaitReplica()
 }
 

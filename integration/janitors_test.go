@@ -96,7 +96,7 @@ func TestWhoComesBackBeforeTheJudgementArrivesIsAlive(t *testing.T) {
 			require.Len(t, book.starts(jid), 1)
 			require.Len(t, w.identities(), 1)
 			require.False(t, w.says("ownership lost"))
-			require.False(t, janitor.says("recovered"))
+			require.False(t, janitor.says("recovered: a process died"))
 			require.Empty(t, s.set(s.keys.Tombstones()))
 		}
 	}
