@@ -154,6 +154,8 @@ var statusWords = map[string][]string{
 	"push":       {"pushed"},
 	"due":        nil,
 	"promote":    nil,
+	"start":      {"started"},
+	"renew":      nil,
 	"entries":    nil,
 	"lengths":    nil,
 }
@@ -189,9 +191,9 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 // harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job at hand,
 // none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
-	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "SET", "INCRBY",
+	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "SET", "SETRANGE", "INCRBY",
 	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SMISMEMBER",
-	"LLEN", "LINDEX", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
+	"LLEN", "LINDEX", "LPOS", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
 	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }
 
@@ -213,7 +215,7 @@ func TestNothingThatHoldsJobsIsEverDeleted(t *testing.T) {
 	for _, s := range readScripts(t) {
 		for _, keys := range firsts(deletes, s.code) {
 			for key := range strings.SplitSeq(keys, ", ") {
-				require.Contains(t, []string{"hash", "work", "workers", "record"}, key, "%s.lua", s.name)
+				require.Contains(t, []string{"hash", "work", "workers", "record", "lock"}, key, "%s.lua", s.name)
 			}
 		}
 	}

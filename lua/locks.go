@@ -1,0 +1,40 @@
+package lua
+
+import (
+	"strconv"
+	"time"
+)
+
+// A Lock is a unique job's hold on its digest. It is the job's own as long as the lock's value names its owner.
+type Lock struct {
+	// Digest is what all jobs of one kind share; it is the last part of the lock's key.
+	Digest string
+	// Owner is the job, see OwnerOf.
+	Owner string
+	// Hold is for how long the lock is held from the step on in which it is taken or held on to: its TTL, and the delay
+	// before it.
+	Hold time.Duration
+	// Again, if set, runs in place of a job that has ended for good, if that refused a duplicate after its first start.
+	Again *Again
+}
+
+// An Again is one more run of a job: a job of its own.
+type Again struct {
+	Owner, Bytes string
+	// Queue is where it goes, at the back.
+	Queue string
+}
+
+// OwnerOf is how a lock's value names a job: its jid, and for people its class.
+func OwnerOf(jid, class string) string { return jid + "\n" + class }
+
+// lockArgs are what stands for a lock in a script's arguments; it adds the keys that they point to.
+func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {
+	keys = append(keys, k.Lock(lock.Digest))
+	args = append(args, strconv.Itoa(len(keys)), lock.Digest, lock.Owner, millis(lock.Hold))
+	if lock.Again == nil {
+		return keys, append(args, "", "", "", "")
+	}
+	keys = append(keys, k.Queue(lock.Again.Queue))
+	return keys, append(args, lock.Again.Owner, lock.Again.Bytes, strconv.Itoa(len(keys)), lock.Again.Queue)
+}
