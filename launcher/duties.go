@@ -79,7 +79,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 			l.report.Succeed(d.name) // it asks no more: counted among those that wait for Redis, it would wait for ever
 			return
 		}
-		deadline, cancel := context.WithTimeout(ctx, max(l.vitalsDeadline(), 100*time.Millisecond))
+		deadline, cancel := context.WithDeadline(ctx, l.passUntil())
 		next, err := d.pass(deadline)
 		cancel()
 		if next == 0 {

@@ -45,7 +45,8 @@ type Launcher struct {
 	rtt     atomic.Int64
 	quiet   atomic.Bool
 	asked   atomic.Bool
-	over    atomic.Bool // the manager has come to its end
+	over    atomic.Bool               // the manager has come to its end
+	goneAt  atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
 	watch   watch
 }
 
@@ -170,6 +171,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.manager = &manager{
 		fetcher: fetcher, crew: crew, log: l.cfg.Log, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
 		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool), ghosts: make(ghosts),
+		leaving: func(at time.Time) { l.goneAt.Store(&at) },
 	}
 	fetcher.Enter(life)
 	crew.start()
@@ -275,11 +277,22 @@ const mostCall = 5 * time.Second
 
 // vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one life, and no
 // longer than a stop may wait for it.
-func (l *Launcher) vitalsDeadline() time.Duration { return min(l.cfg.TTL/beatsPerTTL, lastSettle) }
+func (l *Launcher) vitalsDeadline() time.Duration {
+	return min(l.cfg.TTL/beatsPerTTL, lastSettle-goodbye)
+}
+
+// passUntil is when a pass of a duty that begins now must be over: a stop waits for it.
+func (l *Launcher) passUntil() time.Time {
+	at := time.Now().Add(max(l.vitalsDeadline(), 100*time.Millisecond))
+	if goneAt := l.goneAt.Load(); goneAt != nil && goneAt.Add(-goodbye).Before(at) {
+		return goneAt.Add(-goodbye)
+	}
+	return at
+}
 
 // deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are recovered.
 func (l *Launcher) deregister() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastSettle)
+	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()
 	life := l.life.Load()
 	if former := life.Formerly(); former != "" {

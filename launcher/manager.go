@@ -23,9 +23,11 @@ const (
 const (
 	// moment is what a cancelled handler is given to come back. What it says then still counts as its outcome.
 	moment = time.Second
-	// lastSettle bounds what is waited for once all handlers are done with: Redis may be away, and then the jobs are
-	// recovered as from a crash.
+	// lastSettle bounds what is waited for once all handlers are done with, goodbye included: Redis may be away, and then
+	// the jobs are recovered as from a crash. One deadline for all, because a silent Redis uses up every single one.
 	lastSettle = 2 * time.Second
+	// goodbye is what is kept of it for leaving, many times what a Redis takes that is there.
+	goodbye = 250 * time.Millisecond
 )
 
 // The manager is the one goroutine that owns what is in hand. It gathers what has finished, yields once and gathers again,
@@ -40,6 +42,7 @@ type manager struct {
 	reborn  chan *fetch.Life
 	cancel  context.CancelCauseFunc // ends the context of every run
 	timeout time.Duration
+	leaving func(at time.Time) // hears once when the process will be gone at the latest
 
 	running map[*fetch.Held]bool
 	ghosts  ghosts
@@ -53,7 +56,7 @@ type stopping struct {
 	asked      bool
 	cancelAt   time.Time // when handlers are cancelled
 	handBackAt time.Time // when what is unfinished goes back
-	leaveAt    time.Time // when the process goes, settled or not
+	leaveAt    time.Time // when the manager goes, settled or not
 }
 
 // run loops until everything is settled after a stop, or until that has taken too long.
@@ -190,7 +193,8 @@ func (m *manager) advance(now, wake time.Time) time.Time {
 		wake = now // there is something to send
 	}
 	if len(m.running) == 0 && s.leaveAt.IsZero() {
-		s.leaveAt = now.Add(lastSettle)
+		s.leaveAt = now.Add(lastSettle - goodbye)
+		m.leaving(now.Add(lastSettle))
 	}
 	for _, at := range []time.Time{s.leaveAt, s.handBackAt, s.cancelAt} {
 		if at.After(now) && (wake.IsZero() || at.Before(wake)) {

@@ -9,6 +9,9 @@
 local set, dead = KEYS[1], KEYS[2]
 local most, room, largest, offset = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
+-- include must_be
+-- Who may not take it out of the set must not bury it either, or it lies in both.
+local stays = must_be(set, 'zset', 'ZREM', set, '')
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local answer, buried = { -1 }, 0
@@ -28,7 +31,7 @@ while #answer - 1 < most and room > 0 do
     if #job <= largest then
       answer[#answer + 1] = job
       offset = offset + 1
-    elseif type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number' then
+    elseif not stays and type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number' then
       redis.call('ZREM', set, job)
       buried = buried + 1
     else

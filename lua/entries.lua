@@ -10,6 +10,9 @@
 local working, dead = KEYS[1], KEYS[2]
 local index, most, room, largest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
+-- include must_be
+-- Who may not take it out of the list must not bury it either, or it lies in both.
+local stays = must_be(working, 'list', 'LREM', working, '1', '')
 local page, buried = {}, 0
 while #page < most and room > 0 do
   local entry = redis.call('LINDEX', working, index)
@@ -23,7 +26,7 @@ while #page < most and room > 0 do
   else
     local time = redis.call('TIME')
     -- pcall: where it cannot be buried it stays, and what lies behind it is read all the same.
-    if type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, entry)) == 'number' then
+    if not stays and type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, entry)) == 'number' then
       redis.call('LREM', working, 1, entry)
       buried = buried + 1
     else

@@ -1,6 +1,9 @@
 package lua
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Keys spells every name that Belay uses in Redis. Names that Sidekiq shares are Sidekiq's own; what only Belay reads
 // begins with "belay:". Nothing is ever parsed out of a name: queues and hosts may contain anything.
@@ -133,3 +136,9 @@ func (k Keys) Poller() string { return k.prefix + "belay:poller" }
 
 // Sweeper is the lease of the process that looks through the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
+
+// PushSlot remembers the last push that a client numbered in one of its slots, so that it can be sent again and is stored
+// once: a string, the number and the push's mark. It expires.
+func (k Keys) PushSlot(client string, slot int) string {
+	return k.prefix + "belay:pushes:" + client + ":" + strconv.Itoa(slot)
+}

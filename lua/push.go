@@ -23,12 +23,43 @@ type Scheduled struct {
 	At  time.Time
 }
 
+// A PushNumber is what a push is known by that may be sent again: its number in a slot, which numbers its pushes upwards.
+type PushNumber struct {
+	// Slot is the key of the slot; see Keys.PushSlot.
+	Slot string
+	// Number is above that of every earlier push in the slot.
+	Number int64
+	// Mark tells this push from any other to which chance gave the same number. It is drawn once for a push.
+	Mark string
+	// Remember is how long the slot is kept after the push was stored.
+	Remember time.Duration
+}
+
+// What becomes of a push that was not refused.
+const (
+	// PushStored says that the jobs are stored, by this call or by an earlier one with the same PushNumber.
+	PushStored = "pushed"
+	// PushStale says that this call stored nothing, because its slot knows a later push, or another under this number. An
+	// earlier call with the same PushNumber may have stored the jobs.
+	PushStale = "stale"
+)
+
 // Push stores the jobs of all batches at the backs of their queues, and those for later in the schedule: all of them or
 // none. A full Redis refuses with OOM. The caller keeps within MostItems and MostBytes and names no queue twice.
 func (k Keys) Push(batches []QueueBatch, later []Scheduled) Ask[string] {
-	keys := make([]string, 0, 2+len(batches))
-	keys = append(keys, k.Queues(), k.Schedule())
-	args := []string{strconv.Itoa(len(later))}
+	return k.pushing([]string{k.Queues(), k.Schedule()}, []string{"", "", ""}, batches, later)
+}
+
+// PushNumbered is Push of jobs that are stored once, however often this is sent while the slot is kept. The answer is
+// PushStored or PushStale.
+func (k Keys) PushNumbered(number PushNumber, batches []QueueBatch, later []Scheduled) Ask[string] {
+	return k.pushing([]string{k.Queues(), k.Schedule(), number.Slot},
+		[]string{strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember)}, batches, later)
+}
+
+// pushing adds the jobs, with the keys of their queues, to what stands before them.
+func (k Keys) pushing(keys, args []string, batches []QueueBatch, later []Scheduled) Ask[string] {
+	args = append(args, strconv.Itoa(len(later)))
 	for _, scheduled := range later {
 		if scheduled.At.IsZero() {
 			args = append(args, "in", strconv.FormatFloat(scheduled.In.Seconds(), 'f', 6, 64), scheduled.Job)

@@ -1,18 +1,26 @@
 #!lua
 -- push: store new jobs, each at the back of its queue or in the schedule, all of them or none.
--- Why one script: jobs of one call that go to several places are then all there, or none is; and a delay counts from
--- Redis' clock, whatever the producer's says.
+-- Why one script: jobs of one call that go to several places are then all there, or none is; a delay counts from
+-- Redis' clock, whatever the producer's says; and a push that may be sent again is remembered where its jobs are stored,
+-- or the one would be lost without the other.
+-- A slot remembers one push, its last: so it is small, however many it has seen, and a request that was under way for
+-- long stores nothing behind a later one. The mark says which push had the number: a program that was copied while it ran
+-- (a snapshot of its machine) numbers on as its twin does, and would be told that its jobs are there.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
--- KEYS     1 queues (the set of names)  2 schedule  3.. queue lists
--- ARGV     1 how many jobs to schedule, and for each: "in" | "at", seconds from now or since 1970, the job
+-- KEYS     1 queues (the set of names)  2 schedule  3 slot, of a push with a number only  then queue lists
+-- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
+--          4 how many jobs to schedule, and for each: "in" | "at", seconds from now or since 1970, the job
 --          then for each queue list, in order: its bare name, how many jobs, the jobs
--- Returns  "pushed"
--- Again    pushes again: a push whose reply was lost is for its caller to judge
+-- Returns  "pushed" (now, or before) | "stale" (the slot has seen a later push, or another under this number: nothing is stored)
+-- Again    with a number: "pushed", and nothing is written; "stale" after a later one. Without: pushes again
 -- Cost     O(jobs), O(log schedule) for each to schedule
-local queues, schedule, later = KEYS[1], KEYS[2], tonumber(ARGV[1])
+local queues, schedule, slot = KEYS[1], KEYS[2], KEYS[3]
+local number, mark, remember_ms, later = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local numbered = number ~= ''
+local first_list = numbered and 4 or 3
 local names, batches = {}, {}
-local at = 2 + 3 * later
-for list = 3, #KEYS do
+local at = 5 + 3 * later
+for list = first_list, #KEYS do
   local count = tonumber(ARGV[at + 1])
   names[#names + 1] = ARGV[at]
   batches[#batches + 1] = { list = KEYS[list], first = at + 2, last = at + 1 + count }
@@ -20,7 +28,17 @@ for list = 3, #KEYS do
 end
 
 -- include must_be
-local wrong = later > 0 and must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
+local wrong = numbered and must_be(slot, 'string', 'SET', slot, '')
+local last = numbered and not wrong and redis.call('GET', slot)
+if last == number .. ' ' .. mark then
+  return 'pushed'
+end
+local seen = last and string.match(last, '^%d+')
+if last and (not seen or tonumber(number) <= tonumber(seen)) then
+  return 'stale'
+end
+wrong = wrong or later > 0 and must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
+wrong = wrong or #names > 0 and must_be(queues, 'set', 'SADD', queues, '')
 for _, batch in ipairs(batches) do
   wrong = wrong or must_be(batch.list, 'list', 'LPUSH', batch.list, '')
 end
@@ -28,8 +46,11 @@ if wrong then
   return wrong
 end
 
+if numbered then
+  redis.call('SET', slot, number .. ' ' .. mark, 'PX', remember_ms)
+end
 local time = redis.call('TIME')
-for first = 2, 1 + 3 * later, 3 do
+for first = 5, 4 + 3 * later, 3 do
   local due = tonumber(ARGV[first + 1])
   if ARGV[first] == 'in' then
     due = due + time[1] + time[2] / 1000000

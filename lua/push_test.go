@@ -57,3 +57,80 @@ func TestPush(t *testing.T) {
 		}},
 	)
 }
+
+// numbered pushes jobs to queue q under a number in the slot "s".
+func (w *world) numbered(number int64, mark string, jobs ...string) Ask[string] {
+	return w.keys.PushNumbered(
+		PushNumber{Slot: w.slot(), Number: number, Mark: mark, Remember: time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil)
+}
+
+func (w *world) slot() string { return w.keys.PushSlot("s", 0) }
+
+func TestPushNumbered(t *testing.T) {
+	keep(t,
+		promise{"stores_what_is_sent_again_once", func(w *world) {
+			push := w.keys.PushNumbered(PushNumber{Slot: w.slot(), Number: 1, Mark: "m", Remember: time.Hour},
+				[]QueueBatch{{Queue: "q", Jobs: []string{"a", "b"}}, {Queue: "r", Jobs: []string{"c"}}}, []Scheduled{{Job: "d", In: time.Hour}})
+			require.Equal(w, PushStored, ask(w, push))
+			w.unchanged(func() {
+				for range 3 {
+					require.Equal(w, PushStored, ask(w, push))
+				}
+			})
+			require.Equal(w, []string{"a", "b"}, w.waiting("q"))
+			require.Equal(w, []string{"c"}, w.waiting("r"))
+			require.Equal(w, []string{"d"}, w.sorted(w.keys.Schedule()))
+		}},
+		promise{"also_when_its_jobs_have_gone_and_their_queue_is_broken", func(w *world) {
+			push := w.numbered(1, "m", "a")
+			require.Equal(w, PushStored, ask(w, push))
+			w.redis("DEL", w.keys.Queue("q"))
+			w.redis("SET", w.keys.Queue("q"), "no list")
+			w.unchanged(func() { require.Equal(w, PushStored, ask(w, push)) })
+		}},
+		promise{"stores_each_number_of_a_slot_whatever_was_left_out", func(w *world) {
+			for _, number := range []int64{1, 2, 9, 10, 1 << 50} {
+				require.Equal(w, PushStored, ask(w, w.numbered(number, "m", "job")))
+			}
+			require.Len(w, w.waiting("q"), 5)
+			require.Equal(w, "1125899906842624 m", w.redis("GET", w.slot()), "all of them take the room of one")
+		}},
+		promise{"stores_nothing_that_comes_after_a_later_one", func(w *world) {
+			late, next := w.numbered(1, "m", "late"), w.numbered(2, "n", "next")
+			require.Equal(w, PushStored, ask(w, next))
+			w.unchanged(func() {
+				require.Equal(w, PushStale, ask(w, late))
+				require.Equal(w, PushStored, ask(w, next))
+				require.Equal(w, PushStale, ask(w, late))
+			})
+			require.Equal(w, []string{"next"}, w.waiting("q"))
+		}},
+		promise{"takes_no_other_push_under_its_number_for_itself", func(w *world) {
+			require.Equal(w, PushStored, ask(w, w.numbered(7, "mine", "a")))
+			w.unchanged(func() { require.Equal(w, PushStale, ask(w, w.numbered(7, "a twin's", "b"))) })
+		}},
+		promise{"remembers_for_as_long_as_it_is_told", func(w *world) {
+			require.Equal(w, PushStored, ask(w, w.numbered(1, "m", "a")))
+			left := w.number("PTTL", w.slot())
+			require.Greater(w, left, 3_500_000)
+			require.LessOrEqual(w, left, 3_600_000)
+			w.redis("PEXPIRE", w.slot(), "0")
+			require.Equal(w, PushStored, ask(w, w.numbered(1, "m", "a")))
+			require.Len(w, w.waiting("q"), 2, "whoever repeats must know when not to")
+		}},
+		promise{"does_not_remember_what_it_did_not_store", func(w *world) {
+			w.redis("SET", w.keys.Queue("q"), "no list")
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.numbered(1, "m", "a")) })
+			w.redis("DEL", w.keys.Queue("q"))
+			require.Equal(w, PushStored, ask(w, w.numbered(1, "m", "a")))
+			require.Equal(w, []string{"a"}, w.waiting("q"))
+		}},
+		promise{"stores_nothing_under_a_slot_that_is_something_else", func(w *world) {
+			w.redis("LPUSH", w.slot(), "x")
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.numbered(1, "m", "a")) })
+			w.redis("DEL", w.slot())
+			w.redis("SET", w.slot(), "no number")
+			w.unchanged(func() { require.Equal(w, PushStale, ask(w, w.numbered(1, "m", "a"))) })
+		}},
+	)
+}

@@ -151,7 +151,7 @@ var statusWords = map[string][]string{
 	"announce":   {"announced", "dead"},
 	"lease":      {"held", "busy"},
 	"forget":     {"forgotten", "kept"},
-	"push":       {"pushed"},
+	"push":       {PushStored, PushStale},
 	"due":        nil,
 	"promote":    nil,
 	"start":      {"started"},

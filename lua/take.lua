@@ -13,6 +13,7 @@ local alive, paused, dead, alone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local identity, wanted, room, largest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local count, pairs_at = #ARGV - 4, 3
 
+-- include must_be
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
@@ -46,8 +47,11 @@ for position = 1, count do
       if #job <= largest then
         group[#group + 1] = job
         wanted = wanted - 1
-      elseif type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number' then
-        -- Too large to be handed out, whoever wrote it: it must not stand in the way of what follows.
+      elseif not must_be(working, 'list', 'LPOP', working)
+        and type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number'
+      then
+        -- Too large to be handed out, whoever wrote it: it must not stand in the way of what follows. (Who may not take it
+        -- out of the list must not bury it either, or it lies in both.)
         redis.call('LPOP', working)
         buried = buried + 1
       end

@@ -58,8 +58,11 @@ func (w *Writer) Close() error { return w.file.Close() }
 
 // Read answers the events of all histories in a folder, in the order in which they happened. The last line of a file may
 // have been cut short by its process' death.
-func Read(dir string) ([]Event, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.history"))
+func Read(dir string) ([]Event, error) { return ReadOf(dir, "*") }
+
+// ReadOf is Read of the processes whose names match a pattern of filepath.Match.
+func ReadOf(dir, procs string) ([]Event, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, procs+".history"))
 	if err != nil {
 		return nil, err
 	}

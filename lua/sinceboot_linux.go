@@ -1,4 +1,4 @@
-package fetch
+package lua
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot reads a clock that nobody sets and that counts while the machine is suspended. Go's own monotonic clock
+// SinceBoot reads a clock that nobody sets and that counts while the machine is suspended. Go's own monotonic clock
 // stops then, and a process that wakes after an hour would believe its last beat to be a second old.
-func sinceBoot() time.Duration {
+func SinceBoot() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return time.Since(started)

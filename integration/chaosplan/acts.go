@@ -1,0 +1,181 @@
+package chaosplan
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A Target is whom an act is done to.
+type Target string
+
+// The targets. Worker and Pusher are one of several, Number says which.
+const (
+	Worker Target = "worker"
+	Pusher Target = "pusher"
+	Redis  Target = "redis"
+	Fleet  Target = "fleet"
+)
+
+// An Act is one fault. Nothing begins before what was done to the same target is over, but different targets are in trouble
+// at once; one worker at least is always left alone by what is done to single workers.
+type Act struct {
+	At     time.Duration
+	Fault  Fault
+	Target Target
+	Number int
+	// For is how long it lasts, or, for signals, until what follows: the TERM after a TSTP, the start after an end.
+	For time.Duration
+	// Text is the error of Errors.
+	Text string `json:",omitempty"`
+	// Shift is by how much Clock sets the clock.
+	Shift time.Duration `json:",omitempty"`
+	// Seed is for whatever the act has to draw: which replies are lost.
+	Seed uint64
+}
+
+// A way is a fault that may be drawn: how often, for how long in lives (TTL).
+type way struct {
+	fault       Fault
+	on          Target
+	weight      int
+	least, most float64
+}
+
+// ways are weighted by what they find: deaths, and lost replies, most of all. A fault that lasts is drawn on both sides of a
+// life, which decides whether a process lapses by it.
+var ways = []way{
+	{Kill, Worker, 22, 0, 0.5},
+	{Term, Worker, 8, 0, 0.2},
+	{Quiet, Worker, 4, 0.1, 1},
+	{Stop, Worker, 10, 0.2, 2.5},
+	{Freeze, Worker, 3, 0.2, 2.5},
+	{DropReplies, Worker, 10, 0.2, 1.5},
+	{DropRequests, Worker, 5, 0.2, 1.5},
+	{Unanswered, Worker, 4, 0.2, 2},
+	{Unheard, Worker, 4, 0.2, 2},
+	{Blackhole, Worker, 4, 0.2, 2},
+	{HangUp, Worker, 4, 0, 0},
+	{Delay, Worker, 4, 0.2, 2},
+	{Errors, Worker, 6, 0.2, 1.5},
+
+	{Kill, Pusher, 4, 0, 0.3},
+	{DropReplies, Pusher, 4, 0.2, 1},
+	{DropRequests, Pusher, 3, 0.2, 1},
+	{Blackhole, Pusher, 2, 0.2, 1},
+	{Errors, Pusher, 3, 0.2, 1},
+
+	{RedisStop, Redis, 4, 0.15, 1.6},
+	{RedisKill, Redis, 4, 0.03, 1.3},
+	{FlushScripts, Redis, 4, 0, 0},
+	{KillClients, Redis, 4, 0, 0},
+	{PauseAll, Redis, 2, 0.1, 0.6},
+	{PauseWrites, Redis, 3, 0.1, 0.8},
+	{Full, Redis, 4, 0.2, 1.2},
+	{Clock, Redis, 5, 0.3, 2},
+
+	{FleetStop, Fleet, 2, 0.2, 1.6},
+}
+
+// refusals are what a Redis says that is there and does not serve.
+var refusals = []string{
+	"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
+	"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+	"OOM command not allowed when used memory > 'maxmemory'.", "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+	"CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys request during rehashing of slot",
+}
+
+// warmUp is what the fleet has before the first fault; recess is what a target has between two.
+const (
+	warmUp = 1500 * time.Millisecond
+	recess = time.Second
+)
+
+// acts draws what is done, until the span is over.
+func acts(r *rand.Rand, s Settings) []Act {
+	var all []Act
+	busy := make(map[target]time.Duration)
+	for at := warmUp; ; {
+		at += time.Duration(r.ExpFloat64() * float64(s.Pause)).Truncate(time.Millisecond)
+		a := draw(r, s)
+		a.At = at
+		if at+a.For > s.Span {
+			if at > s.Span {
+				return all
+			}
+			continue
+		}
+		whom := target{a.Target, a.Number}
+		if busy[whom] > at || (a.Target == Worker && !anotherLeft(busy, s, at, a.Number)) {
+			continue
+		}
+		busy[whom] = at + a.For + a.stopping(s) + recess
+		all = append(all, a)
+	}
+}
+
+// stopping is how long a worker that is asked to stop may take for it.
+func (a Act) stopping(s Settings) time.Duration {
+	if a.Target == Worker && (a.Fault == Term || a.Fault == Quiet) {
+		return s.ShutdownTimeout
+	}
+	return 0
+}
+
+type target struct {
+	Target
+	number int
+}
+
+// anotherLeft says whether some other worker is in no trouble of its own.
+func anotherLeft(busy map[target]time.Duration, s Settings, at time.Duration, besides int) bool {
+	for n := range s.Workers {
+		if n != besides && busy[target{Worker, n}] <= at {
+			return true
+		}
+	}
+	return false
+}
+
+func draw(r *rand.Rand, s Settings) Act {
+	w := ways[weighted(r)]
+	a := Act{Fault: w.fault, Target: w.on, Seed: r.Uint64()}
+	life := w.least + r.Float64()*(w.most-w.least)
+	a.For = time.Duration(life * float64(s.TTL)).Truncate(time.Millisecond)
+	switch w.on {
+	case Worker:
+		a.Number = r.IntN(s.Workers)
+	case Pusher:
+		a.Number = r.IntN(s.Pushers)
+	}
+	switch w.fault {
+	case Errors, Delay:
+		a.Text = refusals[r.IntN(len(refusals))]
+		if w.fault == Delay {
+			a.Text = (time.Duration(5+r.IntN(120)) * time.Millisecond).String()
+		}
+	case Clock:
+		a.Shift = shift(r)
+	}
+	return a
+}
+
+// shift is seconds, or minutes, or an hour, on or back.
+func shift(r *rand.Rand) time.Duration {
+	most := []time.Duration{3 * time.Second, 20 * time.Second, 10 * time.Minute, time.Hour}[r.IntN(4)]
+	by := (time.Second + time.Duration(r.Int64N(int64(most)))).Truncate(time.Millisecond)
+	if r.IntN(2) == 0 {
+		return -by
+	}
+	return by
+}
+
+func weighted(r *rand.Rand) int {
+	all := 0
+	for _, w := range ways {
+		all += w.weight
+	}
+	n := r.IntN(all)
+	return slices.IndexFunc(ways, func(w way) bool { n -= w.weight; return n < 0 })
+}

@@ -1,0 +1,182 @@
+package chaosplan
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/integration/history"
+)
+
+// Class is that of all jobs; its failures are retried after Backoff. Nobody knows the jobs of StrangeClass.
+const (
+	Class        = "Chaos"
+	StrangeClass = "Chaos::Nobody's ☂"
+)
+
+// Queues are those of the workers, the first one first, strictly.
+var Queues = []string{"high", "default", "low"}
+
+// LeastBackoff and MostBackoff bound how long a failed job waits.
+const (
+	LeastBackoff = 500 * time.Millisecond
+	MostBackoff  = 1500 * time.Millisecond
+)
+
+// A sort is a kind of jobs and how often it is drawn, of a thousand.
+type sort struct {
+	kind  string
+	share int
+	make  func(d *dice) history.Spec
+}
+
+// sorts are all kinds but the long one, whose share the settings say. Killers are few: each takes a worker with it, and
+// whoever was in hand there.
+var sorts = []sort{
+	{"plain", 520, func(d *dice) history.Spec { return d.spec(200) }},
+	{"fails", 130, func(d *dice) history.Spec { return d.first(1+d.IntN(3), history.Failed) }},
+	{"dies", 50, func(d *dice) history.Spec {
+		s := d.always(history.Failed)
+		s.Retries = 2
+		return s
+	}},
+	{"scheduled", 130, func(d *dice) history.Spec {
+		s := d.spec(100)
+		s.DelayMillis = 1 + d.upTo(d.Ahead)
+		return s
+	}},
+	{"asks", 50, func(d *dice) history.Spec {
+		return d.first(1+d.IntN(2), []string{history.Snoozed, history.Later, history.Discarded, history.Killed}[d.IntN(4)])
+	}},
+	{"breaks", 50, func(d *dice) history.Spec {
+		return d.first(1+d.IntN(2), []string{history.Panics, history.Exits}[d.IntN(2)])
+	}},
+	{"kills once", 2, func(d *dice) history.Spec { return d.kills(1) }},
+	{"kills always", 1, func(d *dice) history.Spec { return d.kills(-1) }},
+	{"monster", 15, func(d *dice) history.Spec {
+		s := d.spec(20)
+		s.Ballast = monsters[d.IntN(len(monsters))]
+		return s
+	}},
+	{"raw", 30, func(d *dice) history.Spec {
+		s := d.spec(50)
+		if d.IntN(3) == 0 {
+			s.DelayMillis = 1 + d.upTo(d.Ahead)
+		}
+		return s
+	}},
+	{"stranger", 5, func(d *dice) history.Spec { return history.Spec{} }},
+}
+
+// dice draws specifications.
+type dice struct {
+	*rand.Rand
+	Settings
+}
+
+func (d *dice) upTo(most time.Duration) int { return d.IntN(int(most/time.Millisecond) + 1) }
+
+func (d *dice) spec(most int) history.Spec {
+	return history.Spec{Millis: 1 + d.IntN(most), Retries: -1}
+}
+
+func (d *dice) first(times int, outcome string) history.Spec {
+	s := d.spec(50)
+	for range times {
+		s.Outcomes = append(s.Outcomes, outcome)
+	}
+	return s
+}
+
+func (d *dice) always(outcome string) history.Spec {
+	s := d.spec(50)
+	s.Always = outcome
+	return s
+}
+
+func (d *dice) kills(times int) history.Spec {
+	s := d.spec(50)
+	s.Kills = times
+	return s
+}
+
+// long takes from one life to the longest, and does not heed its cancellation in a quarter of all cases.
+func (d *dice) long() history.Spec {
+	s := d.spec(1)
+	life := float64(d.TTL / time.Millisecond)
+	s.Millis = int(life * (1 + d.Float64()*(d.Longest-1)))
+	s.Deaf = d.IntN(4) == 0
+	return s
+}
+
+// jobs draws the workload.
+func jobs(r *rand.Rand, s Settings) []Job {
+	d := &dice{r, s}
+	var all []Job
+	batch := 0
+	for at := 0.0; ; {
+		at += r.ExpFloat64() / s.Rate
+		if at >= s.Span.Seconds() {
+			return all
+		}
+		j := Job{At: time.Duration(at * float64(time.Second)).Truncate(time.Millisecond), Pusher: r.IntN(s.Pushers), Class: Class, Queue: Queues[r.IntN(len(Queues))]}
+		if r.IntN(40) == 0 {
+			batch++
+			size := 2 + r.IntN(20)
+			for range size {
+				j.Batch = batch
+				all = append(all, d.fill(j, len(all)))
+			}
+			at += float64(size) / s.Rate
+			continue
+		}
+		all = append(all, d.fill(j, len(all)))
+	}
+}
+
+// fill draws what a job does. The first ones are of each kind once, so that the shortest run has all of them.
+func (d *dice) fill(j Job, n int) Job {
+	kind, spec := "long", history.Spec{}
+	if n < len(sorts) {
+		kind, spec = sorts[n].kind, sorts[n].make(d)
+	} else if n == len(sorts) || d.Float64() < d.Long {
+		spec = d.long()
+	} else {
+		chosen := d.sort()
+		kind, spec = chosen.kind, chosen.make(d)
+	}
+	spec.Kind = kind
+	j.Token, j.JID, j.Spec = fmt.Sprintf("T-%06d", n), fmt.Sprintf("%016x%08x", d.Uint64(), n), spec
+	j.Raw = kind == "raw" && j.Batch == 0
+	if kind == "stranger" {
+		j.Class = StrangeClass
+	}
+	return j
+}
+
+func (d *dice) sort() sort {
+	all := 0
+	for _, s := range sorts {
+		all += s.share
+	}
+	n := d.IntN(all)
+	for _, s := range sorts {
+		if n -= s.share; n < 0 {
+			return s
+		}
+	}
+	panic("chaosplan: shares that do not add up")
+}
+
+// monsters are arguments that programs on the way like to change: the numbers by reading them as floats, the empty ones in
+// Lua, the rest by escaping or by their size.
+var monsters = []json.RawMessage{
+	json.RawMessage(`[9007199254740993,1.0,1e21,-0,0.1,1E-7]`),
+	json.RawMessage(`[[],{},[[]],{"a":[]},null,""]`),
+	json.RawMessage(`"é 日本 😀 \u2028 \u0000 \u003c/script\u003e \\ \" \/"`),
+	json.RawMessage(`{"b":1,"a":2,"b":3,"":4}`),
+	json.RawMessage(strings.Repeat("[", 900) + strings.Repeat("]", 900)),
+	json.RawMessage(`"` + strings.Repeat("0123456789abcdef", 200<<10/16) + `"`),
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/integration/chaosplan"
+	"github.com/belayq/belay/integration/history"
+	"github.com/belayq/belay/retry"
+)
+
+// definition is the class of all jobs. Their delays are a second or so, for a run is minutes long.
+var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, error) time.Duration {
+	return chaosplan.LeastBackoff + rand.N(chaosplan.MostBackoff-chaosplan.LeastBackoff)
+}))
+
+// work is a worker's life.
+func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client) error {
+	s := plan.Settings
+	server := belay.NewServer(client, belay.Name(f.proc), belay.Queues(chaosplan.Queues...), belay.Concurrency(s.Concurrency),
+		belay.Heartbeat(s.Beat, s.TTL), belay.ShutdownTimeout(s.ShutdownTimeout),
+		// Sidekiq4's adds no jitter of many seconds to a class' own delay.
+		belay.RetryPolicy(belay.Policy{Formula: retry.Sidekiq4}),
+		belay.Logger(zerolog.New(os.Stderr).With().Timestamp().Logger()))
+	h := &hand{dir: f.dir, book: book}
+	server.Use(h.record)
+	definition.Handle(server, h.obey)
+	ending, ended := context.WithCancel(ctx)
+	defer ended()
+	go watch(ending, server, book)
+	err := belay.Process{Server: server}.Run(ctx)
+	book.Append(history.Event{Kind: history.Down})
+	return err
+}
+
+// watch writes down each new life, soon, and each second how the process fares.
+func watch(ctx context.Context, server *belay.Server, book *history.Writer) {
+	lives, seconds := time.NewTicker(20*time.Millisecond), time.NewTicker(time.Second)
+	defer lives.Stop()
+	defer seconds.Stop()
+	identity := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-lives.C:
+			if now := server.Identity(); now != identity {
+				identity = now
+				book.Append(history.Event{Kind: history.Up, Text: identity})
+			}
+		case <-seconds.C:
+			book.Append(history.Event{Kind: history.Health, Goroutines: runtime.NumGoroutine(), Files: openFiles()})
+		}
+	}
+}
+
+// openFiles counts the file descriptors of this process, the one included by which it counts them.
+func openFiles() int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		panic(fmt.Sprintf("chaosworker: %v", err))
+	}
+	return len(entries)
+}

@@ -1,0 +1,81 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/integration/history"
+)
+
+// A world is what a verdict is made of: the events, put in order.
+type world struct {
+	facts  Facts
+	events []history.Event
+	end    time.Duration // of the last event
+
+	procs  map[string]*process
+	tokens map[string]*token
+	order  []*token // as they are first heard of
+	faults []fault  // by their beginnings
+	clock  []step
+	// lostAt is when processes were lost: died, or were out of sight for longer than their lease.
+	lostAt     []time.Duration
+	unreadable []Remnant
+
+	verdict *Verdict
+}
+
+func (w *world) lease() time.Duration   { return w.facts.lease() }
+func (w *world) healing() time.Duration { return w.facts.healing() }
+
+// Judge says whether what happened was lawful. The events may be in any order; histories that contradict themselves are
+// violations too. It changes neither argument and keeps both.
+func Judge(events []history.Event, facts Facts) *Verdict {
+	w := &world{
+		facts: facts.withDefaults(), events: slices.Clone(events),
+		procs: make(map[string]*process), tokens: make(map[string]*token),
+		verdict: newVerdict(),
+	}
+	w.verdict.world = w
+	slices.SortStableFunc(w.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	if len(w.events) > 0 {
+		w.end = w.events[len(w.events)-1].At
+	}
+	w.readProcesses()
+	w.readFaults()
+	for _, p := range w.procs {
+		p.troubles = w.troubles(p.name)
+		p.absences = append(w.absences(p.name), w.stalls(p)...)
+		w.noteLosses(p)
+	}
+	w.readTokens()
+	for _, t := range w.order {
+		w.chain(t)
+		w.judgeEnd(t)
+	}
+	w.summarize()
+	return w.verdict
+}
+
+// noteLosses notes when a process was lost with what it had in hand.
+func (w *world) noteLosses(p *process) {
+	if died, ok := p.died(); ok {
+		w.lostAt = append(w.lostAt, died)
+	}
+	for _, a := range p.absences {
+		if a.own && a.length() >= w.lease() {
+			w.lostAt = append(w.lostAt, a.from)
+		}
+	}
+}
+
+// violate tells of a breach.
+func (w *world) violate(rule Rule, token string, at time.Duration, format string, args ...any) {
+	v := w.verdict
+	v.Breaches[rule]++
+	if len(v.Violations) < mostViolations {
+		v.Violations = append(v.Violations, Violation{Rule: rule, Token: token, At: at, Text: fmt.Sprintf(format, args...)})
+	}
+}

@@ -1,0 +1,185 @@
+package lua
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+)
+
+// A move is a script that moves jobs, and a call of it that makes it do all that it can do.
+type move struct {
+	script string
+	// begin makes the keyspace in which the call is made, and answers the call. jobs are all that there are in it.
+	begin func(w *world) call
+	jobs  []string
+	// once says that a call that was heeded must not be made again: it would mean something else.
+	once bool
+}
+
+// A call may fail. It names these keys.
+type call struct {
+	make func() error
+	keys []string
+}
+
+func try[T any](w *world, a Ask[T]) call {
+	return call{keys: a.Call.Keys, make: func() error {
+		_, err := a.Do(w.Context(), w.client)
+		return err
+	}}
+}
+
+const tooLarge = "too large to be run"
+
+var moves = []move{
+	{script: "take", jobs: []string{"job a", "job b", tooLarge}, begin: func(w *world) call {
+		identity := w.process("q", "r")
+		w.push("q", "job a", tooLarge)
+		w.push("r", "job b")
+		take := try(w, w.keys.Take(identity, []string{"q", "r"}, 5, len("job a")))
+		// What could not be buried lies in the working list, and is met when that is read.
+		look := try(w, w.keys.Entries(w.keys.Working("q", identity), 0, len("job a")))
+		return call{keys: take.keys, make: func() error { return errors.Join(take.make(), look.make()) }}
+	}},
+	{script: "takealone", jobs: []string{"suspect"}, begin: func(w *world) call {
+		identity := w.process("q")
+		w.suspect("q", "suspect")
+		return try(w, w.keys.TakeAlone(identity, []string{"q"}))
+	}},
+	{script: "settle", jobs: []string{"done", "fails", "dies", "snoozes", "goes back"}, once: true, begin: func(w *world) call {
+		identity := w.hold("done", "fails", "dies", "snoozes", "goes back")
+		return try(w, w.keys.Settle(w.settlement(identity, 1, end("q", "done", job.Done()), end("q", "fails", job.Retried("fails", time.Hour)),
+			end("q", "dies", job.Died("dies")), end("q", "snoozes", job.Snoozed("snoozes", time.Hour)), end("q", "goes back", job.HandedBack()))))
+	}},
+	{script: "recover", jobs: []string{"good", "bad", "suspect"}, begin: func(w *world) call {
+		identity := w.hold("good", "bad", "suspect")
+		w.lapse(identity)
+		return try(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
+			{Old: "suspect", New: "suspect", Home: HomeSuspects}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
+		}}}))
+	}},
+	{script: "promote", jobs: []string{"due", "bad", "suspect"}, begin: func(w *world) call {
+		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "suspect")
+		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
+			{Queue: "q", Jobs: []Promotion{{Old: "due", New: "due"}}},
+			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Bury: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Suspect: true},
+		}))
+	}},
+	{script: "due", jobs: []string{"due", tooLarge}, begin: func(w *world) call {
+		w.dueAt(w.keys.Schedule(), time.Hour, "due", tooLarge)
+		return try(w, w.keys.Due(w.keys.Schedule(), 0, len("due")))
+	}},
+	{script: "entries", jobs: []string{"job", tooLarge}, begin: func(w *world) call {
+		identity := w.hold("job", tooLarge)
+		return try(w, w.keys.Entries(w.keys.Working("q", identity), 0, len("job")))
+	}},
+	{script: "deregister", jobs: []string{"job"}, begin: func(w *world) call {
+		return try(w, w.keys.Deregister(w.hold("job"), []string{"q"}))
+	}},
+	{script: "forget", jobs: []string{"job"}, begin: func(w *world) call {
+		identity := w.hold("job")
+		require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"})))
+		return try(w, w.keys.Forget(identity, []string{"q"}, 0))
+	}},
+}
+
+// Redis rolls nothing back: a script that is stopped in its middle, at a command that its user may not call, has done its
+// first half. Whatever the command, each job is then in one place, and when the command is allowed the same call ends
+// where it would have ended.
+func TestADeniedCommandLosesAndDoublesNoJob(t *testing.T) {
+	t.Parallel()
+	uses := make(map[string][]string)
+	for _, s := range readScripts(t) {
+		for _, found := range command.FindAllStringSubmatch(s.code, -1) {
+			if !slices.Contains(uses[s.name], found[2]) {
+				uses[s.name] = append(uses[s.name], found[2])
+			}
+		}
+	}
+	server := drivertest.Start(t) // the users of the shared one are everybody's
+	for _, m := range moves {
+		for _, name := range uses[m.script] {
+			t.Run(m.script+"_without_"+strings.ToLower(name), func(t *testing.T) {
+				w := newWorld(t, openGoredis, server.URL())
+				m.survives(w, m.begin(w), func() { w.redis("ACL", "SETUSER", "default", "-"+name) }, func() {
+					_, err := server.Do(t.Context(), "ACL", "SETUSER", "default", "+@all")
+					require.NoError(t, err)
+				})
+			})
+		}
+	}
+}
+
+// The same goes for a key that somebody made another type.
+func TestABrokenKeyLosesAndDoublesNoJob(t *testing.T) {
+	t.Parallel()
+	for _, m := range moves {
+		w := newWorld(t, openGoredis, drivertest.Redis(t).URL())
+		for at, key := range m.begin(w).keys {
+			if w.number("EXISTS", key) == 1 {
+				continue // what is in it would be lost, by whoever broke it
+			}
+			t.Run(m.script+strings.TrimPrefix(key, w.prefix), func(t *testing.T) {
+				w := newWorld(t, openGoredis, drivertest.Redis(t).URL())
+				call := m.begin(w)
+				m.survives(w, call, func() { w.redis("SET", call.keys[at], "neither list nor set") }, func() { w.redis("DEL", call.keys[at]) })
+			})
+		}
+	}
+}
+
+// survives makes a call while something is wrong, and again when it is mended.
+func (m move) survives(w *world, c call, damage, mend func()) {
+	w.Helper()
+	before := w.copies(m.jobs)
+	damage()
+	wrong := c.make()
+	mend()
+	if wrong != nil {
+		require.Equal(w, before, w.copies(m.jobs), "after %v", wrong)
+	}
+	if wrong != nil || !m.once {
+		require.NoError(w, c.make())
+	}
+	undisturbed := newWorld(w, openGoredis, drivertest.Redis(w).URL())
+	require.NoError(w, m.begin(undisturbed).make())
+	require.Equal(w, undisturbed.places(m.jobs), w.places(m.jobs), "after %v", wrong)
+}
+
+// copies are how many times each of these jobs lies anywhere.
+func (w *world) copies(jobs []string) map[string]int {
+	w.Helper()
+	count := make(map[string]int)
+	for jid, places := range w.places(jobs) {
+		count[jid] = len(places)
+	}
+	return count
+}
+
+// places are the keys, without what stands before and behind their kind, in which each of these jobs lies.
+func (w *world) places(jobs []string) map[string][]string {
+	w.Helper()
+	found := make(map[string][]string)
+	for _, jid := range jobs {
+		found[jid] = nil
+	}
+	all := w.everything()
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		entries, _ := all[key].([]string)
+		for _, entry := range entries {
+			if _, known := found[entry]; known {
+				found[entry] = append(found[entry], strings.TrimPrefix(key, w.prefix))
+			}
+		}
+	}
+	return found
+}
