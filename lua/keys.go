@@ -128,6 +128,9 @@ func (k Keys) Lock(digest string) string { return k.prefix + "belay:lock:" + dig
 // whose lock has expired.
 func (k Keys) Unique() string { return k.prefix + "belay:unique" }
 
+// Refusals counts pushes that were refused as duplicates.
+func (k Keys) Refusals() string { return k.prefix + "belay:stat:duplicates" }
+
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 

@@ -123,7 +123,7 @@ func TestOnlyAPushIsRefusedByAFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, s := range readScripts(t) {
 		want := "#!lua flags=allow-oom"
-		if s.name == "push" {
+		if strings.HasPrefix(s.name, "push") {
 			want = "#!lua"
 		}
 		require.Equal(t, want, s.flags, "%s.lua", s.name)
@@ -155,6 +155,7 @@ var statusWords = map[string][]string{
 	"due":        nil,
 	"promote":    nil,
 	"start":      {"started"},
+	"pushunique": {"pushed", "stale"},
 	"renew":      nil,
 	"entries":    nil,
 	"lengths":    nil,

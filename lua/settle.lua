@@ -46,12 +46,13 @@ while at <= #ARGV do
   local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
   local group = {
     exit = exit, working = KEYS[9 + 2 * pair], queue = KEYS[10 + 2 * pair], home = homes[exit],
-    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]), locked = ARGV[at + 4] == '1',
+    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]),
     count = tonumber(ARGV[at + 5]), first = at + 6,
   }
-  local plain = group.home and 3 or 1
-  group.lock = group.locked and plain
-  group.step = plain + (group.locked and 8 or 0)
+  local plain, locked = group.home and 3 or 1, ARGV[at + 4] == '1'
+  group.lock = locked and plain
+  group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'handed_back'
+  group.step = plain + (locked and 8 or 0)
   groups[#groups + 1] = group
   at = group.first + group.count * group.step
 end
@@ -93,7 +94,7 @@ for _, group in ipairs(groups) do
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
       if group.lock then
-        unlock(arg + group.lock, group.home and group.exit ~= 'dead', index, queues, math.floor(now * 1000))
+        unlock(arg + group.lock, group.lives_on, index, queues, math.floor(now * 1000))
       end
     end
   end
