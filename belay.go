@@ -69,6 +69,8 @@ const (
 )
 
 const (
+	// RepeatWindow is for how long a Repeatable push may be repeated: a day after it was first sent.
+	RepeatWindow = client.RepeatWindow
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = client.AllLines
 	// AnyClass is the class under which Server.HandleClass takes all that have no handler of their own.
@@ -81,6 +83,8 @@ var (
 	ErrUnknown = client.ErrUnknown
 	// ErrFull is a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
+	// ErrNotRepeatable is a push that Client.Repeat must not send again.
+	ErrNotRepeatable = client.ErrNotRepeatable
 	// ErrTimeout is the context.Cause in a handler that takes longer than its class' Timeout; it is a
 	// context.DeadlineExceeded too.
 	ErrTimeout = launcher.ErrTimeout
@@ -126,6 +130,16 @@ func Millis() ClientOption { return func(c *clientConfig) { c.Unit = job.Millis 
 // PayloadLimit is the longest payload that may be pushed, in bytes, and that servers of the client expect: at most 2 MiB,
 // 1 MiB without it.
 func PayloadLimit(bytes int) ClientOption { return func(c *clientConfig) { c.PayloadLimit = bytes } }
+
+// RepeatFor is how long the client itself repeats a Repeatable push whose outcome is unknown, within the caller's context:
+// 10 seconds without it. 0 or less is not at all.
+func RepeatFor(d time.Duration) ClientOption {
+	return func(c *clientConfig) {
+		if c.RepeatFor = d; d <= 0 {
+			c.RepeatFor = -1
+		}
+	}
+}
 
 // OnPush adds middleware that sees each job before it is pushed, in this order.
 func OnPush(middleware ...PushMiddleware) ClientOption {

@@ -60,6 +60,10 @@ func Tags(tags ...string) JobOption { return func(i *Item) { i.Tags = tags } }
 // JID gives the job an id of the caller's choice, who answers for its being unique. It is not for Define.
 func JID(id string) JobOption { return func(i *Item) { i.JID = id } }
 
+// Repeatable has the push stored once however often it is sent: the client sends it again when no answer comes (see
+// RepeatFor), and Client.Repeat does when even that was not enough. It is about the push alone; a job may still run twice.
+func Repeatable() JobOption { return func(i *Item) { i.Repeatable = true } }
+
 // Field adds a field to the payload, which travels with the job, such as a request id. value is written as JSON, and
 // replaces an earlier one of that name.
 func Field(name string, value any) JobOption {

@@ -32,6 +32,9 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[Job]) ([]Receipt, e
 // A slice is at most lua.MostItems jobs and lua.MostBytes of payload, fewer when the iterator is slow; its jobs are stored all or none, also over several queues. One job that
 // is invalid fails its slice before anything of it is sent. The first slice that fails is yielded with a *BulkError, and is
 // the last.
+//
+// A slice with a Repeatable job is repeatable as a whole: one number stands for all of it. To go on after an error, see
+// RepeatMany, and push what was not drawn.
 func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[Job]) iter.Seq2[[]Receipt, error] {
 	return func(yield func([]Receipt, error) bool) {
 		b := bulk{client: c, yield: yield}
@@ -75,7 +78,7 @@ func (b *bulk) push(ctx context.Context, j Job) bool {
 	b.drawn++
 	r, err := b.client.prepare(ctx, j)
 	if err != nil {
-		b.slice.fail(StatusNotPushed)
+		b.slice.fail(StatusNotPushed, nil)
 		b.slice.add(r)
 		return b.end(fmt.Errorf("job %d of the bulk: %w", b.drawn, err))
 	}

@@ -17,8 +17,8 @@ import (
 
 func seqOf(jobs ...Job) iter.Seq[Job] { return slices.Values(jobs) }
 
-// numbered are n jobs with their number as argument, spread over the queues in turn. drawn counts those asked for.
-func numbered(n int, drawn *int, queues ...string) iter.Seq[Job] {
+// sequence is n jobs with their number as argument, spread over the queues in turn. drawn counts those asked for.
+func sequence(n int, drawn *int, queues ...string) iter.Seq[Job] {
 	return func(yield func(Job) bool) {
 		for i := range n {
 			*drawn++
@@ -55,7 +55,7 @@ func TestPushMany(t *testing.T) {
 	promises(t, Config{}, map[string]func(w *world){
 		"stores jobs in the order they came": func(w *world) {
 			drawn := 0
-			receipts, err := w.client.PushMany(w.Context(), numbered(n, &drawn, "a"))
+			receipts, err := w.client.PushMany(w.Context(), sequence(n, &drawn, "a"))
 			require.NoError(w, err)
 			numbers, jids := w.numbers("a")
 			require.Len(w, numbers, n)
@@ -68,7 +68,7 @@ func TestPushMany(t *testing.T) {
 		},
 		"keeps the order within each of several queues": func(w *world) {
 			drawn := 0
-			receipts, err := w.client.PushMany(w.Context(), numbered(n, &drawn, "a", "b"))
+			receipts, err := w.client.PushMany(w.Context(), sequence(n, &drawn, "a", "b"))
 			require.NoError(w, err)
 			for q, queue := range []string{"a", "b"} {
 				numbers, jids := w.numbers(queue)
@@ -89,7 +89,7 @@ func TestPushMany(t *testing.T) {
 		"stops at the slice whose reply was lost": func(w *world) {
 			drawn := 0
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Nth: 2, Do: faultproxy.Close()})
-			receipts, err := w.client.PushMany(w.Context(), numbered(2*n, &drawn, "a"))
+			receipts, err := w.client.PushMany(w.Context(), sequence(2*n, &drawn, "a"))
 			require.ErrorIs(w, err, ErrUnknown)
 			var bulk *BulkError
 			require.ErrorAs(w, err, &bulk)
@@ -129,7 +129,7 @@ func TestPushSlices(t *testing.T) {
 	promises(t, Config{}, map[string]func(w *world){
 		"yields each slice when it is stored, and breaking off pushes no more": func(w *world) {
 			drawn, pushed := 0, 0
-			for receipts, err := range w.client.PushSlices(w.Context(), numbered(10_000, &drawn, "a")) {
+			for receipts, err := range w.client.PushSlices(w.Context(), sequence(10_000, &drawn, "a")) {
 				require.NoError(w, err)
 				pushed += len(receipts)
 				require.Len(w, w.queue("a"), pushed)
@@ -143,7 +143,7 @@ func TestPushSlices(t *testing.T) {
 		"sends what it has when the iterator is slow": func(w *world) {
 			w.client.linger = -1 // any time is too long
 			drawn := 0
-			for receipts, err := range w.client.PushSlices(w.Context(), numbered(3, &drawn, "a")) {
+			for receipts, err := range w.client.PushSlices(w.Context(), sequence(3, &drawn, "a")) {
 				require.NoError(w, err)
 				require.Len(w, receipts, 1)
 			}
@@ -151,7 +151,7 @@ func TestPushSlices(t *testing.T) {
 		},
 		"does nothing unless it is ranged over": func(w *world) {
 			drawn := 0
-			_ = w.client.PushSlices(w.Context(), numbered(1, &drawn, "a"))
+			_ = w.client.PushSlices(w.Context(), sequence(1, &drawn, "a"))
 			require.Zero(w, drawn)
 		},
 	})

@@ -22,6 +22,10 @@ type Config struct {
 	PayloadLimit int
 	// Middleware sees each job before it is checked and sent, in this order. None.
 	Middleware []Middleware
+	// RepeatFor is how long the client itself repeats a push of a Repeatable job whose outcome is unknown, within the
+	// caller's context; after that the push answers ErrUnknown. A push that has certainly failed is not repeated.
+	// DefaultRepeatFor; below 0 not at all.
+	RepeatFor time.Duration
 }
 
 // A Client puts jobs into the queues of one Redis. Its methods may be called from any goroutine.
@@ -31,6 +35,7 @@ type Client struct {
 	keys   lua.Keys
 	// linger is mostWait; tests that count slices set another.
 	linger time.Duration
+	slots  *slots
 
 	clock lua.Clock
 	born  time.Time
@@ -42,6 +47,9 @@ type Client struct {
 func New(client driver.Client, cfg Config) (*Client, error) {
 	if cfg.PayloadLimit == 0 {
 		cfg.PayloadLimit = job.DefaultPayloadLimit
+	}
+	if cfg.RepeatFor == 0 {
+		cfg.RepeatFor = DefaultRepeatFor
 	}
 	var wrong []error
 	if client == nil {
@@ -56,7 +64,8 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
-	return &Client{driver: client, cfg: cfg, keys: lua.NewKeys(cfg.Prefix), linger: mostWait, born: time.Now()}, nil
+	keys := lua.NewKeys(cfg.Prefix)
+	return &Client{driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), born: time.Now()}, nil
 }
 
 // Driver is the way to Redis that the Client was made with.
@@ -65,5 +74,9 @@ func (c *Client) Driver() driver.Client { return c.driver }
 // Config is what the Client was told, its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }
 
-// Close closes the driver. A connection that a user handed to the driver stays open.
-func (c *Client) Close() error { return c.driver.Close() }
+// Close closes the driver. A connection that a user handed to the driver stays open. Before, it frees Redis of the numbers of
+// Repeatable pushes that have all been answered, for which it waits a second at most.
+func (c *Client) Close() error {
+	c.forget()
+	return c.driver.Close()
+}

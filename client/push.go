@@ -16,7 +16,8 @@ import (
 //   - ErrUnknown when Redis may or may not have the job;
 //   - another when the job is certainly not in Redis, such as when there is no connection.
 //
-// Nothing is sent a second time. Pushing again stores a second job.
+// Nothing is sent a second time, and pushing again stores a second job, unless the job is Repeatable: then the client sends
+// it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and after that Repeat does.
 func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
 	if err != nil || r.Status == StatusRefused {
@@ -33,7 +34,8 @@ type ready struct {
 	Receipt
 	payload string
 	// later is when a scheduled job is due.
-	later lua.Scheduled
+	later      lua.Scheduled
+	repeatable bool
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
@@ -53,7 +55,7 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
 	}
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}}
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.Repeatable}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.later = StatusScheduled, lua.Scheduled{In: j.In, At: j.At}
 	}
@@ -94,6 +96,8 @@ type slice struct {
 	sent     int // how many of the receipts are of jobs in batches and later
 	bytes    int
 	begun    time.Time
+	// repeatable says that one of its jobs is, and so all of it.
+	repeatable bool
 }
 
 func (s *slice) add(r ready) {
@@ -105,6 +109,7 @@ func (s *slice) add(r ready) {
 		return
 	}
 	s.sent++
+	s.repeatable = s.repeatable || r.repeatable
 	s.bytes += len(r.payload)
 	if r.Status == StatusScheduled {
 		s.later = append(s.later, r.later)
@@ -125,11 +130,11 @@ func (s *slice) full(limit int) bool {
 	return len(s.receipts) >= lua.MostItems || s.bytes+limit > lua.MostBytes
 }
 
-// fail makes status that of the jobs that would be stored by now.
-func (s *slice) fail(status Status) {
+// fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if they cannot.
+func (s *slice) fail(status Status, push *numbered) {
 	for i := range s.receipts {
-		if s.receipts[i].Status.stored() {
-			s.receipts[i].Status = status
+		if r := &s.receipts[i]; r.Status.stored() {
+			r.Status, r.then, r.push = status, r.Status, push
 		}
 	}
 }
@@ -139,7 +144,26 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	if s.sent == 0 {
 		return nil
 	}
+	if s.repeatable {
+		push := c.number(s)
+		status, err := push.send(ctx)
+		if err != nil {
+			s.fail(status, push)
+		}
+		return err
+	}
 	calls, stored := c.storing(s.batches, s.later)
+	err := stored(c.do(ctx, calls...))
+	if err == nil {
+		return nil
+	}
+	status, err := pushError(err)
+	s.fail(status, nil)
+	return err
+}
+
+// do sends the calls, with the question for Redis' time before them when that is due, and answers the last one's reply.
+func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	withTime := c.timeIsDue()
 	if withTime {
 		calls = append([]driver.Call{askTime}, calls...)
@@ -149,13 +173,7 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	if withTime {
 		c.sawTime(replies[0], begun)
 	}
-	err := stored(replies[len(replies)-1])
-	if err == nil {
-		return nil
-	}
-	status, err := pushError(err)
-	s.fail(status)
-	return err
+	return replies[len(replies)-1]
 }
 
 // storing are the calls that store the jobs, and how to read the last one's reply, which is that of all jobs.

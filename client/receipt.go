@@ -26,7 +26,8 @@ const (
 // stored says that Redis has the job.
 func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled }
 
-// A Receipt says what became of one pushed job.
+// A Receipt says what became of one pushed job. That of a Repeatable job that is not known to be stored holds what is needed
+// to repeat the push, which is not in its JSON: it is for the client that gave it, and not for another process.
 type Receipt struct {
 	// JID is the job's id, drawn by the client unless the job brought one.
 	JID    string `json:"jid"`
@@ -34,14 +35,22 @@ type Receipt struct {
 	Status Status `json:"status"`
 	// Reason is why the job was refused, for people.
 	Reason string `json:"reason,omitempty"`
+
+	// push is how to send it again, and then what its Status is when it is stored: both are set while it is not.
+	push *numbered
+	then Status
 }
 
 var (
 	// ErrUnknown says that Redis may or may not have the job, or may still get it: the push may have left, and its
-	// answer was lost. The client does not push again, because that could double the job.
+	// answer was lost. The client does not push again, because that could double the job; Client.Repeat does it without
+	// harm when the job is Repeatable.
 	ErrUnknown = errors.New("belay: unknown outcome: Redis may or may not have the job")
 	// ErrFull says that Redis has reached its maxmemory and refused the push. Nothing was stored.
 	ErrFull = errors.New("belay: Redis is out of memory and takes no new jobs: let workers drain it, or raise its maxmemory")
+	// ErrNotRepeatable is Repeat's error for what it must not send again; nothing was sent. The job was not pushed as
+	// Repeatable, or it was first sent longer ago than RepeatWindow, or by another client.
+	ErrNotRepeatable = errors.New("belay: the push cannot be repeated")
 )
 
 // An InvalidError says why a job cannot be pushed by anyone. Nothing of it was sent.

@@ -3,7 +3,6 @@ package launcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,8 +89,7 @@ func (g *Group) exit() {
 func (g *Group) guard(hook func()) {
 	defer func() {
 		if value := recover(); value != nil {
-			own := g.launchers[0]
-			own.cfg.Log.Error().Str("panic", own.errorText("", fmt.Errorf("%v", value))).Msg("exit hook panicked")
+			g.launchers[0].logPanic("exit hook", value)
 		}
 	}()
 	hook()

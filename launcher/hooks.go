@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,7 +126,7 @@ func (l *Launcher) OnExit(hook func()) {
 func (l *Launcher) begin(ctx context.Context) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = fmt.Errorf("start hook panicked: %v", value)
+			err = fmt.Errorf("start hook panicked: %s", panicText(value))
 		}
 	}()
 	for _, hook := range l.hooks.start {
@@ -253,8 +254,18 @@ func (l *Launcher) awaitTold() {
 func (l *Launcher) guard(what string, call func()) {
 	defer func() {
 		if value := recover(); value != nil {
-			l.cfg.Log.Error().Str("panic", l.errorText("", fmt.Errorf("%v", value))).Msg(what + " panicked")
+			l.logPanic(what, value)
 		}
 	}()
 	call()
+}
+
+func (l *Launcher) logPanic(what string, value any) {
+	l.cfg.Log.Error().Str("panic", l.errorText("", errors.New(panicText(value)))).Msg(what + " panicked")
+}
+
+// panicText is what a panic was about. To print the value is not enough: its own methods may panic, and with something
+// that panics when it is printed, which package fmt passes on and which would end the process.
+func panicText(value any) string {
+	return strings.TrimPrefix((&retry.PanicError{Value: value}).Error(), "panic: ")
 }

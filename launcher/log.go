@@ -36,6 +36,8 @@ type Logging struct {
 const (
 	// mostArgs bounds the arguments that a line shows, in bytes. A payload may have a megabyte of them.
 	mostArgs = 4 << 10
+	// mostText bounds an error's text likewise: as much as is stored with the job, if it is ASCII.
+	mostText = 10_000
 	// unshown stands for what a redaction was asked about and did not answer: it may not be shown then.
 	unshown = "(not shown: its redaction panicked)"
 )
@@ -150,9 +152,9 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 // errorText is what may be shown of a run's error.
 func (l *Launcher) errorText(class string, err error) string {
 	if l.cfg.Logging.RedactError == nil {
-		return err.Error()
+		return cutText(err.Error(), mostText)
 	}
-	return redacted(func() string { return l.cfg.Logging.RedactError(class, err) })
+	return cutText(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), mostText)
 }
 
 // argsText is what may be shown of a job's arguments: a text, also where they are JSON, so that a store of logs does not
@@ -162,14 +164,19 @@ func (l *Launcher) argsText(j *job.Job) string {
 	if hide := l.cfg.Logging.Redact; hide != nil {
 		args = redacted(func() string { return string(hide(j.DisplayClass(), json.RawMessage(args))) })
 	}
-	if len(args) <= mostArgs {
-		return args
+	return cutText(args, mostArgs)
+}
+
+// cutText cuts text to so many bytes, and says how many there were.
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	cut := mostArgs
-	for !utf8.RuneStart(args[cut]) {
+	cut := most
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return args[:cut] + fmt.Sprintf("... (%d bytes)", len(args))
+	return text[:cut] + fmt.Sprintf("... (%d bytes)", len(text))
 }
 
 // redacted is what a redaction answers.
