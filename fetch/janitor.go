@@ -290,7 +290,7 @@ func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, 
 			return nil, err
 		}
 		if len(entries) > 0 {
-			orphans.Entries = j.blame(entries, orphans.Alone, !record.Emptied)
+			orphans.Entries = j.blame(entries, orphans.Queue, orphans.Alone, !record.Emptied)
 			return []lua.Orphans{orphans}, nil
 		}
 	}
