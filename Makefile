@@ -6,10 +6,13 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # The steps share two cores and the same build cache; `make -j check` would only mix their outputs up.
 .NOTPARALLEL:
-.PHONY: help check need format vet lint lua test integration mutants fuzz bench demo
+.PHONY: help check need format vet lint lua test integration mutants torture fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
+SEED ?=
+OUT ?=
+MINUTES ?= 25
 FUZZTIME ?= 15s
 BENCHTIME ?= 1s
 
@@ -54,6 +57,10 @@ integration: ## the README's promises against real processes and signals (minute
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"
 	@go test -count=1 -timeout 10m ./integration/mutants
+
+torture: ## crashes at every command and rounds of chaos, for MINUTES (25), all drawn from SEED
+	@echo "== torture: $(MINUTES) minutes, seed $(or $(SEED),drawn)"
+	@go run ./integration/torture -minutes "$(MINUTES)" -seed "$(SEED)" -out "$(OUT)"
 
 fuzz: ## every fuzz target for FUZZTIME (15s) each
 	@echo "== fuzz: $(FUZZTIME) each"

@@ -32,9 +32,18 @@ type wallClock struct {
 // startClocked runs a private, audited redis-server whose clock can be set.
 func startClocked(t *testing.T) *wallClock {
 	t.Helper()
+	dir := t.TempDir()
+	c := clocked(t, dir)
+	t.Cleanup(func() { judge(t, c.server, dir, oracle.ClockMoves()) })
+	return c
+}
+
+// clocked runs a private redis-server whose clock can be set, and which writes down every step in dir. args are added to its
+// command line.
+func clocked(t *testing.T, dir string, args ...string) *wallClock {
+	t.Helper()
 	library, err := clockShim()
 	require.NoError(t, err)
-	dir := t.TempDir()
 	path := filepath.Join(dir, "offset")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	require.NoError(t, err)
@@ -45,8 +54,7 @@ func startClocked(t *testing.T) *wallClock {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = syscall.Munmap(memory) })
 	c := &wallClock{t: t, offset: (*atomic.Int64)(unsafe.Pointer(&memory[0]))}
-	c.server = drivertest.StartWith(t, []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + path}, recording(dir)...)
-	t.Cleanup(func() { judge(t, c.server, dir, oracle.ClockMoves()) })
+	c.server = drivertest.StartWith(t, []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + path}, append(recording(dir), args...)...)
 	c.step(0) // says at once if the server does not go by this clock
 	return c
 }

@@ -40,6 +40,13 @@ func try[T any](w *world, a Ask[T]) call {
 const tooLarge = "too large to be run"
 
 var moves = []move{
+	{script: "push", jobs: []string{"now", "later"}, once: true, begin: func(w *world) call {
+		return try(w, w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
+	}},
+	{script: "push", jobs: []string{"now", "later"}, begin: func(w *world) call {
+		number := PushNumber{Slot: w.keys.PushSlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
+		return try(w, w.keys.PushNumbered(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
+	}},
 	{script: "take", jobs: []string{"job a", "job b", tooLarge}, begin: func(w *world) call {
 		identity := w.process("q", "r")
 		w.push("q", "job a", tooLarge)
@@ -85,6 +92,14 @@ var moves = []move{
 	{script: "deregister", jobs: []string{"job"}, begin: func(w *world) call {
 		return try(w, w.keys.Deregister(w.hold("job"), []string{"q"}))
 	}},
+	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
+		w.dueAt(w.keys.Retry(), time.Hour, "retried", "killed", "deleted")
+		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates("q", "retried", "killed", "deleted")))
+	}},
+	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
+		w.suspect("r", "retried", "killed", "deleted")
+		return try(w, w.keys.Act(Source{Key: w.keys.Suspects("r"), End: OrderOldest}, fates("q", "retried", "killed", "deleted")))
+	}},
 	{script: "forget", jobs: []string{"job"}, begin: func(w *world) call {
 		identity := w.hold("job")
 		require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"})))
@@ -104,6 +119,9 @@ func TestADeniedCommandLosesAndDoublesNoJob(t *testing.T) {
 				uses[s.name] = append(uses[s.name], found[2])
 			}
 		}
+	}
+	for _, m := range moves {
+		require.Contains(t, uses, m.script)
 	}
 	server := drivertest.Start(t) // the users of the shared one are everybody's
 	for _, m := range moves {

@@ -46,10 +46,10 @@ if wrong then
   return wrong
 end
 
+local time = redis.call('TIME') -- it may be denied, too
 if numbered then
   redis.call('SET', slot, number .. ' ' .. mark, 'PX', remember_ms)
 end
-local time = redis.call('TIME')
 for first = 5, 4 + 3 * later, 3 do
   local due = tonumber(ARGV[first + 1])
   if ARGV[first] == 'in' then

@@ -159,6 +159,10 @@ var statusWords = map[string][]string{
 	"renew":      nil,
 	"entries":    nil,
 	"lengths":    nil,
+	"page":       nil,
+	"walk":       nil,
+	"act":        nil,
+	"signal":     {"sent", "unknown"},
 }
 
 func TestStatusWordsAreThoseThatGoReads(t *testing.T) {
@@ -185,6 +189,14 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			}, s.words("ARGV"))
 		case "recover":
 			require.ElementsMatch(t, []string{"working", "alone", string(HomeQueue), string(HomeSuspects), string(HomeDead)}, s.words("ARGV"))
+		case "act":
+			require.ElementsMatch(t, []string{
+				"set", string(OrderOldest), string(OrderYoungest), string(FateQueue), string(FateDead), string(FateGone),
+			}, s.words("ARGV"))
+		case "page":
+			require.ElementsMatch(t, []string{
+				string(OrderOldest), string(OrderYoungest), string(OrderLowest), string(OrderHighest),
+			}, s.words("ARGV"))
 		}
 	}
 }
@@ -193,9 +205,9 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 // none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
 	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "SET", "SETRANGE", "INCRBY",
-	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SMISMEMBER",
-	"LLEN", "LINDEX", "LPOS", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
-	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
+	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SISMEMBER", "SMISMEMBER",
+	"LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
+	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }
 
 func TestScriptsUseHarmlessCommandsOnly(t *testing.T) {

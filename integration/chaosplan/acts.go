@@ -153,7 +153,8 @@ func draw(r *rand.Rand, s Settings) Act {
 	case Errors, Delay:
 		a.Text = refusals[r.IntN(len(refusals))]
 		if w.fault == Delay {
-			a.Text = (time.Duration(5+r.IntN(120)) * time.Millisecond).String()
+			// The replies of a pipeline are delayed one after the other.
+			a.Text = (time.Duration(1+r.IntN(25)) * time.Millisecond).String()
 		}
 	case Clock:
 		a.Shift = shift(r)

@@ -38,6 +38,8 @@ type way struct {
 	cause Cause
 	// from is the earliest that it can have.
 	from time.Duration
+	// delay is how long, by Redis' clock, it takes at least.
+	delay time.Duration
 	// failed and interrupted are by how much it counts up what the job knows of itself.
 	failed, interrupted int
 }
@@ -53,9 +55,13 @@ func (w *world) ways(r *run) []way {
 func (w *world) ownWays(r *run) []way {
 	switch {
 	case r.failed() && r.failures < w.maxRetries(r.token):
-		return []way{{cause: Retried, from: r.finish, failed: 1}}
+		delay := w.facts.MinBackoff
+		if r.outcome == history.Later {
+			delay = w.facts.MinLater
+		}
+		return []way{{cause: Retried, from: r.finish, delay: delay, failed: 1}}
 	case r.ended(history.Snoozed):
-		return []way{{cause: Woken, from: r.finish}}
+		return []way{{cause: Woken, from: r.finish, delay: w.facts.MinSnooze}}
 	}
 	return nil
 }
@@ -125,12 +131,12 @@ func (w *world) vanishing(r *run) []way {
 func (w *world) chain(t *token) {
 	roots := w.roots(t)
 	for _, r := range t.runs {
-		if r.after, r.cause = w.origin(t, r); r.after != nil {
-			r.after.next = r
-			continue
-		}
+		from, way := w.origin(t, r)
 		switch {
-		case r.cause != "":
+		case from != nil:
+			r.after, r.cause, from.next = from, way.cause, r
+			w.judgeCounts(r, from, way)
+			continue
 		case roots > 0 && r == t.runs[0]:
 			roots--
 		case w.thawed(r):
@@ -140,7 +146,9 @@ func (w *world) chain(t *token) {
 			r.cause = PushedTwice
 		default:
 			w.unjustified(t, r)
+			continue
 		}
+		w.judgeFirst(r)
 	}
 }
 
@@ -160,30 +168,25 @@ func (w *world) roots(t *token) int {
 
 // origin finds the run that a start follows: one that led nowhere yet, and could have led here. One that explains what the
 // job knows of itself goes before one that does not, and a later one before an earlier.
-func (w *world) origin(t *token, r *run) (*run, Cause) {
-	var found *run
-	var cause Cause
-	for _, before := range slices.Backward(t.runs) {
-		if before.start > r.start || before == r || before.next != nil {
+func (w *world) origin(t *token, r *run) (found *run, how way) {
+	for _, before := range slices.Backward(t.runs[:slices.Index(t.runs, r)]) {
+		if before.next != nil {
 			continue
 		}
 		for _, way := range w.ways(before) {
-			if !w.allows(before, way, r) {
+			if way.from > r.start || w.early(before, way, r) {
 				continue
 			}
 			if w.explains(before, way, r) {
-				return before, way.cause
+				return before, way
 			}
 			if found == nil {
-				found, cause = before, way.cause
+				found, how = before, way
 			}
 		}
 	}
-	return found, cause
+	return found, how
 }
-
-// allows says whether a way is open when a run starts. How long a failed or snoozed job waits is another rule's.
-func (w *world) allows(_ *run, way way, r *run) bool { return way.from <= r.start }
 
 // explains says whether the counts that the job carries moved as on that way, or by other crashes that it was in hand for
 // without having been started.
@@ -207,8 +210,7 @@ func (w *world) losses(during span) int {
 // thawed says whether a run is one that had been about to start when its process was halted.
 func (w *world) thawed(r *run) bool {
 	return slices.ContainsFunc(w.faults, func(f fault) bool {
-		return (f.proc == r.proc.name || f.proc == "" && f.name == fleetStop) && slices.Contains(halts, f.name) &&
-			f.length() >= w.lease() && f.to <= r.start+fringe && r.start <= f.to+about
+		return f.halted(r.proc) && f.length() >= w.lease() && f.to <= r.start+fringe && r.start <= f.to+about
 	})
 }
 
@@ -224,6 +226,16 @@ func (w *world) unjustified(t *token, r *run) {
 			w.violate(Final, t.name, r.start, "it started again on %s, %v after it was done on %s, which had had all the time to say so",
 				r.proc.name, (r.start - before.finish).Round(time.Millisecond), before.proc.name)
 			return
+		}
+	}
+	for _, before := range t.runs[:slices.Index(t.runs, r)] {
+		for _, way := range w.ways(before) {
+			if before.next == nil && w.early(before, way, r) {
+				before.next, r.after, r.cause = r, before, way.cause
+				w.violate(Early, t.name, r.start, "it started %v after it had %s, and was to wait for %v", (r.start - before.finish).Round(time.Millisecond),
+					way.cause, way.delay)
+				return
+			}
 		}
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 )
 
@@ -22,20 +23,20 @@ const (
 	steps
 )
 
-// effects are those of all faults that may be written down.
-var effects = map[string]effect{
+// effects are those of all faults that last, or come as one instant.
+var effects = map[chaosplan.Fault]effect{
 	// Of one process, or of its way to Redis.
-	"stop": hides, "freeze": hides, "drop requests": hides, "drop replies": hides, "unheard": hides, "unanswered": hides,
-	"blackhole": hides, "hang up": hides, "errors": hides, "delay": slows,
+	chaosplan.Stop: hides, chaosplan.Freeze: hides, chaosplan.DropRequests: hides, chaosplan.DropReplies: hides,
+	chaosplan.Unheard: hides, chaosplan.Unanswered: hides, chaosplan.Blackhole: hides, chaosplan.HangUp: hides,
+	chaosplan.Errors: hides, chaosplan.Delay: slows,
 	// Of Redis, and so of everybody.
-	"redis stop": hides, "redis kill": hides, "kill clients": hides, "pause all": hides, "pause writes": hides,
-	"fleet stop": hides, "flush scripts": slows, "full": slows, "clock": steps,
+	chaosplan.RedisStop: hides, chaosplan.RedisKill: hides, chaosplan.KillClients: hides, chaosplan.PauseAll: hides,
+	chaosplan.PauseWrites: hides, chaosplan.FleetStop: hides, chaosplan.FlushScripts: slows, chaosplan.Full: slows,
+	chaosplan.Clock: steps,
 }
 
-const fleetStop = "fleet stop"
-
 // halts are the faults under which a process does not run at all.
-var halts = []string{"stop", "freeze", fleetStop}
+var halts = []chaosplan.Fault{chaosplan.Stop, chaosplan.Freeze, chaosplan.FleetStop}
 
 // fringe is how far from what it tells an event may be written: a signal is sent, and then that is written down.
 const fringe = 100 * time.Millisecond
@@ -43,15 +44,16 @@ const fringe = 100 * time.Millisecond
 // A fault is one that lasted, of a process or, without one, of everybody.
 type fault struct {
 	span
-	name, proc string
-	effect     effect
+	name   chaosplan.Fault
+	proc   string
+	effect effect
 }
 
 func (f fault) String() string {
 	if f.proc == "" {
-		return f.name
+		return string(f.name)
 	}
-	return f.name + " of " + f.proc
+	return string(f.name) + " of " + f.proc
 }
 
 // A step is a change of Redis' clock.
@@ -59,7 +61,10 @@ type step struct{ at, shift time.Duration }
 
 // readFaults pairs beginnings and ends.
 func (w *world) readFaults() {
-	type open struct{ name, proc string }
+	type open struct {
+		name chaosplan.Fault
+		proc string
+	}
 	begun := make(map[open]time.Duration)
 	add := func(key open, s span) {
 		w.faults = append(w.faults, fault{span: s, name: key.name, proc: key.proc, effect: effects[key.name]})
@@ -68,12 +73,12 @@ func (w *world) readFaults() {
 		if e.Kind != history.Begin && e.Kind != history.End {
 			continue
 		}
-		key := open{e.Fault, e.Proc}
+		key := open{chaosplan.Fault(e.Fault), e.Proc}
 		from, lasted := begun[key]
 		switch {
-		case effects[e.Fault] == unknownEffect:
+		case effects[key.name] == unknownEffect:
 			w.violate(CannotJudge, "", e.At, "a fault that nobody knows: %q", e.Fault)
-		case effects[e.Fault] == steps:
+		case effects[key.name] == steps:
 			if e.Shift != 0 {
 				w.clock = append(w.clock, step{e.At, e.Shift})
 			}
@@ -168,4 +173,9 @@ func (w *world) ahead(during span) (least, most time.Duration) {
 	}
 	note()
 	return least, most
+}
+
+// halted says whether the fault keeps a process from running.
+func (f fault) halted(p *process) bool {
+	return (f.proc == p.name || f.proc == "") && slices.Contains(halts, f.name)
 }

@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ type world struct {
 	end    time.Duration // of the last event
 
 	procs  map[string]*process
+	lives  []*process // in the order of their names
 	tokens map[string]*token
 	order  []*token // as they are first heard of
 	faults []fault  // by their beginnings
@@ -23,6 +25,9 @@ type world struct {
 	// lostAt is when processes were lost: died, or were out of sight for longer than their lease.
 	lostAt     []time.Duration
 	unreadable []Remnant
+	// free and freer are when one process at least, and two, were well and had a processor free; upsets when anything was
+	// amiss.
+	free, freer, upsets []span
 
 	verdict *Verdict
 }
@@ -45,15 +50,25 @@ func Judge(events []history.Event, facts Facts) *Verdict {
 	}
 	w.readProcesses()
 	w.readFaults()
-	for _, p := range w.procs {
+	w.lives = slices.SortedFunc(maps.Values(w.procs), func(a, b *process) int { return cmp.Compare(a.name, b.name) })
+	for _, p := range w.lives {
 		p.troubles = w.troubles(p.name)
 		p.absences = append(w.absences(p.name), w.stalls(p)...)
 		w.noteLosses(p)
 	}
 	w.readTokens()
+	w.findHelp()
 	for _, t := range w.order {
 		w.chain(t)
+		w.judgeKiller(t)
+		w.judgeSchedule(t)
 		w.judgeEnd(t)
+	}
+	w.judgeRecoveries()
+	w.judgeCounters()
+	w.judgeResidue()
+	for _, p := range w.lives {
+		w.judgeGrowth(p)
 	}
 	w.summarize()
 	return w.verdict

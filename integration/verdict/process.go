@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 )
 
@@ -12,6 +13,7 @@ type process struct {
 	name string
 	// up are its registrations, terms when it was asked to stop, quiet when it was first asked to take nothing more.
 	up, terms []time.Duration
+	names     []string // its identities
 	quiet     time.Duration
 	// killed is when it was sent SIGKILL, down when it said that it ends, gone when it had been waited for.
 	killed, down, gone time.Duration
@@ -46,6 +48,9 @@ func (w *world) readProcesses() {
 			p.gone = e.At
 		case history.Up:
 			p.up = append(p.up, e.At)
+			if e.Text != "" {
+				p.names = append(p.names, e.Text)
+			}
 		case history.Down:
 			p.down = e.At
 		case history.Health:
@@ -59,12 +64,12 @@ func (w *world) readProcesses() {
 
 func (p *process) signalled(e history.Event) {
 	switch e.Fault {
-	case "KILL":
+	case string(chaosplan.Kill):
 		p.killed = or(p.killed, e.At)
-	case "TERM", "INT":
+	case string(chaosplan.Term):
 		p.terms = append(p.terms, e.At)
 		p.quiet = or(p.quiet, e.At)
-	case "TSTP":
+	case string(chaosplan.Quiet):
 		p.quiet = or(p.quiet, e.At)
 	}
 }
@@ -107,7 +112,7 @@ func (w *world) stalls(p *process) []absence {
 	for i := 1; i < len(p.health); i++ {
 		gap := span{p.health[i-1].At, p.health[i].At}
 		if gap.length() < every+w.facts.lease() || slices.ContainsFunc(w.faults, func(f fault) bool {
-			return (f.proc == p.name || f.proc == "") && slices.Contains(halts, f.name) && f.overlaps(gap)
+			return f.halted(p) && f.overlaps(gap)
 		}) {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/belayq/belay/integration/history"
 )
@@ -21,6 +22,10 @@ func (v *Verdict) String() string {
 			v.Tokens, v.Accepted, v.Done, v.FailedFirst, v.Recovered, v.Discarded, v.Dead, v.Condemned),
 		fmt.Sprintf("starts: %d, of which again: %s; %d unjustified", v.Starts, or(counted(v.Reruns), "none"),
 			v.Breaches[Unjustified]+v.Breaches[Overlap]+v.Breaches[Final]),
+		fmt.Sprintf("kills: %d, each with at most %d jobs in hand that ran again; %d suspects ran alone", v.Kills, v.MostAgain, v.Suspects),
+		"recovery: "+spread(v.Recoveries)+Histogram(v.Recoveries),
+		fmt.Sprintf("recovery while not all was well: %d, charged with %s", len(v.Excused), spread(v.Excused)),
+		"lateness of undisturbed scheduled jobs: "+spread(v.Lateness),
 		fmt.Sprintf("lost: %d, stuck: %d, phantom: %d", v.Breaches[Lost], v.Breaches[Stuck], v.Breaches[Phantom]))
 	const shown = 10
 	for i, violation := range v.Violations {
@@ -31,6 +36,31 @@ func (v *Verdict) String() string {
 		lines = append(lines, "  "+violation.String())
 	}
 	return strings.Join(lines, "\n")
+}
+
+// spread is how durations, the shortest first, are distributed.
+func spread(sorted []time.Duration) string {
+	if len(sorted) == 0 {
+		return "none"
+	}
+	at := func(percent int) time.Duration { return sorted[(len(sorted)-1)*percent/100].Round(time.Millisecond) }
+	return fmt.Sprintf("%d, p50 %v, p99 %v, max %v", len(sorted), at(50), at(99), at(100))
+}
+
+// Histogram counts durations, the shortest first, by the second: "; 8 s: 12, 9 s: 30" are twelve of eight to nine seconds. It
+// is empty for none.
+func Histogram(sorted []time.Duration) string {
+	text := ""
+	for first := 0; first < len(sorted); {
+		second := sorted[first] / time.Second
+		n := first
+		for n < len(sorted) && sorted[n]/time.Second == second {
+			n++
+		}
+		text += fmt.Sprintf("%s%d s: %d", map[bool]string{true: "; ", false: ", "}[first == 0], second, n-first)
+		first = n
+	}
+	return text
 }
 
 // counted spells counts, the greatest first.

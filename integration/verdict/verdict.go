@@ -17,6 +17,16 @@ const (
 	Overlap     Rule = "overlap"      // and while its run went on, which had been lost to nobody
 	Final       Rule = "done is done" // and after it was done
 	Buried      Rule = "buried"       // a dead job had retries left, or was blamed for too few crashes
+	Early       Rule = "early"        // a job started before its time, by Redis' clock
+	Counts      Rule = "counts"       // what a job says of its failures and interruptions is not what happened to it
+	TooOften    Rule = "too often"    // it had used up its retries, or its crashes
+	NotAlone    Rule = "not alone"    // a suspect had company
+	KillBound   Rule = "kill bound"   // one kill made more jobs run again than the process had in hand
+	Slow        Rule = "slow"         // a killed process' job ran again later than promised
+	Counters    Rule = "counters"     // Redis' counters, the oracle's and the histories do not agree
+	Residue     Rule = "residue"      // something was left in Redis that nothing is to leave
+	Growth      Rule = "growth"       // a process' goroutines or files grew
+	OracleSays  Rule = "oracle"       // the oracle has found something
 	CannotJudge Rule = "cannot judge" // the histories contradict themselves, or tell what this package does not know
 )
 
@@ -54,6 +64,18 @@ type Verdict struct {
 	// Starts is how often handlers started; Reruns is why those did that were not a job's first.
 	Starts int
 	Reruns map[Cause]int
+
+	// Kills is how many processes died otherwise than by their own will; MostAgain is by how many jobs at most one of these
+	// deaths was the cause of another run.
+	Kills, MostAgain int
+	// Recoveries are, for each run that was cut short by the death of its process, how long it took until the job ran again, the
+	// shortest first, of those in which some other process was well and had a processor free all the time. Excused are the
+	// others, each with only as much of its time as some process was well and free.
+	Recoveries, Excused []time.Duration
+	// Suspects is how many waited for empty hands, which has no bound.
+	Suspects int
+	// Lateness is by how much scheduled jobs started late, of those between whose push and start nothing else happened.
+	Lateness []time.Duration
 
 	// Breaches counts the violations of each rule; Violations are the first ones.
 	Breaches   map[Rule]int

@@ -1,0 +1,174 @@
+package integration
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+// A signpost is an address that leads to another server from one moment on. Who is connected stays where he is: that is
+// what a DNS name does, or a virtual address whose old holder lives on.
+type signpost struct {
+	listener net.Listener
+	target   atomic.Pointer[string]
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+}
+
+func newSignpost(t *testing.T, target string) *signpost {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &signpost{listener: listener, conns: make(map[net.Conn]bool)}
+	p.target.Store(&target)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { p.carry(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		p.mu.Lock()
+		for conn := range p.conns {
+			_ = conn.Close()
+		}
+		p.mu.Unlock()
+		running.Wait()
+	})
+	return p
+}
+
+// lead has whoever connects from now on led to another server.
+func (p *signpost) lead(to *drivertest.Server) {
+	addr := to.Addr()
+	p.target.Store(&addr)
+}
+
+func (p *signpost) url() string { return "redis://" + p.listener.Addr().String() }
+
+// carry carries bytes both ways until either end closes.
+func (p *signpost) carry(client net.Conn) {
+	server, err := net.Dial("tcp", *p.target.Load())
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns[client], p.conns[server] = true, true
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_ = way[0].Close()
+			_ = way[1].Close()
+		})
+	}
+	both.Wait()
+	p.mu.Lock()
+	delete(p.conns, client)
+	delete(p.conns, server)
+	p.mu.Unlock()
+}
+
+// An operator fails over to a replica, and later back: the name leads to the other server, the old primary lives on as its
+// replica, and every connection of a worker is still there. Each finds out by being refused; new jobs run within seconds,
+// those in hand are settled where they lie now, none runs twice, none is lost.
+func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			first, dir := recorded(t, "--repl-diskless-sync-delay", "0")
+			t.Cleanup(func() { judge(t, first, dir) }) // it hears of what happens on the other one, too
+			second := drivertest.Start(t)
+			post := newSignpost(t, first.Addr())
+			s := newSite(t, first)
+			s.client, s.url = client, post.url()
+			s.on(second).follow(first)
+
+			book := newLedger(t)
+			words := []string{"-c", "3", "--exec", book.exec("Any")}
+			workers := []*process{s.work(words...), s.work(words...)}
+			var done int
+			for _, next := range []*drivertest.Server{second, first} {
+				inHand := s.push("Any", "default", jsonArgs(1, 2000))
+				book.awaitStart(inHand, 1)
+				s.failOver(next)
+				s = s.on(next)
+				post.lead(next)
+				done += s.runsOn(book, inHand)
+			}
+			require.Len(t, book.starts(""), done, "each once")
+			require.Empty(t, s.set(s.keys.Retry()))
+			for _, w := range workers {
+				require.Len(t, w.identities(), 1, "nobody was declared dead")
+				require.NotContains(t, w.log(), "ownership lost")
+				waitTerm(t, w)
+			}
+		})
+	}
+}
+
+// runsOn makes sure that new jobs run in time on a primary that is new, and that the one in hand is settled there. It
+// answers how many there were.
+func (s *site) runsOn(book *ledger, inHand string) int {
+	s.t.Helper()
+	switched, before := time.Now(), len(book.starts(""))-1
+	jids := []string{inHand}
+	for n := range 6 {
+		jids = append(jids, s.push("Any", "default", jsonArgs(n, 500)))
+	}
+	for _, jid := range jids {
+		require.Less(s.t, book.awaitStart(jid, 1).At.Sub(switched), resumed, "the start of a job")
+		book.awaitEnd(jid)
+	}
+	eventually(s.t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(before+len(jids)) })
+	return len(jids)
+}
+
+// on is the same keyspace on another server.
+func (s *site) on(server *drivertest.Server) *site {
+	other := *s
+	other.server = server
+	return &other
+}
+
+// follow makes the server a replica of another, and waits until it has all that the other has.
+func (s *site) follow(primary *drivertest.Server) {
+	s.t.Helper()
+	host, port, err := net.SplitHostPort(primary.Addr())
+	require.NoError(s.t, err)
+	s.do("REPLICAOF", host, port)
+	s.awaitReplica()
+}
+
+// failOver makes the replica the primary and the primary its replica, without losing anything on the way.
+func (s *site) failOver(to *drivertest.Server) {
+	s.t.Helper()
+	host, port, err := net.SplitHostPort(to.Addr())
+	require.NoError(s.t, err)
+	s.do("FAILOVER", "TO", host, port)
+	s.awaitReplica()
+}
+
+func (s *site) awaitReplica() {
+	s.t.Helper()
+	eventually(s.t, "the replica to follow", func() bool {
+		role, _ := s.do("ROLE").([]any)
+		return role[0] == "slave" && role[3] == "connected"
+	})
+}

@@ -1,0 +1,60 @@
+// Command torture spends a given time on whatever breaks job systems: first the crash-point sweep, which kills a process at
+// each command it sends, then rounds of chaos, with Belay's default settings and with fast ones in turn. Everything is
+// drawn from one seed, and its last lines are the verdict. It exits with 1 when anything was lost or unlawful.
+//
+// Run it in the module's folder; it builds and runs the tests of ./integration, which say more about what they do.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	// Whoever started this may die without a word, and then nothing of it is to go on.
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
+	seed := flag.String("seed", "", "number that everything is drawn from; a new one without it")
+	minutes := flag.Float64("minutes", 25, "how long it may take, about; fractions are allowed")
+	out := flag.String("out", "", "file to which a line of JSON is added for each round")
+	flag.Parse()
+	number, err := seedOf(*seed)
+	if err == nil && *minutes <= 0 {
+		err = errors.New("-minutes must be more than 0")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	t := &torture{seed: number, out: *out, end: time.Now().Add(time.Duration(*minutes * float64(time.Minute)))}
+	err = t.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		os.Exit(1)
+	}
+	if !t.tell() {
+		os.Exit(1)
+	}
+}
+
+func seedOf(text string) (uint64, error) {
+	if text == "" {
+		return rand.Uint64N(1_000_000), nil
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("-seed %q is no whole number", text)
+	}
+	return seed, nil
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// sweepShare is the share of the time that the sweep has, of a time that is worth sharing.
+	sweepShare = 0.2
+	worth      = 3 * time.Minute
+	// span is how long a round's faults go on. overhead is what it takes besides: until everything has ended, and been judged.
+	span, overhead = 150 * time.Second, 25 * time.Second
+	// least is the shortest span in which every kind of job is pushed; brief is one that is too short for default settings.
+	least, brief = 10 * time.Second, 60 * time.Second
+	// stuck is how much longer than expected a test may take before it is ended.
+	stuck = 5 * time.Minute
+)
+
+// torture is one run of this program, and what it has found so far.
+type torture struct {
+	seed uint64
+	out  string
+	end  time.Time
+
+	dir, program string
+
+	rounds, faults, kills, jobs, lost int
+	steps, violations                 int
+	swept                             string
+	failed                            bool
+}
+
+// run spends the time. Its error is one that kept it from doing so; what it found wrong is no error.
+func (t *torture) run(ctx context.Context) (err error) {
+	fmt.Printf("torture: seed %d, until %s\n", t.seed, t.end.Format(time.TimeOnly))
+	if t.dir, err = os.MkdirTemp("", "belay-torture-"); err != nil {
+		return err
+	}
+	defer func() {
+		if t.failed && ctx.Err() == nil {
+			fmt.Printf("torture: the folders of the failed runs are in %s\n", t.dir)
+			return
+		}
+		_ = os.RemoveAll(t.dir)
+	}()
+	t.program = filepath.Join(t.dir, "integration.test")
+	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", t.program, "./integration").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the tests of ./integration: %w\n%s", err, out)
+	}
+	if left := time.Until(t.end); left >= worth {
+		if err := t.sweep(ctx, time.Duration(float64(left)*sweepShare).Round(time.Second)); err != nil {
+			return err
+		}
+	}
+	for t.rounds == 0 || time.Until(t.end) > least+overhead {
+		if err := t.round(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep kills processes at one command after the other.
+func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
+	began := time.Now()
+	said, passed, err := t.test(ctx, "TestCrashPoints", lasting, "BELAY_SWEEP="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.seed, 10))
+	if err != nil {
+		return err
+	}
+	points := regexp.MustCompile(`\d[\d,]* (?:crash )?points[^\n]*`).FindString(said)
+	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", points, time.Since(began).Round(time.Second), thousands(t.read(said)), word(passed))
+	t.swept = points
+	return nil
+}
+
+// round is one run of chaos.
+func (t *torture) round(ctx context.Context) error {
+	seed, lasting := t.seed+uint64(t.rounds), min(max(time.Until(t.end)-overhead, least), span).Round(time.Second)
+	settings := []string{"default", "fast"}[t.rounds%2]
+	if lasting < brief {
+		settings = "fast"
+	}
+	t.rounds++
+	lines := t.out
+	if lines == "" {
+		lines = filepath.Join(t.dir, "rounds.jsonl")
+	}
+	before := size(lines)
+	said, passed, err := t.test(ctx, "TestChaos", lasting, "BELAY_SEED="+strconv.FormatUint(seed, 10), "BELAY_CHAOS="+lasting.String(),
+		"BELAY_CHAOS_SETTINGS="+settings, "BELAY_CHAOS_OUT="+lines)
+	if err != nil {
+		return err
+	}
+	steps := t.read(said)
+	s, err := lastLine(lines, before)
+	if err != nil {
+		fmt.Printf("round %d: seed %d, %s settings, %v: it did not come to a verdict\n", t.rounds, seed, settings, lasting)
+		t.failed = true
+		return nil
+	}
+	jobs := 0
+	for _, n := range s.Jobs {
+		jobs += n
+	}
+	t.faults, t.kills, t.jobs, t.lost = t.faults+s.Faults, t.kills+s.Kills, t.jobs+jobs, t.lost+s.Lost
+	fmt.Printf("round %d: seed %d, plan %s, %s settings, %.0f s: %s jobs, %d faults, %d kills, oracle: %s steps, %d violations, lost: %d: %s\n", t.rounds, seed,
+		s.Plan, settings, s.Seconds, thousands(jobs), s.Faults, s.Kills, thousands(steps), s.Violations, s.Lost, word(passed))
+	return nil
+}
+
+func word(passed bool) string {
+	if passed {
+		return "lawful"
+	}
+	return "UNLAWFUL"
+}
+
+// test runs one test, that does something for so long, and answers what it said and whether it passed. What a failed one
+// said is printed.
+func (t *torture) test(ctx context.Context, name string, lasting time.Duration, env ...string) (said string, passed bool, err error) {
+	cmd := exec.CommandContext(ctx, t.program, "-test.run", "^"+name+"$", "-test.v", "-test.timeout", (2*lasting + stuck).String())
+	cmd.Dir = "integration"
+	cmd.Env = append(append(os.Environ(), env...), "TMPDIR="+t.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // and with it dies all that it has started
+	runtime.LockOSThread()                                             // whose end is what the signal tells
+	defer runtime.UnlockOSThread()
+	out, err := cmd.CombinedOutput()
+	said = string(out)
+	var ended *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return said, false, errors.New("interrupted")
+	case err != nil && !errors.As(err, &ended):
+		return said, false, fmt.Errorf("run %s: %w", name, err)
+	case err == nil && !strings.Contains(said, "--- PASS: "+name):
+		return said, false, fmt.Errorf("there is no test %s", name)
+	}
+	if err != nil {
+		fmt.Print(said)
+		t.failed = true
+	}
+	return said, err == nil, nil
+}
+
+// sentence is what an oracle says of a log.
+var sentence = regexp.MustCompile(`oracle: ([\d,]+) steps, [\d,]+ jobs, ([\d,]+) violations`)
+
+// read counts the steps that the oracles of a test saw, and answers them.
+func (t *torture) read(said string) (steps int) {
+	for _, found := range sentence.FindAllStringSubmatch(said, -1) {
+		steps += number(found[1])
+		t.violations += number(found[2])
+	}
+	t.steps += steps
+	return steps
+}
+
+func number(text string) int {
+	n, _ := strconv.Atoi(strings.ReplaceAll(text, ",", ""))
+	return n
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// A summary is what of a round's line is needed here.
+type summary struct {
+	Plan       string
+	Seconds    float64
+	Jobs       map[string]int
+	Faults     int
+	Kills      int
+	Lost       int
+	Violations int `json:"oracle_violations"`
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// lastLine reads the line that was added to a file since it had a size.
+func lastLine(path string, since int64) (*summary, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Seek(since, 0); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(file).ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	s := new(summary)
+	return s, json.Unmarshal(line, s)
+}
+
+// tell prints the verdict on everything, and answers whether it is a good one.
+func (t *torture) tell() bool {
+	swept := ""
+	if t.swept != "" {
+		swept = "; " + t.swept
+	}
+	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.seed, t.rounds, thousands(t.jobs), thousands(t.faults), thousands(t.kills), swept)
+	fmt.Printf("oracle: %s steps, %s violations\n", thousands(t.steps), thousands(t.violations))
+	fmt.Printf("verdict: %s\n", word(!t.failed))
+	fmt.Printf("lost: %s\n", thousands(t.lost))
+	return !t.failed && t.violations == 0 && t.lost == 0
+}

@@ -1,0 +1,27 @@
+package verdict
+
+import (
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/integration/history"
+)
+
+// judgeSchedule holds that a job which was pushed for later did not start before, by Redis' clock, and notes how late it was.
+func (w *world) judgeSchedule(t *token) {
+	delay := time.Duration(t.spec().DelayMillis) * time.Millisecond
+	first := slices.IndexFunc(t.pushes, func(p *push) bool { return p.answer != history.Refused })
+	if delay == 0 || first < 0 || len(t.runs) == 0 {
+		return
+	}
+	p, r := t.pushes[first], t.runs[0]
+	if took := w.elapsed(span{p.invoked, r.start}); took < delay {
+		w.violate(Early, t.name, r.start, "it started on %s %v after its push, and was to wait for %v", r.proc.name, took.Round(time.Millisecond), delay)
+	}
+	waited := span{p.invoked, r.start}
+	undisturbed := p.answer == history.Accepted && r.interrupted == 0 && !waited.touches(w.upsets) &&
+		span{p.invoked + delay, r.start}.within(w.free) == max(r.start-p.invoked-delay, 0)
+	if undisturbed {
+		w.verdict.Lateness = append(w.verdict.Lateness, max(r.start-p.answered-delay, 0))
+	}
+}

@@ -1,0 +1,110 @@
+package integration
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/integration/oracle"
+)
+
+// wakings is how often a worker is frozen. BELAY_LONG=1 goes on for minutes.
+func wakings() int {
+	if os.Getenv("BELAY_LONG") == "1" {
+		return 120
+	}
+	return 6
+}
+
+// A worker with hundreds of jobs in hand is frozen for about as long as it takes until it is declared dead, again and again.
+// Half of the times it wakes up at random, just before or after; and half of the times in the very middle of it: when the
+// first or the second page of its jobs has been moved, and the rest has not. Every job is done; what has moved ends nowhere,
+// and what has not is ended by its old owner or recovered, not both.
+func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
+	t.Parallel()
+	const inHand = 600 // more than two pages
+	s, book := ordinarySite(t, oracle.MostInterruptions(1000)), newLedger(t)
+	path := buildCrowd(t)
+	proxy := faultproxy.New(t, s.server.Addr())
+	start := func(url string) *process {
+		p := s.launch(path, "-redis", url, "-prefix", s.prefix, "-c", strconv.Itoa(inHand), book.path)
+		p.awaitLog(`"working"`)
+		return p
+	}
+	sleeper := start(s.url)
+	janitor := start(proxy.URL())
+	t.Cleanup(func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) })
+
+	pushed := 0
+	fill := func() { // so that both have all that they can hold, and more waits
+		for s.do("LLEN", s.keys.Queue("default")).(int64) < inHand {
+			words := []string{"LPUSH", s.keys.Queue("default")}
+			for range inHand {
+				words = append(words, rubyPayload("Any", "default", jsonArgs(pushed, 500+rand.IntN(1500)), newJID()))
+				pushed++
+			}
+			s.do(words...)
+		}
+	}
+	recoveredBefore, inTheMiddle := 0, 0
+	for round := range wakings() {
+		fill()
+		identity := sleeper.identities()[len(sleeper.identities())-1]
+		working := s.keys.Working("default", identity)
+		eventually(t, "the worker to have hundreds in hand", func() bool { return s.do("LLEN", working).(int64) > 512 })
+		wake := func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) }
+		var moved atomic.Bool
+		if round%2 == 1 {
+			recovers := address(s.keys.Recover("", nil, nil).Call)
+			proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: recovers, Nth: 1 + round/2%2, Do: faultproxy.Before(func() {
+				moved.Store(true)
+				wake()
+				time.Sleep(20 * time.Millisecond) // in which the woken one does what it can
+			})})
+		}
+		sleeper.signal(syscall.SIGSTOP)
+		if round%2 == 1 {
+			eventually(t, "its jobs to be moved", moved.Load)
+			inTheMiddle++
+		} else {
+			time.Sleep(time.Duration(1200+rand.IntN(1000)) * time.Millisecond) // a TTL and two looks, more or less
+			wake()
+		}
+		proxy.Clear()
+		eventually(t, "it to live", func() bool {
+			names := sleeper.identities()
+			return s.lives(names[len(names)-1])
+		})
+		recoveredBefore = strings.Count(janitor.log(), "recovered")
+	}
+	eventually(t, "all to be done", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(pushed) })
+	ends := make(map[string]bool)
+	for _, end := range book.ends("") {
+		ends[end.JID] = true
+	}
+	require.Len(t, ends, pushed)
+	t.Logf("%d jobs, %d recoveries, %d ends that were lost", pushed, recoveredBefore, strings.Count(sleeper.log(), "ownership lost"))
+	require.GreaterOrEqual(t, recoveredBefore, inTheMiddle)
+	require.Empty(t, s.text(s.keys.Failed()))
+	require.Empty(t, s.set(s.keys.Retry()))
+	require.Empty(t, s.set(s.keys.Dead()))
+}
+
+// buildCrowd builds the worker in testdata/crowd.
+func buildCrowd(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "crowd")
+	out, err := exec.Command("go", "build", "-o", path, "./testdata/crowd").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}

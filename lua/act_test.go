@@ -1,0 +1,259 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fates sends a job to a queue, one to the dead and one away.
+func fates(queue, retried, killed, deleted string) []Errand {
+	return []Errand{
+		{Fate: FateQueue, Queue: queue, Jobs: []Promotion{{Old: retried, New: retried}}},
+		{Fate: FateDead, Jobs: []Promotion{{Old: killed}}},
+		{Fate: FateGone, Jobs: []Promotion{{Old: deleted}}},
+	}
+}
+
+func errand(fate Fate, jobs ...string) []Errand {
+	e := Errand{Fate: fate}
+	for _, job := range jobs {
+		e.Jobs = append(e.Jobs, Promotion{Old: job})
+	}
+	return []Errand{e}
+}
+
+func TestAct(t *testing.T) {
+	keep(t,
+		promise{"each_job_of_a_set_goes_where_it_is_sent", func(w *world) {
+			w.dueAt(w.keys.Retry(), -time.Hour, "a", "b", "c", "d", "stays")
+			w.push("q", "older")
+			gone := ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []Errand{
+				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{"a", "a'"}, {"b", "b'"}}},
+				{Fate: FateDead, Jobs: []Promotion{{Old: "c"}}},
+				{Fate: FateGone, Jobs: []Promotion{{Old: "d"}}},
+			}))
+			require.Empty(w, gone)
+			require.Equal(w, []string{"older", "a'", "b'"}, w.waiting("q"), "at the back, in the order given")
+			require.Equal(w, []string{"c"}, w.sorted(w.keys.Dead()))
+			require.InDelta(w, w.now(), w.score(w.keys.Dead(), "c"), 60)
+			require.Equal(w, []string{"stays"}, w.sorted(w.keys.Retry()))
+			require.Equal(w, []string{"q"}, w.texts("SMEMBERS", w.keys.Queues()))
+		}},
+		promise{"of_a_list_one_copy_leaves_and_from_the_end_that_is_said", func(w *world) {
+			w.push("q", "a", "b", "a", "c", "d", "a")
+			require.Empty(w, ask(w, w.keys.Act(Source{w.keys.Queue("q"), OrderOldest}, errand(FateGone, "a", "d"))))
+			require.Equal(w, []string{"b", "a", "c", "a"}, w.waiting("q"))
+			require.Empty(w, ask(w, w.keys.Act(Source{w.keys.Queue("q"), OrderYoungest}, errand(FateDead, "a"))))
+			require.Equal(w, []string{"b", "a", "c"}, w.waiting("q"))
+			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
+		}},
+		promise{"what_is_not_there_any_more_is_told_and_nothing_is_written_for_it", func(w *world) {
+			w.dueAt(w.keys.Dead(), time.Hour, "there")
+			errands := []Errand{
+				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{"gone", "gone'"}, {"there", "there'"}}},
+				{Fate: FateGone, Jobs: []Promotion{{Old: "never"}}},
+			}
+			require.Equal(w, []int{0, 2}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)))
+			require.Equal(w, []string{"there'"}, w.waiting("q"))
+			w.unchanged(func() {
+				require.Equal(w, []int{0, 1, 2}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)), "the second of two comes late")
+			})
+		}},
+		promise{"a_key_of_a_wrong_type_stops_all_before_anything_is_written", func(w *world) {
+			w.dueAt(w.keys.Retry(), time.Hour, "retried", "killed", "deleted")
+			for _, key := range []string{w.keys.Queue("q"), w.keys.Dead()} {
+				w.redis("SET", key, "neither list nor set")
+				w.unchanged(func() {
+					refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry()}, fates("q", "retried", "killed", "deleted")))
+				})
+				w.redis("DEL", key)
+			}
+			w.unchanged(func() {
+				refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry(), End: OrderOldest}, errand(FateGone, "retried")))
+			})
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates("q", "retried", "killed", "deleted"))))
+		}},
+		promise{"the_dead_are_a_microsecond_apart", func(w *world) {
+			var jobs []string
+			for i := range 50 {
+				jobs = append(jobs, fmt.Sprint("job", i))
+			}
+			w.dueAt(w.keys.Retry(), time.Hour, jobs...)
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, errand(FateDead, jobs...))))
+			scores := map[float64]bool{}
+			for _, job := range jobs {
+				scores[w.score(w.keys.Dead(), job)] = true
+			}
+			require.Len(w, scores, len(jobs))
+			require.Equal(w, jobs, w.sorted(w.keys.Dead()), "in the order given")
+		}},
+	)
+}
+
+func TestPage(t *testing.T) {
+	bytesOf := func(page Page) (all string) {
+		for _, entry := range page.Entries {
+			all += entry.Bytes
+		}
+		return all
+	}
+	keep(t,
+		promise{"lists_and_sets_from_either_end", func(w *world) {
+			w.push("q", "a", "b", "c", "d", "e")
+			w.dueAt(w.keys.Dead(), time.Hour, "a", "b", "c", "d", "e")
+			for _, c := range []struct {
+				key        string
+				order      Order
+				skip, most int
+				want       string
+			}{
+				{w.keys.Queue("q"), OrderOldest, 0, 2, "ab"}, {w.keys.Queue("q"), OrderOldest, 1, 9, "bcde"},
+				{w.keys.Queue("q"), OrderYoungest, 0, 2, "ed"}, {w.keys.Queue("q"), OrderYoungest, 3, 9, "ba"},
+				{w.keys.Dead(), OrderLowest, 1, 3, "bcd"}, {w.keys.Dead(), OrderHighest, 1, 3, "dcb"},
+				{w.keys.Dead(), OrderHighest, 5, 3, ""}, {w.keys.Queue("q"), OrderOldest, 7, 3, ""},
+			} {
+				page := ask(w, w.keys.Page(c.key, c.order, c.skip, c.most))
+				require.Equal(w, c.want, bytesOf(page), "%+v", c)
+				require.Equal(w, 5, page.Total)
+			}
+			require.Equal(w, Page{Entries: []Entry{}}, ask(w, w.keys.Page(w.keys.Queue("none"), OrderOldest, 0, 9)))
+			scored := ask(w, w.keys.Page(w.keys.Dead(), OrderLowest, 0, 1)).Entries[0]
+			require.Equal(w, w.redis("ZSCORE", w.keys.Dead(), "a"), scored.Score)
+		}},
+		promise{"no_more_items_than_a_page_whatever_is_asked_for", func(w *world) {
+			var want string
+			var jobs []string
+			for i := range MostItems + 44 {
+				jobs = append(jobs, fmt.Sprintf("%04d", i))
+			}
+			want = strings.Join(jobs, "")
+			w.push("q", jobs...)
+			first := ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, 0, 1000))
+			require.Len(w, first.Entries, MostItems)
+			rest := ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, MostItems, 1000))
+			require.Equal(w, want, bytesOf(first)+bytesOf(rest))
+		}},
+		promise{"no_more_bytes_than_a_page_but_for_the_last_entry", func(w *world) {
+			for i := range 8 {
+				w.push("q", fmt.Sprint(i)+strings.Repeat("x", 1<<20))
+				w.redis("ZADD", w.keys.Dead(), fmt.Sprint(i), fmt.Sprint(i)+strings.Repeat("x", 1<<20))
+			}
+			require.Len(w, ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, 0, 100)).Entries, 4)
+			require.Len(w, ask(w, w.keys.Page(w.keys.Dead(), OrderHighest, 0, 100)).Entries, 4)
+			require.Len(w, ask(w, w.keys.Walk(w.keys.Dead(), Walk{From: "-inf", To: "+inf"})), 4)
+		}},
+		promise{"a_key_of_a_wrong_type_is_an_error", func(w *world) {
+			w.redis("SET", w.keys.Dead(), "no set")
+			refused(w, "WRONGTYPE", w.keys.Page(w.keys.Dead(), OrderLowest, 0, 1))
+			refused(w, "WRONGTYPE", w.keys.Walk(w.keys.Dead(), Walk{From: "-inf", To: "+inf"}))
+		}},
+	)
+}
+
+func TestWalk(t *testing.T) {
+	// through walks to the end. left says which entries stay; those that do not are taken out at once.
+	through := func(w *world, walk Walk, left func(job string) bool, between func(page int)) []string {
+		var seen []string
+		for page := 0; ; page++ {
+			entries := ask(w, w.keys.Walk(w.keys.Dead(), walk))
+			if len(entries) == 0 {
+				return seen
+			}
+			for _, entry := range entries {
+				seen = append(seen, entry.Bytes)
+				stays := left(entry.Bytes)
+				if !stays {
+					w.redis("ZREM", w.keys.Dead(), entry.Bytes)
+				}
+				walk.Passed(entry, stays)
+			}
+			between(page)
+		}
+	}
+	all := Walk{From: "-inf", To: "+inf"}
+	nothing := func(int) {}
+	fill := func(w *world, score func(i int) string) (jobs []string) {
+		for i := range 3*MostItems + 7 {
+			jobs = append(jobs, fmt.Sprintf("%04d", i))
+			w.redis("ZADD", w.keys.Dead(), score(i), jobs[i])
+		}
+		return jobs
+	}
+	alike := func(int) string { return "1700000000.123456" }
+	stays := func(job string) bool { return job[3]%3 == 0 }
+	keep(t,
+		promise{"sees_each_entry_once_however_many_have_one_score", func(w *world) {
+			jobs := fill(w, alike)
+			require.Equal(w, jobs, through(w, all, func(string) bool { return true }, nothing))
+			require.Equal(w, jobs, through(w, all, stays, nothing), "whatever is taken out on the way")
+		}},
+		promise{"passes_over_nothing_when_those_before_it_leave", func(w *world) {
+			jobs := fill(w, func(i int) string { return fmt.Sprint(i) })
+			seen := through(w, all, func(string) bool { return true }, func(int) {
+				for _, early := range jobs[:100] {
+					w.redis("ZREM", w.keys.Dead(), early)
+				}
+			})
+			require.Equal(w, jobs, seen)
+		}},
+		promise{"goes_on_from_the_score_when_its_mark_has_left_or_was_put_off", func(w *world) {
+			for name, disturb := range map[string]func(mark string){
+				"left":    func(mark string) { w.redis("ZREM", w.keys.Dead(), mark) },
+				"put off": func(mark string) { w.redis("ZADD", w.keys.Dead(), "12345", mark) },
+			} {
+				jobs := fill(w, func(i int) string { return fmt.Sprint(i / 2) })
+				seen := through(w, all, func(string) bool { return true }, func(page int) {
+					if page == 1 {
+						disturb(jobs[2*MostItems-1])
+					}
+				})
+				for _, job := range jobs {
+					require.Contains(w, seen, job, name)
+				}
+				w.redis("DEL", w.keys.Dead())
+			}
+		}},
+		promise{"ends_where_it_is_told_to", func(w *world) {
+			jobs := fill(w, func(i int) string { return fmt.Sprint(i) })
+			require.Equal(w, jobs[5:301], through(w, Walk{From: "5", To: "300"}, stays, nothing))
+		}},
+	)
+}
+
+func TestSignal(t *testing.T) {
+	keep(t,
+		promise{"a_process_hears_it_at_its_next_beat", func(w *world) {
+			identity := w.process("q")
+			require.True(w, ask(w, w.keys.Signal(identity, "TSTP")))
+			require.True(w, ask(w, w.keys.Signal(identity, "TERM")))
+			ttl := w.number("TTL", w.keys.Signals(identity))
+			require.Positive(w, ttl)
+			require.LessOrEqual(w, ttl, 60)
+			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Beat(identity, someTTL)).Signals)
+		}},
+		promise{"nothing_is_sent_to_nobody", func(w *world) {
+			w.unchanged(func() { require.False(w, ask(w, w.keys.Signal("host:1:gone", "TERM"))) })
+			w.redis("SADD", w.keys.Processes(), "ruby:1:aa")
+			require.True(w, ask(w, w.keys.Signal("ruby:1:aa", "TERM")), "Ruby's are in one set only")
+		}},
+	)
+}
+
+func TestPause(t *testing.T) {
+	keep(t, promise{"workers_take_nothing_until_it_is_resumed", func(w *world) {
+		identity := w.process("q")
+		w.push("q", "a")
+		for want := range 2 {
+			require.Equal(w, int64(1-want), w.client.Do(w.Context(), w.keys.Pause("q"))[0].Value)
+		}
+		require.Empty(w, w.take(identity, 1, "q").Jobs)
+		for want := range 2 {
+			require.Equal(w, int64(1-want), w.client.Do(w.Context(), w.keys.Resume("q"))[0].Value)
+		}
+		require.NotEmpty(w, w.take(identity, 1, "q").Jobs)
+	}})
+}

@@ -1,0 +1,29 @@
+package lua
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+var signalScript = load("signal")
+
+// keepSignal is how long a signal waits for its process, as in Ruby.
+const keepSignal = 60 * time.Second
+
+// Signal sends a process a signal by its name in Sidekiq, such as TSTP, and answers false when there is no such process. It is
+// heard at the process' next beat; one that is gone by then never hears it.
+func (k Keys) Signal(identity, name string) Ask[bool] {
+	return Ask[bool]{
+		Call: driver.Call{
+			Script: signalScript,
+			Keys:   []string{k.Signals(identity), k.Processes(), k.Alive()},
+			Args:   []string{identity, name, strconv.Itoa(int(keepSignal / time.Second))},
+		},
+		read: func(value any) (bool, error) {
+			word, err := wordOf(value)
+			return word == "sent", err
+		},
+	}
+}

@@ -1,0 +1,40 @@
+package lua
+
+import (
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
+
+var walkScript = load("walk")
+
+// A Walk is how far somebody has come who goes through a sorted set from its lowest score to its highest.
+type Walk struct {
+	// From and To are the scores to begin at and to end with, as Redis writes them. "-inf" and "+inf" are such.
+	From, To string
+	// Left are the bytes of the last entry seen that was left where it was; Leaves says that there is one.
+	Left   string
+	Leaves bool
+}
+
+// Passed notes an entry of the last page that was left in the set, or not.
+func (w *Walk) Passed(entry Entry, left bool) {
+	w.From = entry.Score
+	if left {
+		w.Left, w.Leaves = entry.Bytes, true
+	}
+}
+
+// Walk reads the next page of a walk; no entries at its end. Every entry that lies in the set from its first page to its last,
+// and whose score nobody changes, is seen, and once, unless the entry the walk has left last is taken away meanwhile.
+// Entries are as many as a Page has at most.
+func (k Keys) Walk(set string, walk Walk) Ask[[]Entry] {
+	args := []string{walk.From, walk.To, strconv.Itoa(MostItems), strconv.Itoa(MostBytes)}
+	if walk.Leaves {
+		args = append(args, walk.Left)
+	}
+	return Ask[[]Entry]{
+		Call: driver.Call{Script: walkScript, Keys: []string{set}, Args: args},
+		read: func(value any) ([]Entry, error) { return entriesOf(value, true) },
+	}
+}

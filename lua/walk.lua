@@ -1,0 +1,48 @@
+#!lua flags=allow-oom
+-- walk: read the next page of a walk through a sorted set, lowest score first, whatever has come and gone since the last one.
+-- Why a script: by rank a walk would pass over jobs when others before them leave, and by score alone it would not get past
+-- many of one score. So it goes on behind the last entry that it left where it was; if that has gone, from its score.
+-- KEYS     1 set
+-- ARGV     1 score to begin at  2 score to end with  3 entries at most  4 bytes in all at most
+--          then, but for the first page: the last entry that was left
+-- Returns  {the entries ..., each with its score behind it}; the last entry may exceed the bytes by its own size; nothing at the end
+-- Again    the same
+-- Cost     O(entries + log set)
+local set = KEYS[1]
+local begin, last, most, room, left = ARGV[1], tonumber(ARGV[2]) or math.huge, tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+
+-- include must_be
+local wrong = must_be(set, 'zset', 'TYPE', set)
+if wrong then
+  return wrong
+end
+local at
+if left then
+  local score = redis.call('ZSCORE', set, left)
+  -- One that has been put off meanwhile is no mark any more: what lies before its new place has not been seen.
+  if score and tonumber(score) <= tonumber(begin) then
+    at = redis.call('ZRANK', set, left) + 1
+  end
+end
+at = at or redis.call('ZCOUNT', set, '-inf', '(' .. begin)
+
+local answer, look = {}, 1
+local ended = false
+while not ended and #answer < 2 * most and room > 0 do
+  local found = redis.call('ZRANGE', set, at, at + math.min(look, most - #answer / 2) - 1, 'WITHSCORES')
+  ended = #found == 0
+  look = math.min(2 * look, 16)
+  for index = 1, #found, 2 do
+    ended = ended or tonumber(found[index + 1]) > last
+    if not ended and room > 0 then
+      answer[#answer + 1] = found[index]
+      answer[#answer + 1] = found[index + 1]
+      at = at + 1
+      room = room - #found[index]
+      if #found[index] > 16384 then
+        look = 1
+      end
+    end
+  end
+end
+return answer
