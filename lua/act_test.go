@@ -32,7 +32,7 @@ func TestAct(t *testing.T) {
 			w.dueAt(w.keys.Retry(), -time.Hour, "a", "b", "c", "d", "stays")
 			w.push("q", "older")
 			gone := ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []Errand{
-				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{"a", "a'"}, {"b", "b'"}}},
+				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "a", New: "a'"}, {Old: "b", New: "b'"}}},
 				{Fate: FateDead, Jobs: []Promotion{{Old: "c"}}},
 				{Fate: FateGone, Jobs: []Promotion{{Old: "d"}}},
 			}))

@@ -20,6 +20,9 @@ type UniqueJob struct {
 	RunLater bool
 }
 
+// Later says whether the job is not for now.
+func (j UniqueJob) Later() bool { return j.In > 0 || !j.At.IsZero() }
+
 // PushedUnique is the answer to a push of unique jobs.
 type PushedUnique struct {
 	// Word is PushStored or PushStale.
