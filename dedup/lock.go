@@ -30,9 +30,12 @@ type Lock struct {
 // None says that there is no lock.
 func (l Lock) None() bool { return l.Digest == "" }
 
-// Takes says whether a push with this delay asks for the lock. One that does not is accepted whoever holds it, and must
-// leave the lock out of its payload: the job would otherwise be asked about it at every step of its life.
+// Takes says whether a push with this delay asks for the lock. One that does not is accepted whoever holds it; see Meets.
 func (l Lock) Takes(delay time.Duration) bool { return !l.None() && (delay <= 0 || l.Scheduled) }
+
+// Meets says whether the job asks for the lock when it comes to its queue from the schedule: it was scheduled without. If
+// somebody else holds it the job is promoted all the same, because it was accepted.
+func (l Lock) Meets() bool { return !l.None() && !l.Scheduled }
 
 // Lifetime is how long the lock is to stand from now for a job that waits this long before it may run: at the push, or at
 // a retry or a snooze, which renew the lock. It is a whole number of milliseconds, rounded up, because a lock that ends a
@@ -42,7 +45,7 @@ func (l Lock) Lifetime(delay time.Duration) time.Duration {
 		return 0
 	}
 	// The longest that a Duration holds in whole milliseconds; what comes near it was no plan.
-	const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
+	const longest = math.MaxInt64 - math.MaxInt64%time.Millisecond
 	delay = max(delay, 0)
 	if delay > longest-l.TTL {
 		return longest
@@ -82,15 +85,13 @@ func (l Lock) AtStart() Start {
 // InHand says whether the lock stands while the job runs, so that it has to be renewed if the run outlasts it.
 func (l Lock) InHand() bool { return l.Until == UntilExecuted }
 
-// Releases says whether a run that ends so releases the lock: the job has ended, well or badly. A job that lives on (retry,
-// snoozed, handed back) keeps it. With UntilExecuting the start has released it already, and what is released here is the
+// Releases says whether a run that ends so releases the lock: the job has ended, well or badly. One that lives on (retry, snoozed,
+// handed back) keeps it. With UntilExecuting the start has released it already, and what is released here is the
 // lock of a job that ended without one, such as a payload too large to be run.
 func (l Lock) Releases(exit job.Exit) bool {
 	switch exit {
 	case job.ExitDone, job.ExitDiscarded, job.ExitDead:
 		return !l.None()
-	case job.ExitRetry, job.ExitSnoozed, job.ExitHandedBack:
-		return false
 	}
 	return false
 }

@@ -15,6 +15,7 @@ const (
 	toWork purpose = "work"   // jobs cannot be pushed, taken or ended
 	toWait purpose = "wait"   // an idle worker has to poll, or to stop slowly
 	toLook purpose = "status" // an operator sees less
+	toAct  purpose = "act"    // an operator cannot look into places, or act on what is there
 	toRead purpose = "check"  // Check itself sees less
 )
 
@@ -31,10 +32,10 @@ type need struct {
 // nothing and costs next to nothing.
 var forms = map[string]string{
 	"del": "", "exists": "", "expire": "1", "get": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
-	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpush": "v", "lrem": "1 v", "pexpire": "1", "pttl": "",
+	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
 	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "sismember": "v", "smismember": "v", "srandmember": "1",
 	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
-	"zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
+	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
 }
 
 var harmless = []string{
@@ -71,9 +72,12 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toLook, waiting, "llen lindex")
+		on(toAct, waiting, "type llen lrange lrem lpush")
+		on(toAct, suspects, "type llen lrange lrem")
 	}
 	on(toWork, keys.Alone(identity), "type exists llen lindex lrem")
 	on(toWork, keys.Queues(), "sadd")
+	on(toWork, keys.PushSlot(identity, 1), "type get set del")
 	on(toWork, keys.Paused(), "smismember")
 	on(toWork, keys.Schedule(), "type zadd zrem zscore zrangebyscore")
 	on(toWork, keys.Retry(), "type zadd zrem zscore zrangebyscore")
@@ -99,6 +103,15 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
 		on(toLook, set, "zcard")
 	}
+	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
+		on(toAct, set, "type zcard zrange zrevrange zrank zcount zscore zrem")
+	}
+	on(toAct, keys.Dead(), "zadd")
+	on(toAct, keys.Queues(), "sadd sismember")
+	on(toAct, keys.Paused(), "sadd srem")
+	on(toAct, keys.Processes(), "sismember")
+	on(toAct, keys.Alive(), "zscore")
+	on(toAct, keys.Signals(identity), "type lpush expire")
 	on(toLook, keys.Processed(), "get")
 	on(toLook, keys.Failed(), "get")
 	on(toLook, keys.Queues(), "scard srandmember")

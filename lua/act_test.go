@@ -54,7 +54,7 @@ func TestAct(t *testing.T) {
 		promise{"what_is_not_there_any_more_is_told_and_nothing_is_written_for_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "there")
 			errands := []Errand{
-				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{"gone", "gone'"}, {"there", "there'"}}},
+				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "gone", New: "gone'"}, {Old: "there", New: "there'"}}},
 				{Fate: FateGone, Jobs: []Promotion{{Old: "never"}}},
 			}
 			require.Equal(w, []int{0, 2}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)))

@@ -196,7 +196,7 @@ func (p *Poller) sort(set string, jobs []string) []lua.Promotions {
 // lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other job.
 func lockToTake(j *job.Job) *lua.Lock {
 	lock, err := dedup.Read(j)
-	if err != nil || lock.None() || lock.Scheduled {
+	if err != nil || !lock.Meets() {
 		return nil
 	}
 	return &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, j.Class()), Hold: lock.Lifetime(0)}

@@ -30,9 +30,12 @@ pushed is reported with its number, and the others are pushed; a Redis that cann
 length are read as they are pushed. How far it has come is said on standard
 error every two seconds, and at the end what became of them.
 
+A push whose answer is lost is repeated for --repeat-for, and is stored once all the same: Redis remembers its number for a
+day. So is what comes after the first jobs of a file while Redis is away.
+
 With --json a receipt is printed instead of a jid, one JSON object a line:
   {"jid","queue","status"}, with --file also "line"
-status is queued, scheduled, unknown (Redis' answer was lost: it may or may not have the job) or not_pushed.
+status is queued, scheduled, unknown (no answer in all that time: Redis may or may not have the job) or not_pushed.
 
 Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line.`
 
@@ -45,7 +48,7 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
 // pushFlags are what may be said about jobs that are pushed.
 type pushFlags struct {
 	queue, retry, jid, file, at string
-	in                          time.Duration
+	in, repeatFor               time.Duration
 	asJSON                      bool
 }
 
@@ -62,11 +65,11 @@ func newPush(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pusher, closing, err := openPusher(at)
+			pusher, err := openPusher(at, flags.repeatFor)
 			if err != nil {
 				return err
 			}
-			defer closing()
+			defer func() { _ = pusher.Close() }()
 			if flags.file != "" {
 				return pushFile(cmd, pusher, flags, rule)
 			}
@@ -80,6 +83,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; one that is past is now")
 	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which you answer for being unique (default drawn)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
+	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose answer is lost; it is stored once")
 	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
 	return cmd
 }
@@ -94,6 +98,8 @@ func (f *pushFlags) check(args []string) error {
 		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
 	case f.queue == "": // not left out, then: a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
+	case f.repeatFor < 0:
+		return usage("--repeat-for %v: it is not negative", f.repeatFor)
 	case f.file == "" && len(args) == 0:
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
@@ -118,18 +124,22 @@ func (f *pushFlags) until() (time.Time, error) {
 	return at, nil
 }
 
-// openPusher makes the client that pushes. What it answers besides closes it.
-func openPusher(at *redisFlags) (*client.Client, func(), error) {
+// openPusher makes the client that pushes. It repeats for the shorter one of repeatFor and sayEvery, after which the operator
+// is told and persist goes on.
+func openPusher(at *redisFlags, repeatFor time.Duration) (*client.Client, error) {
 	redis, err := at.open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	pusher, err := client.New(redis, client.Config{Prefix: at.prefix})
+	if repeatFor = min(repeatFor, sayEvery); repeatFor == 0 {
+		repeatFor = -1
+	}
+	pusher, err := client.New(redis, client.Config{Prefix: at.prefix, RepeatFor: repeatFor})
 	if err != nil {
 		_ = redis.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return pusher, func() { _ = redis.Close() }, nil
+	return pusher, nil
 }
 
 func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule job.RetryRule, args []string) error {
@@ -141,9 +151,13 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	if err != nil {
 		return err
 	}
-	receipt, err := pusher.Push(context.Background(), client.Job{
-		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at,
+	ctx := context.Background()
+	receipt, err := pusher.Push(ctx, client.Job{
+		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
 	})
+	again := persistence{pusher: pusher, most: flags.repeatFor, errs: cmd.ErrOrStderr()}
+	receipts, err := again.persist(ctx, []client.Receipt{receipt}, err, false)
+	receipt = receipts[0]
 	var invalid *client.InvalidError
 	if errors.As(err, &invalid) {
 		return usageError{err}

@@ -40,6 +40,7 @@ func TestPush(t *testing.T) {
 		answer := h.invoke("", "push", "A", "--retry", "false", "--jid", "my-id", "--json")
 		require.JSONEq(t, `{"jid":"my-id","queue":"default","status":"queued"}`, answer.out)
 		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"retry":false`)
+		require.Empty(t, h.payloads("KEYS", h.key("belay:pushes:*")), "what has been answered need not be remembered")
 	})
 	t.Run("later_goes_to_the_schedule", func(t *testing.T) {
 		t.Parallel()
@@ -90,15 +91,77 @@ func TestPushToAFullRedis(t *testing.T) {
 	}
 }
 
-// Nobody is told more than is known: pushing again could double the job.
+// A push that was cut off is repeated, and its jobs are stored once.
 func TestPushWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		for _, args := range [][]string{{"push", "A", "--jid", "j1"}, {"push", "--file", "-"}} {
+			for _, lost := range []faultproxy.Rule{faultproxy.DropReply("j1"), faultproxy.DropRequest("j1")} {
+				h := newHouse(t)
+				proxy := faultproxy.New(t, h.server.Addr())
+				proxy.Add(lost)
+				answer := invoke(`{"class":"A","jid":"j1"}`, append(args, "--redis", proxy.URL(), "--prefix", h.prefix, "--client", client)...)
+				require.Zero(t, answer.code, answer.errs)
+				require.Equal(t, "j1\n", answer.out)
+				require.Equal(t, int64(1), h.do("LLEN", h.key("queue:default")))
+			}
+		}
+	}
+}
+
+// A file's jobs are exactly those of the file, whatever is cut off on the way.
+func TestPushFileOverALineThatIsCut(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	h := newHouse(t)
+	proxy := faultproxy.New(t, h.server.Addr())
+	for nth := range 8 { // of twelve slices
+		proxy.Add(faultproxy.Rule{On: faultproxy.Direction(nth % 2), Token: "belay:pushes:", Nth: 1 + nth, Do: faultproxy.Close()})
+	}
+	var file, want strings.Builder
+	for i := range n {
+		_, _ = fmt.Fprintf(&file, "{\"class\":\"A\",\"jid\":\"%d\"}\n", i)
+		_, _ = fmt.Fprintf(&want, "%d\n", i)
+	}
+	answer := invoke(file.String(), "push", "--file", "-", "--redis", proxy.URL(), "--prefix", h.prefix)
+	require.Zero(t, answer.code, answer.errs)
+	require.Equal(t, want.String(), answer.out)
+	require.Contains(t, answer.errs, "3000 queued, 0 refused, 0 unknown, 0 not pushed")
+	stored := h.payloads("LRANGE", h.key("queue:default"), "0", "-1")
+	require.Len(t, stored, n)
+	for i, payload := range stored {
+		require.Contains(t, payload, fmt.Sprintf("\"jid\":\"%d\"", n-1-i))
+	}
+	require.Equal(t, 8, proxy.Accepted()-1, "the line was cut that often")
+	require.Len(t, h.payloads("KEYS", h.key("belay:pushes:*")), 1, "as much memory as one push takes")
+}
+
+// A Redis that restarts while a file is pushed costs time and no job.
+func TestPushFileWhileRedisRestarts(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir())
+	proxy := faultproxy.New(t, server.Addr())
+	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "belay:pushes:", Nth: 3, Do: faultproxy.Before(func() {
+		server.Kill()
+		server.Restart(t)
+	})})
+	answer := invoke(strings.Repeat("{\"class\":\"A\"}\n", 2000), "push", "--file", "-", "--redis", proxy.URL())
+	require.Zero(t, answer.code, answer.errs)
+	stored, err := server.Do(t.Context(), "LLEN", "queue:default")
+	require.NoError(t, err)
+	require.Equal(t, int64(2000), stored)
+}
+
+// Nobody is told more than is known: when time is up it may be there, or not.
+func TestPushWhoseAnswersAreAllLost(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"push", "A", "--jid", "j1"}, {"push", "--file", "-"}} {
 		h := newHouse(t)
 		proxy := faultproxy.New(t, h.server.Addr())
-		proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Do: faultproxy.Close()})
-		answer := invoke(`{"class":"A","jid":"j1"}`, append(args, "--redis", proxy.URL(), "--prefix", h.prefix)...)
+		proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "j1", Do: faultproxy.Close()})
+		answer := invoke(`{"class":"A","jid":"j1"}`, append(args, "--redis", proxy.URL(), "--prefix", h.prefix, "--repeat-for", "300ms")...)
 		require.Equal(t, exitFailure, answer.code)
+		require.Contains(t, answer.errs, "pushing again, which doubles nothing: ")
 		require.Contains(t, answer.errs, "Redis may or may not have")
 		require.Contains(t, answer.errs, "j1")
 		require.Empty(t, answer.out)

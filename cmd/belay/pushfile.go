@@ -18,6 +18,7 @@ import (
 // A bulk is one file being pushed. Not more of it is in memory than a slice of jobs.
 type bulk struct {
 	pusher *client.Client
+	again  persistence
 	lines  *jobLines
 	flags  pushFlags
 	out    io.Writer
@@ -55,7 +56,8 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	b := &bulk{pusher: pusher, flags: flags, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), every: progressEvery}
 	b.began = time.Now()
 	b.toldAt = b.began
-	b.lines = newJobLines(in, client.Job{Queue: flags.queue, Retry: rule}, b.refuse)
+	b.again = persistence{pusher: pusher, most: flags.repeatFor, errs: b.errs}
+	b.lines = newJobLines(in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true}, b.refuse)
 	err := b.push(context.Background())
 	_, _ = fmt.Fprintf(b.errs, "%d queued, %d refused, %d unknown, %d not pushed\n", b.queued, b.refused, b.unknown, b.missed)
 	switch {
@@ -71,7 +73,7 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 // is sent; so the others are pushed again, now as a slice of their own, and each job is tried twice at most.
 func (b *bulk) push(ctx context.Context) error {
 	for {
-		err := b.slices(ctx, b.draw)
+		err := b.slices(ctx, b.lines.next)
 		if err == nil {
 			return b.lines.err
 		}
@@ -83,55 +85,68 @@ func (b *bulk) push(ctx context.Context) error {
 		b.refuse(b.pending[last].line, invalid.Err)
 		rest := b.pending[:last]
 		b.pending = nil
-		if err := b.slices(ctx, b.again(rest)); err != nil {
+		if err := b.slices(ctx, each(rest)); err != nil {
 			return err
 		}
 	}
 }
 
-// draw yields the jobs of the file.
-func (b *bulk) draw(yield func(client.Job) bool) {
-	for {
-		next, ok := b.lines.next()
-		if !ok {
-			return
-		}
-		b.pending = append(b.pending, next)
-		if !yield(next.Job) {
-			return
-		}
-	}
-}
-
-// again yields jobs that were drawn before.
-func (b *bulk) again(jobs []numbered) iter.Seq[client.Job] {
+// drawn yields what next draws, and notes it as pending.
+func (b *bulk) drawn(next func() (numbered, bool)) iter.Seq[client.Job] {
 	return func(yield func(client.Job) bool) {
-		for _, next := range jobs {
-			b.pending = append(b.pending, next)
-			if !yield(next.Job) {
+		for {
+			job, ok := next()
+			if !ok {
+				return
+			}
+			b.pending = append(b.pending, job)
+			if !yield(job.Job) {
 				return
 			}
 		}
 	}
 }
 
-// slices pushes what jobs yields and reports each slice that Redis has heard of.
-func (b *bulk) slices(ctx context.Context, jobs iter.Seq[client.Job]) error {
-	for receipts, err := range b.pusher.PushSlices(ctx, jobs) {
-		var invalid *client.InvalidError
-		if errors.As(err, &invalid) {
-			return err
+// each draws jobs that were drawn before.
+func each(jobs []numbered) func() (numbered, bool) {
+	return func() (numbered, bool) {
+		if len(jobs) == 0 {
+			return numbered{}, false
 		}
-		b.report(receipts)
-		if err != nil {
-			var failed *client.BulkError
-			if errors.As(err, &failed) {
-				err = failed.Err // the summary has its numbers
-			}
+		first := jobs[0]
+		jobs = jobs[1:]
+		return first, true
+	}
+}
+
+// slices pushes what next draws, to its end.
+func (b *bulk) slices(ctx context.Context, next func() (numbered, bool)) error {
+	for {
+		repeated, err := b.until(ctx, next)
+		if err != nil || !repeated {
 			return err
 		}
 	}
-	return nil
+}
+
+// until pushes what next draws, and reports each slice that Redis has heard of, up to the first that had to be repeated.
+func (b *bulk) until(ctx context.Context, next func() (numbered, bool)) (repeated bool, err error) {
+	for receipts, failure := range b.pusher.PushSlices(ctx, b.drawn(next)) {
+		var invalid *client.InvalidError
+		if errors.As(failure, &invalid) {
+			return false, failure
+		}
+		var bulk *client.BulkError
+		if repeated = errors.As(failure, &bulk); repeated {
+			failure = bulk.Err // the summary has its numbers
+		}
+		receipts, err = b.again.persist(ctx, receipts, failure, b.queued > 0)
+		b.report(receipts)
+		if err != nil {
+			return false, err
+		}
+	}
+	return repeated, nil
 }
 
 // report prints the receipts of the oldest pending jobs.

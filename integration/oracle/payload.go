@@ -80,6 +80,21 @@ func membersOf(text string) []member {
 	}
 }
 
+// apart gives every field of a payload a name of its own: the last of a name is what counts and keeps it, and those before
+// it are told apart by their number.
+func apart(members []member) []member {
+	seen, total := make(map[string]int), make(map[string]int)
+	for _, m := range members {
+		total[m.name]++
+	}
+	for i, m := range members {
+		if seen[m.name]++; seen[m.name] < total[m.name] {
+			members[i].name += "\x00" + strconv.Itoa(seen[m.name])
+		}
+	}
+	return members
+}
+
 // endOfValue is where the JSON value that begins at at ends.
 func endOfValue(text string, at int) int {
 	depth := 0
@@ -123,11 +138,11 @@ func changes(before, after string) map[string]change {
 	if before == after {
 		return nil
 	}
-	old, now := membersOf(before), membersOf(after)
+	old, now := apart(membersOf(before)), apart(membersOf(after))
 	found := make(map[string]change)
 	left := make(map[string]string, len(old))
 	for _, m := range old {
-		left[m.name] = m.value // the last of a name counts
+		left[m.name] = m.value
 	}
 	kept := make(map[string]bool, len(now))
 	for _, m := range now {
@@ -156,7 +171,7 @@ func changes(before, after string) map[string]change {
 		order = order[1:]
 	}
 	if len(found) == 0 {
-		found[moved] = change{} // white space, or a field that is there twice
+		found[moved] = change{} // white space
 	}
 	return found
 }

@@ -50,6 +50,11 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.take()
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("ZADD schedule 9", p("1")))
 		}, []string{"working->queue (handed back)", "working->schedule (snoozed)"}, "1 in schedule"},
+		"a crash, with a field that is there twice": {func(a *aof) {
+			a.push(p("1", `"class":"D"`))
+			a.take()
+			a.recover(c("LREM "+mine+" 1", p("1", `"class":"D"`)), c("RPUSH "+queue, p("1", `"class":"D"`, `"interrupted_count":1`)))
+		}, []string{"working->queue (recovered)"}, "1 in queue"},
 		"three crashes, the last one alone": {func(a *aof) {
 			crash := func(n int) string { return fmt.Sprintf(`"interrupted_count":%d`, n) }
 			a.push(p("1"))
@@ -226,7 +231,12 @@ func TestABreachIsSeen(t *testing.T) {
 		"declared dead at two hasty looks": {func(a *aof) { a.look(me, 6.1, 6.2); a.bury(me, 6.3) }, []oracle.Rule{oracle.Living}},
 		"declared dead by nobody":          {func(a *aof) { a.bury(me, 9) }, []oracle.Rule{oracle.Living}},
 		"beats after its death":            {func(a *aof) { dead(a); a.step(c("ZADD belay:alive " + ms(15) + " " + me)) }, []oracle.Rule{oracle.Living}},
-		"recovered and not counted":        {func(a *aof) { taken(a); dead(a, c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.Interruptions}},
+		"recovered without the first of a field that was there twice": {func(a *aof) {
+			a.push(p("1", `"class":"C"`))
+			a.take()
+			dead(a, c("LREM "+mine+" 1", p("1", `"class":"C"`)), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))
+		}, []oracle.Rule{oracle.Bytes, oracle.Bytes}},
+		"recovered and not counted": {func(a *aof) { taken(a); dead(a, c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.Interruptions}},
 		"recovered and counted twice": {func(a *aof) {
 			taken(a)
 			dead(a, c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":2`)))

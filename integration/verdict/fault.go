@@ -17,7 +17,7 @@ const (
 	unknownEffect effect = iota
 	// hides: the process does not run, or does not reach Redis. To others it is absent.
 	hides
-	// slows: nothing is absent. Nothing runs again for it, but it may take longer.
+	// slows: nothing is absent, and nothing runs again for it. What is under way may take longer.
 	slows
 	// steps: Redis' clock is set.
 	steps
@@ -141,12 +141,17 @@ func (w *world) common(own fault) bool {
 	})
 }
 
-// troubles are the times in which a process may not have reached Redis, with what came of that.
+// troubles are the times in which a process may not have told Redis what it should, with what came of that: after it could not
+// be reached it takes a while until calls are made again, while what is only slow is slow as long as it lasts.
 func (w *world) troubles(proc string) []span {
 	var spans []span
 	for _, f := range w.faults {
-		if f.proc == "" || f.proc == proc {
+		switch {
+		case f.proc != "" && f.proc != proc:
+		case f.effect == hides:
 			spans = append(spans, f.later(w.healing()))
+		case f.effect == slows:
+			spans = append(spans, f.span)
 		}
 	}
 	return union(spans)

@@ -25,8 +25,8 @@ type world struct {
 	// lostAt is when processes were lost: died, or were out of sight for longer than their lease.
 	lostAt     []time.Duration
 	unreadable []Remnant
-	// free and freer are when one process at least, and two, were well and had a processor free; upsets when anything was
-	// amiss.
+	// free and freer are when some process could judge and one at least, or two, could take jobs; upsets are when anything
+	// was amiss.
 	free, freer, upsets []span
 
 	verdict *Verdict

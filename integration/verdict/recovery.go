@@ -6,51 +6,89 @@ import (
 	"time"
 )
 
-// The promise of recovery holds while some process is well and has a processor free. What follows finds these times, so that
-// a recovery is charged with nothing else.
+// The promise of recovery holds while some process can judge who is dead, and one, perhaps another, can take jobs. What
+// follows finds these times, so that a recovery is charged with nothing else.
 
 // turn is how long a processor must have nothing to do to count as free: between two jobs it has a moment.
 const turn = 100 * time.Millisecond
 
-// relook is how long after a trouble a janitor may need until it can act again: two looks, its delay and another's claim.
+// relook is how long a janitor needs, from its first good beat on, until it can act: two looks two beats apart, the delay that
+// it draws, and another's claim, each below a beat.
 func (w *world) relook() time.Duration { return 4 * w.facts.Beat }
 
-// findHelp notes when a process was well and free, when at least two were, and when anything at all was amiss.
+// regain is how long after a fault a process' heart beats again: a call that waits in vain for its deadline, and a backoff, each
+// of a quarter of a TTL at most.
+func (w *world) regain() time.Duration { return w.facts.TTL / 2 }
+
+// lookout is how long it takes at most until another process promotes what is due, when the one that did has died.
+const lookout = 4 * time.Second
+
+// findHelp notes when jobs could be recovered, by one process at least and by more, and when anything was amiss.
 func (w *world) findHelp() {
-	var helpers [][]span
+	var judges, takers [][]span
 	var amiss []span
 	for _, p := range w.lives {
-		if len(p.up) == 0 || len(p.runs) == 0 && len(p.health) == 0 {
+		if len(p.runs) == 0 && len(p.names) == 0 {
 			continue // a pusher
 		}
-		helpers = append(helpers, w.freeTimes(p))
-		amiss = append(amiss, p.troubles...)
+		judges = append(judges, w.judgeTimes(p))
+		takers = append(takers, w.takeTimes(p))
 		if died, ok := p.died(); ok && !p.graceful() {
-			amiss = append(amiss, span{died, died + w.facts.Recovery})
+			amiss = append(amiss, span{died, died + lookout})
 		}
 	}
-	w.free, w.freer = atLeast(1, helpers), atLeast(2, helpers)
+	for _, f := range w.faults {
+		if f.effect == steps || f.effect == hides {
+			amiss = append(amiss, f.later(max(w.healing(), lookout)))
+		}
+	}
+	judged := overlapping(slices.Concat(judges...), 1)
+	w.free = both(judged, overlapping(slices.Concat(takers...), 1))
+	w.freer = both(judged, overlapping(slices.Concat(takers...), 2))
 	w.upsets = union(amiss)
 }
 
-// freeTimes are when a process took part: well for so long that it could look twice, not asked to stop, and with a processor
+// judgeTimes are when a process had seen enough of Redis to declare another dead.
+func (w *world) judgeTimes(p *process) []span {
+	var blind []span
+	for _, f := range w.faults {
+		if (f.proc == "" || f.proc == p.name) && (f.effect == hides || f.effect == steps) {
+			blind = append(blind, f.later(w.regain()+w.relook()))
+		}
+	}
+	for _, stall := range w.stalls(p) {
+		blind = append(blind, stall.later(w.relook()))
+	}
+	return minus(span{p.since() + w.relook(), w.until(p.killed, p.down, p.gone)}, union(blind))
+}
+
+// takeTimes are when a process took jobs if there were any: it reached Redis, had not been asked to stop, and had a processor
 // free.
-func (w *world) freeTimes(p *process) []span {
+func (w *world) takeTimes(p *process) []span {
+	taken := append(w.fullTimes(p), p.troubles...)
+	for _, stall := range w.stalls(p) {
+		taken = append(taken, stall.span)
+	}
+	return minus(span{p.since(), w.until(p.quiet, p.killed, p.down, p.gone)}, union(taken))
+}
+
+// since is when the process began to work, as far as is known.
+func (p *process) since() time.Duration {
+	if len(p.up) == 0 {
+		return forever / 2 // it never did
+	}
+	return p.up[0]
+}
+
+// until is the first of some instants that came, or the end of everything.
+func (w *world) until(instants ...time.Duration) time.Duration {
 	until := w.end
-	for _, at := range []time.Duration{p.quiet, p.killed, p.down, p.gone} {
+	for _, at := range instants {
 		if at != 0 {
 			until = min(until, at)
 		}
 	}
-	var taken []span
-	for _, trouble := range p.troubles {
-		taken = append(taken, trouble.later(w.relook()))
-	}
-	for _, stall := range w.stalls(p) {
-		taken = append(taken, stall.later(w.relook()))
-	}
-	taken = append(taken, w.fullTimes(p)...)
-	return minus(span{p.up[0] + w.relook(), until}, union(taken))
+	return until
 }
 
 // fullTimes are when a process had no processor free for long enough to matter, or a suspect, which leaves none to others.
@@ -96,8 +134,8 @@ func overlapping(spans []span, n int) []span {
 	return union(found)
 }
 
-// atLeast are the times in which at least n of several have one.
-func atLeast(n int, all [][]span) []span { return overlapping(slices.Concat(all...), n) }
+// both are the times that lie in one of each; either's are in order and apart.
+func both(a, b []span) []span { return overlapping(slices.Concat(a, b), 2) }
 
 // minus is a span without others, which are in order and apart.
 func minus(s span, others []span) []span {
@@ -177,10 +215,11 @@ func (w *world) judgeRecovery(r *run, took span, suspicion []span) {
 	if took.length()-charged < turn {
 		v.Recoveries = append(v.Recoveries, took.length())
 	} else {
-		v.Excused = append(v.Excused, charged)
+		v.Excused = append(v.Excused, took.length())
 	}
+	v.MostCharged = max(v.MostCharged, charged)
 	if charged > w.facts.Recovery {
-		w.violate(Slow, r.token.name, r.start, "its process died, and it ran again %v later, in %v of which some process was well and free; %v are promised",
+		w.violate(Slow, r.token.name, r.start, "its process died, and it ran again %v later, in %v of which some process could judge and some could take jobs; %v are promised",
 			took.length().Round(time.Millisecond), charged.Round(time.Millisecond), w.facts.Recovery)
 	}
 }

@@ -24,7 +24,8 @@ func (v *Verdict) String() string {
 			v.Breaches[Unjustified]+v.Breaches[Overlap]+v.Breaches[Final]),
 		fmt.Sprintf("kills: %d, each with at most %d jobs in hand that ran again; %d suspects ran alone", v.Kills, v.MostAgain, v.Suspects),
 		"recovery: "+spread(v.Recoveries)+Histogram(v.Recoveries),
-		fmt.Sprintf("recovery while not all was well: %d, charged with %s", len(v.Excused), spread(v.Excused)),
+		"recovery while nobody could, for some of the time: "+spread(v.Excused)+Histogram(v.Excused),
+		fmt.Sprintf("the slowest, without that time: %v", v.MostCharged.Round(time.Millisecond)),
 		"lateness of undisturbed scheduled jobs: "+spread(v.Lateness),
 		fmt.Sprintf("lost: %d, stuck: %d, phantom: %d", v.Breaches[Lost], v.Breaches[Stuck], v.Breaches[Phantom]))
 	const shown = 10

@@ -69,9 +69,11 @@ type Verdict struct {
 	// deaths was the cause of another run.
 	Kills, MostAgain int
 	// Recoveries are, for each run that was cut short by the death of its process, how long it took until the job ran again, the
-	// shortest first, of those in which some other process was well and had a processor free all the time. Excused are the
-	// others, each with only as much of its time as some process was well and free.
+	// shortest first: of those during which some process could judge and some could take jobs all the time, to which the
+	// promise applies. Excused are the others, which are charged with only as much of their time as that was so; MostCharged
+	// is the most that any was charged with.
 	Recoveries, Excused []time.Duration
+	MostCharged         time.Duration
 	// Suspects is how many waited for empty hands, which has no bound.
 	Suspects int
 	// Lateness is by how much scheduled jobs started late, of those between whose push and start nothing else happened.

@@ -1,0 +1,60 @@
+package dedup_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/job"
+)
+
+var now = time.Unix(1700000000, 500e6)
+
+func TestRerun(t *testing.T) {
+	t.Parallel()
+	const lock = `"belay_unique":{"scheduled":true, ` + soundDigest + `,"until":"until_executed","ttl_ms":1000,"again":true}`
+	rerun := func(t *testing.T, raw, queue string, u job.TimeUnit) string {
+		t.Helper()
+		j, err := job.Parse(raw)
+		require.NoError(t, err)
+		return dedup.Rerun(j, "k", queue, now, u)
+	}
+	t.Run("is_the_job_as_if_nothing_had_befallen_it", func(t *testing.T) {
+		t.Parallel()
+		raw := `{"retry":3,"queue":"low","tags":["a"],` + lock + `,"args":[1.0,9007199254740993,{"b":[],"a":"\u00e9"}],"class":"C","jid":"j",` +
+			`"created_at":1600000000000,"enqueued_at":1600000000001,"x_future":{"jid":"j"}`
+		befallen := `,"error_message":"boom","error_class":"E","retried_at":1.5,"failed_at":1.5,"retry_count":2,"error_backtrace":"eJw=",` +
+			`"interrupted_count":2,"interrupted_at":1600000000002,"at":5,"discarded_at":6}`
+		want := `{"retry":3,"queue":"low","tags":["a"],` + lock + `,"args":[1.0,9007199254740993,{"b":[],"a":"\u00e9"}],"class":"C","jid":"k",` +
+			`"created_at":1700000000500,"enqueued_at":1700000000500,"x_future":{"jid":"j"}}`
+		require.Equal(t, want, rerun(t, raw+"}", "low", job.Millis))
+		require.Equal(t, want, rerun(t, raw+befallen, "low", job.Millis))
+		require.Equal(t, want, rerun(t, raw+befallen, "", job.Millis))
+	})
+	t.Run("goes_to_the_queue_it_is_told", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, `{"class":"C","jid":"k","args":[],"queue":"q","created_at":1700000000.5,"enqueued_at":1700000000.5}`,
+			rerun(t, `{"class":"C","jid":"j","args":[],"queue":"stale"}`, "q", job.Seconds))
+		require.Equal(t, `{"class":"C","jid":"k","args":[],"created_at":1700000000.5,"enqueued_at":1700000000.5,"queue":"q"}`,
+			rerun(t, `{"class":"C","jid":"j","args":[]}`, "q", job.Seconds))
+	})
+	t.Run("has_the_lock_of_the_job_for_itself", func(t *testing.T) {
+		t.Parallel()
+		j, err := job.Parse(rerun(t, `{"class":"C","jid":"j","args":[],`+lock+`}`, "q", job.Millis))
+		require.NoError(t, err)
+		got, err := dedup.Read(j)
+		require.NoError(t, err)
+		require.Equal(t, "k", got.JID)
+		require.True(t, got.Again, "what is refused while it runs is served once more")
+		require.True(t, got.Takes(0))
+	})
+	t.Run("the_same_question_has_the_same_answer", func(t *testing.T) {
+		t.Parallel()
+		raw := `{"class":"C","jid":"j","args":[],` + lock + `}`
+		once := rerun(t, raw, "q", job.Millis)
+		require.Equal(t, once, rerun(t, raw, "q", job.Millis))
+		require.Equal(t, once, rerun(t, once, "q", job.Millis))
+	})
+}
