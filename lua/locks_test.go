@@ -55,18 +55,18 @@ func (w *world) free() {
 	require.Empty(w, state)
 }
 
-// begin takes all of queue q into the hands of a new process and says that the run of job begins.
-func (w *world) begin(jid string, release bool) (identity string) {
+// begin takes all of queue q into the hands of a new process and says that the run of job a begins.
+func (w *world) begin(release bool) (identity string) {
 	w.Helper()
 	identity = w.process("q")
 	w.take(identity, 100, "q")
-	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: jid, Lock: *lockOf(jid), Release: release}})))
+	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release}})))
 	return identity
 }
 
-func locked(bytes string, outcome job.Outcome, again *Again) Settled {
-	settled := end("q", bytes, outcome)
-	settled.Lock = lockOf(bytes)
+func locked(outcome job.Outcome, again *Again) Settled {
+	settled := end("q", "a", outcome)
+	settled.Lock = lockOf("a")
 	settled.Lock.Again = again
 	return settled
 }
@@ -138,13 +138,13 @@ func TestStart(t *testing.T) {
 	keep(t,
 		promise{"frees_the_lock_until_executing", func(w *world) {
 			w.unique("a")
-			w.begin("a", true)
+			w.begin(true)
 			w.free()
 			require.Empty(w, w.unique("b"))
 		}},
 		promise{"a_second_start_frees_nobody_elses", func(w *world) {
 			w.unique("a")
-			identity := w.begin("a", true)
+			identity := w.begin(true)
 			w.unique("b")
 			w.unchanged(func() {
 				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true}})))
@@ -163,7 +163,7 @@ func TestStart(t *testing.T) {
 			w.unique("a", runLater)
 			require.Equal(w, "a", w.unique("b", runLater))
 			w.held("-", "a")
-			identity := w.begin("a", false)
+			identity := w.begin(false)
 			w.held("s", "a")
 			require.Equal(w, "a", w.unique("c"))
 			w.held("s", "a")
@@ -200,8 +200,8 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 			keep(t,
 				promise{"frees_it_or_holds_on", func(w *world) {
 					w.unique("a")
-					identity := w.begin("a", false)
-					require.Equal(w, allSettled, w.settle(identity, 1, locked("a", c.outcome, onceMore)))
+					identity := w.begin(false)
+					require.Equal(w, allSettled, w.settle(identity, 1, locked(c.outcome, onceMore)))
 					if c.holds {
 						w.held("s", "a")
 						return
@@ -211,20 +211,20 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 				}},
 				promise{"frees_nobody_elses", func(w *world) {
 					w.unique("a")
-					identity := w.begin("a", false)
+					identity := w.begin(false)
 					w.redis("DEL", w.keys.Lock("d"))
 					w.redis("DEL", w.keys.Unique())
 					w.unique("b")
-					require.Equal(w, allSettled, w.settle(identity, 1, locked("a", c.outcome, onceMore)))
+					require.Equal(w, allSettled, w.settle(identity, 1, locked(c.outcome, onceMore)))
 					w.held("-", "b")
 				}},
 				promise{"runs_once_more_for_whoever_came_while_it_ran", func(w *world) {
 					w.unique("a")
-					identity := w.begin("a", false)
+					identity := w.begin(false)
 					for n := range 5 {
 						require.Equal(w, "a", w.unique(strconv.Itoa(n), func(j *UniqueJob) { j.RunLater = true }))
 					}
-					batch := w.settlement(identity, 1, locked("a", c.outcome, onceMore))
+					batch := w.settlement(identity, 1, locked(c.outcome, onceMore))
 					require.Equal(w, allSettled, ask(w, w.keys.Settle(batch)))
 					w.unchanged(func() { require.Equal(w, allSettled, ask(w, w.keys.Settle(batch))) })
 					if c.holds {
@@ -236,9 +236,9 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 				}},
 				promise{"frees_nothing_for_a_job_we_lost", func(w *world) {
 					w.unique("a")
-					identity := w.begin("a", false)
+					identity := w.begin(false)
 					w.redis("DEL", w.keys.Working("q", identity))
-					require.Equal(w, []int{0}, w.settle(identity, 1, locked("a", c.outcome, onceMore)).Lost)
+					require.Equal(w, []int{0}, w.settle(identity, 1, locked(c.outcome, onceMore)).Lost)
 					w.held("s", "a")
 				}},
 			)
@@ -247,8 +247,8 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 	t.Run("to_be_retried_holds_it_for_the_delay_too", func(t *testing.T) {
 		keep(t, promise{"by_what_the_caller_says", func(w *world) {
 			w.unique("a")
-			identity := w.begin("a", false)
-			settled := locked("a", job.Retried("a", time.Hour), nil)
+			identity := w.begin(false)
+			settled := locked(job.Retried("a", time.Hour), nil)
 			settled.Lock.Hold += time.Hour
 			w.settle(identity, 1, settled)
 			w.within(3_659_000, float64(w.number("PTTL", w.keys.Lock("d"))), 3_660_000)
@@ -270,21 +270,21 @@ func TestLocksOfTheDead(t *testing.T) {
 		promise{"are_held_on_to_while_the_job_lives_on", func(w *world) {
 			w.unique("a")
 			w.push("q", "plain")
-			recovery(w, w.begin("a", false), HomeQueue)
+			recovery(w, w.begin(false), HomeQueue)
 			w.held("s", "a")
 			require.Equal(w, []string{"a'", "plain"}, w.waiting("q"))
 		}},
 		promise{"are_freed_when_it_is_buried", func(w *world) {
 			w.unique("a")
 			w.push("q", "plain")
-			recovery(w, w.begin("a", false), HomeDead)
+			recovery(w, w.begin(false), HomeDead)
 			w.free()
 			require.Equal(w, []string{"a'"}, w.sorted(w.keys.Dead()))
 		}},
 		promise{"pass_to_the_run_that_somebody_asked_for", func(w *world) {
 			w.unique("a")
 			w.push("q", "plain")
-			identity := w.begin("a", false)
+			identity := w.begin(false)
 			w.unique("b", func(j *UniqueJob) { j.RunLater = true })
 			recovery(w, identity, HomeDead)
 			w.held("-", "a2")
