@@ -1,14 +1,19 @@
 package client
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -40,12 +45,29 @@ func repeats(t *testing.T, cfg Config, these map[string]func(w *world)) {
 	known := make(map[string]func(w *world))
 	for name, keep := range these {
 		known[name] = func(w *world) {
-			text, _ := w.keys.PushNumbered(lua.PushNumber{}, nil, nil).Call.Script.Text(true)
-			w.do("SCRIPT", "LOAD", text)
+			w.knowPush()
 			keep(w)
 		}
 	}
 	promises(t, cfg, known)
+}
+
+func (w *world) knowPush() {
+	w.Helper()
+	text, _ := w.keys.PushNumbered(lua.PushNumber{}, nil, nil).Call.Script.Text(true)
+	w.do("SCRIPT", "LOAD", text)
+}
+
+// repeatable makes all of these jobs so.
+func repeatable(jobs iter.Seq[Job]) iter.Seq[Job] {
+	return func(yield func(Job) bool) {
+		for j := range jobs {
+			j.Repeatable = true
+			if !yield(j) {
+				return
+			}
+		}
+	}
 }
 
 // lossy loses so many of a hundred requests and of a hundred replies, at random, for the first frames of each direction.
@@ -95,15 +117,7 @@ func TestRepeatable(t *testing.T) {
 		"so are a thousand in slices": func(w *world) {
 			w.proxy.Add(lossy(20, 100)...)
 			drawn := 0
-			jobs := func(yield func(Job) bool) {
-				for j := range sequence(1000, &drawn, "a", "b") {
-					j.Repeatable = true
-					if !yield(j) {
-						return
-					}
-				}
-			}
-			receipts, err := w.client.PushMany(w.Context(), jobs)
+			receipts, err := w.client.PushMany(w.Context(), repeatable(sequence(1000, &drawn, "a", "b")))
 			require.NoError(w, err)
 			require.Equal(w, repeat(StatusQueued, 1000), statuses(receipts))
 			for q, queue := range []string{"a", "b"} {
@@ -131,6 +145,94 @@ func TestRepeatable(t *testing.T) {
 	})
 }
 
+// Many at once share slots, and lose nothing to each other.
+func TestRepeatable_fiftyAtOnce(t *testing.T) {
+	const goroutines, each = 50, 20
+	repeats(t, Config{}, map[string]func(w *world){
+		"over a bad line": func(w *world) {
+			w.proxy.Add(lossy(20, 3000)...)
+			var mu sync.Mutex
+			var pushed []string
+			var pushers sync.WaitGroup
+			for range goroutines {
+				pushers.Go(func() {
+					for range each {
+						receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+						for err != nil && w.Context().Err() == nil {
+							receipt, err = w.client.Repeat(w.Context(), receipt)
+						}
+						mu.Lock()
+						pushed = append(pushed, receipt.JID)
+						mu.Unlock()
+					}
+				})
+			}
+			pushers.Wait()
+			require.ElementsMatch(w, pushed, w.jids(DefaultQueue))
+			require.Len(w, pushed, goroutines*each)
+			require.LessOrEqual(w, len(w.slotKeys()), goroutines)
+		},
+	})
+}
+
+func TestRepeatable_endsWhen(t *testing.T) {
+	repeats(t, Config{}, map[string]func(w *world){
+		"the context does": func(w *world) {
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Do: faultproxy.Close()})
+			ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+			defer cancel()
+			receipt, err := w.client.Push(ctx, Job{Class: "A", Repeatable: true})
+			require.ErrorIs(w, err, ErrUnknown)
+			require.Equal(w, StatusUnknown, receipt.Status)
+			require.Equal(w, []string{receipt.JID}, w.jids(DefaultQueue))
+		},
+		"its time does": func(w *world) {
+			w.client.cfg.RepeatFor = 50 * time.Millisecond
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Do: faultproxy.Close()})
+			_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			require.ErrorIs(w, err, ErrUnknown)
+			require.Greater(w, w.proxy.Count("EVALSHA"), 1)
+			require.Len(w, w.queue(DefaultQueue), 1)
+		},
+		"it has certainly failed: there is nothing to find out": func(w *world) {
+			w.proxy.Add(faultproxy.Rule{Token: numberedPush, Do: faultproxy.Fail("OOM command not allowed")})
+			receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			require.ErrorIs(w, err, ErrFull)
+			require.NotErrorIs(w, err, ErrUnknown)
+			require.Equal(w, StatusNotPushed, receipt.Status)
+			require.Equal(w, 1, w.proxy.Count("EVALSHA"))
+		},
+		"the server that was restarting has loaded its data": func(w *world) {
+			w.proxy.Add(faultproxy.DropRequest(numberedPush))
+			for range 3 {
+				w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
+			}
+			_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			require.NoError(w, err)
+			require.Equal(w, 5, w.proxy.Count("EVALSHA"))
+			require.Len(w, w.queue(DefaultQueue), 1)
+		},
+	})
+}
+
+func TestRepeatable_waitsForRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drivertest.Redis(t), "goredis", Config{})
+	for range mostNumbered {
+		require.NoError(t, w.client.slots.enter(t.Context()))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	receipt, err := w.client.Push(ctx, Job{Class: "A", Repeatable: true})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, ErrUnknown)
+	require.Equal(t, StatusNotPushed, receipt.Status)
+	w.client.slots.leave()
+	receipt, err = w.client.Repeat(t.Context(), receipt)
+	require.NoError(t, err)
+	require.Equal(t, []string{receipt.JID}, w.jids(DefaultQueue))
+}
+
 func TestRepeat(t *testing.T) {
 	// Each call sends one request.
 	repeats(t, Config{RepeatFor: -1}, map[string]func(w *world){
@@ -148,24 +250,121 @@ func TestRepeat(t *testing.T) {
 				}
 				require.Equal(w, []string{receipt.JID}, w.jids(DefaultQueue))
 			}
+			require.Equal(w, 4, w.proxy.Count("EVALSHA"), "what is known is not asked again")
 		},
-		"a whole slice, once for all its receipts": func(w *world) {
-			w.proxy.Add(faultproxy.DropRequest(numberedPush))
-			drawn := 0
-			receipts, err := w.client.PushMany(w.Context(), func(yield func(Job) bool) {
-				for j := range sequence(2*lua.MostItems, &drawn, "a") {
-					j.Repeatable = true
-					if !yield(j) {
-						return
-					}
-				}
-			})
+		"a job for later is scheduled once": func(w *world) {
+			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			receipt, err := w.client.Push(w.Context(), Job{Class: "A", In: time.Hour, Repeatable: true})
 			require.ErrorIs(w, err, ErrUnknown)
-			require.Equal(w, repeat(StatusUnknown, lua.MostItems), statuses(receipts))
-			receipts, err = w.client.RepeatMany(w.Context(), receipts)
+			receipt, err = w.client.Repeat(w.Context(), receipt)
 			require.NoError(w, err)
-			require.Equal(w, repeat(StatusQueued, lua.MostItems), statuses(receipts))
-			require.Len(w, w.queue("a"), lua.MostItems)
+			require.Equal(w, StatusScheduled, receipt.Status)
+			require.Equal(w, int64(1), w.do("ZCARD", w.keys.Schedule()))
+		},
+		"stays unknown by a refusal, for what was sent first may be there": func(w *world) {
+			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			require.ErrorIs(w, err, ErrUnknown)
+			for _, text := range []string{"OOM command not allowed", "WRONGTYPE it is a set", "READONLY a replica"} {
+				w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail(text)})
+				receipt, err = w.client.Repeat(w.Context(), receipt)
+				require.ErrorIs(w, err, ErrUnknown)
+				require.ErrorContains(w, err, text)
+				require.Equal(w, StatusUnknown, receipt.Status)
+			}
+			_, err = w.client.Repeat(w.Context(), receipt)
+			require.NoError(w, err)
+			require.Len(w, w.queue(DefaultQueue), 1)
+		},
+		"makes anew what has certainly failed": func(w *world) {
+			w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
+			receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			require.ErrorContains(w, err, "LOADING")
+			require.Equal(w, StatusNotPushed, receipt.Status)
+			receipt, err = w.client.Repeat(w.Context(), receipt)
+			require.NoError(w, err)
+			require.Equal(w, []string{receipt.JID}, w.jids(DefaultQueue))
+		},
+		"sends nothing that might be stored twice": func(w *world) {
+			w.proxy.Add(faultproxy.DropReply("LPUSH"))
+			plain, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "plain"})
+			require.ErrorIs(w, err, ErrUnknown)
+			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			old, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			require.ErrorIs(w, err, ErrUnknown)
+			other, err := New(w.client.Driver(), w.client.Config())
+			require.NoError(w, err)
+			_, err = other.Repeat(w.Context(), old)
+			require.ErrorIs(w, err, ErrNotRepeatable, "it is another client's")
+			old.push.since -= RepeatWindow
+			before := w.proxy.Count("EVALSHA")
+			for _, receipt := range []Receipt{plain, old} {
+				again, err := w.client.Repeat(w.Context(), receipt)
+				require.ErrorIs(w, err, ErrNotRepeatable)
+				require.ErrorIs(w, err, ErrUnknown, "nothing more is known")
+				require.Equal(w, StatusUnknown, again.Status)
+			}
+			require.Equal(w, before, w.proxy.Count("EVALSHA"))
+			left := w.do("PTTL", w.slotKeys()[0].(string)).(int64)
+			require.Greater(w, left, RepeatWindow.Milliseconds(), "Redis remembers for longer than anybody repeats")
+		},
+		"asks nothing about what is known": func(w *world) {
+			for _, status := range []Status{StatusQueued, StatusScheduled, StatusRefused} {
+				receipt, err := w.client.Repeat(w.Context(), Receipt{Status: status})
+				require.NoError(w, err)
+				require.Equal(w, Receipt{Status: status}, receipt)
+			}
+			receipts, err := w.client.PushMany(w.Context(), slices.Values([]Job{{Class: "A", Repeatable: true}, {}}))
+			require.Error(w, err)
+			_, err = w.client.RepeatMany(w.Context(), receipts)
+			require.ErrorIs(w, err, ErrNotRepeatable, "one of them cannot be pushed by anyone")
+			require.NotErrorIs(w, err, ErrUnknown)
+			require.Zero(w, w.proxy.Count("EVALSHA"))
+		},
+	})
+}
+
+func TestRepeatMany(t *testing.T) {
+	repeats(t, Config{RepeatFor: -1}, map[string]func(w *world){
+		"sends a slice once for all its receipts": func(w *world) {
+			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(numberedPush), faultproxy.DropRequest(numberedPush)} {
+				w.do("DEL", w.keys.Queue("a"))
+				w.proxy.Add(rule)
+				receipts, err := w.client.PushMany(w.Context(), repeatable(sequence(2*lua.MostItems, new(int), "a")))
+				require.ErrorIs(w, err, ErrUnknown)
+				require.Equal(w, repeat(StatusUnknown, lua.MostItems), statuses(receipts))
+				before := w.proxy.Count("EVALSHA")
+				receipts, err = w.client.RepeatMany(w.Context(), receipts)
+				require.NoError(w, err)
+				require.Equal(w, repeat(StatusQueued, lua.MostItems), statuses(receipts))
+				require.Len(w, w.queue("a"), lua.MostItems)
+				require.Equal(w, before+1, w.proxy.Count("EVALSHA"))
+			}
+		},
+		"repeats all that can be, up to one that is still unknown": func(w *world) {
+			w.proxy.Add(faultproxy.DropReply("LPUSH"))
+			plain, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "plain"})
+			require.ErrorIs(w, err, ErrUnknown)
+			receipts := []Receipt{plain, plain}
+			for range 4 {
+				w.proxy.Add(faultproxy.DropReply(numberedPush))
+				receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+				require.ErrorIs(w, err, ErrUnknown)
+				receipts = append(receipts, receipt)
+			}
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Nth: 2, Do: faultproxy.Close()})
+			before := w.proxy.Count("EVALSHA")
+			again, err := w.client.RepeatMany(w.Context(), receipts)
+			require.ErrorIs(w, err, ErrUnknown)
+			require.Equal(w, 1, strings.Count(err.Error(), ErrNotRepeatable.Error()), "it is told once")
+			require.Equal(w, before+2, w.proxy.Count("EVALSHA"))
+			want := repeat(StatusUnknown, 6)
+			want[2] = StatusQueued
+			require.Equal(w, want, statuses(again))
+			again, err = w.client.RepeatMany(w.Context(), again)
+			require.ErrorIs(w, err, ErrNotRepeatable)
+			require.Equal(w, slices.Concat(repeat(StatusUnknown, 2), repeat(StatusQueued, 4)), statuses(again))
+			require.Len(w, w.queue(DefaultQueue), 4)
 		},
 	})
 }

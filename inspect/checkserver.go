@@ -131,6 +131,10 @@ func judgePermissions(f *facts) Finding {
 	if p.unseen > 0 {
 		return warn("permit EVAL, or ACL WHOAMI and ACL DRYRUN", "cannot see what this user may do: %d of the calls that Belay makes could not be tried", p.unseen)
 	}
+	if toRepair, missed = p.lacking(toAct); len(toRepair) > 0 {
+		// A worker's user need not be an operator's.
+		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
+	}
 	return ok("this user may do all that Belay does (asked by %s)", p.how)
 }
 

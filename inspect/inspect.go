@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An Inspector reads one keyspace. Its methods may be called from any goroutine.
+// An Inspector reads one keyspace, and moves jobs in it by an operator's word. Its methods may be called from any goroutine.
 type Inspector struct {
 	driver driver.Client
 	keys   lua.Keys

@@ -149,11 +149,15 @@ func (r *chaos) drain() {
 			r.t.Errorf("%s does not come to its end", p.name)
 		}
 	}
+	// What was pushed for later while Redis' clock was ahead is due by that clock.
+	ahead := r.plan.Ahead()
+	r.shift(history.Begin, ahead)
 	if r.drained() {
 		r.phase("drained")
 	} else {
 		r.phase("undrained")
 	}
+	r.shift(history.End, -ahead)
 	for _, w := range r.workers {
 		w.end(syscall.SIGTERM)
 	}

@@ -86,8 +86,7 @@ func TestWhoComesBackBeforeTheJudgementArrivesIsAlive(t *testing.T) {
 			proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil).Call), Nth: 1, Do: faultproxy.Before(func() {
 				defer close(judged)
 				_ = syscall.Kill(w.pid, syscall.SIGCONT)
-				for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !s.lives(identity); time.Sleep(time.Millisecond) {
-				}
+				waitFor(func() bool { return s.lives(identity) })
 			})})
 			janitor := s.by(proxy.URL()).work(append(fast, "-q", "other", "--exec", "Any=true")...)
 			w.signal(syscall.SIGSTOP)
@@ -109,4 +108,11 @@ func (s *site) lives(identity string) bool {
 	expiry, _ := s.do("ZSCORE", s.keys.Alive(), identity).(string)
 	ms, _ := strconv.ParseFloat(expiry, 64)
 	return time.UnixMilli(int64(ms)).After(time.Now())
+}
+
+// waitFor is eventually for a goroutine that must not fail the test: what follows will.
+func waitFor(condition func() bool) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !condition(); {
+		time.Sleep(time.Millisecond)
+	}
 }

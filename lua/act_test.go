@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fates sends a job to a queue, one to the dead and one away.
-func fates(queue, retried, killed, deleted string) []Errand {
+// fates sends a job to queue q, one to the dead and one away.
+func fates(retried, killed, deleted string) []Errand {
 	return []Errand{
-		{Fate: FateQueue, Queue: queue, Jobs: []Promotion{{Old: retried, New: retried}}},
+		{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: retried, New: retried}}},
 		{Fate: FateDead, Jobs: []Promotion{{Old: killed}}},
 		{Fate: FateGone, Jobs: []Promotion{{Old: deleted}}},
 	}
@@ -68,14 +68,14 @@ func TestAct(t *testing.T) {
 			for _, key := range []string{w.keys.Queue("q"), w.keys.Dead()} {
 				w.redis("SET", key, "neither list nor set")
 				w.unchanged(func() {
-					refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry()}, fates("q", "retried", "killed", "deleted")))
+					refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry()}, fates("retried", "killed", "deleted")))
 				})
 				w.redis("DEL", key)
 			}
 			w.unchanged(func() {
 				refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry(), End: OrderOldest}, errand(FateGone, "retried")))
 			})
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates("q", "retried", "killed", "deleted"))))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates("retried", "killed", "deleted"))))
 		}},
 		promise{"the_dead_are_a_microsecond_apart", func(w *world) {
 			var jobs []string

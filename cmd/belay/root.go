@@ -19,6 +19,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitAbsent  = 4
 )
 
 const rootHelp = `Belay is background jobs on Redis: Sidekiq's wire format, and workers that survive kill -9 with nothing lost.
@@ -28,6 +29,7 @@ Exit status, of every command:
   1  it failed; standard error says in one line what to do
   2  the command line is wrong
   3  a push was refused as a duplicate (reserved)
+  4  the job, queue or process that was named is not there, or not any more
 
 Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.
 BELAY_CLIENT and BELAY_PREFIX stand for --client and --prefix where these are not given.`
@@ -36,6 +38,8 @@ const rootExample = `  belay demo                                   see workers 
   belay work -q mail,2 -q default --exec 'WelcomeEmail=./send-welcome'
   belay push WelcomeEmail 42 '"welcome"' -q mail
   belay status
+  belay dead retry --class WelcomeEmail        what died runs again
+  belay queues pause mail
   belay check                                  is this Redis fit for it?`
 
 // newRoot puts the commands together.
@@ -60,6 +64,10 @@ func newRoot() *cobra.Command {
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newCheck(at), newVersion())
+	for _, set := range setCommands() {
+		root.AddCommand(newSet(at, set))
+	}
+	root.AddCommand(newQueues(at), newProcesses(at))
 	return root
 }
 
@@ -94,6 +102,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		return exitUsage
 	}
 	_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(hidePasswords(err.Error()))+advice(err))
+	if _, isAbsent := errors.AsType[absentError](err); isAbsent {
+		return exitAbsent
+	}
 	return exitFailure
 }
 

@@ -98,8 +98,7 @@ func printStatus(out io.Writer, s inspect.Status) error {
 		row("QUEUE", "SIZE", "LATENCY", "")
 	}
 	for _, queue := range s.Queues {
-		notes := []string{word(queue.Paused, "paused"), suspects(queue), word(untaken(s, queue), "no taker")}
-		row(queue.Name, queue.Size, short(queue.Latency), strings.Join(strings.Fields(strings.Join(notes, " ")), " "))
+		row(queue.Name, queue.Size, short(queue.Latency), queueNotes(s, queue))
 	}
 	section(t, "processes: "+count(s.ProcessCount, len(s.Processes)))
 	if len(s.Processes) > 0 {

@@ -46,7 +46,7 @@ func Fast(span time.Duration) Settings {
 	return Settings{
 		Name: "fast", Span: span, Rate: 50, Pushers: 2, Workers: 4, Concurrency: 12, Beat: 300 * time.Millisecond, TTL: 1500 * time.Millisecond,
 		ShutdownTimeout: time.Second, Recovery: 6 * time.Second,
-		Ahead: 4 * time.Second, Longest: 2, Long: 0.06, Pause: 450 * time.Millisecond,
+		Ahead: 4 * time.Second, Longest: 2, Long: 0.06, Pause: 300 * time.Millisecond,
 	}
 }
 
@@ -55,7 +55,7 @@ func Default(span time.Duration) Settings {
 	return Settings{
 		Name: "default", Span: span, Rate: 50, Pushers: 2, Workers: 4, Concurrency: 25, Beat: 1500 * time.Millisecond, TTL: 6 * time.Second,
 		ShutdownTimeout: 5 * time.Second, Recovery: 15 * time.Second,
-		Ahead: 10 * time.Second, Longest: 3, Long: 0.006, Pause: 1200 * time.Millisecond,
+		Ahead: 10 * time.Second, Longest: 3, Long: 0.006, Pause: 900 * time.Millisecond,
 	}
 }
 
@@ -89,6 +89,15 @@ func (p *Plan) Digest() string {
 // Of are the jobs that one pusher pushes, in their order.
 func (p *Plan) Of(pusher int) []Job {
 	return slices.DeleteFunc(slices.Clone(p.Jobs), func(j Job) bool { return j.Pusher != pusher })
+}
+
+// Ahead is the farthest that Redis' clock is ever ahead of the true time.
+func (p *Plan) Ahead() time.Duration {
+	var most time.Duration
+	for _, a := range p.Acts {
+		most = max(most, a.Shift)
+	}
+	return most
 }
 
 // Kinds counts the jobs by their kind.

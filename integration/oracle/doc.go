@@ -24,7 +24,8 @@
 //     anybody's guess, so they are only counted;
 //   - whether a job that is gone was done or was discarded without an error: both are a run that ended;
 //   - foreign programs, with the option [Foreign]: what they hold between two steps is in a place of its own, Abroad, and what
-//     they do to a job's bytes there is theirs; and what a test or an operator may do, with [Allow] and [Operators];
+//     they do to a job's bytes there is theirs; and what a test or an operator may do, with [Allow] and [Operators]. (What
+//     operators do by Belay's own commands is judged like everything else, with [Acts]);
 //   - FLUSHALL, which ends all jobs; only a move into the list of a process that Redis has forgotten may still come;
 //   - a key that somebody made another type: what was in it is lost, which is told, and then it is nobody's until it is deleted;
 //   - which of the lawful ways was the wise one: that a job was taken, or recovered in time, is for other tests to see.

@@ -167,6 +167,9 @@ func (c *crossing) judge() {
 		return
 	}
 	law := laws[w]
+	if byHand := acts[w]; c.k.acts && byHand != nil && c.byHand() {
+		law = byHand
+	}
 	if law == nil {
 		if w.to == Nowhere {
 			c.fail(Lost, "%s took it out of %s, and it is nowhere", c.out.verb, c.out.at.key)

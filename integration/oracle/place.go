@@ -43,6 +43,9 @@ const (
 	Recovered  Move = "recovered"   // from the dead, one interruption counted
 	Found      Move = "found"       // with the dead, but in nobody's hand
 	Promoted   Move = "promoted"
+	Sent       Move = "sent"      // to its queue, by an operator
+	Killed     Move = "killed"    // to the dead, by an operator
+	Deleted    Move = "deleted"   // by an operator
 	Trimmed    Move = "trimmed"   // dropped from a dead set that was full
 	Emigrated  Move = "emigrated" // into the hand of a foreign program
 	Returned   Move = "returned"

@@ -53,6 +53,10 @@ func Operators() Option {
 	}
 }
 
+// Acts says that operators act by Belay's own commands: they retry, kill, delete and clear. Unlike with Operators, what they do
+// is judged: one step a job, by one removal and one addition, and no byte changes but for those that it may.
+func Acts() Option { return func(r *replay) { r.acts = true } }
+
 // Foreign says that programs which are not Belay share the keyspace and move jobs as Sidekiq does: out of a set in one step
 // and into a queue in another, at most within later; and out of a queue into a hand that no key shows, and from there to a
 // queue or a set, or nowhere. Their counters move when they like.
@@ -76,6 +80,7 @@ type replay struct {
 	split      func(key string) (prefix string, ok bool)
 	allow      map[way]bool
 	foreign    *foreigners
+	acts       bool
 	clockMoves bool
 	largest    int
 	blame      int    // crashes that a job may be in hand for

@@ -253,8 +253,8 @@ const (
 
 func (c *crossing) promoted() Move {
 	c.requireEnd(c.in, false)
-	if due := c.out.entry.score; !c.At.IsZero() && due >= float64(c.At.Unix()+1)+early && !c.k.clockMoves {
-		c.fail(Early, "due at %f, promoted in the second %d", due, c.At.Unix())
+	if c.tooEarly() {
+		c.fail(Early, "due at %f, promoted in the second %d", c.out.entry.score, c.At.Unix())
 	}
 	found := c.changed()
 	if stamp, ok := found["enqueued_at"]; c.of.named && (!ok || !c.isFresh(stamp.new)) {

@@ -51,6 +51,21 @@ def process(identity)
   Sidekiq::ProcessSet.new.find { |p| p.identity == identity } || raise("no process #{identity}")
 end
 
+# What operators see is a page: what was there when it was loaded, under the buttons that they click later.
+PAGES = {}
+
+def load_page(name)
+  entries = sets.key?(name) ? sets[name].new : Sidekiq::Queue.new(name)
+  PAGES[name] = entries.to_h { |e| [e.jid, e] }
+end
+
+# One click, at an instant. The answer is whether it did anything: what was pushed, or true.
+def click(name, verb, jid, at)
+  sleep([at - Time.now.to_f, 0].max)
+  did = PAGES.fetch(name).fetch(jid).public_send(verb)
+  did.is_a?(String) || did == true
+end
+
 VERBS = {
   "version" => -> { Sidekiq::VERSION },
 
@@ -113,7 +128,10 @@ VERBS = {
   "retry" => ->(name, jid) { entry(name, jid).retry && true },
   "retry_all" => ->(name) { sets.fetch(name).new.retry_all },
   "kill" => ->(name, jid) { entry(name, jid).kill },
-  "delete" => ->(name, jid) { entry(name, jid).delete && true }
+  "delete" => ->(name, jid) { entry(name, jid).delete && true },
+
+  "load_page" => ->(name) { load_page(name).size },
+  "clicks" => ->(list) { list.map { |one| click(*one) } }
 }.freeze
 
 $stdout.sync = true

@@ -192,15 +192,15 @@ func (w *world) origin(t *token, r *run) (found *run, how way) {
 // without having been started.
 func (w *world) explains(before *run, way way, r *run) bool {
 	least := before.interrupted + way.interrupted
-	return r.failures == before.failures+way.failed &&
-		least <= r.interrupted && r.interrupted <= least+w.losses(span{before.start, r.start})
+	others := max(w.lost(span{before.start, r.start})-way.interrupted, 0)
+	return r.failures == before.failures+way.failed && least <= r.interrupted && r.interrupted <= least+others
 }
 
-// losses is how often, in a span, some process was lost with whatever it had in hand.
-func (w *world) losses(during span) int {
+// lost is how often, in a span, some process may have been lost with whatever it had in hand.
+func (w *world) lost(during span) int {
 	n := 0
-	for _, at := range w.lostAt {
-		if during.contains(at) {
+	for _, l := range w.losses {
+		if l.overlaps(during) {
 			n++
 		}
 	}
@@ -222,7 +222,7 @@ func (w *world) unjustified(t *token, r *run) {
 			break
 		}
 		last = before
-		if before.ended(history.OK) && before.next == nil && len(w.ways(before)) == 0 {
+		if before.ended(history.OK) && before.finish <= r.start && before.next == nil && len(w.ways(before)) == 0 {
 			w.violate(Final, t.name, r.start, "it started again on %s, %v after it was done on %s, which had had all the time to say so",
 				r.proc.name, (r.start - before.finish).Round(time.Millisecond), before.proc.name)
 			return

@@ -34,7 +34,7 @@ func wentBy(way way) string { return "had " + string(way.cause) }
 // judgeFirst is judgeCounts for a run that follows none: crashes that nobody saw it in may have come before it.
 func (w *world) judgeFirst(r *run) {
 	since := span{r.token.since(), r.start}
-	if r.cause == "" && (r.failures != 0 || r.interrupted > w.losses(since)) {
+	if r.cause == "" && (r.failures != 0 || r.interrupted > w.lost(since)) {
 		w.violate(Counts, r.token.name, r.start, "it started for the first time, with %d failures and %d interruptions", r.failures, r.interrupted)
 	}
 	w.judgeLimits(r)

@@ -10,10 +10,16 @@ import (
 func (w *world) judgeEnd(t *token) {
 	v := w.verdict
 	if len(t.pushes) == 0 && len(t.runs) == 0 {
-		w.violate(Phantom, t.name, 0, "it lies in %s, and nobody had pushed it", t.left[0].place)
+		for _, lies := range t.left {
+			w.violate(Phantom, t.name, 0, "it lies in %s, and nobody had pushed it", lies.place)
+		}
 		return
 	}
 	if !t.accepted() && len(t.left) == 0 {
+		return
+	}
+	if len(t.runs) == 0 && !slices.ContainsFunc(t.pushes, func(p *push) bool { return p.answer != history.Refused }) {
+		w.violate(Phantom, t.name, 0, "it lies in %s, and every push of it had been refused", t.left[0].place)
 		return
 	}
 	v.Accepted++

@@ -65,7 +65,7 @@ func (w *world) readFaults() {
 		name chaosplan.Fault
 		proc string
 	}
-	begun := make(map[open]time.Duration)
+	begun, unknown := make(map[open]time.Duration), make(map[string]bool)
 	add := func(key open, s span) {
 		w.faults = append(w.faults, fault{span: s, name: key.name, proc: key.proc, effect: effects[key.name]})
 	}
@@ -76,7 +76,9 @@ func (w *world) readFaults() {
 		key := open{chaosplan.Fault(e.Fault), e.Proc}
 		from, lasted := begun[key]
 		switch {
+		case effects[key.name] == unknownEffect && unknown[e.Fault]:
 		case effects[key.name] == unknownEffect:
+			unknown[e.Fault] = true
 			w.violate(CannotJudge, "", e.At, "a fault that nobody knows: %q", e.Fault)
 		case effects[key.name] == steps:
 			if e.Shift != 0 {
@@ -123,7 +125,7 @@ func (w *world) absences(proc string) []absence {
 			continue
 		}
 		own := f.proc != "" && !w.common(f)
-		if last := len(found) - 1; last >= 0 && f.from <= found[last].later(w.healing()).to {
+		if last := len(found) - 1; last >= 0 && f.from <= found[last].later(w.regain()).to {
 			found[last].to = max(found[last].to, f.to)
 			found[last].own = found[last].own || own
 			found[last].names = append(found[last].names, f.String())
@@ -137,7 +139,7 @@ func (w *world) absences(proc string) []absence {
 // common says whether a process' own fault made no difference, because nobody reached Redis meanwhile.
 func (w *world) common(own fault) bool {
 	return slices.ContainsFunc(w.faults, func(f fault) bool {
-		return f.proc == "" && f.effect == hides && f.covers(own.later(w.healing()))
+		return f.proc == "" && f.effect == hides && f.covers(own.later(w.regain()))
 	})
 }
 

@@ -16,17 +16,15 @@ type world struct {
 	events []history.Event
 	end    time.Duration // of the last event
 
-	procs  map[string]*process
-	lives  []*process // in the order of their names
-	tokens map[string]*token
-	order  []*token // as they are first heard of
-	faults []fault  // by their beginnings
-	clock  []step
-	// lostAt is when processes were lost: died, or were out of sight for longer than their lease.
-	lostAt     []time.Duration
+	procs      map[string]*process
+	lives      []*process // in the order of their names
+	tokens     map[string]*token
+	order      []*token // as they are first heard of
+	faults     []fault  // by their beginnings
+	clock      []step
+	losses     []span // of processes, with what they had in hand
 	unreadable []Remnant
-	// free and freer are when some process could judge and one at least, or two, could take jobs; upsets are when anything
-	// was amiss.
+	// free and freer are when one process at least, and two, could take jobs; upsets are when anything was amiss.
 	free, freer, upsets []span
 
 	verdict *Verdict
@@ -53,7 +51,8 @@ func Judge(events []history.Event, facts Facts) *Verdict {
 	w.lives = slices.SortedFunc(maps.Values(w.procs), func(a, b *process) int { return cmp.Compare(a.name, b.name) })
 	for _, p := range w.lives {
 		p.troubles = w.troubles(p.name)
-		p.absences = append(w.absences(p.name), w.stalls(p)...)
+		p.stalls = w.stalls(p)
+		p.absences = append(w.absences(p.name), p.stalls...)
 		w.noteLosses(p)
 	}
 	w.readTokens()
@@ -74,14 +73,15 @@ func Judge(events []history.Event, facts Facts) *Verdict {
 	return w.verdict
 }
 
-// noteLosses notes when a process was lost with what it had in hand.
+// noteLosses notes when a process was lost with what it had in hand: it died, or was out of sight for longer than its lease.
 func (w *world) noteLosses(p *process) {
-	if died, ok := p.died(); ok {
-		w.lostAt = append(w.lostAt, died)
+	died, ok := p.died()
+	if ok && (!p.graceful() || (span{died, died}).touches(p.troubles)) {
+		w.losses = append(w.losses, span{died, max(died, p.killed, p.gone)})
 	}
 	for _, a := range p.absences {
 		if a.own && a.length() >= w.lease() {
-			w.lostAt = append(w.lostAt, a.from)
+			w.losses = append(w.losses, a.span)
 		}
 	}
 }

@@ -21,7 +21,8 @@ type process struct {
 	health             []history.Event
 	runs               []*run
 
-	absences []absence
+	absences []absence // stalls included
+	stalls   []absence
 	troubles []span
 }
 

@@ -23,15 +23,11 @@ func (w *world) regain() time.Duration { return w.facts.TTL / 2 }
 // lookout is how long it takes at most until another process promotes what is due, when the one that did has died.
 const lookout = 4 * time.Second
 
-// findHelp notes when jobs could be recovered, by one process at least and by more, and when anything was amiss.
+// findHelp notes when one process at least could take jobs, or two, and when anything was amiss.
 func (w *world) findHelp() {
-	var judges, takers [][]span
+	var takers [][]span
 	var amiss []span
 	for _, p := range w.lives {
-		if len(p.runs) == 0 && len(p.names) == 0 {
-			continue // a pusher
-		}
-		judges = append(judges, w.judgeTimes(p))
 		takers = append(takers, w.takeTimes(p))
 		if died, ok := p.died(); ok && !p.graceful() {
 			amiss = append(amiss, span{died, died + lookout})
@@ -42,31 +38,40 @@ func (w *world) findHelp() {
 			amiss = append(amiss, f.later(max(w.healing(), lookout)))
 		}
 	}
-	judged := overlapping(slices.Concat(judges...), 1)
-	w.free = both(judged, overlapping(slices.Concat(takers...), 1))
-	w.freer = both(judged, overlapping(slices.Concat(takers...), 2))
+	w.free, w.freer = overlapping(slices.Concat(takers...), 1), overlapping(slices.Concat(takers...), 2)
 	w.upsets = union(amiss)
 }
 
-// judgeTimes are when a process had seen enough of Redis to declare another dead.
-func (w *world) judgeTimes(p *process) []span {
-	var blind []span
-	for _, f := range w.faults {
-		if (f.proc == "" || f.proc == p.name) && (f.effect == hides || f.effect == steps) {
-			blind = append(blind, f.later(w.regain()+w.relook()))
+// judges are when some process could declare another dead that had lapsed at an instant. A janitor that was blind before it
+// has missed nothing; one that was so later looks anew.
+func (w *world) judges(lapsed time.Duration) []span {
+	var all [][]span
+	for _, p := range w.lives {
+		var blind []span
+		miss := func(s span) {
+			if s.to > lapsed {
+				blind = append(blind, s.later(w.relook()))
+			}
 		}
+		miss(span{0, p.since()})
+		for _, f := range w.faults {
+			if (f.proc == "" || f.proc == p.name) && (f.effect == hides || f.effect == steps) {
+				miss(f.later(w.regain()))
+			}
+		}
+		for _, stall := range p.stalls {
+			miss(stall.span)
+		}
+		all = append(all, minus(span{lapsed, w.until(p.killed, p.down, p.gone)}, union(blind)))
 	}
-	for _, stall := range w.stalls(p) {
-		blind = append(blind, stall.later(w.relook()))
-	}
-	return minus(span{p.since() + w.relook(), w.until(p.killed, p.down, p.gone)}, union(blind))
+	return overlapping(slices.Concat(all...), 1)
 }
 
 // takeTimes are when a process took jobs if there were any: it reached Redis, had not been asked to stop, and had a processor
 // free.
 func (w *world) takeTimes(p *process) []span {
 	taken := append(w.fullTimes(p), p.troubles...)
-	for _, stall := range w.stalls(p) {
+	for _, stall := range p.stalls {
 		taken = append(taken, stall.span)
 	}
 	return minus(span{p.since(), w.until(p.quiet, p.killed, p.down, p.gone)}, union(taken))
@@ -74,8 +79,8 @@ func (w *world) takeTimes(p *process) []span {
 
 // since is when the process began to work, as far as is known.
 func (p *process) since() time.Duration {
-	if len(p.up) == 0 {
-		return forever / 2 // it never did
+	if len(p.names) == 0 {
+		return forever / 2 // it never did, or only pushes
 	}
 	return p.up[0]
 }
@@ -161,7 +166,7 @@ func (w *world) judgeRecoveries() {
 	waiting := w.suspicion()
 	for _, p := range w.lives {
 		died, ok := p.died()
-		if !ok || p.graceful() || len(p.up) == 0 {
+		if !ok || p.graceful() || len(p.names) == 0 {
 			continue
 		}
 		w.verdict.Kills++
@@ -207,11 +212,13 @@ func (w *world) judgeRecovery(r *run, took span, suspicion []span) {
 		v.Suspects++ // waits for empty hands
 		return
 	}
-	helped := w.free
+	takers := w.free
 	if took.touches(suspicion) {
-		helped = w.freer
+		takers = w.freer
 	}
-	charged := took.within(helped)
+	// Until it has lapsed nobody can do anything, and after that somebody must.
+	lapsed := min(took.from+w.facts.TTL, took.to)
+	charged := lapsed - took.from + span{lapsed, took.to}.within(both(w.judges(lapsed), takers))
 	if took.length()-charged < turn {
 		v.Recoveries = append(v.Recoveries, took.length())
 	} else {

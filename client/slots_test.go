@@ -1,0 +1,65 @@
+package client
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+func TestSlots(t *testing.T) {
+	repeats(t, Config{RepeatFor: -1}, map[string]func(w *world){
+		"are as many as receipts that are kept of what is unknown": func(w *world) {
+			for range 20 {
+				w.proxy.Add(faultproxy.DropReply(numberedPush))
+				_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+				require.ErrorIs(w, err, ErrUnknown)
+				w.client.awaitFree(w.T, 1)
+			}
+			require.Len(w, w.slotKeys(), 1)
+			require.Len(w, w.queue(DefaultQueue), 20)
+		},
+		"are forgotten by Redis when their client ends": func(w *world) {
+			_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			require.NoError(w, err)
+			require.Len(w, w.slotKeys(), 1)
+			require.NoError(w, w.client.Close())
+			require.Empty(w, w.slotKeys())
+			require.NoError(w, w.client.Close())
+		},
+		"of a copied program are told from those of its twin": func(w *world) {
+			twin, err := New(w.client.Driver(), w.client.Config())
+			require.NoError(w, err)
+			twin.slots.client = w.client.slots.client
+			for range 3 {
+				for _, c := range []*Client{w.client, twin, twin, w.client} {
+					_, err := c.Push(w.Context(), Job{Class: "A", Repeatable: true})
+					require.NoError(w, err)
+				}
+			}
+			require.Len(w, w.queue(DefaultQueue), 12)
+			require.NotEqual(w, twin.slots.client, w.client.slots.client)
+		},
+		"say that nothing is known of a push whose number a twin has taken": func(w *world) {
+			twin, err := New(w.client.Driver(), w.client.Config())
+			require.NoError(w, err)
+			twin.slots.client = w.client.slots.client
+			w.proxy.Add(faultproxy.DropRequest(numberedPush))
+			lost, err := w.client.Push(w.Context(), Job{Class: "A", JID: "lost", Repeatable: true})
+			require.ErrorIs(w, err, ErrUnknown)
+			_, err = twin.Push(w.Context(), Job{Class: "A", JID: "twin's", Repeatable: true})
+			require.NoError(w, err)
+			for range 2 {
+				lost, err = w.client.Repeat(w.Context(), lost)
+				require.ErrorIs(w, err, ErrUnknown)
+				require.ErrorIs(w, err, ErrNotRepeatable)
+				require.Equal(w, StatusUnknown, lost.Status)
+			}
+			require.Equal(w, []string{"twin's"}, w.jids(DefaultQueue))
+			_, err = w.client.Push(w.Context(), Job{Class: "A", JID: "next", Repeatable: true})
+			require.NoError(w, err)
+			require.Equal(w, []string{"twin's", "next"}, w.jids(DefaultQueue))
+		},
+	})
+}

@@ -1,0 +1,209 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// An Action is what an operator does to jobs.
+type Action string
+
+const (
+	// Retry sends jobs to the backs of their queues, now, as Sidekiq's pages do: their retry_count goes down by one (but not
+	// that of scheduled jobs, which have not failed), so that they have one more run, and their crashes are forgotten.
+	Retry Action = "retry"
+	// Kill sends jobs to the dead set as they are.
+	Kill Action = "kill"
+	// Delete ends jobs for good.
+	Delete Action = "delete"
+)
+
+// A Selection says which jobs of a home are meant. Its fields are alternatives: All, else those that any of the others
+// names. The zero Selection is nothing.
+type Selection struct {
+	All bool
+	// IDs are Entry.ID. Of several entries with one ID the first that is found is meant.
+	IDs []string
+	// Class is Entry.Class, or the class that stands in the payload.
+	Class string
+	// Unreadable are the jobs that nothing could run.
+	Unreadable bool
+}
+
+// A Tally is what came of an act, so far.
+type Tally struct {
+	// Moved is how many jobs are now where they were sent.
+	Moved int `json:"moved"`
+	// Gone is how many were read and had left when their turn came: somebody else got them.
+	Gone int `json:"gone"`
+	// Refused is how many could not be sent there and are where they were; Problems say why, of the first 20.
+	Refused  int      `json:"refused"`
+	Problems []string `json:"problems,omitempty"`
+	// Missing are IDs of the Selection that are not there, or not any more.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// Act does something to the selected jobs of a home, a page at a time, and tells progress after each; each job is moved in
+// one step, and of all who reach for it one gets it. progress may be nil. It means the jobs that were there when it began: what comes into a set
+// meanwhile, such as a job that was retried and died again, is left alone, and no more are deleted from a queue than lay in it.
+//
+// Its error says that it did not get to the end: what had been done stays done, and it may be called again. If Redis' answer
+// was lost, a page of up to 256 jobs more than the Tally says may have been moved.
+func (i *Inspector) Act(ctx context.Context, home Home, action Action, selection Selection, progress func(Tally)) (Tally, error) {
+	a := &act{i: i, home: home, action: action, selection: selection, wanted: make(map[string]bool)}
+	if err := a.possible(); err != nil {
+		return a.tally, err
+	}
+	for _, id := range selection.IDs {
+		a.wanted[id] = true
+	}
+	if len(a.wanted) > 0 || selection.All || selection.Class != "" || selection.Unreadable {
+		if err := a.run(ctx, progress); err != nil {
+			return a.tally, fmt.Errorf("%s in %s: %w", action, home, err)
+		}
+	}
+	for _, id := range selection.IDs {
+		if a.wanted[id] {
+			delete(a.wanted, id)
+			a.tally.Missing = append(a.tally.Missing, id)
+		}
+	}
+	return a.tally, nil
+}
+
+// An act is one call of Act.
+type act struct {
+	i         *Inspector
+	home      Home
+	action    Action
+	selection Selection
+	wanted    map[string]bool // IDs not found yet
+	clock     lua.Clock
+	// depth is how far from the end of a list the present page's jobs lie at most; 0 for a set.
+	depth int
+	tally Tally
+}
+
+func (a *act) possible() error {
+	switch {
+	case !slices.Contains([]Action{Retry, Kill, Delete}, a.action):
+		return fmt.Errorf("there is no action %q", a.action)
+	case a.action == Kill && a.home == Dead():
+		return errors.New("kill: the dead are dead")
+	case a.action == Retry && !a.home.sorted():
+		return fmt.Errorf("retry: what is in %s waits to run already", a.home)
+	}
+	return nil
+}
+
+func (a *act) run(ctx context.Context, progress func(Tally)) error {
+	if err := a.readClock(ctx); err != nil {
+		return err
+	}
+	way, err := a.way(ctx)
+	for err == nil && way != nil {
+		var page []lua.Entry
+		page, err = way.next(ctx)
+		if err != nil || len(page) == 0 {
+			break
+		}
+		if err = a.page(ctx, way, page); err != nil {
+			break
+		}
+		if progress != nil {
+			progress(a.tally)
+		}
+		if a.done() {
+			break
+		}
+		err = ctx.Err()
+	}
+	return err
+}
+
+// done says whether all that was asked for by name has been found.
+func (a *act) done() bool {
+	s := a.selection
+	return !s.All && s.Class == "" && !s.Unreadable && len(a.wanted) == 0
+}
+
+// page acts on what is selected of a page, and tells the way what stayed.
+func (a *act) page(ctx context.Context, way way, page []lua.Entry) error {
+	var chosen []Entry
+	stays := make([]bool, len(page))
+	at := make([]int, 0, len(page)) // of each one chosen, where it stands in the page
+	for n, raw := range page {
+		entry := newEntry(a.home, raw)
+		stays[n] = !a.selects(entry)
+		if !stays[n] {
+			chosen, at = append(chosen, entry), append(at, n)
+		}
+	}
+	a.depth = way.depth()
+	left, err := a.move(ctx, way.source(), chosen)
+	if err != nil {
+		return err
+	}
+	for _, n := range left {
+		stays[at[n]] = true
+	}
+	way.passed(page, stays)
+	return nil
+}
+
+func (a *act) selects(e Entry) bool {
+	s := a.selection
+	if a.wanted[e.ID] {
+		delete(a.wanted, e.ID)
+		return true
+	}
+	return s.All || s.Unreadable && e.parsed == nil ||
+		s.Class != "" && e.parsed != nil && (e.Class == s.Class || e.parsed.Class() == s.Class)
+}
+
+// move sends jobs where the action sends them, and answers the positions of those that stayed where they were.
+func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left []int, err error) {
+	parcels, left := a.pack(source, chosen)
+	calls := make([]driver.Call, len(parcels))
+	for n, p := range parcels {
+		calls[n] = p.ask.Call
+	}
+	for n, reply := range a.i.do(ctx, calls) {
+		p := parcels[n]
+		gone, wrong := p.ask.Read(reply)
+		switch {
+		case wrong == nil:
+			a.tally.Moved += len(p.at) - len(gone)
+			a.tally.Gone += len(gone)
+			for _, position := range gone {
+				a.missed(chosen[p.at[position]])
+			}
+		case driver.Outage(wrong):
+			err = cmp.Or(err, wrong)
+		default: // one key is broken: it stops only the jobs that go there
+			left = append(left, p.at...)
+			a.refuse(len(p.at), wrong.Error())
+		}
+	}
+	return left, err
+}
+
+// missed notes a job that somebody else got; one that was asked for by name is told by name.
+func (a *act) missed(e Entry) {
+	if slices.Contains(a.selection.IDs, e.ID) {
+		a.tally.Missing = append(a.tally.Missing, e.ID)
+	}
+}
+
+func (a *act) refuse(jobs int, why string) {
+	a.tally.Refused += jobs
+	if len(a.tally.Problems) < mostProblems && !slices.Contains(a.tally.Problems, why) {
+		a.tally.Problems = append(a.tally.Problems, why)
+	}
+}

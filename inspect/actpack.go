@@ -1,0 +1,132 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// defaultQueue is where Ruby sends a job that names no queue.
+	defaultQueue = "default"
+	// mostSearched bounds how many entries of a list one script looks at: to take a job out of the middle of a list, Redis
+	// searches it from an end, at some ten nanoseconds an entry.
+	mostSearched = 256 << 10
+)
+
+// A parcel is one script call, and the positions of its jobs among the chosen ones.
+type parcel struct {
+	ask lua.Ask[[]int]
+	at  []int
+}
+
+// A batch is what one parcel will hold.
+type batch struct {
+	errand lua.Errand
+	at     []int
+	bytes  int
+}
+
+// pack puts the chosen jobs into as many calls as bounds ask for. One queue a call: one whose key is broken stops only
+// its own jobs. left are those that cannot be sent at all.
+func (a *act) pack(source lua.Source, chosen []Entry) (parcels []parcel, left []int) {
+	most := a.mostOf(source, len(chosen))
+	open := make(map[string]*batch)
+	var order []*batch
+	for n, entry := range chosen {
+		errand, jobs, why := a.send(entry)
+		if why != nil {
+			left = append(left, n)
+			a.refuse(1, fmt.Sprintf("%s: %v", entry.ID, why))
+			continue
+		}
+		b := open[errand.Queue]
+		if b == nil || len(b.at) == most || b.bytes+len(jobs.Old)+len(jobs.New) > lua.MostBytes {
+			b = &batch{errand: errand}
+			open[errand.Queue] = b
+			order = append(order, b)
+		}
+		b.errand.Jobs, b.at = append(b.errand.Jobs, jobs), append(b.at, n)
+		b.bytes += len(jobs.Old) + len(jobs.New)
+	}
+	for _, b := range order {
+		parcels = append(parcels, parcel{a.i.keys.Act(source, []lua.Errand{b.errand}), b.at})
+	}
+	return parcels, left
+}
+
+// mostOf is how many jobs one call may take out of a source.
+func (a *act) mostOf(source lua.Source, chosen int) int {
+	if source.End == "" || a.depth == 0 {
+		return max(chosen, 1)
+	}
+	return max(mostSearched/a.depth, 1)
+}
+
+// send is what becomes of one job; why says that it cannot be sent there.
+func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
+	switch a.action {
+	case Kill:
+		return lua.Errand{Fate: lua.FateDead}, lua.Promotion{Old: e.raw.Bytes}, nil
+	case Delete:
+		return lua.Errand{Fate: lua.FateGone}, lua.Promotion{Old: e.raw.Bytes}, nil
+	}
+	if e.parsed == nil {
+		return errand, jobs, fmt.Errorf("%s: nothing could run it", e.Problem)
+	}
+	queue := e.parsed.Queue()
+	if queue == "" {
+		queue = defaultQueue
+	}
+	if err := job.CheckQueue(queue); err != nil {
+		return errand, jobs, err
+	}
+	return lua.Errand{Fate: lua.FateQueue, Queue: queue}, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(e.parsed)}, nil
+}
+
+// afresh is a job as it goes to its queue by an operator's word. Its args are not touched.
+func (a *act) afresh(j *job.Job) string {
+	edits := []job.Edit{job.SetStamp("enqueued_at", a.clock.Now(), unitOf(j))}
+	if n, failed := j.RetryCount(); failed && a.home != Scheduled() && n > math.MinInt {
+		edits = append(edits, job.SetInt("retry_count", n-1))
+	}
+	if j.Queue() == "" {
+		edits = append(edits, job.SetString("queue", defaultQueue))
+	}
+	// at: Ruby would schedule it again. The crashes: whoever runs it by hand answers for it, and a suspect would wait.
+	for _, name := range []string{"at", "interrupted_count", "interrupted_at"} {
+		edits = append(edits, job.Remove(name))
+	}
+	return j.Patch(edits...)
+}
+
+// unitOf is how a payload's timestamps are written: the oldest reader of a fleet decides that, and its producer knew.
+func unitOf(j *job.Job) job.TimeUnit {
+	for _, name := range []string{"created_at", "enqueued_at", "failed_at"} {
+		text, ok := j.Field(name)
+		if ok && !strings.ContainsAny(text, ".eE") && len(text) >= len("100000000000") {
+			return job.Millis
+		}
+	}
+	return job.Seconds
+}
+
+// readClock asks Redis for its time, by which jobs are stamped.
+func (a *act) readClock(ctx context.Context) error {
+	sent := time.Now()
+	reply := a.i.driver.Do(ctx, driver.Command("TIME"))[0]
+	received := time.Now()
+	var r reading
+	parts := r.texts("the time", reply)
+	if r.err != nil {
+		return r.err
+	}
+	a.clock.Saw(readTime(parts), sent, received)
+	return nil
+}

@@ -1,0 +1,157 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+// backlog is how many jobs are brought back from one dead worker, and how many are due at the same second. BELAY_LONG=1
+// takes what no script that wants all of it at once survives.
+func backlog() (orphans, due int) {
+	if os.Getenv("BELAY_LONG") == "1" {
+		return 100_000, 300_000
+	}
+	return 15_000, 30_000
+}
+
+// patient is how long anybody else may have to wait for Redis' answer meanwhile.
+const patient = 50 * time.Millisecond
+
+// A dead worker has left far more than a worker can have in hand, and far more than can be moved at once is due in one
+// second. Everything is moved page by page, every job runs once, and whoever else asks Redis is answered at once.
+func TestABacklogKeepsNobodyFromRedis(t *testing.T) {
+	s := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Working))
+	ahead(t, s)
+	redis, err := openers["go-redis"](s.url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = redis.Close() })
+	// Slow may be a page, or a machine that did something else in its middle. A page is so every time.
+	const goes = 3
+	slowest := time.Duration(0)
+	for range goes {
+		if slowest = backlogIsWorkedOff(t, s.anew(t), redis); slowest < patient {
+			return
+		}
+	}
+	require.Less(t, slowest, patient, "somebody else waits for long, every time")
+}
+
+// backlogIsWorkedOff answers how long the slowest of those was waited for who asked for nothing in particular.
+func backlogIsWorkedOff(t *testing.T, s *site, redis driver.Client) time.Duration {
+	t.Helper()
+	orphans, due := backlog()
+	book := newLedger(t)
+	victim := s.work(append(fast, "-c", "1", "--exec", book.exec("Any", "-for", "1h"))...)
+	first := s.push("Any", "default", "[]")
+	book.awaitStart(first, 1)
+	victim.kill()
+	working := s.keys.Working("default", victim.identities()[0])
+	s.inThousands(orphans, "LPUSH", working)
+	s.inThousands(due, "ZADD", s.keys.Schedule())
+
+	var mu sync.Mutex
+	runs, again := make(map[string]int), 0
+	pings := startPings(t, s)
+	s.run(launcher.Config{Client: redis, Concurrency: 50, Beat: 200 * time.Millisecond, TTL: time.Second}, func(_ context.Context, j *job.Job) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if runs[j.JID()]++; runs[j.JID()] > 1 {
+			again++
+		}
+		return nil
+	})
+	all := strconv.Itoa(orphans + due + 1)
+	began := time.Now()
+	for deadline := began.Add(5 * patience); s.text(s.keys.Processed()) != all; time.Sleep(20 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "it does not end: %s of %s", s.text(s.keys.Processed()), all)
+	}
+	slowest, count := pings.end()
+	t.Logf("%d of a dead worker and %d due in a second were run within %v; of %d others the slowest answer took %v",
+		orphans, due, time.Since(began).Round(time.Millisecond), count, slowest)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Zero(t, again, "jobs that ran again")
+	require.Len(t, runs, orphans+due+1)
+	require.Empty(t, s.text(s.keys.Failed()))
+	require.Zero(t, s.do("EXISTS", working, s.keys.Schedule(), s.keys.Dead()))
+	return slowest
+}
+
+// inThousands adds so many jobs to a list, or to a sorted set with a time long ago.
+func (s *site) inThousands(jobs int, command, key string) {
+	s.t.Helper()
+	for done := 0; done < jobs; done += 1000 {
+		words := []string{command, key}
+		for n := range min(1000, jobs-done) {
+			if command == "ZADD" {
+				words = append(words, "1000000000")
+			}
+			words = append(words, rubyPayload("Any", "default", fmt.Sprintf("[%d]", n), newJID()))
+		}
+		s.do(words...)
+	}
+}
+
+// pings ask Redis two hundred times a second for nothing in particular.
+type pings struct {
+	stop    chan struct{}
+	done    chan struct{}
+	slowest time.Duration
+	count   int
+	err     error
+	t       *testing.T
+}
+
+func startPings(t *testing.T, s *site) *pings {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.server.Addr())
+	require.NoError(t, err)
+	p := &pings{stop: make(chan struct{}), done: make(chan struct{}), t: t}
+	go func() {
+		defer close(p.done)
+		defer func() { _ = conn.Close() }()
+		p.ask(conn)
+	}()
+	return p
+}
+
+func (p *pings) ask(conn net.Conn) {
+	answers := bufio.NewReader(conn)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for p.err == nil {
+		select {
+		case <-p.stop:
+			return
+		case <-tick.C:
+		}
+		asked := time.Now()
+		if _, p.err = conn.Write([]byte("PING\r\n")); p.err == nil {
+			_, p.err = answers.ReadString('\n')
+		}
+		p.slowest = max(p.slowest, time.Since(asked))
+		p.count++
+	}
+}
+
+func (p *pings) end() (slowest time.Duration, count int) {
+	p.t.Helper()
+	close(p.stop)
+	<-p.done
+	require.NoError(p.t, p.err)
+	return p.slowest, p.count
+}

@@ -1,0 +1,222 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+// clicked is how many jobs of each kind somebody clicks at while they move. BELAY_LONG=1 has more.
+func clicked() int {
+	if os.Getenv("BELAY_LONG") == "1" {
+		return 2000
+	}
+	return 200
+}
+
+// span is how long all of them take to move.
+func span() time.Duration { return time.Duration(clicked()) * 12 * time.Millisecond }
+
+// A click is what somebody asks of a job on a page that was loaded before.
+type click struct {
+	page, verb, jid string
+	at              time.Time
+	did             bool // as Sidekiq told him
+}
+
+// An operator is somebody at Ruby's dashboard.
+type operator struct {
+	ruby   *rubySide
+	clicks []*click
+}
+
+// clicksAll loads the pages and clicks at each job in its time.
+func (o *operator) clicksAll(ready *sync.WaitGroup) error {
+	slices.SortFunc(o.clicks, func(x, y *click) int { return x.at.Compare(y.at) })
+	ready.Done()
+	ready.Wait()
+	var list [][]any
+	for _, c := range o.clicks {
+		list = append(list, []any{c.page, c.verb, c.jid, seconds(c.at)})
+	}
+	var did []bool
+	if err := o.ruby.try(&did, "clicks", list); err != nil {
+		return err
+	}
+	for i, c := range o.clicks {
+		c.did = did[i]
+	}
+	return nil
+}
+
+// The pages, and what operators do there. "" is to leave it alone.
+var buttons = map[string][]string{
+	"schedule": {"delete", "add_to_queue", "kill", ""},
+	"retry":    {"delete", "retry", "kill", ""},
+	"dead":     {"delete", "retry"},
+	"slow":     {"delete", ""}, // a queue
+}
+
+// A melee is jobs that move and two operators who click at them in the same moment.
+type melee struct {
+	*site
+	clicks map[string][]*click // by jid
+	pages  map[string]string   // by jid
+	mu     sync.Mutex
+	runs   map[string]int // by jid
+}
+
+// Two operators delete, retry and kill jobs on pages of Ruby's dashboard while Belay promotes and runs the same jobs: of all
+// who reach for a job exactly one has it, and whoever was told that he did something did.
+func TestOperatorsReachForMovingJobs(t *testing.T) {
+	t.Parallel()
+	s, ruby := newRubySite(t, oracle.Operators(), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Dead))
+	m := &melee{site: s, clicks: make(map[string][]*click), pages: make(map[string]string), runs: make(map[string]int)}
+	begin := time.Now().Add(2*time.Second + span()) // the pages are loaded by then
+	operators := []*operator{{ruby: ruby}, {ruby: startRuby(t, s.url)}}
+	for page, verbs := range buttons {
+		for n := range clicked() {
+			at := begin.Add(rand.N(span()))
+			jid := m.store(page, n, at)
+			m.pages[jid] = page
+			for _, o := range operators {
+				if verb := verbs[rand.N(len(verbs))]; verb != "" {
+					c := &click{page: page, verb: verb, jid: jid, at: at.Add(rand.N(8*time.Millisecond) - 2*time.Millisecond)}
+					o.clicks = append(o.clicks, c)
+					m.clicks[jid] = append(m.clicks[jid], c)
+				}
+			}
+		}
+		for _, o := range operators {
+			var size int
+			o.ruby.ask(t, &size, "load_page", page)
+			require.Equal(t, clicked(), size)
+		}
+	}
+	require.True(t, time.Now().Before(begin), "loading the pages took too long")
+	time.Sleep(time.Until(begin)) // nothing is due before, and what waits in a queue is to go as slowly
+	m.work()
+	var ready sync.WaitGroup
+	ready.Add(len(operators))
+	ended := make(chan error, len(operators))
+	for _, o := range operators {
+		go func() { ended <- o.clicksAll(&ready) }()
+	}
+	for range operators {
+		require.NoError(t, receive(t, "an operator's last click", ended))
+	}
+	eventually(t, "everything to come to rest", func() bool {
+		return s.do("ZCARD", s.keys.Schedule()) == int64(0) && s.do("ZCARD", s.keys.Retry()) == int64(0) &&
+			s.do("LLEN", s.keys.Queue("default")) == int64(0) && s.do("LLEN", s.keys.Queue("slow")) == int64(0) && m.counted()
+	})
+	m.requireOneWinnerEach()
+}
+
+// store stores a job where a page shows it, due at an instant if that matters there.
+func (m *melee) store(page string, n int, at time.Time) (jid string) {
+	m.t.Helper()
+	jid = newJID()
+	score := strconv.FormatFloat(seconds(at), 'f', 6, 64)
+	switch page {
+	case "slow":
+		m.do("LPUSH", m.keys.Queue(page), rubyPayload("Any", page, jsonArgs(n, 0), jid))
+	case "schedule":
+		m.do("ZADD", page, score, rubyPayload("Any", "default", jsonArgs(n, 0), jid))
+	default:
+		failed := fmt.Sprintf(`{"retry":true,"queue":"default","class":"Any","args":[],"jid":%q,"created_at":1700000000.5,`+
+			`"error_message":"x","error_class":"X","failed_at":1700000000.5,"retry_count":0}`, jid)
+		m.do("ZADD", page, score, failed)
+	}
+	return jid
+}
+
+// work starts workers: one for what is promoted, and a single processor that comes to the jobs of a queue one by one.
+func (m *melee) work() {
+	m.t.Helper()
+	for queue, concurrency := range map[string]int{"default": 10, "slow": 1} {
+		redis, err := goredisdriver.Open(m.url)
+		require.NoError(m.t, err)
+		m.t.Cleanup(func() { _ = redis.Close() })
+		m.run(launcher.Config{Client: redis, Concurrency: concurrency, Queues: []fetch.Queue{{Name: queue}}}, func(_ context.Context, j *job.Job) error {
+			m.mu.Lock()
+			m.runs[j.JID()]++
+			m.mu.Unlock()
+			if queue == "slow" {
+				time.Sleep(span() / time.Duration(clicked()))
+			}
+			return nil
+		})
+	}
+}
+
+// counted is whether every run has been settled.
+func (m *melee) counted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum := 0
+	for _, n := range m.runs {
+		sum += n
+	}
+	return m.text(m.keys.Processed()) == strconv.Itoa(sum)
+}
+
+// requireOneWinnerEach holds that what became of each job is what exactly one of those who reached for it has made of it.
+func (m *melee) requireOneWinnerEach() {
+	m.t.Helper()
+	dead := make(map[string]bool)
+	for _, entry := range m.set(m.keys.Dead()) {
+		parsed, err := job.Parse(entry)
+		require.NoError(m.t, err)
+		dead[parsed.JID()] = true
+	}
+	wins := make(map[string]int)
+	for jid, page := range m.pages {
+		winner := ""
+		for _, c := range m.clicks[jid] {
+			if c.did {
+				require.Empty(m.t, winner, "two operators were told that they had job %s of %s", jid, page)
+				winner = c.verb
+			}
+		}
+		wins[page+" "+winner]++
+		want, buried := 1, false
+		switch winner {
+		case "delete":
+			want = 0
+		case "kill":
+			want, buried = 0, true
+		case "":
+			require.NotEqual(m.t, "dead", page, "nobody had job %s, and two clicked at it", jid)
+		}
+		require.Equal(m.t, want, m.runs[jid], "runs of job %s of %s, of which %q was said", jid, page, winner)
+		require.Equal(m.t, buried, dead[jid], "job %s of %s, of which %q was said", jid, page, winner)
+	}
+	m.t.Log("who had them: ", wins)
+	for _, each := range []string{"schedule ", "schedule delete", "schedule add_to_queue", "schedule kill", "retry ", "retry delete", "retry retry",
+		"retry kill", "dead delete", "dead retry", "slow ", "slow delete"} {
+		require.Positive(m.t, wins[each], "%q has never won: the test proves nothing", each)
+	}
+	lost := 0
+	for jid := range m.pages {
+		for _, c := range m.clicks[jid] {
+			if !c.did && c.page != "dead" {
+				lost++
+			}
+		}
+	}
+	require.Positive(m.t, lost, "nobody came too late: the test proves nothing")
+}
