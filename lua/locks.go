@@ -25,8 +25,9 @@ type Again struct {
 	Queue string
 }
 
-// OwnerOf is how a lock's value names a job: its jid, and for people its class.
-func OwnerOf(jid, class string) string { return jid + "\n" + class }
+// OwnerOf is how a lock's value names a job: its jid, and for people its class. Behind it the value has since when the lock
+// is the job's, in ms by Redis' clock.
+func OwnerOf(jid, class string) string { return jid + "\n" + class + "\n" }
 
 // lockArgs are what stands for a lock in a script's arguments; it adds the keys that they point to.
 func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,8 @@ func (w *world) unique(jid string, change ...func(*UniqueJob)) (holder string) {
 	return answer.Holders[0]
 }
 
-// lock is what the lock of digest d holds, its state apart; it must have a TTL, and be listed until then.
+// lock is what the lock of digest d holds, its state and its owner; it must have a TTL, be listed until then, and say since
+// when it is held.
 func (w *world) lock() (state, owner string) {
 	w.Helper()
 	value, _ := w.redis("GET", w.keys.Lock("d")).(string)
@@ -39,7 +41,11 @@ func (w *world) lock() (state, owner string) {
 	left := w.number("PTTL", w.keys.Lock("d"))
 	require.Positive(w, left)
 	w.within((w.now()+float64(left)/1000)*1000-1000, w.score(w.keys.Unique(), "d"), (w.now()+float64(left)/1000)*1000+1000)
-	return value[:1], value[1:]
+	since := strings.LastIndex(value, "\n") + 1
+	taken, err := strconv.ParseFloat(value[since:], 64)
+	require.NoError(w, err)
+	w.within(w.now()*1000-10_000, taken, w.now()*1000)
+	return value[:1], value[1:since]
 }
 
 func (w *world) held(state, jid string) {

@@ -41,6 +41,7 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
+local now_ms = math.floor(now * 1000)
 local moved = 0
 for _, group in ipairs(groups) do
   local arrived = false
@@ -57,8 +58,8 @@ for _, group in ipairs(groups) do
         redis.call('LPUSH', group.list, new)
         arrived = true
         local hold_ms = group.locked and tonumber(ARGV[arg + 5])
-        if hold_ms and redis.call('SET', KEYS[tonumber(ARGV[arg + 2])], '-' .. ARGV[arg + 4], 'NX', 'PX', hold_ms) then
-          redis.call('ZADD', index, math.floor(now * 1000) + hold_ms, ARGV[arg + 3])
+        if hold_ms and redis.call('SET', KEYS[tonumber(ARGV[arg + 2])], '-' .. ARGV[arg + 4] .. now_ms, 'NX', 'PX', hold_ms) then
+          redis.call('ZADD', index, now_ms + hold_ms, ARGV[arg + 3])
         end
       end
     end

@@ -44,6 +44,7 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
+local now_ms = math.floor(now * 1000)
 local answer, refused = { 'pushed' }, 0
 for job = first_job, #ARGV, step do
   local due, bytes, lock, owner = now, ARGV[job + 2], tonumber(ARGV[job + 5]), ARGV[job + 7]
@@ -55,17 +56,17 @@ for job = first_job, #ARGV, step do
   local holder, held = '', false
   if lock > 0 then
     local hold_ms = math.floor(ARGV[job + 8] + math.max(0, due - now) * 1000)
-    local value = redis.call('SET', KEYS[lock], '-' .. owner, 'NX', 'GET', 'PX', hold_ms)
+    local value = redis.call('SET', KEYS[lock], '-' .. owner .. now_ms, 'NX', 'GET', 'PX', hold_ms)
     if value then
       held = true
-      if string.sub(value, 2) ~= owner then
+      if string.sub(value, 2, #owner + 1) ~= owner then
         holder, refused = string.match(value, '^.([^\n]*)') or '', refused + 1
         if ARGV[job + 9] == '1' and string.sub(value, 1, 1) == 's' then
           redis.call('SETRANGE', KEYS[lock], 0, 'd')
         end
       end
     else
-      redis.call('ZADD', index, math.floor(now * 1000) + hold_ms, ARGV[job + 6])
+      redis.call('ZADD', index, now_ms + hold_ms, ARGV[job + 6])
     end
   end
   if held then

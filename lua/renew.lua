@@ -20,7 +20,7 @@ for job = 1, #ARGV, 3 do
   local lock = KEYS[2 + (job - 1) / 3]
   -- pcall: what is not a lock is nobody's.
   local value = redis.pcall('GET', lock)
-  if type(value) == 'string' and string.sub(value, 2) == ARGV[job + 1] then
+  if type(value) == 'string' and string.sub(value, 2, #ARGV[job + 1] + 1) == ARGV[job + 1] then
     redis.call('PEXPIRE', lock, ARGV[job + 2])
     redis.call('ZADD', index, now_ms + ARGV[job + 2], ARGV[job])
     held = held + 1

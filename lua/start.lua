@@ -26,7 +26,7 @@ for job = 1, #ARGV, 6 do
   local value = redis.call('GET', lock)
   if not redis.call('LPOS', KEYS[tonumber(ARGV[job])], ARGV[job + 1]) then
     answer[#answer + 1] = (job + 5) / 6
-  elseif value and string.sub(value, 2) == ARGV[job + 4] then
+  elseif value and string.sub(value, 2, #ARGV[job + 4] + 1) == ARGV[job + 4] then
     if ARGV[job + 5] == 'release' then
       redis.call('DEL', lock)
       redis.call('ZREM', index, ARGV[job + 3])

@@ -2,19 +2,20 @@
 -- else handed to the one more run that a duplicate asked for, else freed. ARGV from at: position of the lock's key, digest,
 -- owner, ms to hold it on; and for a job that may run once more: owner and bytes of that run, position of its queue's key,
 -- the queue's bare name. "" for the first of these: it may not.
--- A lock's value is a state and its owner. "-": no run of the owner has started. "s": one has, and a duplicate that comes now
--- is not served by it. "d" (dirty): such a duplicate was refused, and is to be run for.
+-- A lock's value is a state, its owner, and since when the owner has it, in ms by Redis' clock, which no script compares.
+-- The states are "-": no run of the owner has started. "s": one has, and a duplicate that comes now is not served by it.
+-- "d" (dirty): such a duplicate was refused, and is to be run for.
 local function unlock(at, lives_on, index, queues, now_ms)
   local lock, digest, ms = KEYS[tonumber(ARGV[at])], ARGV[at + 1], tonumber(ARGV[at + 3])
-  local value = redis.call('GET', lock)
-  if not value or string.sub(value, 2) ~= ARGV[at + 2] then
+  local value, owner = redis.call('GET', lock), ARGV[at + 2]
+  if not value or string.sub(value, 2, #owner + 1) ~= owner then
     return
   end
   if lives_on then
     redis.call('PEXPIRE', lock, ms)
     redis.call('ZADD', index, now_ms + ms, digest)
   elseif ARGV[at + 4] ~= '' and string.sub(value, 1, 1) == 'd' then
-    redis.call('SET', lock, '-' .. ARGV[at + 4], 'PX', ms)
+    redis.call('SET', lock, '-' .. ARGV[at + 4] .. now_ms, 'PX', ms)
     redis.call('ZADD', index, now_ms + ms, digest)
     redis.call('SADD', queues, ARGV[at + 7])
     redis.call('LPUSH', KEYS[tonumber(ARGV[at + 6])], ARGV[at + 5])
