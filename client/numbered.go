@@ -107,6 +107,7 @@ func (n *numbered) once(ctx context.Context) error {
 	switch {
 	case word == lua.PushStored:
 		n.slot.number, n.stored = n.number, true
+		n.client.refusals.tell(time.Now(), n.jobs, n.holders)
 	case word == lua.PushStale:
 		return n.collided(ctx)
 	case !driver.Certain(err) && !n.ambiguous:

@@ -153,6 +153,7 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	holders, err := stored(c.do(ctx, calls...))
 	if err == nil {
 		s.meet(holders)
+		c.refusals.tell(time.Now(), s.jobs, holders)
 		return nil
 	}
 	status, err := pushError(err)

@@ -1,17 +1,85 @@
 package client
 
 import (
+	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
 func unique(args ...any) Job {
 	return Job{Class: "Report", Args: args, Unique: &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute}}
+}
+
+// TestRefusalsAreTold holds what the log says of duplicates.
+func TestRefusalsAreTold(t *testing.T) {
+	var text drivertest.Buffer
+	promises(t, Config{Log: zerolog.New(&text)}, map[string]func(w *world){
+		"once a second for a class, with the number of those left out": func(w *world) {
+			other := unique(42)
+			class := "Report " + w.keys.Queue("q")
+			other.Class = class
+			var receipts []Receipt
+			for range 4 {
+				receipt, err := w.client.Push(w.Context(), other)
+				require.NoError(w, err)
+				receipts = append(receipts, receipt)
+			}
+			other.Repeatable = true
+			w.client.refusals.mu.Lock()
+			last := w.client.refusals.told[class]
+			w.client.refusals.told[class] = told{last.at.Add(-refusalsEvery), last.left}
+			w.client.refusals.mu.Unlock()
+			numbered, err := w.client.Push(w.Context(), other)
+			require.NoError(w, err)
+			again, err := w.client.Repeat(w.Context(), numbered)
+			require.NoError(w, err)
+			require.Equal(w, numbered.Holder, again.Holder)
+
+			var lines []map[string]any
+			for line := range strings.Lines(text.String()) {
+				var fields map[string]any
+				require.NoError(w, json.Unmarshal([]byte(line), &fields))
+				if fields["class"] == class {
+					lines = append(lines, fields)
+				}
+			}
+			require.Len(w, lines, 2)
+			for i, want := range []struct {
+				jid  string
+				left float64
+			}{{receipts[1].JID, 0}, {numbered.JID, 2}} {
+				digest := lines[i]["digest"]
+				require.Regexp(w, "^[0-9a-f]{32}$", digest)
+				require.Equal(w, map[string]any{
+					"level": "info", "message": "push refused: a duplicate", "jid": want.jid, "class": class, "queue": "default",
+					"holder": receipts[0].JID, "digest": digest, "left_out": want.left,
+				}, lines[i])
+			}
+		},
+	})
+}
+
+func TestRefusalsRememberFewClasses(t *testing.T) {
+	t.Parallel()
+	r, now := newRefusals(zerolog.Nop()), time.Now()
+	for n := range mostClasses {
+		_, due := r.due(now, strconv.Itoa(n))
+		require.True(t, due)
+	}
+	_, due := r.due(now, "one more")
+	require.False(t, due)
+	_, due = r.due(now.Add(refusalsEvery), "one more")
+	require.True(t, due)
+	require.Len(t, r.told, 1)
 }
 
 func TestUnique(t *testing.T) {

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,6 +29,12 @@ type Again struct {
 // OwnerOf is how a lock's value names a job: its jid, and for people its class. Behind it the value has since when the lock
 // is the job's, in ms by Redis' clock.
 func OwnerOf(jid, class string) string { return jid + "\n" + class + "\n" }
+
+// Names are the jid and the class of the lock's owner.
+func (l Lock) Names() (jid, class string) {
+	jid, class, _ = strings.Cut(strings.TrimSuffix(l.Owner, "\n"), "\n")
+	return jid, class
+}
 
 // lockArgs are what stands for a lock in a script's arguments; it adds the keys that they point to.
 func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {
