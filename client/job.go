@@ -180,12 +180,21 @@ func (j *Job) extra() ([]job.Edit, error) {
 		fields = append(fields, job.Edit{Name: field.Name, JSON: text})
 	}
 	for i, field := range fields {
-		wrong = append(wrong, job.CheckExtra(field))
+		wrong = append(wrong, checkExtra(field))
 		if slices.ContainsFunc(fields[:i], func(earlier job.Edit) bool { return earlier.Name == field.Name }) {
 			wrong = append(wrong, fmt.Errorf("the field %q is set twice", field.Name))
 		}
 	}
 	return fields, errors.Join(wrong...)
+}
+
+// checkExtra is job.CheckExtra for what a client pushes: a payload that tells of a lock which its job did not take would
+// release that of another.
+func checkExtra(field job.Edit) error {
+	if field.Name == dedup.FieldName {
+		return fmt.Errorf("the field %q cannot be set like this; say Unique", field.Name)
+	}
+	return job.CheckExtra(field)
 }
 
 // options are the fields of the job's own options that are set.

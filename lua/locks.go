@@ -36,6 +36,31 @@ func (l Lock) Names() (jid, class string) {
 	return jid, class
 }
 
+// A Holder is what a lock's value says.
+type Holder struct {
+	JID, Class string
+	// Started: a run of the job has begun, and does not serve a duplicate that is refused now.
+	Started bool
+	// Dirty: such a one was refused, and the job is to be run once more for it.
+	Dirty bool
+	// Since is when the lock became the job's, by Redis' clock.
+	Since time.Time
+}
+
+// HolderOf reads a lock's value; ok is false for what is none.
+func HolderOf(value string) (h Holder, ok bool) {
+	end := strings.LastIndexByte(value, '\n')
+	if end < 1 {
+		return h, false
+	}
+	h.JID, h.Class = Lock{Owner: value[1:end]}.Names()
+	h.Dirty = value[0] == 'd'
+	h.Started = h.Dirty || value[0] == 's'
+	ms, err := strconv.ParseInt(value[end+1:], 10, 64)
+	h.Since = time.UnixMilli(ms).UTC()
+	return h, err == nil
+}
+
 // lockArgs are what stands for a lock in a script's arguments; it adds the keys that they point to.
 func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {
 	keys = append(keys, k.Lock(lock.Digest))

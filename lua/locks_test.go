@@ -323,3 +323,81 @@ func TestPromoteTakesLocks(t *testing.T) {
 		}},
 	)
 }
+
+func TestRelease(t *testing.T) {
+	keep(t,
+		promise{"frees_a_lock_and_says_whose_it_was", func(w *world) {
+			w.unique("a")
+			value := ask(w, w.keys.Release("d"))
+			holder, ok := HolderOf(value)
+			require.True(w, ok)
+			w.within(w.now()-10, float64(holder.Since.UnixMilli())/1000, w.now())
+			holder.Since = time.Time{}
+			require.Equal(w, Holder{JID: "a", Class: "Mail"}, holder)
+			w.free()
+			w.unchanged(func() { require.Empty(w, ask(w, w.keys.Release("d"))) })
+			require.Empty(w, w.unique("b"))
+		}},
+		promise{"the_end_of_a_job_that_lost_it_frees_nobody_elses", func(w *world) {
+			w.unique("a")
+			identity := w.begin(false)
+			ask(w, w.keys.Release("d"))
+			require.Empty(w, w.unique("b"))
+			require.Equal(w, allSettled, w.settle(identity, 1, locked(job.Done(), onceMore)))
+			w.held("-", "b")
+		}},
+		promise{"tells_of_a_duplicate_that_will_not_be_run_for", func(w *world) {
+			w.unique("a")
+			identity := w.begin(false)
+			require.Equal(w, "a", w.unique("b", func(j *UniqueJob) { j.RunLater = true }))
+			holder, ok := HolderOf(ask(w, w.keys.Release("d")))
+			require.True(w, ok)
+			require.True(w, holder.Started)
+			require.True(w, holder.Dirty)
+			require.Equal(w, allSettled, w.settle(identity, 1, locked(job.Done(), onceMore)))
+			require.Empty(w, w.waiting("q"))
+		}},
+		promise{"does_nothing_to_what_is_no_lock", func(w *world) {
+			w.redis("RPUSH", w.keys.Lock("d"), "a")
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Release("d")) })
+		}},
+	)
+}
+
+func TestUnlist(t *testing.T) {
+	keep(t, promise{"takes_out_what_has_run_out_a_few_at_a_time", func(w *world) {
+		w.unique("a")
+		now := w.now() * 1000
+		for n := range MostItems + 3 {
+			w.redis("ZADD", w.keys.Unique(), strconv.FormatFloat(now-2000, 'f', 0, 64), "old"+strconv.Itoa(n))
+		}
+		w.redis("ZADD", w.keys.Unique(), strconv.FormatFloat(now-100, 'f', 0, 64), "just now")
+		require.Equal(w, MostItems, ask(w, w.keys.Unlist(time.Second)))
+		require.Equal(w, 3, ask(w, w.keys.Unlist(time.Second)))
+		w.unchanged(func() { require.Zero(w, ask(w, w.keys.Unlist(time.Second))) })
+		require.Equal(w, []string{"just now", "d"}, w.sorted(w.keys.Unique()))
+		w.redis("DEL", w.keys.Unique())
+		w.redis("SET", w.keys.Unique(), "no set")
+		w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Unlist(0)) })
+	}})
+}
+
+func TestHolderOf(t *testing.T) {
+	t.Parallel()
+	since := time.UnixMilli(1767323045000).UTC()
+	for value, want := range map[string]Holder{
+		"-a\nMail\n1767323045000": {JID: "a", Class: "Mail", Since: since},
+		"sa\nMail\n1767323045000": {JID: "a", Class: "Mail", Started: true, Since: since},
+		"da\nMail\n1767323045000": {JID: "a", Class: "Mail", Started: true, Dirty: true, Since: since},
+		"-\n\n1767323045000":      {Since: since},
+		"-a\nA\nB\n1767323045000": {JID: "a", Class: "A\nB", Since: since},
+	} {
+		holder, ok := HolderOf(value)
+		require.True(t, ok, "%q", value)
+		require.Equal(t, want, holder, "%q", value)
+	}
+	for _, value := range []string{"", "-", "\n", "\n1", "-a", "-a\nMail\n", "-a\nMail\nsoon"} {
+		_, ok := HolderOf(value)
+		require.False(t, ok, "%q", value)
+	}
+}

@@ -157,6 +157,8 @@ var statusWords = map[string][]string{
 	"start":      {"started"},
 	"pushunique": {"pushed", "stale"},
 	"renew":      nil,
+	"release":    {"released", "free"},
+	"unlist":     nil,
 	"entries":    nil,
 	"lengths":    nil,
 	"page":       nil,
