@@ -34,6 +34,8 @@ type Janitor struct {
 	passing  sync.Mutex           // held by a Pass or a Sweep, for its I/O too
 	reminded map[string]time.Time // of long-waiting suspects, by queue; Remind's own
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
+	// unlistedAt is when this process looked last for locks that ran out.
+	unlistedAt time.Time
 }
 
 // JanitorConfig is what a Janitor needs to know.

@@ -1,28 +1,34 @@
 #!lua flags=allow-oom
 -- act: move jobs as an operator says: from where they wait to the backs of queues, to the dead set, or out for good.
 -- Why one script: the job leaves one place and comes to the other in one step, so of all who reach for it, workers, pollers
--- and other operators, one gets it. Who came late is told so.
--- It is given the bytes of each job, also of those that end here, since whatever belongs to a job that ends must end with it.
--- KEYS     1 where they wait  2 dead  3 queues (the set of names)  then queue lists
+-- and other operators, one gets it. Who came late is told so. A unique job that ends here frees its lock in the same step, or
+-- is run once more for a duplicate, as by the end of a run; one that comes to life again takes its lock anew.
+-- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their positions, queue lists and
+--          locks
 -- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
---          then groups: fate, number of the queue list (0 for none), the queue's bare name, how many jobs, and for each its
---          bytes; with the fate "queue" also its new bytes
+--          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, how many jobs, and for
+--          each its bytes; with the fate "queue" also its new bytes; and in a group with locks what unlock wants
 --          fate: "queue" | "dead" (as they are) | "gone"
--- Returns  positions of jobs that were not there any more; nothing was written for them
+--          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need" (or the job stays
+--          where it is, in a set)
+-- Returns  {positions of jobs that were not there any more; nothing was written for them,
+--          positions of jobs that stay for want of their lock, each followed by the jid of who has it}
 -- Again    finds none of them there
 -- Cost     O(jobs * log set), or O(jobs * distance from that end of the list)
-local from, dead, queues = KEYS[1], KEYS[2], KEYS[3]
+local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind = ARGV[1]
 local groups, at = {}, 2
 while at <= #ARGV do
-  local list, count = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 3])
-  local group = { fate = ARGV[at], list = KEYS[3 + list], name = ARGV[at + 2], count = count, first = at + 4 }
-  group.step = group.fate == 'queue' and 2 or 1
+  local group = { fate = ARGV[at], list = KEYS[tonumber(ARGV[at + 1])], name = ARGV[at + 2], locks = ARGV[at + 3],
+    count = tonumber(ARGV[at + 4]), first = at + 5 }
+  group.lock = group.fate == 'queue' and 2 or 1 -- where in a job's arguments those of its lock begin
+  group.step = group.lock + (group.locks == 'none' and 0 or 8)
   groups[#groups + 1] = group
-  at = group.first + count * group.step
+  at = group.first + group.count * group.step
 end
 
 -- include must_be
+-- include unlock
 local wrong
 if kind == 'set' then
   wrong = must_be(from, 'zset', 'ZREM', from, '')
@@ -34,6 +40,9 @@ for _, group in ipairs(groups) do
     wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
   elseif not wrong and group.fate == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
+  end
+  for job = 0, group.locks ~= 'none' and group.count - 1 or -1 do
+    wrong = wrong or may_unlock(group.first + job * group.step + group.lock, index, queues)
   end
 end
 if wrong then
@@ -48,24 +57,52 @@ local function leaves(job)
 end
 
 local time = redis.call('TIME')
-local answer, position = {}, 0
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local gone, held, position = {}, {}, 0
+-- who_else: the jid of another job that has the lock that this one needs; nil if there is none, or this one has left.
+local function who_else(job, lock)
+  local value, owner = redis.call('GET', KEYS[tonumber(ARGV[lock])]), ARGV[lock + 2]
+  if value and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
+    return string.match(value, '^.([^\n]*)') or ''
+  end
+end
+local function take(lock)
+  local hold_ms = tonumber(ARGV[lock + 3])
+  if redis.call('SET', KEYS[tonumber(ARGV[lock])], '-' .. ARGV[lock + 2] .. now_ms, 'NX', 'PX', hold_ms) then
+    redis.call('ZADD', index, now_ms + hold_ms, ARGV[lock + 1])
+  end
+end
+
 for _, group in ipairs(groups) do
   local arrived = false
-  for index = 0, group.count - 1 do
-    local arg = group.first + index * group.step
+  for number = 0, group.count - 1 do
+    local arg = group.first + number * group.step
+    local lock = arg + group.lock
     position = position + 1
-    if not leaves(ARGV[arg]) then
-      answer[#answer + 1] = position
-    elseif group.fate == 'dead' then
-      -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
-      redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
+    local holder = group.locks == 'need' and who_else(ARGV[arg], lock)
+    if holder then
+      held[#held + 1] = position
+      held[#held + 1] = holder
+    elseif not leaves(ARGV[arg]) then
+      gone[#gone + 1] = position
     elseif group.fate == 'queue' then
       redis.call('LPUSH', group.list, ARGV[arg + 1])
       arrived = true
+      if group.locks ~= 'none' then
+        take(lock)
+      end
+    else
+      if group.fate == 'dead' then
+        -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
+        redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
+      end
+      if group.locks ~= 'none' then
+        unlock(lock, false, index, queues, now_ms)
+      end
     end
   end
   if arrived then
     redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
   end
 end
-return answer
+return { gone, held }

@@ -194,6 +194,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 		case "act":
 			require.ElementsMatch(t, []string{
 				"set", string(OrderOldest), string(OrderYoungest), string(FateQueue), string(FateDead), string(FateGone),
+				"none", "free", "take", "need",
 			}, s.words("ARGV"))
 		case "page":
 			require.ElementsMatch(t, []string{
