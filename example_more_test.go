@@ -34,6 +34,26 @@ func ExampleDefinition_EnqueueMany() {
 	// Output: 3 queued
 }
 
+// A push whose answer is lost is sent again by the client for a while, and later by the program; it is stored once.
+func ExampleRepeatable() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url, belay.RepeatFor(5*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.Repeatable())
+	if errors.Is(err, belay.ErrUnknown) {
+		// Redis has been away for all that time. The receipt can be kept, for a day; here it is tried once more.
+		receipt, err = client.Repeat(ctx, receipt)
+	}
+	fmt.Println(receipt.Status, err)
+	// Output: queued <nil>
+}
+
 // A class that only Ruby knows needs no definition to be pushed, and none to be run.
 func ExampleServer_HandleClass() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -43,6 +43,7 @@ func checksOf(want belay.Item) []check {
 	field(want.Backtrace == belay.AllLines, "Backtrace", "backtrace", "true")
 	field(len(want.Tags) > 0, "Tags", "tags", quoted(want.Tags))
 	field(want.JID != "", "JID", "jid", quoted(want.JID))
+	add(want.Repeatable, "Repeatable", "true", func(w Waiting) string { return strconv.FormatBool(w.pushed.Repeatable) })
 	for _, extra := range want.Extra {
 		field(true, "Field", extra.Name, extra.JSON)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -256,6 +257,21 @@ func TestInline(t *testing.T) {
 		push(t, k, 2)
 		require.Equal(t, []int{2, 1, 0}, began)
 		require.Equal(t, []int{0, 1, 2}, ended, "each inside the push of the one before")
+	})
+
+	t.Run("so with a repeatable push, on a fake clock too", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			var ran []int
+			k := counter(t, func(ctx context.Context, k *belaytest.Kit, n int) error {
+				ran = append(ran, n)
+				return countdown(ctx, k, n)
+			})
+			k.Inline()
+			push(t, k, 2, belay.Repeatable())
+			push(t, k, 0, belay.Repeatable())
+			require.Equal(t, []int{2, 1, 0, 0}, ran)
+		})
 	})
 
 	t.Run("lets the push succeed, tells of the failure, and runs no retry", func(t *testing.T) {

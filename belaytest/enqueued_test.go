@@ -52,6 +52,8 @@ func TestRequireEnqueued(t *testing.T) {
 		{"queue", belay.Queue("slow"), belay.Queue("slow"), belay.Queue("default"), "Queue is slow, not default"},
 		{"queue of the definition", nil, belay.Queue("mail"), belay.Queue("slow"), "Queue is mail, not slow"},
 		{"wait", belay.In(time.Hour), belay.In(time.Hour), belay.In(time.Hour + 1), "In is 1h0m0s, not 1h0m0.000000001s"},
+		{"repeatable push", belay.Repeatable(), belay.Repeatable(), nil, ""},
+		{"no repeatable push", nil, nil, belay.Repeatable(), "Repeatable is false, not true"},
 		{"no wait", nil, nil, belay.In(time.Minute), "In is not said, not 1m0s"},
 		{"instant", belay.At(at), belay.At(at), belay.At(at.Add(time.Second)), "At is " + inUTC},
 		{"retries", belay.MaxRetries(3), belay.MaxRetries(3), belay.NoRetry(), "retries is 3, not none"},

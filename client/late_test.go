@@ -23,15 +23,19 @@ type late struct {
 	gate    *faultproxy.Gate
 }
 
+// little is time enough to send something, on a busy machine too.
+const little = 200 * time.Millisecond
+
 // holdUp pushes a job.
 func holdUp(w *world) *late {
 	w.Helper()
 	l := &late{world: w, gate: faultproxy.NewGate()}
 	w.Cleanup(l.gate.Open)
+	_, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "other"}) // over the same connection, which is there then
+	require.NoError(w, err)
 	w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: numberedPush, Nth: 1, Do: faultproxy.Hold(l.gate)})
-	ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(w.Context(), little)
 	defer cancel()
-	var err error
 	l.receipt, err = w.client.Push(ctx, Job{Class: "A", JID: "late", Repeatable: true})
 	require.ErrorIs(w, err, ErrUnknown)
 	<-l.gate.Arrived()
@@ -211,7 +215,7 @@ func (w *world) warm() {
 
 // within gives a call too little time for a server that does not answer.
 func (w *world) within(call func(ctx context.Context) (Receipt, error)) (Receipt, error) {
-	ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(w.Context(), little)
 	defer cancel()
 	return call(ctx)
 }

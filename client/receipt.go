@@ -30,7 +30,8 @@ const (
 func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled }
 
 // A Receipt says what became of one pushed job. That of a Repeatable job that is not known to be stored holds what is needed
-// to repeat the push, which is not in its JSON: it is for the client that gave it, and not for another process.
+// to repeat the push, payload and all, for as long as it is kept. This is not in its JSON: it is for the client that gave it,
+// and cannot be written down for another process.
 type Receipt struct {
 	// JID is the job's id, drawn by the client unless the job brought one.
 	JID    string `json:"jid"`

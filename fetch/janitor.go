@@ -20,7 +20,8 @@ import (
 //
 // Absence is judged twice. A process that lapses may be paused, cut off, or the victim of a clock; so may we. So it is
 // declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart, and whose own sight of
-// Redis did not break between them; and the script that moves its jobs asks again.
+// Redis did not break between them, and that has known Redis' clock for the victim's whole TTL; and the script that moves
+// its jobs asks again.
 //
 // Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass and Sweep wait for each
 // other. Remind is one goroutine's.
@@ -30,6 +31,7 @@ type Janitor struct {
 	mu     sync.Mutex
 	lapsed map[string]*sighting
 	last   Pulse
+	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
 
 	passing  sync.Mutex           // held by a Pass or a Sweep, for its I/O too
 	reminded map[string]time.Time // of long-waiting suspects, by queue; Remind's own
@@ -84,6 +86,9 @@ func (j *Janitor) Look(pulse Pulse) {
 	if j.broken(pulse) {
 		clear(j.lapsed)
 	}
+	if j.stepped(pulse) {
+		j.since = pulse.sinceBoot
+	}
 	j.last = pulse
 	seen := make(map[string]bool, len(pulse.Lapsed))
 	for _, identity := range pulse.Lapsed {
@@ -109,11 +114,16 @@ func (j *Janitor) Blind() {
 // broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or a clock
 // that was set.
 func (j *Janitor) broken(pulse Pulse) bool {
-	if j.last.Now.IsZero() || pulse.State != lua.StateAlive {
+	return j.stepped(pulse) || pulse.State != lua.StateAlive || pulse.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
+}
+
+// stepped says whether Redis' clock was set since the last beat. Of our first we cannot know.
+func (j *Janitor) stepped(pulse Pulse) bool {
+	if j.last.Now.IsZero() {
 		return true
 	}
 	ours, theirs := pulse.sinceBoot-j.last.sinceBoot, pulse.Now.Sub(j.last.Now)
-	return ours > j.cfg.TTL/2 || ours-theirs > skew || theirs-ours > skew
+	return (ours - theirs).Abs() > skew
 }
 
 // Pass recovers those that have been seen lapsed for long enough. me is our identity.
@@ -169,6 +179,12 @@ func (j *Janitor) condemned(me string) map[string]lua.Record {
 		}
 		// The looks are beats of ours, so the second one is the last pulse. A tenth of a beat makes up for timers.
 		between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
+		// Its expiry says nothing when the clock has been set, and whether it has, one who began to look after that cannot
+		// know. What anybody can know is that it was not heard of for a TTL: then it has no lease either, by which it might
+		// still start jobs. An outage, which sets no clock, puts nobody off for so long.
+		if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
+			continue
+		}
 		if j.last.sinceBoot-s.first >= between && sinceBoot()-s.first >= between+s.delay {
 			names[identity] = *s.record
 		}

@@ -56,27 +56,35 @@ func TestJanitorJudges(t *testing.T) {
 
 	t.Run("one_look_condemns_nobody", func(t *testing.T) {
 		t.Parallel()
-		require.Empty(t, look(t, at(0), at(beat, "victim")))
+		require.Empty(t, look(t, at(0), at(beat), at(2*beat), at(3*beat), at(4*beat), at(5*beat, "victim")))
 	})
 	t.Run("two_looks_of_one_beat_condemn_nobody", func(t *testing.T) {
 		t.Parallel()
-		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim")))
+		require.Empty(t, look(t, at(0), at(beat), at(2*beat), at(3*beat), at(4*beat, "victim"), at(5*beat, "victim")))
 	})
 	t.Run("two_looks_two_of_its_beats_apart_condemn", func(t *testing.T) {
 		t.Parallel()
-		require.Contains(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), at(3*beat, "victim")), "victim")
+		require.Contains(t, look(t, at(0), at(beat), at(2*beat, "victim"), at(3*beat, "victim"), at(4*beat, "victim")), "victim")
+	})
+	t.Run("a_sight_of_the_clock_shorter_than_its_TTL_condemns_nobody", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), at(3*beat, "victim")))
 	})
 	t.Run("one_that_beat_in_between_is_looked_at_anew", func(t *testing.T) {
 		t.Parallel()
-		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat), at(3*beat, "victim"), at(4*beat, "victim")))
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), at(3*beat), at(4*beat, "victim"), at(5*beat, "victim")))
 	})
 	t.Run("a_failed_beat_of_our_own_breaks_our_sight", func(t *testing.T) {
 		t.Parallel()
-		require.Empty(t, look(t, at(0), at(beat, "victim"), nil, at(2*beat, "victim"), at(3*beat, "victim")))
+		require.Empty(t, look(t, at(0), at(beat), at(2*beat, "victim"), nil, at(3*beat, "victim"), at(4*beat, "victim"), at(4*beat+beat/2, "victim")))
 	})
 	t.Run("a_gap_in_our_own_beats_breaks_our_sight", func(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat, "victim"), at(4*beat, "victim"), at(5*beat, "victim")))
+	})
+	t.Run("a_gap_in_our_own_beats_costs_no_more_than_two_looks", func(t *testing.T) {
+		t.Parallel()
+		require.Contains(t, look(t, at(0), at(beat), at(4*beat, "victim"), at(5*beat, "victim"), at(6*beat, "victim")), "victim")
 	})
 	t.Run("our_first_beat_is_no_sight_yet", func(t *testing.T) {
 		t.Parallel()
@@ -92,7 +100,9 @@ func TestJanitorJudges(t *testing.T) {
 					return pulse
 				}
 			}
-			require.Empty(t, look(t, at(0), at(beat, "victim"), stepped(2*beat), stepped(3*beat)))
+			// It may have beaten just before, and be cut off for less than its TTL.
+			require.Empty(t, look(t, at(0), at(beat), stepped(2*beat), stepped(3*beat), stepped(4*beat), stepped(5*beat)))
+			require.Contains(t, look(t, at(0), at(beat), stepped(2*beat), stepped(3*beat), stepped(4*beat), stepped(5*beat), stepped(6*beat)), "victim")
 		})
 	}
 	t.Run("we_do_not_judge_ourselves", func(t *testing.T) {
@@ -107,13 +117,16 @@ func TestJanitorJudges(t *testing.T) {
 	t.Run("a_slow_beater_is_given_its_own_time", func(t *testing.T) {
 		t.Parallel()
 		j, start := newJudge()
+		for n := range 20 {
+			j.Look(pulseAt(start + time.Duration(n)*beat))
+		}
 		for n := range 10 {
-			j.Look(pulseAt(start+time.Duration(n)*beat, "slow"))
+			j.Look(pulseAt(start+time.Duration(20+n)*beat, "slow"))
 			j.knows("slow", 5*beat)
 		}
 		require.Empty(t, j.condemned("me"))
 		for n := range 3 {
-			j.Look(pulseAt(start+time.Duration(10+n)*beat, "slow"))
+			j.Look(pulseAt(start+time.Duration(30+n)*beat, "slow"))
 		}
 		require.Contains(t, j.condemned("me"), "slow")
 	})
@@ -150,13 +163,14 @@ func (r *rig) newJanitor() (*Janitor, *Life) {
 	}), life
 }
 
-// recover lets a janitor look until it has nothing more to follow.
+// recover lets a janitor, which counts as one that has looked for long, look until it has nothing more to follow.
 func (r *rig) recover(j *Janitor, life *Life, until func() bool) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
 		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
 		require.NoError(r.t, err)
 		j.Look(pulse)
+		j.since = min(j.since, pulse.sinceBoot-rigTTL)
 		require.NoError(r.t, j.Pass(context.Background(), life.Identity))
 		return until()
 	}, 10*time.Second, 20*time.Millisecond)

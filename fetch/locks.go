@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -128,19 +129,18 @@ func (f *Fetcher) addRenewals(x *exchange) {
 	f.renew = false
 	var locks []lua.Lock
 	for _, held := range f.life.held {
-		if held.lock.InHand() && held.phase != phaseGone && len(locks) < lua.MostItems {
+		if held.lock.InHand() && held.phase != phaseGone {
 			locks = append(locks, held.lock.script())
 		}
 	}
-	if len(locks) == 0 {
-		return
+	for some := range slices.Chunk(locks, lua.MostItems) {
+		ask := f.cfg.Keys.Renew(some)
+		x.add(ask.Call, func(reply driver.Reply) {
+			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
+				f.cfg.Reporter.refuse("renew locks", err)
+			}
+		})
 	}
-	ask := f.cfg.Keys.Renew(locks)
-	x.add(ask.Call, func(reply driver.Reply) {
-		if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
-			f.cfg.Reporter.refuse("renew locks", err)
-		}
-	})
 }
 
 // lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has released it.

@@ -87,9 +87,7 @@ type act struct {
 	selection Selection
 	wanted    map[string]bool // IDs not found yet
 	clock     lua.Clock
-	// depth is how far from the end of a list the present page's jobs lie at most; 0 for a set.
-	depth int
-	tally Tally
+	tally     Tally
 }
 
 func (a *act) possible() error {
@@ -147,7 +145,6 @@ func (a *act) page(ctx context.Context, way way, page []lua.Entry) error {
 			chosen, at = append(chosen, entry), append(at, n)
 		}
 	}
-	a.depth = way.depth()
 	left, err := a.move(ctx, way.source(), chosen)
 	if err != nil {
 		return err
@@ -171,34 +168,63 @@ func (a *act) selects(e Entry) bool {
 
 // move sends jobs where the action sends them, and answers the positions of those that stayed where they were.
 func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left []int, err error) {
-	parcels, left := a.pack(source, chosen)
-	calls := make([]driver.Call, len(parcels))
-	for n, p := range parcels {
-		calls[n] = p.ask.Call
+	which := make([]int, len(chosen))
+	for n := range chosen {
+		which[n] = n
 	}
-	for n, reply := range a.i.do(ctx, calls) {
-		p := parcels[n]
-		acted, wrong := p.ask.Read(reply)
-		switch {
-		case wrong == nil:
-			a.tally.Moved += len(p.at) - len(acted.Gone) - len(acted.Held)
-			a.tally.Gone += len(acted.Gone)
-			for _, position := range acted.Gone {
-				a.missed(chosen[p.at[position]])
-			}
-			for _, held := range acted.Held {
-				at := p.at[held.Position]
-				left = append(left, at)
-				a.refuse(1, fmt.Sprintf("%s: it is a duplicate now, of %s, which has the lock", chosen[at].ID, held.Holder))
-			}
-		case driver.Outage(wrong):
-			err = cmp.Or(err, wrong)
-		default: // one key is broken: it stops only the jobs that go there
-			left = append(left, p.at...)
-			a.refuse(len(p.at), wrong.Error())
-		}
+	lost, left, err := a.deliver(ctx, source, chosen, which)
+	if err == nil && source.Search > 0 && !a.selection.All {
+		// It has left, or so many came into the list since it was read that it lies further off. (Of all, the next page knows.)
+		source.Search = 0
+		var more []int
+		lost, more, err = a.deliver(ctx, source, chosen, lost)
+		left = append(left, more...)
+	}
+	a.tally.Gone += len(lost)
+	for _, position := range lost {
+		a.missed(chosen[position])
 	}
 	return left, err
+}
+
+// deliver sends the chosen jobs at these positions, and answers the positions of those that were not found, and of those that
+// stayed because they cannot be sent.
+func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, which []int) (lost, left []int, err error) {
+	parcels, left := a.pack(source, chosen, which)
+	atOnce := max(len(parcels), 1)
+	if source.End != "" {
+		atOnce = 1 // Redis executes a pipeline in one go, and each of these is a search
+	}
+	for some := range slices.Chunk(parcels, atOnce) {
+		calls := make([]driver.Call, len(some))
+		for n, p := range some {
+			calls[n] = p.ask.Call
+		}
+		for n, reply := range a.i.do(ctx, calls) {
+			acted, wrong := some[n].ask.Read(reply)
+			switch {
+			case wrong == nil:
+				a.tally.Moved += len(some[n].at) - len(acted.Gone) - len(acted.Held)
+				for _, position := range acted.Gone {
+					lost = append(lost, some[n].at[position])
+				}
+				for _, held := range acted.Held {
+					at := some[n].at[held.Position]
+					left = append(left, at)
+					a.refuse(1, fmt.Sprintf("%s: it is a duplicate of %s, which has the lock", chosen[at].ID, held.Holder))
+				}
+			case driver.Outage(wrong):
+				err = cmp.Or(err, wrong)
+			default: // one key is broken: it stops only the jobs that go there
+				left = append(left, some[n].at...)
+				a.refuse(len(some[n].at), wrong.Error())
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return lost, left, err
 }
 
 // missed notes a job that somebody else got; one that was asked for by name is told by name.

@@ -17,9 +17,9 @@ import (
 const (
 	// defaultQueue is where Ruby sends a job that names no queue.
 	defaultQueue = "default"
-	// mostSearched bounds how many entries of a list one script looks at: to take a job out of the middle of a list, Redis
-	// searches it from an end, at some ten nanoseconds an entry.
-	mostSearched = 256 << 10
+	// mostSearched bounds how many entries of a list one script looks at, though it takes one job out at least: to find it
+	// Redis searches from an end, at some seventy nanoseconds an entry of ordinary size. So this is about a millisecond.
+	mostSearched = 16 << 10
 )
 
 // A parcel is one script call, and the positions of its jobs among the chosen ones.
@@ -35,13 +35,14 @@ type batch struct {
 	bytes  int
 }
 
-// pack puts the chosen jobs into as many calls as bounds ask for. One queue a call: one whose key is broken stops only
+// pack puts the chosen jobs at these positions into as many calls as bounds ask for. One queue a call: one whose key is broken stops only
 // its own jobs. left are those that cannot be sent at all.
-func (a *act) pack(source lua.Source, chosen []Entry) (parcels []parcel, left []int) {
-	most := a.mostOf(source, len(chosen))
+func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []parcel, left []int) {
+	most := mostOf(source)
 	open := make(map[string]*batch)
 	var order []*batch
-	for n, entry := range chosen {
+	for _, n := range which {
+		entry := chosen[n]
 		errand, jobs, why := a.send(entry)
 		if why != nil {
 			left = append(left, n)
@@ -68,11 +69,14 @@ func (a *act) pack(source lua.Source, chosen []Entry) (parcels []parcel, left []
 }
 
 // mostOf is how many jobs one call may take out of a source.
-func (a *act) mostOf(source lua.Source, chosen int) int {
-	if source.End == "" || a.depth == 0 {
-		return max(chosen, 1)
+func mostOf(source lua.Source) int {
+	switch {
+	case source.End == "":
+		return lua.MostItems
+	case source.Search == 0:
+		return 1
 	}
-	return max(mostSearched/a.depth, 1)
+	return max(mostSearched/source.Search, 1)
 }
 
 // send is what becomes of one job; why says that it cannot be sent there.

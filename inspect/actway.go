@@ -10,10 +10,8 @@ import (
 type way interface {
 	// next reads the next page; an empty one is the end.
 	next(ctx context.Context) ([]lua.Entry, error)
-	// source is where, and near which end, the entries of the last page lie.
+	// source is where, and how far at most from which end, the entries of the last page lie.
 	source() lua.Source
-	// depth is how far from that end they lie at most, which is what taking one of them out costs; 0 for a set.
-	depth() int
 	// passed tells which entries of the last page are still where they were.
 	passed(page []lua.Entry, stays []bool)
 }
@@ -50,8 +48,6 @@ func (w *setWay) next(ctx context.Context) ([]lua.Entry, error) {
 
 func (w *setWay) source() lua.Source { return lua.Source{Key: w.key} }
 
-func (w *setWay) depth() int { return 0 }
-
 func (w *setWay) passed(page []lua.Entry, stays []bool) {
 	for n, entry := range page {
 		w.walk.Passed(entry, stays[n])
@@ -82,9 +78,17 @@ func (w *listWay) next(ctx context.Context) ([]lua.Entry, error) {
 	return page.Entries, err
 }
 
-func (w *listWay) source() lua.Source { return w.from }
+// shifted is how many jobs may have come in since a page was read, at the end that it was read from, for its own to be found:
+// at the youngest end those that were pushed, at the other those that were handed back.
+const shifted = 1024
 
-func (w *listWay) depth() int { return w.skipped + lua.MostItems }
+func (w *listWay) source() lua.Source {
+	w.from.Search = w.skipped + lua.MostItems
+	if !w.all {
+		w.from.Search += shifted
+	}
+	return w.from
+}
 
 func (w *listWay) passed(page []lua.Entry, stays []bool) {
 	w.seen += len(page)

@@ -32,7 +32,7 @@ type need struct {
 // nothing and costs next to nothing.
 var forms = map[string]string{
 	"del": "", "exists": "", "expire": "1", "get": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
-	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
+	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
 	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "sismember": "v", "smismember": "v", "srandmember": "1",
 	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
 	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
@@ -72,8 +72,8 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toLook, waiting, "llen lindex")
-		on(toAct, waiting, "type llen lrange lrem lpush")
-		on(toAct, suspects, "type llen lrange lrem")
+		on(toAct, waiting, "type llen lrange lpos lrem lpush")
+		on(toAct, suspects, "type llen lrange lpos lrem")
 	}
 	on(toWork, keys.Alone(identity), "type exists llen lindex lrem")
 	on(toWork, keys.Queues(), "sadd")

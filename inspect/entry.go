@@ -74,10 +74,16 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	}
 	e.ErrorClass, _ = parsed.Text("error_class")
 	e.ErrorMessage, _ = parsed.Text("error_message")
-	e.CreatedAt, _ = parsed.CreatedAt()
-	e.EnqueuedAt, _ = parsed.EnqueuedAt()
-	e.FailedAt, _ = parsed.FailedAt()
+	e.CreatedAt, e.EnqueuedAt, e.FailedAt = utc(parsed.CreatedAt()), utc(parsed.EnqueuedAt()), utc(parsed.FailedAt())
 	return e
+}
+
+// utc is an instant as JSON has it everywhere; the zero time where there is none.
+func utc(at time.Time, ok bool) time.Time {
+	if !ok {
+		return time.Time{}
+	}
+	return at.UTC()
 }
 
 // unreadableID names a text that names itself nothing.

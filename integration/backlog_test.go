@@ -25,7 +25,7 @@ func backlog() (orphans, due int) {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 100_000, 300_000
 	}
-	return 15_000, 30_000
+	return 10_000, 15_000
 }
 
 // patient is how long anybody else may have to wait for Redis' answer meanwhile.

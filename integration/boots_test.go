@@ -18,7 +18,7 @@ func boots() int {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 200
 	}
-	return 8
+	return 6
 }
 
 // Nobody is taken for dead for having only just begun: worker after worker comes, takes jobs as soon as it can, stays for as

@@ -83,25 +83,26 @@ func newChaos(t *testing.T, plan *chaosplan.Plan) *chaos {
 	require.NoError(t, err)
 	r.dir, err = os.MkdirTemp("", "belay-chaos-")
 	require.NoError(t, err)
+	r.redis = filepath.Join(r.dir, "redis")
+	require.NoError(t, os.Mkdir(r.redis, 0o700))
+	require.NoError(t, plan.Save(r.dir))
+	r.book, err = history.Create(r.dir, "nemesis")
+	require.NoError(t, err)
 	t.Cleanup(func() {
+		_ = r.book.Close()
 		if t.Failed() {
 			t.Logf("everything that is known of the run is in %s", r.dir)
 			return
 		}
 		_ = os.RemoveAll(r.dir)
 	})
-	r.redis = filepath.Join(r.dir, "redis")
-	require.NoError(t, os.Mkdir(r.redis, 0o700))
-	require.NoError(t, plan.Save(r.dir))
-	r.book, err = history.Create(r.dir, "nemesis")
-	require.NoError(t, err)
 	// What it has acknowledged survives it, whenever it is killed.
 	r.clock = clocked(t, r.redis, "--appendfsync", "always")
 	r.site = &site{t: t, server: r.clock.server, prefix: "chaos", keys: lua.NewKeys("chaos"), url: r.clock.server.URL(), client: "go-redis"}
 	return r
 }
 
-// clients are those of even and odd workers and pushers.
+// chaosClients are those of even and odd workers and pushers.
 var chaosClients = [...]string{"go-redis", "rueidis"}
 
 func (r *chaos) newWorker(n int) *slot {

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +45,24 @@ func (r *chaos) judge() {
 	t.Log(report)
 	t.Logf("verdict: %v", v)
 	r.accuse(report, v)
+	r.readLogs()
 	require.Zero(t, s.Lost, "lost")
+}
+
+// readLogs fails the test when a process ended by a mistake of its own.
+func (r *chaos) readLogs() {
+	paths, err := filepath.Glob(filepath.Join(r.dir, "*.log"))
+	require.NoError(r.t, err)
+	require.NotEmpty(r.t, paths)
+	for _, path := range paths {
+		log, err := os.ReadFile(path)
+		require.NoError(r.t, err)
+		for _, word := range []string{"DATA RACE", "\npanic: ", "\nfatal error: "} {
+			if strings.Contains("\n"+string(log), word) {
+				r.t.Errorf("%s: %s\n%.10000s", filepath.Base(path), strings.TrimSpace(word), log)
+			}
+		}
+	}
 }
 
 // named is a map with plain names for keys.
@@ -97,6 +116,7 @@ func (r *chaos) facts() court.Facts {
 	s, keys := r.plan.Settings, r.site.keys
 	f := court.Facts{
 		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, ShutdownTimeout: s.ShutdownTimeout, Concurrency: s.Concurrency,
+		Repeatable: true, // what may not be repeated is not
 		MinBackoff: chaosplan.LeastBackoff, MinLater: 900 * time.Millisecond, MinSnooze: 700 * time.Millisecond,
 		Registered: texts(r.site.do("SMEMBERS", keys.Processes())),
 		Processed:  r.number(keys.Processed()), Failed: r.number(keys.Failed()),

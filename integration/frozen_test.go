@@ -4,6 +4,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +58,8 @@ func givenToAZombie(t *testing.T, s *site, giving string) {
 	book.awaitEnd(given)
 	eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == "3" })
 	waitTerm(t, other)
+	// It is not told of its death at once: it has to know by its own clock.
+	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Beat("", 0).Call), Nth: 1, Do: faultproxy.Delay(500 * time.Millisecond)})
 	zombie.signal(syscall.SIGCONT)
 	zombie.awaitLog("reborn")
 	last := s.push("Any", "default", jsonArgs(3, 0))
@@ -93,7 +96,7 @@ func TestTheEndOfALostRunIsWrittenNowhere(t *testing.T) {
 			t.Cleanup(func() { _ = syscall.Kill(zombie.pid, syscall.SIGCONT) })
 			again := "1ms"
 			if late.running {
-				again = "6s"
+				again = "3s"
 			}
 			s.work(append(fast, "-c", "1", "--exec", book.exec("Late", "-for", again))...)
 			book.awaitStart(jid, 1)

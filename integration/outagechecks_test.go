@@ -87,7 +87,11 @@ func (o *outage) requireModest(span, used time.Duration, sent tally) {
 	}
 	// One pass of every duty more: they may all have begun in the same second.
 	most := int(10*(span-outageNoticed).Seconds()) + 10
-	require.Less(o.t, sent.commands, most)
+	if o.kind.reads {
+		require.Less(o.t, sent.commands, 2*most) // with the default's beats it is within the bound here, too
+	} else {
+		require.Less(o.t, sent.commands, most)
+	}
 	require.Less(o.t, sent.connections, most)
 	require.Less(o.t, o.rejected, int(10*span.Seconds())+10)
 }

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,6 +21,8 @@ type outageKind struct {
 	// direct says that the worker reaches the server without the proxy: it is the server's own bearing towards connections
 	// that matters.
 	direct bool
+	// reads says that Redis still answers what only reads, so that a duty comes as far as to the write that is refused.
+	reads bool
 	// others says that others reach the server meanwhile, and push jobs.
 	others bool
 	// prepare, if set, comes before the worker.
@@ -49,6 +53,9 @@ var outageKinds = map[string]outageKind{
 	// not known for an outage, and what was to be settled meanwhile waits for a minute.
 	"locked":          {away: locked},
 	"full of clients": {direct: true, away: crowded},
+	// Redis answers, and writes nothing until somebody has made room for its snapshots.
+	"out of disk":       {reads: true, away: diskless},
+	"short of replicas": {reads: true, away: bereft},
 }
 
 func frozen(o *outage) {
@@ -139,6 +146,29 @@ func crowded(o *outage) {
 	o.last()
 	o.rejected = o.turnedAway() - before
 	o.order("CONFIG", "SET", "maxclients", "10000")
+}
+
+// diskless has a snapshot fail, which stands for all reasons not to write.
+func diskless(o *outage) {
+	answer, _ := o.order("CONFIG", "GET", "dir").([]any)
+	inTheWay := filepath.Join(texts(answer)[1], "dump.rdb")
+	require.NoError(o.t, os.Mkdir(inTheWay, 0o700))
+	o.order("CONFIG", "SET", "save", "3600 1000000") // without a plan to save nobody minds
+	o.order("BGSAVE")
+	eventually(o.t, "the snapshot to fail", func() bool {
+		info, _ := o.order("INFO", "persistence").(string)
+		return strings.Contains(info, "rdb_last_bgsave_status:err")
+	})
+	o.last()
+	o.order("CONFIG", "SET", "save", "")
+	require.NoError(o.t, os.Remove(inTheWay))
+}
+
+// bereft asks for a replica where there is none.
+func bereft(o *outage) {
+	o.order("CONFIG", "SET", "min-replicas-to-write", "1")
+	o.last()
+	o.order("CONFIG", "SET", "min-replicas-to-write", "0")
 }
 
 // admit opens the connection that order uses, which outlives every outage that leaves the server alive.

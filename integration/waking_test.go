@@ -23,7 +23,7 @@ func wakings() int {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 120
 	}
-	return 6
+	return 4
 }
 
 // A worker with hundreds of jobs in hand is frozen for about as long as it takes until it is declared dead, again and again.
@@ -58,10 +58,11 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 	}
 	recoveredBefore, inTheMiddle := 0, 0
 	for round := range wakings() {
-		fill()
-		identity := sleeper.identities()[len(sleeper.identities())-1]
-		working := s.keys.Working("default", identity)
-		eventually(t, "the worker to have hundreds in hand", func() bool { return s.do("LLEN", working).(int64) > 512 })
+		eventually(t, "the worker to have hundreds in hand", func() bool {
+			fill() // the other takes from it, too
+			names := sleeper.identities()
+			return s.do("LLEN", s.keys.Working("default", names[len(names)-1])).(int64) > 512
+		})
 		wake := func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) }
 		var moved atomic.Bool
 		if round%2 == 1 {

@@ -23,9 +23,11 @@ const (
 type Source struct {
 	// Key is a queue's list, its list of suspects, or a sorted set.
 	Key string
-	// End is OrderOldest or OrderYoungest for a list: from which end the jobs are looked for, which costs as much as they are
-	// away from it. Empty for a sorted set.
+	// End is OrderOldest or OrderYoungest for a list: from which end the jobs are looked for. Empty for a sorted set.
 	End Order
+	// Search is how many entries of a list are looked at for each job; 0 is all. Some seventy nanoseconds each, if they are of
+	// ordinary size, and for a job that has left they are all looked at.
+	Search int
 }
 
 // An Errand is jobs that share a fate. Queue is theirs if that is FateQueue. New counts only then.
@@ -42,7 +44,7 @@ type Errand struct {
 
 // Acted is the answer to an Act, in positions from 0 and through all errands. All other jobs are where they were sent.
 type Acted struct {
-	// Gone were not in the source any more: nothing was written for them.
+	// Gone were not in the source, as far as it was searched: nothing was written for them.
 	Gone []int
 	// Held are where they were, because another job has their lock.
 	Held []HeldBack
@@ -59,7 +61,7 @@ type HeldBack struct {
 // sends nothing from the dead set to itself. Jobs that come to a queue come in the order given, the last one last in line.
 func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique()}
-	args := []string{"set"}
+	args := []string{"set", strconv.Itoa(source.Search)}
 	if source.End != "" {
 		args[0] = string(source.End)
 	}

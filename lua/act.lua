@@ -6,18 +6,20 @@
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their positions, queue lists and
 --          locks
 -- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
+--          2 how many entries of a list are searched from there for each job, 0 for all: to look for a job that has left
+--          means to look at every entry
 --          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, how many jobs, and for
 --          each its bytes; with the fate "queue" also its new bytes; and in a group with locks what unlock wants
 --          fate: "queue" | "dead" (as they are) | "gone"
 --          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need" (or the job stays
 --          where it is, in a set)
--- Returns  {positions of jobs that were not there any more; nothing was written for them,
+-- Returns  {positions of jobs that were not found there; nothing was written for them,
 --          positions of jobs that stay for want of their lock, each followed by the jid of who has it}
 -- Again    finds none of them there
--- Cost     O(jobs * log set), or O(jobs * distance from that end of the list)
+-- Cost     O(jobs * log set), or O(jobs * entries searched)
 local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local kind = ARGV[1]
-local groups, at = {}, 2
+local kind, search = ARGV[1], tonumber(ARGV[2])
+local groups, at = {}, 3
 while at <= #ARGV do
   local group = { fate = ARGV[at], list = KEYS[tonumber(ARGV[at + 1])], name = ARGV[at + 2], locks = ARGV[at + 3],
     count = tonumber(ARGV[at + 4]), first = at + 5 }
@@ -33,7 +35,7 @@ local wrong
 if kind == 'set' then
   wrong = must_be(from, 'zset', 'ZREM', from, '')
 else
-  wrong = must_be(from, 'list', 'LREM', from, '1', '')
+  wrong = must_be(from, 'list', 'LREM', from, '1', '') or must_be(from, 'list', 'LPOS', from, '')
 end
 for _, group in ipairs(groups) do
   if not wrong and group.fate == 'queue' then
@@ -53,7 +55,11 @@ local function leaves(job)
   if kind == 'set' then
     return redis.call('ZREM', from, job) == 1
   end
-  return redis.call('LREM', from, kind == 'oldest' and -1 or 1, job) == 1
+  local rank = kind == 'oldest' and -1 or 1
+  if search > 0 and not redis.call('LPOS', from, job, 'RANK', rank, 'MAXLEN', search) then
+    return false
+  end
+  return redis.call('LREM', from, rank, job) == 1
 end
 
 local time = redis.call('TIME')

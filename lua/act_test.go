@@ -12,11 +12,11 @@ import (
 )
 
 // fates sends a job to queue q, one to the dead and one away.
-func fates(retried, killed, deleted string) []Errand {
+func fates() []Errand {
 	return []Errand{
-		{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: retried, New: retried}}},
-		{Fate: FateDead, Jobs: []Promotion{{Old: killed}}},
-		{Fate: FateGone, Jobs: []Promotion{{Old: deleted}}},
+		{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "retried", New: "retried"}}},
+		{Fate: FateDead, Jobs: []Promotion{{Old: "killed"}}},
+		{Fate: FateGone, Jobs: []Promotion{{Old: "deleted"}}},
 	}
 }
 
@@ -47,11 +47,26 @@ func TestAct(t *testing.T) {
 		}},
 		promise{"of_a_list_one_copy_leaves_and_from_the_end_that_is_said", func(w *world) {
 			w.push("q", "a", "b", "a", "c", "d", "a")
-			require.Empty(w, ask(w, w.keys.Act(Source{w.keys.Queue("q"), OrderOldest}, errand(FateGone, "a", "d"))))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderOldest}, errand(FateGone, "a", "d"))))
 			require.Equal(w, []string{"b", "a", "c", "a"}, w.waiting("q"))
-			require.Empty(w, ask(w, w.keys.Act(Source{w.keys.Queue("q"), OrderYoungest}, errand(FateDead, "a"))))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderYoungest}, errand(FateDead, "a"))))
 			require.Equal(w, []string{"b", "a", "c"}, w.waiting("q"))
 			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
+		}},
+		promise{"no_more_of_a_list_is_searched_than_is_said", func(w *world) {
+			w.push("q", "a", "b", "c", "d", "e")
+			for _, c := range []struct {
+				end    Order
+				search int
+				job    string
+				lost   []int
+			}{
+				{OrderOldest, 2, "c", []int{0}}, {OrderYoungest, 2, "c", []int{0}},
+				{OrderOldest, 2, "b", nil}, {OrderYoungest, 2, "d", nil}, {OrderYoungest, 0, "a", nil},
+			} {
+				require.Equal(w, c.lost, ask(w, w.keys.Act(Source{w.keys.Queue("q"), c.end, c.search}, errand(FateGone, c.job))).Gone, "%+v", c)
+			}
+			require.Equal(w, []string{"c", "e"}, w.waiting("q"))
 		}},
 		promise{"what_is_not_there_any_more_is_told_and_nothing_is_written_for_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "there")
@@ -70,14 +85,14 @@ func TestAct(t *testing.T) {
 			for _, key := range []string{w.keys.Queue("q"), w.keys.Dead()} {
 				w.redis("SET", key, "neither list nor set")
 				w.unchanged(func() {
-					refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry()}, fates("retried", "killed", "deleted")))
+					refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry()}, fates()))
 				})
 				w.redis("DEL", key)
 			}
 			w.unchanged(func() {
 				refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry(), End: OrderOldest}, errand(FateGone, "retried")))
 			})
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates("retried", "killed", "deleted"))))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates())))
 		}},
 		promise{"the_dead_are_a_microsecond_apart", func(w *world) {
 			var jobs []string
@@ -126,7 +141,7 @@ func TestActEndsLocks(t *testing.T) {
 				promise{"in_a_queue_too", func(w *world) {
 					w.push("q", "plain", "last")
 					w.unique("a")
-					require.Empty(w, ask(w, w.keys.Act(Source{w.keys.Queue("q"), OrderOldest}, ofLock(fate, false, nil))))
+					require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderOldest}, ofLock(fate, false, nil))))
 					w.free()
 				}},
 				promise{"but_nobody_elses_and_none_of_a_job_that_has_left", func(w *world) {

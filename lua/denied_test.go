@@ -94,11 +94,11 @@ var moves = []move{
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Retry(), time.Hour, "retried", "killed", "deleted")
-		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates("retried", "killed", "deleted")))
+		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates()))
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.suspect("r", "retried", "killed", "deleted")
-		return try(w, w.keys.Act(Source{Key: w.keys.Suspects("r"), End: OrderOldest}, fates("retried", "killed", "deleted")))
+		return try(w, w.keys.Act(Source{Key: w.keys.Suspects("r"), End: OrderOldest}, fates()))
 	}},
 	{script: "forget", jobs: []string{"job"}, begin: func(w *world) call {
 		identity := w.hold("job")

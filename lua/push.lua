@@ -46,10 +46,7 @@ if wrong then
   return wrong
 end
 
-local time = redis.call('TIME') -- it may be denied, too
-if numbered then
-  redis.call('SET', slot, number .. ' ' .. mark, 'PX', remember_ms)
-end
+local time = later > 0 and redis.call('TIME') -- it may be denied, too
 for first = 5, 4 + 3 * later, 3 do
   local due = tonumber(ARGV[first + 1])
   if ARGV[first] == 'in' then
@@ -62,5 +59,9 @@ if #names > 0 then
 end
 for _, batch in ipairs(batches) do
   redis.call('LPUSH', batch.list, unpack(ARGV, batch.first, batch.last))
+end
+-- Last: should anything above fail after all, it is worse to lose jobs that are taken for stored than to store them twice.
+if numbered then
+  redis.call('SET', slot, number .. ' ' .. mark, 'PX', remember_ms)
 end
 return 'pushed'

@@ -1,10 +1,12 @@
 package lua
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestPush(t *testing.T) {
@@ -133,4 +135,37 @@ func TestPushNumbered(t *testing.T) {
 			w.unchanged(func() { require.Equal(w, PushStale, ask(w, w.numbered(1, "m", "a"))) })
 		}},
 	)
+}
+
+// Whatever order the copies of a slot's pushes arrive in, none is stored twice, nothing is stored behind a later one, and who
+// is told that it is stored is told the truth.
+func TestPushNumberedInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for _, g := range grounds {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			w, slot := g.world(t), 0
+			rapid.Check(t, func(rt *rapid.T) {
+				slot++
+				queue := "q" + strconv.Itoa(slot)
+				var stored []string
+				var last int64
+				for _, number := range rapid.SliceOfN(rapid.Int64Range(1, 6), 0, 20).Draw(rt, "arrivals") {
+					job := strconv.FormatInt(number, 10)
+					word, err := w.keys.PushNumbered(PushNumber{Slot: w.keys.PushSlot("s", slot), Number: number, Mark: "m" + job, Remember: time.Hour},
+						[]QueueBatch{{Queue: queue, Jobs: []string{job}}}, nil).Do(w.Context(), w.client)
+					require.NoError(rt, err)
+					if number > last {
+						last, stored = number, append(stored, job)
+					}
+					if number == last {
+						require.Equal(rt, PushStored, word)
+					} else {
+						require.Equal(rt, PushStale, word)
+					}
+				}
+				require.Equal(rt, stored, append([]string(nil), w.waiting(queue)...))
+			})
+		})
+	}
 }

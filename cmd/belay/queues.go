@@ -118,8 +118,8 @@ func newQueueDelete(at *redisFlags) *cobra.Command {
 		Long: `Deletes jobs that wait in a queue, or among its suspects, for good. Of a job that a worker takes just then, one of the two gets
 it, and this command says which. A job that is running is in no queue, and cannot be deleted.
 
-In a long queue each one that is deleted costs Redis a search, up to a millisecond for each 100,000 jobs; it works in small
-steps, so that nobody waits for it.
+In a long queue each one that is deleted costs Redis a search, up to ten milliseconds for each 100,000 jobs. It deletes the fewer
+in one step the longer that takes, so that others get their turn. To clear a queue costs no searches.
 
 ` + actStatus,
 		Example: "  belay queues delete mail 217d2cffc30f4a168b3a76d9\n  belay queues delete mail --class WelcomeEmail --yes",

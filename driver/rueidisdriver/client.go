@@ -47,13 +47,14 @@ func Open(url string, opts ...Option) (*Client, error) {
 
 // New makes a Client with a user's own options: addresses, credentials, TLS, dialer. A rueidis.Client itself cannot
 // be shared: what keeps a call from being executed twice is decided when it is made, and cannot be read off it.
-// Nothing is dialled before the first use.
+// With Sentinel.MasterSet the addresses are those of sentinels, and every connection is dialled to whom they name as the
+// primary then. Nothing is dialled before the first use.
 func New(options rueidis.ClientOption) (*Client, error) {
-	switch {
-	case options.Sentinel.MasterSet != "":
-		return nil, errors.New("rueidisdriver: Sentinel is not served yet; goredisdriver serves it")
-	case len(options.InitAddress) != 1:
-		return nil, fmt.Errorf("rueidisdriver: %d addresses: exactly one is needed", len(options.InitAddress))
+	switch n := len(options.InitAddress); {
+	case options.Sentinel.MasterSet != "" && n == 0:
+		return nil, errors.New("rueidisdriver: no address of a sentinel")
+	case options.Sentinel.MasterSet == "" && n != 1:
+		return nil, fmt.Errorf("rueidisdriver: %d addresses: exactly one is needed", n)
 	}
 	return newClient(options, &driver.Dialect{})
 }
@@ -109,6 +110,8 @@ func ours(o rueidis.ClientOption) rueidis.ClientOption {
 	o.BlockingPipeline = -1  // however long a pipeline is, it is not moved to the blocking pool
 	o.BlockingPoolSize = 1
 	o.ForceSingleClient = true
+	// The link finds the primary. The one address stands for all.
+	o.Sentinel, o.InitAddress = rueidis.SentinelOption{}, o.InitAddress[:1]
 	o.DisableCache = true
 	o.AlwaysRESP2 = true // nothing here uses pushes, and answers have one shape
 	o.ClientSetInfo = rueidis.DisableClientSetInfo

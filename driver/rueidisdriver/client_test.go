@@ -18,7 +18,7 @@ func TestNewRefusesWhatItCannotServe(t *testing.T) {
 	for _, options := range []rueidis.ClientOption{
 		{},
 		{InitAddress: []string{"a:1", "b:1"}},
-		{InitAddress: []string{"a:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "m"}},
+		{Sentinel: rueidis.SentinelOption{MasterSet: "m"}},
 	} {
 		_, err := New(options)
 		require.Error(t, err)

@@ -7,5 +7,5 @@
 // connection, and nothing is dialled before it is needed.
 //
 // It must never re-send what may have been executed, end the context of a blocked call, or let one of the panics
-// by which rueidis checks its callers out. Sentinel and Cluster are not served yet: go-redis serves Sentinel.
+// by which rueidis checks its callers out. Cluster is not served yet.
 package rueidisdriver

@@ -19,7 +19,7 @@ var errClosed = errors.New("rueidisdriver: the client is closed")
 // A link stands between one rueidis client and the network. It knows the client's one connection, which rueidis
 // itself does not show, and can end it.
 type link struct {
-	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+	dial dialer
 	born time.Time
 
 	mu   sync.Mutex
@@ -28,6 +28,9 @@ type link struct {
 	// dials counts connections; one and the same number means one and the same connection.
 	dials int64
 }
+
+// A dialer connects to an address, with TLS where there is a configuration for it.
+type dialer func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
 // newLink makes the link of a client with these options, through their own dialer.
 func newLink(o rueidis.ClientOption) *link {
@@ -39,6 +42,9 @@ func newLink(o rueidis.ClientOption) *link {
 		l.dial = func(_ context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 			return o.DialFn(addr, d, c)
 		}
+	}
+	if o.Sentinel.MasterSet != "" {
+		l.dial = throughSentinels(o, l.dial)
 	}
 	return l
 }

@@ -138,15 +138,13 @@ func jobs(r *rand.Rand, s Settings) []Job {
 
 // fill draws what a job does. The first ones are of each kind once, so that the shortest run has all of them.
 func (d *dice) fill(j Job, n int) Job {
-	kind, spec := "long", history.Spec{}
+	chosen := sort{kind: "long", make: (*dice).long}
 	if n < len(sorts) {
-		kind, spec = sorts[n].kind, sorts[n].make(d)
-	} else if n == len(sorts) || d.Float64() < d.Long {
-		spec = d.long()
-	} else {
-		chosen := d.sort()
-		kind, spec = chosen.kind, chosen.make(d)
+		chosen = sorts[n]
+	} else if n > len(sorts) && d.Float64() >= d.Long {
+		chosen = d.sort()
 	}
+	kind, spec := chosen.kind, chosen.make(d)
 	spec.Kind = kind
 	j.Token, j.JID, j.Spec = fmt.Sprintf("T-%06d", n), fmt.Sprintf("%016x%08x", d.Uint64(), n), spec
 	j.Raw = kind == "raw" && j.Batch == 0

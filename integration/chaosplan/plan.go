@@ -44,7 +44,7 @@ type Settings struct {
 // Fast are settings under which a death is noticed within two seconds, for short runs.
 func Fast(span time.Duration) Settings {
 	return Settings{
-		Name: "fast", Span: span, Rate: 50, Pushers: 2, Workers: 4, Concurrency: 12, Beat: 300 * time.Millisecond, TTL: 1500 * time.Millisecond,
+		Name: "fast", Span: span, Rate: 70, Pushers: 2, Workers: 4, Concurrency: 12, Beat: 300 * time.Millisecond, TTL: 1500 * time.Millisecond,
 		ShutdownTimeout: time.Second, Recovery: 6 * time.Second,
 		Ahead: 4 * time.Second, Longest: 2, Long: 0.06, Pause: 300 * time.Millisecond,
 	}
@@ -53,7 +53,7 @@ func Fast(span time.Duration) Settings {
 // Default are Belay's own defaults, but for the shutdown timeout.
 func Default(span time.Duration) Settings {
 	return Settings{
-		Name: "default", Span: span, Rate: 50, Pushers: 2, Workers: 4, Concurrency: 25, Beat: 1500 * time.Millisecond, TTL: 6 * time.Second,
+		Name: "default", Span: span, Rate: 80, Pushers: 2, Workers: 4, Concurrency: 25, Beat: 1500 * time.Millisecond, TTL: 6 * time.Second,
 		ShutdownTimeout: 5 * time.Second, Recovery: 15 * time.Second,
 		Ahead: 10 * time.Second, Longest: 3, Long: 0.006, Pause: 900 * time.Millisecond,
 	}

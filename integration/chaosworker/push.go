@@ -76,62 +76,118 @@ func (p *pusher) begun() (map[string]bool, error) {
 	return begun, err
 }
 
-// until pushes jobs that go together until they are not refused any more.
+// A try is a job and what is known of its push: nothing at first.
+type try struct {
+	job     chaosplan.Job
+	receipt belay.Receipt
+	why     string
+}
+
+// until pushes jobs that go together until each is accepted, or nobody can say whether it is. A pusher that repeats does not
+// leave it at that.
 func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
+	tries := make([]*try, len(jobs))
+	for i, j := range jobs {
+		tries[i] = &try{job: j}
+	}
 	for {
-		for _, j := range jobs {
-			p.book.Append(history.Event{Kind: history.Invoke, Token: j.Token, JID: j.JID, Queue: j.Queue, Spec: &j.Spec})
+		send, batch := p.push, those(tries, "", belay.StatusNotPushed)
+		if len(batch) == 0 && p.repeats() && !jobs[0].Raw {
+			send, batch = p.repeat, those(tries, belay.StatusUnknown)
 		}
-		answer, why := p.push(ctx, jobs)
-		for _, j := range jobs {
-			p.book.Append(history.Event{Kind: answer, Token: j.Token, JID: j.JID, Text: why})
-		}
-		if answer != history.Refused {
+		if len(batch) == 0 {
 			return nil
 		}
-		if strings.HasPrefix(why, invalid) {
-			return errors.New(why)
+		for _, t := range batch {
+			p.book.Append(history.Event{Kind: history.Invoke, Token: t.job.Token, JID: t.job.JID, Queue: t.job.Queue, Spec: &t.job.Spec})
 		}
-		time.Sleep(rest)
+		within, cancel := context.WithTimeout(ctx, patience)
+		err := send(within, batch)
+		cancel()
+		for _, t := range batch {
+			p.book.Append(history.Event{Kind: t.answer(), Token: t.job.Token, JID: t.job.JID, Text: t.why})
+		}
+		var wrong *client.InvalidError
+		if errors.As(err, &wrong) || errors.Is(err, belay.ErrNotRepeatable) {
+			return err // a mistake of the run: it would be refused for ever
+		}
+		if err != nil {
+			time.Sleep(rest)
+		}
 	}
 }
 
-const invalid = "invalid: "
+// repeats says whether this pusher's pushes can be repeated. Every other one's can: both kinds are to be seen.
+func (p *pusher) repeats() bool { return p.pusher%2 == 1 }
 
-// push pushes them once, and says what is known of them then.
-func (p *pusher) push(ctx context.Context, jobs []chaosplan.Job) (answer history.Kind, why string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if jobs[0].Raw {
-		return verdict(p.raw.push(ctx, jobs[0]))
+func those(tries []*try, of ...client.Status) []*try {
+	return slices.DeleteFunc(slices.Clone(tries), func(t *try) bool { return !slices.Contains(of, t.receipt.Status) })
+}
+
+func (t *try) answer() history.Kind {
+	switch t.receipt.Status {
+	case belay.StatusQueued, belay.StatusScheduled:
+		return history.Accepted
+	case belay.StatusUnknown:
+		return history.Unknown
 	}
-	items := make([]belay.Item, len(jobs))
-	for i, j := range jobs {
-		items[i] = item(j)
+	return history.Refused
+}
+
+// push pushes jobs once. What was not drawn, because those before it failed, is not pushed.
+func (p *pusher) push(ctx context.Context, batch []*try) error {
+	if batch[0].job.Raw {
+		return p.pushRaw(ctx, batch[0])
+	}
+	items := make([]belay.Item, len(batch))
+	for i, t := range batch {
+		items[i] = p.item(t.job)
+		t.receipt = belay.Receipt{Status: belay.StatusNotPushed}
 	}
 	if len(items) == 1 {
-		_, err := p.client.Push(ctx, items[0])
-		return verdict(err)
+		receipt, err := p.client.Push(ctx, items[0])
+		return note(batch, []belay.Receipt{receipt}, err)
 	}
-	_, err := p.client.PushMany(ctx, slices.Values(items))
-	return verdict(err)
+	receipts, err := p.client.PushMany(ctx, slices.Values(items))
+	return note(batch, receipts, err)
 }
 
-func verdict(err error) (answer history.Kind, why string) {
-	var wrong *client.InvalidError
+// repeat asks again what became of jobs.
+func (p *pusher) repeat(ctx context.Context, batch []*try) error {
+	receipts := make([]belay.Receipt, len(batch))
+	for i, t := range batch {
+		receipts[i] = t.receipt
+	}
+	receipts, err := p.client.RepeatMany(ctx, receipts)
+	return note(batch, receipts, err)
+}
+
+func note(batch []*try, receipts []belay.Receipt, err error) error {
+	for i, t := range batch {
+		if i < len(receipts) {
+			t.receipt = receipts[i]
+		}
+		if t.why = ""; err != nil {
+			t.why = err.Error()
+		}
+	}
+	return err
+}
+
+func (p *pusher) pushRaw(ctx context.Context, t *try) error {
+	err := p.raw.push(ctx, t.job)
+	status := belay.StatusQueued
 	switch {
-	case err == nil:
-		return history.Accepted, ""
-	case errors.As(err, &wrong):
-		return history.Refused, invalid + err.Error()
 	case errors.Is(err, belay.ErrUnknown):
-		return history.Unknown, err.Error()
+		status = belay.StatusUnknown
+	case err != nil:
+		status = belay.StatusNotPushed
 	}
-	return history.Refused, err.Error()
+	return note([]*try{t}, []belay.Receipt{{Status: status}}, err)
 }
 
-func item(j chaosplan.Job) belay.Item {
-	i := belay.Item{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
+func (p *pusher) item(j chaosplan.Job) belay.Item {
+	i := belay.Item{Repeatable: p.repeats(), Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
 	if j.Spec.Retries >= 0 {
 		i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: j.Spec.Retries}
 	}

@@ -19,12 +19,12 @@ func unique(jid, until string, fields ...string) string {
 }
 
 // lock is a lock's value and its end in seconds after the start, written and listed.
-func lock(state, jid string, second float64) [][]string {
-	return [][]string{c("SET "+lockKey, state+jid+"\nC\n1", "PXAT", ms(second)), c("ZADD belay:unique " + ms(second) + " d1")}
+func lock(jid string, second float64) [][]string {
+	return [][]string{c("SET "+lockKey, "-"+jid+"\nC\n1", "PXAT", ms(second)), c("ZADD belay:unique " + ms(second) + " d1")}
 }
 
 func (a *aof) pushUnique(text, jid string) {
-	a.step(append(lock("-", jid, 60), c("SADD queues q"), c("LPUSH "+queue, text))...)
+	a.step(append(lock(jid, 60), c("SADD queues q"), c("LPUSH "+queue, text))...)
 }
 
 // release is how a lock is freed.
@@ -73,7 +73,7 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.pushUnique(unique("1", executed), "1")
 			a.take()
 			a.at(60)
-			a.step(append([][]string{c("DEL " + lockKey)}, append(lock("-", "2", 120), c("LPUSH "+queue, unique("2", executed)))...)...)
+			a.step(append([][]string{c("DEL " + lockKey)}, append(lock("2", 120), c("LPUSH "+queue, unique("2", executed)))...)...)
 			a.settle(1, 0, done()...)
 		}},
 		"one more run for those who were refused": {reruns: 1, life: func(a *aof) {
@@ -81,11 +81,11 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.take()
 			a.begins("s")
 			a.begins("d")
-			a.settle(1, 0, done(append(lock("-", "2", 60), c("SADD queues q"), c("LPUSH "+queue, unique("2", executed)))...)...)
+			a.settle(1, 0, done(append(lock("2", 60), c("SADD queues q"), c("LPUSH "+queue, unique("2", executed)))...)...)
 		}},
 		"it comes with the promotion": {life: func(a *aof) {
 			a.step(c("ZADD schedule 1", unique("1", executed)))
-			a.step(append(lock("-", "1", 60), c("ZREM schedule", unique("1", executed)),
+			a.step(append(lock("1", 60), c("ZREM schedule", unique("1", executed)),
 				c("LPUSH "+queue, unique("1", executed, fmt.Sprintf(`"enqueued_at":%d`, start))))...)
 		}},
 		"a promotion finds it taken": {life: func(a *aof) {
@@ -133,12 +133,12 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 		says   []string
 	}{
 		"lock, then push": {func(a *aof) {
-			a.step(lock("-", "1", 60)...)
+			a.step(lock("1", 60)...)
 			a.step(c("LPUSH "+queue, unique("1", executed)))
 		}, []string{"does not store the job"}},
 		"push, then lock": {func(a *aof) {
 			a.step(c("LPUSH "+queue, unique("1", executed)))
-			a.step(lock("-", "1", 60)...)
+			a.step(lock("1", 60)...)
 		}, []string{"accepted without its lock", "does not store the job"}},
 		"a push that asks nobody": {func(a *aof) { pushed(a); a.step(c("LPUSH "+queue, unique("2", executed))) }, []string{"accepted without its lock"}},
 		"no TTL": {func(a *aof) {
@@ -146,10 +146,10 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 		}, []string{"never ends"}},
 		"its TTL is lost": {func(a *aof) { pushed(a); a.step(c("SET "+lockKey, "-1\nC\n1")) }, []string{"never ends"}},
 		"not listed": {func(a *aof) {
-			a.step(lock("-", "1", 60)[0], c("LPUSH "+queue, unique("1", executed)))
+			a.step(lock("1", 60)[0], c("LPUSH "+queue, unique("1", executed)))
 		}, []string{"is listed until 0"}},
 		"another lock than the payload's": {func(a *aof) {
-			a.step(append(lock("-", "1", 60), c("LPUSH "+queue, strings.Replace(unique("1", executed), `"d1"`, `"d2"`, 1)))...)
+			a.step(append(lock("1", 60), c("LPUSH "+queue, strings.Replace(unique("1", executed), `"d1"`, `"d2"`, 1)))...)
 		}, []string{"is not the one that its payload names", "accepted without its lock d2"}},
 		"left behind":      {func(a *aof) { running(a); a.settle(1, 0, ended) }, []string{"left behind"}},
 		"left by the dead": {func(a *aof) { running(a); a.settle(1, 1, ended, c("ZADD dead 1", unique("1", executed, failed))) }, []string{"left behind"}},
@@ -166,13 +166,13 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 			pushed(a)
 			a.take()
 			a.at(60)
-			a.step(append([][]string{c("DEL " + lockKey)}, append(lock("-", "2", 120), c("LPUSH "+queue, unique("2", executed)))...)...)
+			a.step(append([][]string{c("DEL " + lockKey)}, append(lock("2", 120), c("LPUSH "+queue, unique("2", executed)))...)...)
 			a.settle(1, 0, append(release(), ended)...)
 		}, []string{"the job lives on"}},
 		"deleted before its time": {func(a *aof) { running(a); a.step(c("DEL " + lockKey)) }, []string{"before it runs out"}},
 		"taken over while it stands": {func(a *aof) {
 			running(a)
-			a.step(append(lock("-", "2", 60), c("LPUSH "+queue, unique("2", executed)))...)
+			a.step(append(lock("2", 60), c("LPUSH "+queue, unique("2", executed)))...)
 		}, []string{"is given to 2"}},
 		"not held for the delay of a retry": {func(a *aof) {
 			running(a)
@@ -185,7 +185,7 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 		}, []string{"the run is not there"}},
 		"a rerun that nobody asked for": {func(a *aof) {
 			running(a)
-			a.settle(1, 0, append(lock("-", "2", 60), ended, c("LPUSH "+queue, unique("2", executed)))...)
+			a.settle(1, 0, append(lock("2", 60), ended, c("LPUSH "+queue, unique("2", executed)))...)
 		}, []string{"nobody asked for"}},
 		"the mark is cleared, then the rerun comes": {func(a *aof) {
 			running(a)
@@ -201,12 +201,12 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 		"the rerun is of another job": {func(a *aof) {
 			running(a)
 			a.begins("d")
-			a.settle(1, 0, append(lock("-", "2", 60), ended, c("LPUSH "+queue, strings.Replace(unique("2", executed), "1.0", "1", 1)))...)
+			a.settle(1, 0, append(lock("2", 60), ended, c("LPUSH "+queue, strings.Replace(unique("2", executed), "1.0", "1", 1)))...)
 		}, []string{"for which it runs once more"}},
 		"the rerun has a past": {func(a *aof) {
 			running(a)
 			a.begins("d")
-			a.settle(1, 0, append(lock("-", "2", 60), ended, c("LPUSH "+queue, unique("2", executed, `"retry_count":0`)))...)
+			a.settle(1, 0, append(lock("2", 60), ended, c("LPUSH "+queue, unique("2", executed, `"retry_count":0`)))...)
 		}, []string{"for which it runs once more"}},
 		"begun before it is in hand":       {func(a *aof) { pushed(a); a.begins("s") }, []string{`from state "-" to "s"`}},
 		"dirty before it began":            {func(a *aof) { pushed(a); a.take(); a.begins("d") }, []string{`from state "-" to "d"`}},

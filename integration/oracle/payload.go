@@ -31,11 +31,11 @@ type subject struct {
 }
 
 // name is what a subject is called in a report.
-func (s *subject) name() string {
-	if s.named {
-		return s.jid
+func (of *subject) name() string {
+	if of.named {
+		return of.jid
 	}
-	return strconv.Quote(cut(s.jid))
+	return strconv.Quote(cut(of.jid))
 }
 
 func cut(text string) string {

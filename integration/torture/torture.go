@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,9 +80,10 @@ func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
 	if err != nil {
 		return err
 	}
-	points := regexp.MustCompile(`\d[\d,]* (?:crash )?points[^\n]*`).FindString(said)
-	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", points, time.Since(began).Round(time.Second), thousands(t.read(said)), word(passed))
-	t.swept = points
+	if points := regexp.MustCompile(`(\d+) points of (\d+) were tried`).FindStringSubmatch(said); points != nil {
+		t.swept = fmt.Sprintf("%s of %s crash points", thousands(number(points[1])), thousands(number(points[2])))
+	}
+	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", t.swept, time.Since(began).Round(time.Second), thousands(t.read(said)), word(passed))
 	return nil
 }
 
@@ -105,8 +106,8 @@ func (t *torture) round(ctx context.Context) error {
 		return err
 	}
 	steps := t.read(said)
-	s, err := lastLine(lines, before)
-	if err != nil {
+	s := lastLine(lines, before)
+	if s == nil {
 		fmt.Printf("round %d: seed %d, %s settings, %v: it did not come to a verdict\n", t.rounds, seed, settings, lasting)
 		t.failed = true
 		return nil
@@ -201,22 +202,18 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// lastLine reads the line that was added to a file since it had a size.
-func lastLine(path string, since int64) (*summary, error) {
+// lastLine reads the line that was added to a file since it had a size; nil when there is none.
+func lastLine(path string, since int64) *summary {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(since, 0); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(file).ReadBytes('\n')
-	if err != nil {
-		return nil, err
-	}
 	s := new(summary)
-	return s, json.Unmarshal(line, s)
+	if _, err := file.Seek(since, io.SeekStart); err != nil || json.NewDecoder(file).Decode(s) != nil {
+		return nil
+	}
+	return s
 }
 
 // tell prints the verdict on everything, and answers whether it is a good one.

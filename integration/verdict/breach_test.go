@@ -31,7 +31,7 @@ func TestBreaches(t *testing.T) {
 		"waits in its queue":             {verdict.Stuck, newStory("a").push(0, "T").lies("queue", "T", "")},
 		"lies with a process":            {verdict.Stuck, newStory("a").push(0, "T").hangs(1, "a", "T").lies("working", "T", "")},
 		"waits for a retry to the end":   {verdict.Stuck, newStory("a").push(0, "T").run(1, 2, "a", "T", history.Failed).lies("retry", "T", `,"retry_count":0`)},
-		"a suspect that nobody ever ran": {verdict.Stuck, newStory("a").push(0, "T").lies("suspects", "T", `,"interrupted_count":2`)},
+		"a suspect that nobody ever ran": {verdict.Stuck, newStory("a", "b", "c").push(0, "T").kill(1, "b").kill(2, "c").lies("suspects", "T", `,"interrupted_count":2`)},
 
 		"nobody pushed it": {verdict.Phantom, newStory("a").run(1, 2, "a", "T", history.OK)},
 		"it was refused":   {verdict.Phantom, newStory("a").pushed(0, "T", history.Refused).run(1, 2, "a", "T", history.OK)},
@@ -106,13 +106,15 @@ func TestBreaches(t *testing.T) {
 		"an interruption before anything had happened": {verdict.Counts, newStory("a", "b").push(0, "T").
 			run(1, 2, "a", "T", history.OK, seen{interrupted: 1})},
 
+		"condemned by a crash that never was": {verdict.Counts, newStory("a", "b").push(0, "T").
+			hangs(1, "a", "T").kill(2, "a").lies("dead", "T", `,"interrupted_count":3,"error_class":"Belay::Interrupted"`)},
 		"a killer that is not buried": {verdict.TooOften, killer(newStory("a", "b", "c", "d"), 4)},
 		"dead with a retry left": {verdict.Buried, newStory("a").push(0, "T").run(1, 2, "a", "T", history.Failed).
 			run(3, 4, "a", "T", history.Failed, seen{failures: 1}).lies("dead", "T", `,"retry_count":1`)},
 		"dead by its count alone": {verdict.Buried, newStory("a").push(0, "T").run(1, 2, "a", "T", history.Failed).lies("dead", "T", `,"retry_count":2`)},
 		"condemned by two crashes": {verdict.Buried, newStory("a", "b", "c").push(0, "T").hangs(1, "a", "T").kill(2, "a").
 			hangs(11, "b", "T", seen{interrupted: 1}).kill(12, "b").lies("dead", "T", `,"interrupted_count":2,"error_class":"Belay::Interrupted"`)},
-		"a suspect in company": {verdict.NotAlone, killer(newStory("a", "b", "c").push(0, "U").run(22, 25, "c", "U", history.OK), 3).
+		"a suspect in company": {verdict.NotAlone, killer(newStory("a", "b", "c").push(0, "U").run(22, 23.05, "c", "U", history.OK), 3).
 			lies("dead", "T", `,"interrupted_count":3,"error_class":"Belay::Interrupted"`)},
 		"more than a process had in hand": {verdict.KillBound, crowd(4, 11)},
 		"later than promised":             {verdict.Slow, crowd(1, 17.5)},
@@ -340,7 +342,7 @@ func TestFigures(t *testing.T) {
 		v := requireLawful(t, crowd(1, 24).fault(3, 8, "redis stop", ""))
 		require.Empty(t, v.Recoveries)
 		require.Len(t, v.Excused, 1)
-		// Until it had lapsed, 6 s, and from when somebody could judge again, 17.1 s.
+		// Until it had lapsed, 6 s, and from when somebody could judge again, at 17.1 s.
 		require.Equal(t, 12900*time.Millisecond, v.MostCharged)
 	})
 	t.Run("lateness", func(t *testing.T) {
@@ -352,6 +354,7 @@ func TestFigures(t *testing.T) {
 		t.Parallel()
 		v := requireLawful(t, newStory("a", "b").kill(2.5, "b").spec("T", history.Spec{DelayMillis: 3000}).push(0, "T").run(5, 6, "a", "T", history.OK))
 		require.Empty(t, v.Lateness)
+		require.Equal(t, []time.Duration{1990 * time.Millisecond}, v.LatenessInTrouble)
 	})
 }
 

@@ -30,6 +30,7 @@ func (w *world) judgeEnd(t *token) {
 		if i != dead {
 			w.judgeWaiting(t, lies, done)
 		}
+		w.judgeBlame(t, lies)
 	}
 	switch {
 	case dead >= 0:
@@ -74,6 +75,19 @@ func (w *world) judgeWaiting(t *token, lies remnant, done *run) {
 		return
 	}
 	w.violate(Stuck, t.name, 0, "it lies in %s", lies.place)
+}
+
+// judgeBlame holds that a job was blamed for no more crashes than there were.
+func (w *world) judgeBlame(t *token, lies remnant) {
+	since, before := t.since(), 0
+	if len(t.runs) > 0 {
+		last := t.runs[len(t.runs)-1]
+		since, before = last.start, last.interrupted
+	}
+	if crashes := w.lost(span{since, w.end}); lies.held.Interrupted > before+crashes {
+		w.violate(Counts, t.name, 0, "it lies in %s with %d interruptions; when it was last seen to start it had %d, and %d processes were lost since",
+			lies.place, lies.held.Interrupted, before, crashes)
+	}
 }
 
 // lose tells of a job that is nowhere.

@@ -16,6 +16,9 @@ const turn = 100 * time.Millisecond
 // it draws, and another's claim, each below a beat.
 func (w *world) relook() time.Duration { return 4 * w.facts.Beat }
 
+// acquaint is the same for one to which Redis' clock is new, or that was set: it must know it for a TTL before it acts.
+func (w *world) acquaint() time.Duration { return w.facts.TTL + 2*w.facts.Beat }
+
 // regain is how long after a fault a process' heart beats again: a call that waits in vain for its deadline, and a backoff, each
 // of a quarter of a TTL at most.
 func (w *world) regain() time.Duration { return w.facts.TTL / 2 }
@@ -42,25 +45,29 @@ func (w *world) findHelp() {
 	w.upsets = union(amiss)
 }
 
-// judges are when some process could declare another dead that had lapsed at an instant. A janitor that was blind before it
-// has missed nothing; one that was so later looks anew.
+// judges are when some process could declare another dead that had lapsed at an instant. A janitor that was blind before that
+// has missed nothing of its two looks; one that was so later looks anew.
 func (w *world) judges(lapsed time.Duration) []span {
 	var all [][]span
 	for _, p := range w.lives {
 		var blind []span
-		miss := func(s span) {
-			if s.to > lapsed {
-				blind = append(blind, s.later(w.relook()))
+		miss := func(s span, then time.Duration) {
+			if s.later(then).to > lapsed+w.relook() {
+				blind = append(blind, s.later(then))
 			}
 		}
-		miss(span{0, p.since()})
+		miss(span{0, p.since()}, w.acquaint())
 		for _, f := range w.faults {
-			if (f.proc == "" || f.proc == p.name) && (f.effect == hides || f.effect == steps) {
-				miss(f.later(w.regain()))
+			switch {
+			case f.proc != "" && f.proc != p.name:
+			case f.effect == hides:
+				miss(f.later(w.regain()), w.relook())
+			case f.effect == steps:
+				miss(f.span, w.acquaint())
 			}
 		}
 		for _, stall := range p.stalls {
-			miss(stall.span)
+			miss(stall.span, w.relook())
 		}
 		all = append(all, minus(span{lapsed, w.until(p.killed, p.down, p.gone)}, union(blind)))
 	}
@@ -186,6 +193,7 @@ func (w *world) judgeRecoveries() {
 	slices.Sort(w.verdict.Recoveries)
 	slices.Sort(w.verdict.Excused)
 	slices.Sort(w.verdict.Lateness)
+	slices.Sort(w.verdict.LatenessInTrouble)
 }
 
 // suspicion is when suspects waited or ran. Then one process may stand aside for them, besides those that run one.

@@ -26,7 +26,7 @@ func (v *Verdict) String() string {
 		"recovery: "+spread(v.Recoveries)+Histogram(v.Recoveries),
 		"recovery while nobody could, for some of the time: "+spread(v.Excused)+Histogram(v.Excused),
 		fmt.Sprintf("the slowest, without that time: %v", v.MostCharged.Round(time.Millisecond)),
-		"lateness of undisturbed scheduled jobs: "+spread(v.Lateness),
+		"lateness of scheduled jobs: "+spread(v.Lateness)+"; while something was amiss: "+spread(v.LatenessInTrouble),
 		fmt.Sprintf("lost: %d, stuck: %d, phantom: %d", v.Breaches[Lost], v.Breaches[Stuck], v.Breaches[Phantom]))
 	const shown = 10
 	for i, violation := range v.Violations {

@@ -18,9 +18,14 @@ func (w *world) judgeSchedule(t *token) {
 	if took := w.elapsed(span{p.invoked, r.start}); took < delay {
 		w.violate(Early, t.name, r.start, "it started on %s %v after its push, and was to wait for %v", r.proc.name, took.Round(time.Millisecond), delay)
 	}
-	waited := span{p.invoked + delay, max(r.start, p.invoked+delay)}
-	undisturbed := p.answer == history.Accepted && r.interrupted == 0 && !waited.touches(w.upsets) && waited.within(w.free) == waited.length()
-	if undisturbed {
-		w.verdict.Lateness = append(w.verdict.Lateness, max(r.start-p.answered-delay, 0))
+	if p.answer != history.Accepted || r.interrupted != 0 {
+		return
 	}
+	waited := span{p.invoked + delay, max(r.start, p.invoked+delay)}
+	late := max(r.start-p.answered-delay, 0)
+	if waited.touches(w.upsets) || waited.within(w.free) != waited.length() {
+		w.verdict.LatenessInTrouble = append(w.verdict.LatenessInTrouble, late)
+		return
+	}
+	w.verdict.Lateness = append(w.verdict.Lateness, late)
 }

@@ -76,8 +76,9 @@ type Verdict struct {
 	MostCharged         time.Duration
 	// Suspects is how many waited for empty hands, which has no bound.
 	Suspects int
-	// Lateness is by how much scheduled jobs started late, of those between whose push and start nothing else happened.
-	Lateness []time.Duration
+	// Lateness is by how much scheduled jobs started late, the least first: of those for which nothing was amiss anywhere and a
+	// processor was free. LatenessInTrouble is that of the others, whatever held them up.
+	Lateness, LatenessInTrouble []time.Duration
 
 	// Breaches counts the violations of each rule; Violations are the first ones.
 	Breaches   map[Rule]int

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/job"
+)
+
+// bury puts jobs among the dead, in this order.
+func (h *house) bury(payloads ...string) {
+	h.t.Helper()
+	for n, payload := range payloads {
+		h.do("ZADD", h.key("dead"), fmt.Sprint(1_700_000_000+n), payload)
+	}
+}
+
+func deadJob(class, jid string) string {
+	return fmt.Sprintf(`{"class":%q,"jid":%q,"queue":"mail","args":[1.0],"retry_count":3,"error_class":"Boom","error_message":"went wrong"}`, class, jid)
+}
+
+func TestActing(t *testing.T) {
+	t.Parallel()
+	t.Run("a_job_that_is_named_is_moved_or_told_to_be_missing", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.bury(deadJob("A", "1"), deadJob("A", "2"))
+		require.Equal(t, said{0, "1 retried\n", ""}, h.invoke("", "dead", "retry", "1"))
+		again := h.invoke("", "dead", "retry", "1", "2")
+		require.Equal(t, exitAbsent, again.code)
+		require.Equal(t, "1 retried\n", again.out)
+		require.Contains(t, again.errs, "not there, or not any more: 1\n")
+		require.Len(t, h.payloads("LRANGE", h.key("queue:mail"), "0", "-1"), 2)
+		require.Contains(t, h.do("LINDEX", h.key("queue:mail"), "-1"), `"retry_count":2`)
+	})
+	t.Run("to_destroy_many_wants_a_yes", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.bury(deadJob("A", "1"), deadJob("B", "2"), deadJob("B", "3"), "garbage")
+		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "4"))
+		for _, words := range []string{"dead clear", "dead delete --all", "dead delete --class B", "dead delete --unreadable", "queues clear mail", "queues delete mail --all", "processes stop --all"} {
+			refused := h.invoke("y\n", strings.Fields(words)...)
+			require.Equal(t, exitUsage, refused.code, words)
+			require.Contains(t, refused.errs, "--yes", words)
+		}
+		require.Equal(t, int64(4), h.do("ZCARD", h.key("dead")))
+		require.Equal(t, "2 deleted\n", h.invoke("", "dead", "delete", "--class", "B", "--yes").out)
+		require.Equal(t, "1 deleted\n", h.invoke("", "dead", "delete", "--unreadable", "-y").out)
+		require.JSONEq(t, `{"moved":1,"gone":0,"refused":0}`, h.invoke("", "dead", "clear", "--yes", "--json").out)
+		require.Equal(t, said{0, "0 deleted\n", ""}, h.invoke("", "dead", "clear", "--yes"), "to clear what is empty is no failure")
+		require.Equal(t, "1 deleted\n", h.invoke("", "queues", "clear", "mail", "--yes").out)
+	})
+	t.Run("what_nothing_could_run_is_killed_and_deleted_but_not_retried", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.do("ZADD", h.key("retry"), "1", "garbage")
+		var shown struct{ ID, Problem string }
+		require.NoError(t, json.Unmarshal([]byte(h.invoke("", "retries", "--json").out), &shown))
+		refused := h.invoke("", "retries", "retry", "--all")
+		require.Equal(t, exitFailure, refused.code)
+		require.Contains(t, refused.errs, shown.ID)
+		require.Contains(t, refused.errs, "1 could not be moved")
+		require.Equal(t, "1 killed\n", h.invoke("", "retries", "kill", shown.ID).out)
+		require.Equal(t, "1 deleted\n", h.invoke("", "dead", "delete", shown.ID).out)
+	})
+	t.Run("scheduled_jobs_run_now", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		jid := strings.TrimSpace(h.invoke("", "push", "A", "--in", "36h").out)
+		require.Equal(t, "1 retried\n", h.invoke("", "scheduled", "retry", jid).out)
+		require.Len(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"), 1)
+	})
+	t.Run("suspects_belong_to_their_queue", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"), deadJob("A", "2"))
+		h.do("LPUSH", h.key("belay:suspects:mail"), deadJob("A", "3"), deadJob("A", "4"))
+		require.Contains(t, h.invoke("", "queues", "list", "mail").out, "4 of 4\n")
+		require.Contains(t, h.invoke("", "queues", "find", "mail", "3", "1").out, "suspects\n")
+		require.Equal(t, said{0, "2 deleted\n", ""}, h.invoke("", "queues", "delete", "mail", "3", "1"))
+		require.Equal(t, exitAbsent, h.invoke("", "queues", "find", "mail", "3").code)
+		require.Equal(t, said{0, "2 deleted\n", ""}, h.invoke("", "queues", "clear", "mail", "--yes"))
+	})
+	t.Run("it_wants_to_know_which_jobs", func(t *testing.T) {
+		t.Parallel()
+		for _, words := range []string{"dead retry", "dead retry x --all", "dead delete --all --class A", "queues delete", "queues delete mail", "queues clear",
+			"queues clear a b", "queues list", "queues pause", "queues find mail", "dead find", "dead retyr x", "processes stop", "processes quiet x --all", "dead --limit -1", "dead kill x", "retries clear x"} {
+			answer := invoke("", append(strings.Fields(words), "--redis", "redis://127.0.0.1:1/0")...)
+			require.Equal(t, exitUsage, answer.code, "%s: %s", words, answer.errs)
+			require.Equal(t, 1, strings.Count(answer.errs, "\n"), "%s: %s", words, answer.errs)
+		}
+	})
+}
+
+func TestListing(t *testing.T) {
+	t.Parallel()
+	t.Run("pages_and_filters", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		for i := range 60 {
+			h.bury(fmt.Sprintf(`{"class":"%c","jid":"j%02d","queue":"mail","args":[%d]}`, "AB"[i%2], i, i))
+			h.do("ZADD", h.key("dead"), fmt.Sprint(1_700_000_000+i), fmt.Sprintf(`{"class":"%c","jid":"j%02d","queue":"mail","args":[%d]}`, "AB"[i%2], i, i))
+		}
+		ids := func(words ...string) string {
+			var all []string
+			for line := range strings.Lines(h.invoke("", append([]string{"dead", "--json"}, words...)...).out) {
+				var entry struct{ ID string }
+				require.NoError(t, json.Unmarshal([]byte(line), &entry))
+				all = append(all, entry.ID)
+			}
+			return strings.Join(all, " ")
+		}
+		require.Equal(t, "j59 j58 j57", ids("--limit", "3"))
+		require.Equal(t, "j03 j01", ids("--class", "B", "--offset", "28"))
+		require.Len(t, strings.Fields(ids("--limit", "0")), 60)
+		require.Len(t, strings.Fields(ids()), 25)
+		require.Contains(t, h.invoke("", "dead").out, "25 of 60\n")
+	})
+	t.Run("nothing_in_a_job_speaks_to_a_terminal", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		evil := "\u001b[31m\u009b2J\u202e\nx"
+		payload := job.Draft{Class: "Cl" + evil, Queue: "q" + evil, JID: "j" + evil, ArgsJSON: `["` + "\u202e\U000e0001" + `"]`}.Encode()
+		h.do("ZADD", h.key("dead"), "1", payload)
+		h.do("ZADD", h.key("dead"), "2", "garbage"+evil+"\xff")
+		h.do("SADD", h.key("queues"), "q"+evil)
+		h.do("LPUSH", h.key("queue:q"+evil), payload)
+		for _, words := range [][]string{
+			{"dead"}, {"dead", "--json"}, {"dead", "find", "j" + evil}, {"dead", "find", "j" + evil, "--json"}, {"dead", "find", evil},
+			{"queues"}, {"queues", "--json"}, {"queues", "list", "q" + evil}, {"queues", "pause", "q" + evil}, {"queues", "clear", "q" + evil},
+			{"dead", "retry", "--all"}, {"processes", "stop", evil}, {"dead", "retry", evil},
+		} {
+			answer := h.invoke("", words...)
+			for _, line := range strings.SplitAfter(answer.out+answer.errs, "\n") {
+				shown := strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\uFFFD", "")
+				require.True(t, isPlain(shown), "%q: %q", words, line)
+			}
+			if words[len(words)-1] == "--json" {
+				for line := range strings.Lines(answer.out) {
+					require.True(t, json.Valid([]byte(line)), line)
+				}
+			}
+		}
+		var entry struct{ Class string }
+		require.NoError(t, json.Unmarshal([]byte(h.invoke("", "queues", "find", "q"+evil, "j"+evil, "--json").out), &entry))
+		require.Equal(t, "Cl"+evil, entry.Class, "and whoever reads the JSON gets it as it is")
+	})
+	t.Run("queues_and_processes", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.do("SADD", h.key("queues"), "mail", "empty")
+		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"))
+		require.Equal(t, "mail: paused\n", h.invoke("", "queues", "pause", "mail").out)
+		require.Equal(t, "mail: paused already\nnew: paused (no job has ever been pushed to it)\n", h.invoke("", "queues", "pause", "mail", "new").out)
+		require.Regexp(t, `mail +1 +\S+ +paused no taker`, h.invoke("", "queues").out)
+		require.Equal(t, "mail: resumed\n", h.invoke("", "queues", "resume", "mail").out)
+		require.Contains(t, h.invoke("", "queues", "--json").out, `"name":"empty"`)
+		h.do("HSET", h.key("h:1:aa"), "info", `{"hostname":"h","pid":1}`, "busy", "0")
+		h.do("SADD", h.key("processes"), "h:1:aa")
+		require.Contains(t, h.invoke("", "processes").out, "h:1:aa")
+		require.Contains(t, h.invoke("", "processes", "--json").out, `"identity":"h:1:aa"`)
+		require.Equal(t, said{0, "h:1:aa: told to quiet\n", ""}, h.invoke("", "processes", "quiet", "h:1:aa"))
+		require.Equal(t, said{0, "h:1:aa: told to stop\n", ""}, h.invoke("", "processes", "stop", "--all", "--yes"))
+		require.Equal(t, []string{"TERM", "TSTP"}, h.payloads("LRANGE", h.key("h:1:aa-signals"), "0", "-1"))
+		missing := h.invoke("", "processes", "stop", "h:2:bb", "h:1:aa")
+		require.Equal(t, exitAbsent, missing.code)
+		require.Contains(t, missing.errs, "h:2:bb")
+	})
+}
+
+// Who hears nothing of a page's end is told that it may have been moved, and may say it again.
+func TestAnActWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.bury(deadJob("A", "0"))
+	require.Equal(t, "1 retried\n", h.invoke("", "dead", "retry", "--all").out, "from here on the server knows the script")
+	h.bury(deadJob("A", "1"))
+	proxy := faultproxy.New(t, h.server.Addr())
+	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: h.key("queue:mail"), Do: faultproxy.Close()})
+	answer := invoke("", "dead", "retry", "--all", "--redis", proxy.URL(), "--prefix", h.prefix)
+	require.Equal(t, exitFailure, answer.code)
+	require.Contains(t, answer.errs, "say it again")
+	require.Equal(t, said{0, "0 retried\n", ""}, h.invoke("", "dead", "retry", "--all"))
+	require.Equal(t, int64(2), h.do("LLEN", h.key("queue:mail")), "and once")
+}
+
+func TestEveryActTeaches(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range newRoot().Commands() {
+		for _, act := range cmd.Commands() {
+			require.NotEmpty(t, act.Short, act.CommandPath())
+			require.Contains(t, act.Example, act.CommandPath(), act.CommandPath())
+			require.Contains(t, act.Long, "Exit status", act.CommandPath())
+		}
+	}
+}

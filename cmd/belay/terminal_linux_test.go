@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal makes a terminal: what a person types into the first end is read from the second.
+func openTerminal(t *testing.T) (person, terminal *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = person.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	terminal, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = terminal.Close() })
+	return person, terminal
+}
+
+// A person at a terminal is asked, and what is no yes is a no.
+func TestAPersonIsAsked(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.bury(deadJob("A", "1"))
+	for _, c := range []struct {
+		answer, says string
+		code         int
+	}{{"\n", "nothing was done", exitFailure}, {"n\n", "nothing was done", exitFailure}, {"\x04", "nothing was done", exitFailure}, {"Yes\n", "1 deleted", exitOK}} {
+		person, terminal := openTerminal(t)
+		_, err := person.WriteString(c.answer)
+		require.NoError(t, err)
+		var out, errs bytes.Buffer
+		require.Equal(t, c.code, run(h.at("dead", "clear"), terminal, &out, &errs))
+		require.Contains(t, errs.String(), "delete all 1 jobs in dead? [y/N] ")
+		require.Contains(t, out.String()+errs.String(), c.says)
+	}
+	require.Equal(t, int64(0), h.do("ZCARD", h.key("dead")))
+}

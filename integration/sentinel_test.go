@@ -1,0 +1,213 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/launcher"
+)
+
+const (
+	// watched is the name under which the sentinels know the primary.
+	watched = "belay"
+	// replicated is how old a job must be, when the primary fails, to be on the replicas for sure. On loopback they have it
+	// within a millisecond.
+	replicated = 500 * time.Millisecond
+	// found is within what time of a promotion producers and workers are at the new primary.
+	found = 10 * time.Second
+)
+
+// sentinelClients are either Redis client's own way to ask sentinels.
+var sentinelClients = map[string]func(t *testing.T, addrs []string) driver.Client{
+	"go-redis": func(t *testing.T, addrs []string) driver.Client {
+		theirs := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: watched, SentinelAddrs: addrs})
+		t.Cleanup(func() { _ = theirs.Close() })
+		return goredisdriver.New(theirs)
+	},
+	"rueidis": func(t *testing.T, addrs []string) driver.Client {
+		ours, err := rueidisdriver.New(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: watched}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = ours.Close() })
+		return ours
+	},
+}
+
+// A watchedSite is a keyspace on a primary with two replicas, which three sentinels watch.
+type watchedSite struct {
+	*site
+	servers   []*drivertest.Server // the primary first, as it was at the beginning
+	sentinels []string
+}
+
+func newWatchedSite(t *testing.T) *watchedSite {
+	t.Helper()
+	w := &watchedSite{}
+	for range 3 {
+		w.servers = append(w.servers, drivertest.Start(t, "--repl-diskless-sync-delay", "0"))
+	}
+	w.site = newSite(t, w.servers[0])
+	for _, replica := range w.servers[1:] {
+		w.on(replica).follow(w.servers[0])
+	}
+	for range 3 {
+		w.sentinels = append(w.sentinels, startSentinel(t, w.servers[0]))
+	}
+	for _, addr := range w.sentinels {
+		eventually(t, "a sentinel to know everybody", func() bool {
+			facts := askSentinel(addr, "SENTINEL", "MASTER", watched)
+			return facts["num-slaves"] == "2" && facts["num-other-sentinels"] == "2" && facts["flags"] == "master"
+		})
+	}
+	return w
+}
+
+// startSentinel starts one, and answers its address.
+func startSentinel(t *testing.T, primary *drivertest.Server) (addr string) {
+	t.Helper()
+	addr = freeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	host, primaryPort, _ := net.SplitHostPort(primary.Addr())
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "port %s\nbind 127.0.0.1\nprotected-mode no\ndir %q\n"+
+		"sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 3000\nsentinel parallel-syncs %s 2\n",
+		port, filepath.Dir(config), watched, host, primaryPort, watched, watched, watched), 0o600))
+	cmd := exec.Command("redis-server", config, "--sentinel")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return addr
+}
+
+// askSentinel answers what a sentinel says, as pairs; nothing when it does not answer.
+func askSentinel(addr string, words ...any) map[string]string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	sentinel := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
+	defer func() { _ = sentinel.Close() }()
+	texts, _ := sentinel.Do(ctx, words...).StringSlice()
+	facts := make(map[string]string)
+	for pair := range slices.Chunk(texts, 2) {
+		facts[pair[0]] = pair[len(pair)-1]
+	}
+	return facts
+}
+
+// promoted waits until one of the replicas has become the primary, and answers when.
+func (w *watchedSite) promoted() time.Time {
+	w.t.Helper()
+	eventually(w.t, "another primary", func() bool {
+		for _, server := range w.servers {
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			role, err := server.Do(ctx, "ROLE")
+			cancel()
+			if parts, _ := role.([]any); err == nil && parts[0] == "master" && server != w.server {
+				w.site = w.on(server)
+				return true
+			}
+		}
+		return false
+	})
+	return time.Now()
+}
+
+// The primary is frozen, the sentinels make another one, the old one wakes up and still takes itself for the primary: workers
+// and producers find the new one, everything that was stored before or after runs, nobody is taken for dead, and only what ran
+// in that moment runs again.
+func TestSentinelFailsOver(t *testing.T) {
+	t.Parallel()
+	var running sync.WaitGroup // they mostly wait
+	for name, open := range sentinelClients {
+		running.Go(func() { t.Run(name, func(t *testing.T) { failsOver(t, open) }) })
+	}
+	running.Wait()
+}
+
+func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Client) {
+	rounds, frozen := 1, 5*time.Second
+	if os.Getenv("BELAY_LONG") == "1" {
+		rounds, frozen = 5, 30*time.Second
+	}
+	w := newWatchedSite(t)
+	h := newChronicle()
+	workers := w.workers(open, h)
+	pusher, err := client.New(open(t, w.sentinels), client.Config{Prefix: w.prefix})
+	require.NoError(t, err)
+	producing, stop := context.WithCancel(t.Context())
+	var producer sync.WaitGroup
+	producer.Go(func() { h.produce(producing, pusher, 0) })
+	defer producer.Wait()
+	defer stop()
+	for range rounds {
+		eventually(t, "some jobs to be run", func() bool { return h.count() > 200 })
+		old := w.server
+		failed := time.Now()
+		old.Stop()
+		promoted := w.promoted()
+		t.Logf("promoted %v after the primary was frozen", promoted.Sub(failed))
+		resumed := h.awaitStart(promoted)
+		t.Logf("jobs run again after %v", resumed.Sub(promoted))
+		require.Less(t, resumed.Sub(promoted), found)
+		time.Sleep(time.Until(failed.Add(frozen)))
+		old.Cont()
+		woken := time.Now()
+		eventually(t, "the old primary to follow", func() bool {
+			role, _ := w.on(old).do("ROLE").([]any)
+			return role[0] == "slave" && role[3] == "connected"
+		})
+		settled := time.Now()
+		h.awaitStart(settled)
+		t.Logf("the old primary followed after %v; stored and lost: %d", settled.Sub(woken), h.rest(t, failed.Add(-replicated), settled))
+		h.requireOnce(t, failed.Add(-replicated), settled)
+		h.forget()
+	}
+	stop()
+	producer.Wait()
+	eventually(t, "all to be settled", func() bool {
+		left := len(w.list(w.keys.Queue("default")))
+		for _, l := range workers {
+			left += len(w.list(w.keys.Working("default", l.Identity())))
+		}
+		return left == 0
+	})
+	require.Empty(t, w.set(w.keys.Retry()))
+	require.Empty(t, w.set(w.keys.Dead()))
+	for _, l := range workers {
+		require.Contains(t, w.set(w.keys.Alive()), l.Identity())
+	}
+	require.Len(t, w.set(w.keys.Alive()), len(workers), "somebody was taken for dead")
+}
+
+// workers are two, each with a client of its own.
+func (w *watchedSite) workers(open func(t *testing.T, addrs []string) driver.Client, h *chronicle) []*launcher.Launcher {
+	w.t.Helper()
+	var workers []*launcher.Launcher
+	for range 2 {
+		l, err := launcher.New(launcher.Config{Client: open(w.t, w.sentinels), Prefix: w.prefix, Concurrency: 10})
+		require.NoError(w.t, err)
+		l.Handle(launcher.AnyClass, h.run, launcher.Class{})
+		done := make(chan error, 1)
+		go func() { done <- l.Run(context.Background()) }()
+		w.t.Cleanup(func() { l.Stop(); l.Stop(); require.NoError(w.t, <-done) })
+		eventually(w.t, "a worker to begin", func() bool { return l.Identity() != "" })
+		workers = append(workers, l)
+	}
+	return workers
+}

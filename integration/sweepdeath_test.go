@@ -1,0 +1,177 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/lua"
+)
+
+// A moment is where within a command's way its sender dies.
+type moment string
+
+const (
+	// before: the server has not heard of the command.
+	before moment = "before"
+	// executed: the command has been executed, and nobody has been told.
+	executed moment = "executed"
+	// answered: the answer has been delivered. How much of it was still acted upon is chance.
+	answered moment = "answered"
+)
+
+// A point is where the owner of a play dies: at a moment of the nth command of a kind that it sends. Commands are counted
+// kind by kind, because how many there are of one (beats, looks for due jobs) depends on how fast the machine is, and where
+// the others stand among them does not matter. The zero point is nowhere.
+type point struct {
+	play, client, kind string
+	nth                int
+	at                 moment
+}
+
+func (p point) String() string {
+	if p.kind == "" {
+		return p.play + "/" + p.client + "/to_its_end"
+	}
+	return fmt.Sprintf("%s/%s/%s/%d/%s", p.play, p.client, p.kind, p.nth, p.at)
+}
+
+// pointOf reads what String wrote.
+func pointOf(text string) (p point, ok bool) {
+	words := strings.Split(text, "/")
+	if len(words) != 5 || plays[words[0]] == nil {
+		return point{}, false
+	}
+	nth, err := strconv.Atoi(words[3])
+	return point{words[0], words[1], words[2], nth, moment(words[4])}, err == nil
+}
+
+// A kind is what a command is for, known by what stands in it.
+type kind struct{ name, token string }
+
+// scriptLoad is the kind that only a newcomer sends.
+const scriptLoad = "load"
+
+// kinds are all there are. A command is of the first kind whose token it contains, and of the last if of no other.
+func kinds(k lua.Keys) []kind {
+	settle, recovers := address(k.Settle(lua.Settlement{}).Call), address(k.Recover("", nil, nil).Call)
+	return []kind{
+		// The text of a script that the server does not know yet; of interest only where that is so.
+		{scriptLoad, "#!lua"},
+		// Words that are arguments of one script only tell its uses apart; of several in one command the first counts.
+		{"settle-retry", word("retry")},
+		{"settle-snoozed", word("snoozed")},
+		{"settle-dead", word("dead")},
+		{"settle-handed_back", word("handed_back")},
+		{"settle-done", settle},
+		{"recover-suspects", word("suspects")},
+		{"recover", recovers},
+		{"lease-poller", word(k.Poller())},
+		{"lease-sweeper", word(k.Sweeper())},
+		{"lease-claim", k.Claim("")},
+		{"take", address(k.Take("", nil, 0, 0).Call)},
+		{"takealone", address(k.TakeAlone("", nil).Call)},
+		{"drain", address(k.Drain("", "", 0, 0).Call)},
+		{"due", address(k.Due("", 0, 0).Call)},
+		{"promote", address(k.Promote("", nil).Call)},
+		{"register", address(k.Register("", lua.Record{}).Call)},
+		{"beat", address(k.Beat("", 0).Call)},
+		{"announce", address(k.Announce("", nil, nil).Call)},
+		{"deregister", address(k.Deregister("", nil).Call)},
+		{"lengths", address(lua.Lengths(nil).Call)},
+		{"entries", address(k.Entries("", 0, 0).Call)},
+		{"move", word("BLMOVE")},
+		{"unblock", word("UNBLOCK")},
+		// Of a command that stores jobs: its script is known by the job in it, and by no other that has none.
+		{"push-queues", word("SADD")},
+		{"push-one-queue", word("LPUSH")},
+		{"push", `"created_at":`},
+		{"read-paused", word("SMISMEMBER")},
+		{"read-suspects", word("LINDEX")},
+		{"read-tombstones", word("ZREVRANGE")},
+		{"read-old-tombstones", word("ZRANGEBYSCORE")},
+		{"read-record", k.Record("")},
+		// What a client library says when it connects.
+		{"other", ""},
+	}
+}
+
+// word is a word of a command as it stands on the wire.
+func word(text string) string { return fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(text), text) }
+
+// A death watches what an owner says and hears, and kills it at its point.
+type death struct {
+	point point
+	proxy *faultproxy.Proxy
+	owner chan *process // holds it as soon as it is started
+
+	mu    sync.Mutex
+	said  map[string]int // commands that have come, by kind
+	heard map[string]int // answers
+	met   bool           // the point was met
+}
+
+func newDeath(s *site, proxy *faultproxy.Proxy, at point) *death {
+	d := &death{point: at, proxy: proxy, owner: make(chan *process, 1), said: make(map[string]int), heard: make(map[string]int)}
+	// Before the answer is passed on, or after.
+	when := faultproxy.Before
+	if at.at == answered {
+		when = faultproxy.After
+	}
+	for _, of := range kinds(s.keys) {
+		proxy.Add(
+			faultproxy.Rule{On: faultproxy.Requests, Token: of.token, Do: faultproxy.Before(func() { d.comes(d.said, of.name, at.at == before) })},
+			faultproxy.Rule{On: faultproxy.Replies, Token: of.token, Do: when(func() { d.comes(d.heard, of.name, at.at != before) })})
+	}
+	return d
+}
+
+// comes counts a command or an answer, and kills the owner if this is the one.
+func (d *death) comes(counts map[string]int, of string, fatal bool) {
+	d.mu.Lock()
+	counts[of]++
+	now := fatal && of == d.point.kind && counts[of] == d.point.nth && !d.met
+	d.met = d.met || now
+	d.mu.Unlock()
+	if !now {
+		return
+	}
+	owner := <-d.owner
+	d.owner <- owner
+	owner.kill()
+	if d.point.at == before {
+		d.proxy.CloseConns() // or the proxy would pass the command on
+	}
+}
+
+// wasMet is whether the owner came to its point.
+func (d *death) wasMet() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.met
+}
+
+// seen is a copy of the counts.
+func (d *death) seen() (said, heard map[string]int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.said), maps.Clone(d.heard)
+}
+
+// points are all points that lie in what an owner said and heard without a fault.
+func points(play, client string, said, heard map[string]int) []point {
+	var found []point
+	for _, kind := range slices.Sorted(maps.Keys(said)) {
+		for nth := 1; nth <= said[kind]; nth++ {
+			found = append(found, point{play, client, kind, nth, before})
+			if nth <= heard[kind] {
+				found = append(found, point{play, client, kind, nth, executed}, point{play, client, kind, nth, answered})
+			}
+		}
+	}
+	return found
+}

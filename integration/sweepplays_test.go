@@ -1,0 +1,213 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/job"
+)
+
+// A stage is a keyspace of its own on which one play is played, to the end of its owner.
+type stage struct {
+	*site
+	program string // sweepworker
+	book    *ledger
+	death   *death
+	proxy   *faultproxy.Proxy
+	owner   *process
+	jobs    map[string]string // class by jid, of all that is surely stored
+}
+
+// queues are all there are on a stage.
+var queues = []string{"a", "b", "c"}
+
+func newStage(t *testing.T, s *site, program string, at point) *stage {
+	t.Helper()
+	proxy := faultproxy.New(t, s.server.Addr())
+	return &stage{site: s, program: program, book: newLedger(t), proxy: proxy, death: newDeath(s, proxy, at), jobs: make(map[string]string)}
+}
+
+// plays are what owners do until they die, or to their end. Whatever the moment of the death, the same jobs are stored by
+// the stage itself.
+var plays = map[string]func(*stage){
+	"worker":  (*stage).worker,
+	"janitor": (*stage).janitor,
+	"pusher":  (*stage).pusher,
+	newcomer:  (*stage).worker,
+}
+
+// newcomer is the play of a worker whose server knows no script yet, and for its loading alone.
+const newcomer = "newcomer"
+
+// worker is one worker that takes, waits while idle, promotes, and ends runs in every way there is; and stops.
+func (s *stage) worker() {
+	s.do("SADD", s.keys.Paused(), "c")
+	s.put("a", "Done", "done")
+	s.put("a", "Fails", "fails")
+	s.put("b", "Done", "other")
+	s.put("c", "Done", "paused")
+	s.later("b", "Done", "later", 0.2)
+	s.own("-hold", "Stays", "work")
+	s.counts(5)
+
+	// What comes to one that waits comes alone, so that each way to end a run is in a command of its own.
+	s.while("it to wait", func() bool { return s.proxy.Count("BLMOVE") > 0 })
+	s.put("a", "Done", "idle")
+	s.counts(6)
+	s.put("b", "Dies", "dies", job.Edit{Name: "retry", JSON: "0"})
+	s.counts(7)
+	s.put("b", "Snoozes", "snoozes")
+	s.counts(8)
+	s.do("SREM", s.keys.Paused(), "c")
+	s.counts(9)
+
+	s.put("a", "Stays", "stays")
+	s.put("b", "Stays", "stays-too")
+	s.starts("stays", "stays-too")
+	s.stop()
+}
+
+// janitor is one worker that brings back the jobs of another that was killed, among them two that were in hand in one
+// crash before and so are suspects now; and stops with a suspect in hand.
+func (s *stage) janitor() {
+	interrupted := job.Edit{Name: "interrupted_count", JSON: "1"}
+	s.put("a", "HoldsFails", "suspect", interrupted)
+	s.put("b", "Holds", "innocent")
+	s.put("a", "Holds", "suspect-too", interrupted)
+	victim := s.act(s.site, "-hold", "Holds", "work")
+	for jid := range s.jobs {
+		s.book.awaitStart(jid, 1)
+	}
+	victim.kill()
+	s.put("a", "Slow", "slow")
+	s.own("-hold", "Stays", "work")
+	s.counts(5)
+	interrupted.JSON = "2"
+	s.do("RPUSH", s.keys.Suspects("a"), s.write("a", "Stays", "stays", interrupted))
+	s.starts("stays")
+	s.stop()
+}
+
+// pusher is a producer.
+func (s *stage) pusher() {
+	s.own("push")
+	s.while("it to end", func() bool { return false })
+	found := s.whereabouts()
+	for call, jobs := range map[string]int{"one": 1, "later": 1, "bulk": 3, "mixed": 4} {
+		stored, acked := 0, 0
+		for jid := range found {
+			if strings.HasPrefix(jid, s.jid(call)) {
+				stored++
+				s.jobs[jid] = "Done"
+			}
+		}
+		for _, m := range s.book.of("acked", "") {
+			if strings.HasPrefix(m.JID, s.jid(call)) {
+				acked++
+			}
+		}
+		require.Contains(s.t, []int{0, jobs}, stored, "of push %s some jobs are stored, and some not", call)
+		if acked > 0 {
+			require.Equal(s.t, jobs, stored, "push %s was acknowledged", call)
+		}
+	}
+	if !s.death.wasMet() {
+		require.Len(s.t, s.jobs, 9)
+	}
+}
+
+// jid is the id of a job on this stage. It tells the stage, so that whoever reads an oracle's verdict knows which it was.
+func (s *stage) jid(name string) string { return s.prefix + "-" + name }
+
+// put stores a job as a producer does.
+func (s *stage) put(queue, class, name string, fields ...job.Edit) {
+	s.t.Helper()
+	s.do("SADD", s.keys.Queues(), queue)
+	s.do("LPUSH", s.keys.Queue(queue), s.write(queue, class, name, fields...))
+}
+
+// later is put for a job that is due so many seconds from now.
+func (s *stage) later(queue, class, name string, seconds float64) {
+	s.t.Helper()
+	now := texts(s.do("TIME"))
+	var whole, micros float64
+	_, err := fmt.Sscan(now[0]+" "+now[1], &whole, &micros)
+	require.NoError(s.t, err)
+	s.do("ZADD", s.keys.Schedule(), fmt.Sprintf("%.6f", whole+micros/1e6+seconds), s.write(queue, class, name))
+}
+
+// write is a job's payload. fields replace those that Ruby writes, or are added.
+func (s *stage) write(queue, class, name string, fields ...job.Edit) string {
+	s.t.Helper()
+	payload, err := job.Parse(rubyPayload(class, queue, "[]", s.jid(name)))
+	require.NoError(s.t, err)
+	s.jobs[s.jid(name)] = class
+	return payload.Patch(fields...)
+}
+
+// act starts the program; words are flags, and what it is to do.
+func (s *stage) act(by *site, words ...string) *process {
+	s.t.Helper()
+	flags := []string{"-redis", by.url, "-prefix", s.prefix, "-client", s.client, "-ledger", s.book.path}
+	for _, queue := range queues {
+		flags = append(flags, "-queue", queue)
+	}
+	return s.launch(s.program, append(flags, words...)...)
+}
+
+// own is act for the owner.
+func (s *stage) own(words ...string) {
+	s.t.Helper()
+	s.owner = s.act(s.by(s.proxy.URL()), words...)
+	s.death.owner <- s.owner
+}
+
+// while waits for something that the owner does, or for the owner's end.
+func (s *stage) while(what string, done func() bool) {
+	s.t.Helper()
+	eventually(s.t, what, func() bool { return s.owner.ended() || done() })
+}
+
+// counts waits until so many runs are counted.
+func (s *stage) counts(runs int) {
+	s.t.Helper()
+	s.while(fmt.Sprint(runs, " runs"), func() bool { return number(s.text(s.keys.Processed())) >= runs })
+}
+
+// starts waits until jobs of these names have started.
+func (s *stage) starts(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.while("the start of "+name, func() bool { return len(s.book.starts(s.jid(name))) > 0 })
+	}
+}
+
+// stop has the owner stop, if it lives, and waits for its end.
+func (s *stage) stop() {
+	s.t.Helper()
+	if !s.owner.ended() {
+		_ = syscall.Kill(s.owner.pid, syscall.SIGTERM)
+	}
+	s.while("it to stop", func() bool { return false })
+}
+
+// buildSweepWorker builds the program in testdata/sweepworker, with the race detector where belay has it.
+func buildSweepWorker(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sweepworker")
+	words := []string{"build", "-o", path}
+	if os.Getenv("BELAY_RACE") == "1" {
+		words = append(words, "-race")
+	}
+	out, err := exec.Command("go", append(words, "./testdata/sweepworker")...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}

@@ -1,0 +1,62 @@
+package launcher_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+// Handlers that heed nothing, one of which burns a core: a stop hands their jobs back in time, as they were. When they end
+// after all, in a program that lives on, their ends are nobody's: nothing is written.
+func TestALateEndAfterAStopWritesNothing(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		cfg := r.config()
+		cfg.ShutdownTimeout = 100 * time.Millisecond
+		l := r.build(cfg)
+		var release atomic.Bool
+		started := make(chan bool, 2)
+		var handlers sync.WaitGroup
+		handlers.Add(2)
+		l.Handle("Spins", func(context.Context, *job.Job) error {
+			defer handlers.Done()
+			started <- true
+			for !release.Load() {
+			}
+			return nil
+		}, launcher.Class{})
+		l.Handle("Sleeps", func(context.Context, *job.Job) error {
+			defer handlers.Done()
+			started <- true
+			for !release.Load() {
+				time.Sleep(time.Millisecond)
+			}
+			panic("late, too")
+		}, launcher.Class{})
+		pushed := []string{r.push("Spins", "[1.0]"), r.push("Sleeps", "[]")}
+		w := r.start(l)
+		defer release.Store(true)
+		receive(t, "the first", started)
+		receive(t, "the second", started)
+		asked := time.Now()
+		w.Stop()
+		w.wait(t)
+		require.Less(t, time.Since(asked), cfg.ShutdownTimeout+3*time.Second)
+		back := []string{pushed[1], pushed[0]} // the head is the youngest
+		require.Equal(t, back, r.list(r.keys.Queue("default")))
+
+		release.Store(true)
+		handlers.Wait()
+		require.Equal(t, back, r.list(r.keys.Queue("default")))
+		require.Empty(t, r.counter(r.keys.Processed()))
+		require.Empty(t, r.counter(r.keys.Failed()))
+		require.Empty(t, r.set(r.keys.Retry()))
+	})
+}

@@ -1,0 +1,44 @@
+package launcher_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+)
+
+// What cannot be read is told of once, without what it says: it may be long, or somebody's secret. It is buried as it is, and
+// a start anew finds nothing of it.
+func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		const secret = "Xq7Z"
+		bad := []string{
+			"{", "[]", "null", `"x"`, "123", "", "\x00\x00\x00", `{"class":"A","jid":"1","args":["` + secret + "\xff" + `"]}`,
+			`"` + strings.Repeat(secret, 100_000) + `"`,
+		}
+		for _, entry := range bad {
+			r.do("LPUSH", r.keys.Queue("default"), entry)
+		}
+		for range 2 {
+			l := r.build(r.config())
+			ran := make(chan bool, 1)
+			l.Handle("Good", func(context.Context, *job.Job) error { ran <- true; return nil }, launcher.Class{})
+			r.push("Good", "[]")
+			w := r.start(l)
+			receive(t, "the job behind them", ran)
+			r.eventually("all to be buried", func() bool { return len(r.set(r.keys.Dead())) == len(bad) })
+			w.Stop()
+			w.wait(t)
+		}
+		require.ElementsMatch(t, bad, r.set(r.keys.Dead()))
+		require.Equal(t, len(bad), strings.Count(r.log.String(), "buried: the payload cannot be read"), r.log.String())
+		require.NotContains(t, r.log.String(), secret)
+		require.Empty(t, r.counter(r.keys.Failed()))
+		require.Empty(t, r.set(r.keys.Retry()))
+	})
+}

@@ -1,0 +1,56 @@
+package belay_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+func TestRepeatable(t *testing.T) {
+	t.Parallel()
+	behind := func(t *testing.T, options ...belay.ClientOption) (*belay.Client, *faultproxy.Proxy) {
+		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
+		prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
+		client, err := belay.Open(t.Context(), proxy.URL(), append(options, belay.Prefix(prefix))...)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		return client, proxy
+	}
+	stored := func(t *testing.T, client *belay.Client, want int) {
+		length := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:default"))[0]
+		require.Equal(t, driver.Reply{Value: int64(want)}, length)
+	}
+	number := belay.Define[int]("Number", belay.Repeatable())
+
+	t.Run("jobs of a class whose answers are lost are stored once", func(t *testing.T) {
+		t.Parallel()
+		client, proxy := behind(t)
+		proxy.Add(faultproxy.DropReply("belay:pushes:"), faultproxy.DropRequest("belay:pushes:"))
+		_, err := number.Enqueue(t.Context(), client, 1)
+		require.NoError(t, err)
+		receipts, err := number.EnqueueMany(t.Context(), client, slices.Values([]int{2, 3, 4}))
+		require.NoError(t, err)
+		require.Len(t, receipts, 3)
+		stored(t, client, 4)
+	})
+	t.Run("are repeated by the program alone if it says so", func(t *testing.T) {
+		t.Parallel()
+		client, proxy := behind(t, belay.RepeatFor(0))
+		_, err := number.Enqueue(t.Context(), client, 1) // its first request may have to bring the script
+		require.NoError(t, err)
+		proxy.Add(faultproxy.DropReply("belay:pushes:"))
+		receipt, err := number.Enqueue(t.Context(), client, 2)
+		require.ErrorIs(t, err, belay.ErrUnknown)
+		receipt, err = client.Repeat(t.Context(), receipt)
+		require.NoError(t, err)
+		require.Equal(t, belay.StatusQueued, receipt.Status)
+		stored(t, client, 2)
+	})
+}
