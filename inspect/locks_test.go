@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -99,6 +101,122 @@ func TestLocks(t *testing.T) {
 			_, _, err = w.inspector.ReleaseLock(w.Context(), "d")
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.True(w, strings.HasPrefix(err.Error(), "release lock d: "))
+		},
+	})
+}
+
+// lockOfSamples is what the samples of one class share; change says what else.
+func lockOfSamples(change func(*dedup.Lock)) dedup.Lock {
+	lock := dedup.Lock{Digest: strings.Repeat("a", 32), JID: "?", Until: dedup.UntilExecuted, TTL: time.Hour}
+	if change != nil {
+		change(&lock)
+	}
+	return lock
+}
+
+// uniqueSample is the payload of a unique job.
+func uniqueSample(jid string, change func(*dedup.Lock), fields ...string) string {
+	edit := lockOfSamples(change).Edit()
+	return sample("Report", jid, append(fields, `"`+edit.Name+`":`+edit.JSON)...)
+}
+
+func TestActsAndLocks(t *testing.T) {
+	digest := lockOfSamples(nil).Digest
+	again := func(l *dedup.Lock) { l.Again = true }
+	promises(t, map[string]func(w *world){
+		"what is deleted or killed anywhere frees its lock": func(w *world) {
+			for home, put := range map[Home]func(payload string){
+				Retries():    func(payload string) { w.fill(w.keys.Retry(), 4e9, payload) },
+				Scheduled():  func(payload string) { w.fill(w.keys.Schedule(), 4e9, payload) },
+				Waiting("q"): func(payload string) { w.do("LPUSH", w.keys.Queue("q"), payload) },
+				Suspects("q"): func(payload string) {
+					w.do("LPUSH", w.keys.Suspects("q"), payload)
+				},
+			} {
+				for _, action := range []Action{Delete, Kill} {
+					w.unique(digest, "a", time.Hour)
+					w.do("DEL", w.keys.Queue("q"))
+					put(uniqueSample("a", nil))
+					put(sample("Report", "plain"))
+					require.Equal(w, Tally{Moved: 2}, w.act(home, action, Selection{All: true}), "%s in %s", action, home)
+					require.Empty(w, w.locks(), "%s in %s", action, home)
+				}
+			}
+			require.Len(w, w.set(w.keys.Dead()), 2, "the same bytes each time")
+		},
+		"nobody else's is freed, nor that of another's copy": func(w *world) {
+			w.unique(digest, "b", time.Hour)
+			w.fill(w.keys.Retry(), 4e9, uniqueSample("a", nil))
+			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Delete, Selection{IDs: []string{"a"}}))
+			require.Len(w, w.locks(), 1)
+		},
+		"one that promised a duplicate one more run is followed by that": func(w *world) {
+			for _, action := range []Action{Delete, Kill} {
+				w.unique(digest, "a", time.Hour)
+				w.do("SETRANGE", w.keys.Lock(digest), "0", "s")
+				require.Equal(w, "a", w.unique(digest, "b", time.Hour))
+				w.do("DEL", w.keys.Queue("q"))
+				w.fill(w.keys.Retry(), 4e9, uniqueSample("a", again, `"retry_count":3`, `"error_message":"x"`))
+				require.Equal(w, Tally{Moved: 1}, w.act(Retries(), action, Selection{All: true}))
+				waiting := w.list(w.keys.Queue("q"))
+				require.Len(w, waiting, 1)
+				rerun, err := job.Parse(waiting[0])
+				require.NoError(w, err)
+				require.Equal(w, `[1.0,9007199254740993,{"z":[],"a":{}}]`, rerun.ArgsJSON())
+				require.NotContains(w, waiting[0], "retry_count")
+				require.NotContains(w, waiting[0], "error_message")
+				locks := w.locks()
+				require.Len(w, locks, 1)
+				require.Equal(w, rerun.JID(), locks[0].JID)
+				require.NotEqual(w, "a", rerun.JID())
+				require.Equal(w, Tally{Moved: 1}, w.act(Waiting("q"), Delete, Selection{All: true}))
+				require.Empty(w, w.locks())
+				require.Empty(w, w.list(w.keys.Queue("q")), "once")
+			}
+		},
+		"a failed job that is retried keeps its lock": func(w *world) {
+			w.unique(digest, "a", time.Hour)
+			w.do("SETRANGE", w.keys.Lock(digest), "0", "s")
+			w.fill(w.keys.Retry(), 4e9, uniqueSample("a", nil))
+			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Retry, Selection{All: true}))
+			require.True(w, w.locks()[0].Started)
+		},
+		"one whose lock has lapsed is retried without": func(w *world) {
+			w.unique(digest, "b", time.Hour)
+			w.fill(w.keys.Retry(), 4e9, uniqueSample("a", nil))
+			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Retry, Selection{All: true}))
+			require.Equal(w, "b", w.locks()[0].JID)
+		},
+		"a scheduled job takes its lock if that is free, and runs in any case": func(w *world) {
+			w.fill(w.keys.Schedule(), 4e9, uniqueSample("a", nil), uniqueSample("b", nil))
+			require.Equal(w, Tally{Moved: 2}, w.act(Scheduled(), Retry, Selection{All: true}))
+			require.Equal(w, "a", w.locks()[0].JID)
+		},
+		"a dead job takes its lock again, or stays and is told who has it": func(w *world) {
+			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", nil), sample("Report", "plain"), uniqueSample("b", func(l *dedup.Lock) { l.Until = dedup.UntilExecuting }))
+			tally := w.act(Dead(), Retry, Selection{IDs: []string{"a", "b", "plain"}})
+			require.Equal(w, Tally{Moved: 2, Refused: 1, Problems: []string{"b: it is a duplicate of a, which has the lock"}}, tally)
+			require.Len(w, w.set(w.keys.Dead()), 1)
+			require.Equal(w, "a", w.locks()[0].JID)
+			require.Positive(w, w.locks()[0].TTL.Duration)
+			require.Len(w, w.list(w.keys.Queue("q")), 2)
+			_, _, err := w.inspector.ReleaseLock(w.Context(), digest)
+			require.NoError(w, err)
+			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
+			require.Equal(w, "b", w.locks()[0].JID)
+		},
+		"of many of one kind one is brought back, and all others stay": func(w *world) {
+			for n := range lua.MostItems + 20 {
+				w.fill(w.keys.Dead(), 1e9+float64(n), uniqueSample(fmt.Sprintf("%03d", n), nil))
+			}
+			tally := w.act(Dead(), Retry, Selection{All: true})
+			require.Equal(w, 1, tally.Moved)
+			require.Equal(w, lua.MostItems+19, tally.Refused)
+			require.Len(w, w.set(w.keys.Dead()), lua.MostItems+19)
+		},
+		"a lock that cannot be read is none": func(w *world) {
+			w.fill(w.keys.Retry(), 4e9, sample("Report", "a", `"belay_unique":{"digest":"x"}`))
+			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Delete, Selection{All: true}))
 		},
 	})
 }

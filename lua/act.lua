@@ -44,7 +44,10 @@ for _, group in ipairs(groups) do
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   end
   for job = 0, group.locks ~= 'none' and group.count - 1 or -1 do
-    wrong = wrong or may_unlock(group.first + job * group.step + group.lock, index, queues)
+    local at_lock = group.first + job * group.step + group.lock
+    local lock = KEYS[tonumber(ARGV[at_lock])]
+    wrong = wrong or may_unlock(at_lock, index, queues)
+      or group.fate == 'queue' and (must_be(lock, 'string', 'SET', lock, '') or must_be(index, 'zset', 'ZADD', index, '0', '')) or nil
   end
 end
 if wrong then

@@ -100,6 +100,25 @@ func TestLocks(t *testing.T) {
 	}
 }
 
+func TestActsOnUniqueJobs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	push := func(jid string) { require.Zero(t, h.invoke("", "push", "A", "--unique", "until_executed", "--jid", jid).code) }
+	push("1")
+	require.Equal(t, said{0, "1 deleted\n", ""}, h.invoke("", "queues", "clear", "default", "--yes"))
+	push("2")
+	h.bury(h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0])
+	require.Zero(t, h.invoke("", "queues", "delete", "default", "2").code)
+	push("3")
+	answer := h.invoke("", "dead", "retry", "2")
+	require.Equal(t, exitFailure, answer.code)
+	require.Equal(t, "0 retried\n", answer.out)
+	require.Equal(t, "2: it is a duplicate of 3, which has the lock\nbelay dead retry: 1 could not be moved and are where they were\n", answer.errs)
+	require.Zero(t, h.invoke("", "queues", "delete", "default", "3").code)
+	require.Equal(t, said{0, "1 retried\n", ""}, h.invoke("", "dead", "retry", "2"))
+	require.Equal(t, exitDuplicate, h.invoke("", "push", "A", "--unique", "until_executed").code)
+}
+
 // A lock's names are somebody else's text, as all that lies in Redis.
 func TestLocksSpeakToNobodysTerminal(t *testing.T) {
 	t.Parallel()

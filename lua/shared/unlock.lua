@@ -27,7 +27,13 @@ end
 
 -- may_unlock: nil when unlock would meet nothing that stops it half-way; else the error.
 local function may_unlock(at, index, queues)
-  local lock = KEYS[tonumber(ARGV[at])]
+  local lock, owner = KEYS[tonumber(ARGV[at])], ARGV[at + 2]
+  local value = redis.pcall('GET', lock)
+  if type(value) == 'table' then
+    return value -- no lock, or one that this user may not read
+  elseif not value or string.sub(value, 2, #owner + 1) ~= owner then
+    return nil -- and nothing will be done
+  end
   return must_be(lock, 'string', 'SET', lock, '') or must_be(lock, 'string', 'DEL', lock)
     or must_be(index, 'zset', 'ZADD', index, '0', '')
     or ARGV[at + 4] ~= '' and (must_be(queues, 'set', 'SADD', queues, '')
