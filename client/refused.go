@@ -39,7 +39,7 @@ func newRefusals(log zerolog.Logger) *refusals {
 
 // tell logs which of the jobs of a push were refused, and by whom; holders has "" for those that were not.
 func (r *refusals) tell(now time.Time, jobs []lua.UniqueJob, holders []string) {
-	if !r.log.Info().Enabled() {
+	if r.log.GetLevel() > zerolog.InfoLevel {
 		return
 	}
 	for i, holder := range holders {
