@@ -194,7 +194,7 @@ func (s *stride) judgeEnd(t *turn, after *lock) {
 		s.failLock(l, "is given to a run that nobody asked for, in state %q", l.state())
 	case !t.deleted && after != nil:
 		s.judgeFollower(l, after)
-	case ended && l.state() == "d" && l.rule.Again && (l.of.edge.Move == Ended || l.of.edge.Move == Died):
+	case ended && l.state() == "d" && l.rule.Again && l.of.edge.Move != Allowed:
 		s.failLock(l, "is freed, and the run is not there that was asked for")
 	case ended || (l.of != nil && !l.of.named):
 	case !moved && l.rule.Until == "until_executing" && l.of != nil && l.of.inHand():
