@@ -107,9 +107,9 @@ func lockOf(digest, value string, now time.Time) Lock {
 	return lock
 }
 
-// ReleaseLock frees a lock, whoever holds it, and answers what it was (without its TTL); ok says whether it was held. The job runs all the same,
-// and another that counts as the same may be pushed and run beside it. If the lock was Dirty, the run that it promised
-// does not take place.
+// ReleaseLock frees a lock, whoever holds it, and answers what it was (without its TTL); ok says whether it was held. The job
+// runs all the same, and another that counts as the same may be pushed and run beside it. If the lock was Dirty, the run
+// that it promised does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
 	now, err := i.redisTime(ctx)
 	if err != nil {

@@ -57,8 +57,8 @@ type HeldBack struct {
 	Holder string
 }
 
-// Act moves jobs by an operator's word. The caller keeps within MostItems and MostBytes, and
-// sends nothing from the dead set to itself. Jobs that come to a queue come in the order given, the last one last in line.
+// Act moves jobs by an operator's word. The caller keeps within MostItems and MostBytes, and sends nothing from the dead set
+// to itself. Jobs that come to a queue come in the order given, the last one last in line.
 func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique()}
 	args := []string{"set", strconv.Itoa(source.Search)}
