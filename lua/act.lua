@@ -46,10 +46,14 @@ for _, group in ipairs(groups) do
   for job = 0, group.locks ~= 'none' and group.count - 1 or -1 do
     local at_lock = group.first + job * group.step + group.lock
     local lock = KEYS[tonumber(ARGV[at_lock])]
-    wrong = wrong or may_unlock(at_lock, index, queues)
-      or group.fate == 'queue' and (must_be(lock, 'string', 'SET', lock, '') or must_be(index, 'zset', 'ZADD', index, '0', '')) or nil
+    if group.fate == 'queue' then
+      wrong = wrong or must_be(lock, 'string', 'SET', lock, '') or must_be(index, 'zset', 'ZADD', index, '0', '')
+    else
+      meet(at_lock)
+    end
   end
 end
+wrong = wrong or may_unlock(index, queues)
 if wrong then
   return wrong
 end
@@ -106,7 +110,7 @@ for _, group in ipairs(groups) do
         redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
       end
       if group.locks ~= 'none' then
-        unlock(lock, false, index, queues, now_ms)
+        unlock(lock, false, queues, now_ms)
       end
     end
   end
@@ -114,4 +118,5 @@ for _, group in ipairs(groups) do
     redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
   end
 end
+unlocked(index)
 return { gone, held }

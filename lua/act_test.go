@@ -165,9 +165,16 @@ func TestActEndsLocks(t *testing.T) {
 				}},
 				promise{"or_stops_before_anything_is_written", func(w *world) {
 					from := waiting(w)
-					w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
-					w.redis("RPUSH", w.keys.Lock("d"), "no lock")
+					w.redis("DEL", w.keys.Unique())
+					w.redis("RPUSH", w.keys.Unique(), "no index")
 					w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Act(from, ofLock(fate, false, onceMore))) })
+				}},
+				promise{"but_for_a_key_that_is_no_lock", func(w *world) {
+					from := waiting(w)
+					w.redis("DEL", w.keys.Lock("d"))
+					w.redis("RPUSH", w.keys.Lock("d"), "no lock")
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Equal(w, []string{"no lock"}, w.list(w.keys.Lock("d")))
 				}},
 			)
 		})

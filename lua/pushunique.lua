@@ -32,54 +32,78 @@ if told and (not seen or tonumber(number) <= tonumber(seen)) then
   return { 'stale' }
 end
 wrong = wrong or must_be(queues, 'set', 'SADD', queues, '') or must_be(index, 'zset', 'ZADD', index, '0', '')
-  or must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
+local jobs, locks, lists, later = {}, {}, {}, false
 for job = first_job, #ARGV, step do
   local list, lock = tonumber(ARGV[job + 3]), tonumber(ARGV[job + 5])
-  wrong = wrong or list > 0 and must_be(KEYS[list], 'list', 'LPUSH', KEYS[list], '')
-    or lock > 0 and must_be(KEYS[lock], 'string', 'SET', KEYS[lock], '')
+  if list == 0 then
+    later = true
+  elseif not lists[list] then
+    lists[list] = { name = ARGV[job + 4] }
+    wrong = wrong or must_be(KEYS[list], 'list', 'LPUSH', KEYS[list], '')
+  end
+  if lock > 0 then
+    -- Locks differ by their digest alone: who may write one may write all.
+    wrong = wrong or #locks == 0 and may('SET', KEYS[lock], '') or nil
+    locks[#locks + 1] = KEYS[lock]
+  end
+  jobs[#jobs + 1] = { at = job, list = list, lock = lock, met = #locks }
 end
-if wrong then
-  return wrong
+wrong = wrong or later and must_be(schedule, 'zset', 'ZADD', schedule, '0', '') or nil
+-- MGET: a key that is no lock reads as none, and becomes one.
+local values = not wrong and #locks > 0 and redis.pcall('MGET', unpack(locks)) or {}
+if wrong or values.err then
+  return wrong or values
 end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local now_ms = math.floor(now * 1000)
-local answer, refused = { 'pushed' }, 0
-for job = first_job, #ARGV, step do
-  local due, bytes, lock, owner = now, ARGV[job + 2], tonumber(ARGV[job + 5]), ARGV[job + 7]
-  if ARGV[job] == 'in' then
-    due = now + ARGV[job + 1]
-  elseif ARGV[job] == 'at' then
-    due = tonumber(ARGV[job + 1])
+-- Many commands for one each would cost more than all the rest: what one command can do for all is gathered.
+local answer, refused, indexed, scheduled, mine = { 'pushed' }, 0, {}, {}, {}
+for position, job in ipairs(jobs) do
+  local at = job.at
+  local due = now
+  if ARGV[at] == 'in' then
+    due = now + ARGV[at + 1]
+  elseif ARGV[at] == 'at' then
+    due = tonumber(ARGV[at + 1])
   end
-  local holder, held = '', false
-  if lock > 0 then
-    local hold_ms = math.floor(ARGV[job + 8] + math.max(0, due - now) * 1000)
-    local value = redis.call('SET', KEYS[lock], '-' .. owner .. now_ms, 'NX', 'GET', 'PX', hold_ms)
-    if value then
-      held = true
-      if string.sub(value, 2, #owner + 1) ~= owner then
-        holder, refused = string.match(value, '^.([^\n]*)') or '', refused + 1
-        if ARGV[job + 9] == '1' and string.sub(value, 1, 1) == 's' then
-          redis.call('SETRANGE', KEYS[lock], 0, 'd')
-        end
-      end
+  local lock, owner = KEYS[job.lock], ARGV[at + 7]
+  local value = lock and (mine[lock] or values[job.met])
+  answer[position + 1] = ''
+  if value and string.sub(value, 2, #owner + 1) ~= owner then
+    answer[position + 1], refused = string.match(value, '^.([^\n]*)') or '', refused + 1
+    if ARGV[at + 9] == '1' and string.sub(value, 1, 1) == 's' then
+      redis.call('SETRANGE', lock, 0, 'd')
+    end
+  elseif not value then
+    if lock then
+      local hold_ms = math.floor(ARGV[at + 8] + math.max(0, due - now) * 1000)
+      mine[lock] = '-' .. owner .. now_ms
+      redis.call('SET', lock, mine[lock], 'PX', hold_ms)
+      indexed[#indexed + 1] = now_ms + hold_ms
+      indexed[#indexed + 1] = ARGV[at + 6]
+    end
+    if job.list > 0 then
+      local list = lists[job.list]
+      list[#list + 1] = ARGV[at + 2]
     else
-      redis.call('ZADD', index, now_ms + hold_ms, ARGV[job + 6])
+      scheduled[#scheduled + 1] = due
+      scheduled[#scheduled + 1] = ARGV[at + 2]
     end
   end
-  if held then
-    answer[#answer + 1] = holder
-  else
-    answer[#answer + 1] = ''
-    if ARGV[job] == 'now' then
-      redis.call('SADD', queues, ARGV[job + 4])
-      redis.call('LPUSH', KEYS[tonumber(ARGV[job + 3])], bytes)
-    else
-      redis.call('ZADD', schedule, due, bytes)
-    end
+end
+for list, stored in pairs(lists) do
+  if #stored > 0 then
+    redis.call('SADD', queues, stored.name)
+    redis.call('LPUSH', KEYS[list], unpack(stored))
   end
+end
+if #scheduled > 0 then
+  redis.call('ZADD', schedule, unpack(scheduled))
+end
+if #indexed > 0 then
+  redis.call('ZADD', index, unpack(indexed))
 end
 if refused > 0 then
   redis.pcall('INCRBY', refusals, refused) -- whatever else lies there, the jobs are stored

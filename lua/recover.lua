@@ -47,13 +47,17 @@ while at <= #ARGV do
     wrong = must_be(group.home, 'list', 'RPUSH', group.home, '')
   end
   for job = 0, locked and count - 1 or -1 do
-    wrong = wrong or may_unlock(group.first + 10 * job + 2, index, queues)
+    meet(group.first + 10 * job + 2)
   end
   if wrong then
     return wrong
   end
   groups[#groups + 1] = group
   at = group.first + group.step * count
+end
+local wrong = may_unlock(index, queues)
+if wrong then
+  return wrong
 end
 
 if not died then
@@ -74,11 +78,12 @@ for _, group in ipairs(groups) do
         redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
       end
       if group.locked then
-        unlock(arg + 2, group.home ~= nil, index, queues, now_ms)
+        unlock(arg + 2, group.home ~= nil, queues, now_ms)
       end
     end
   end
 end
+unlocked(index)
 
 local left = redis.call('EXISTS', alone)
 for _, triple in ipairs(triples) do

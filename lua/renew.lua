@@ -15,15 +15,22 @@ if wrong then
 end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local held = 0
+-- MGET: a key that is no lock reads as none, and is nobody's.
+local values = redis.pcall('MGET', unpack(KEYS, 2))
+if values.err then
+  return values
+end
+local renewed = {}
 for job = 1, #ARGV, 3 do
-  local lock = KEYS[2 + (job - 1) / 3]
-  -- pcall: what is not a lock is nobody's.
-  local value = redis.pcall('GET', lock)
-  if type(value) == 'string' and string.sub(value, 2, #ARGV[job + 1] + 1) == ARGV[job + 1] then
-    redis.call('PEXPIRE', lock, ARGV[job + 2])
-    redis.call('ZADD', index, now_ms + ARGV[job + 2], ARGV[job])
-    held = held + 1
+  local number, owner = (job + 2) / 3, ARGV[job + 1]
+  local value = values[number]
+  if value and string.sub(value, 2, #owner + 1) == owner then
+    redis.call('PEXPIRE', KEYS[1 + number], ARGV[job + 2])
+    renewed[#renewed + 1] = now_ms + ARGV[job + 2]
+    renewed[#renewed + 1] = ARGV[job]
   end
 end
-return held
+if #renewed > 0 then
+  redis.call('ZADD', index, unpack(renewed))
+end
+return #renewed / 2

@@ -67,11 +67,15 @@ for _, group in ipairs(groups) do
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
   for job = 0, group.lock and group.count - 1 or -1 do
-    wrong = wrong or may_unlock(group.first + job * group.step + group.lock, index, queues)
+    meet(group.first + job * group.step + group.lock)
   end
   if wrong then
     return wrong
   end
+end
+local wrong = may_unlock(index, queues)
+if wrong then
+  return wrong
 end
 
 local time = redis.call('TIME')
@@ -94,11 +98,12 @@ for _, group in ipairs(groups) do
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
       if group.lock then
-        unlock(arg + group.lock, group.lives_on, index, queues, math.floor(now * 1000))
+        unlock(arg + group.lock, group.lives_on, queues, math.floor(now * 1000))
       end
     end
   end
 end
+unlocked(index)
 
 -- pcall from here on: the jobs have ended, and a counter that somebody broke or a command that is denied must not make
 -- that look like a failure.
