@@ -31,7 +31,7 @@ type need struct {
 // forms are the words that follow the key, as few as the command can do with. With them a call of those in harmless changes
 // nothing and costs next to nothing.
 var forms = map[string]string{
-	"del": "", "exists": "", "expire": "1", "get": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
+	"del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
 	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
 	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "setrange": "0 v", "sismember": "v", "smismember": "v", "srandmember": "1",
 	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
@@ -39,7 +39,7 @@ var forms = map[string]string{
 }
 
 var harmless = []string{
-	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "pttl", "scard", "sismember", "smismember", "type", "zcard",
+	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "mget", "pttl", "scard", "sismember", "smismember", "type", "zcard",
 	"zrange", "zrangebyscore", "zscore",
 }
 
@@ -80,7 +80,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toWork, keys.Queues(), "sadd")
 	on(toWork, keys.PushSlot(identity, 1), "type get set del")
 	on(toWork, keys.Paused(), "smismember")
-	on(toWork, lock, "type get set setrange pexpire del")
+	on(toWork, lock, "type mget set setrange pexpire del")
 	on(toWork, keys.Unique(), "type zadd zrem zrangebyscore")
 	on(toWork, keys.Refusals(), "incrby")
 	on(toWork, keys.Schedule(), "type zadd zrem zscore zrangebyscore")
@@ -116,7 +116,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toAct, keys.Processes(), "sismember")
 	on(toAct, keys.Alive(), "zscore")
 	on(toAct, keys.Signals(identity), "type lpush expire")
-	on(toAct, lock, "type get pttl set pexpire del")
+	on(toAct, lock, "type get mget pttl set pexpire del")
 	on(toAct, keys.Unique(), "type zadd zrem zcount zrange zrank zscore")
 	on(toLook, keys.Processed(), "get")
 	on(toLook, keys.Failed(), "get")
