@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -27,7 +28,7 @@ const chaosSpan = 15 * time.Second
 // a reason, none ran again without a cause, and every step that Redis wrote down was lawful.
 //
 // BELAY_SEED is the number; a new one is drawn without it. BELAY_CHAOS is how long things go wrong, BELAY_CHAOS_SETTINGS is
-// fast or default, and BELAY_CHAOS_OUT is a file to which a line of JSON about the run is added.
+// fast, default or kills, and BELAY_CHAOS_OUT is a file to which a line of JSON about the run is added.
 //
 // It runs alone: on a busy machine a healthy process looks dead.
 func TestChaos(t *testing.T) {
@@ -38,10 +39,9 @@ func TestChaos(t *testing.T) {
 		span, err = time.ParseDuration(text)
 		require.NoError(t, err)
 	}
-	settings := chaosplan.Fast(span)
-	if os.Getenv("BELAY_CHAOS_SETTINGS") == "default" {
-		settings = chaosplan.Default(span)
-	}
+	name := os.Getenv("BELAY_CHAOS_SETTINGS")
+	settings, ok := chaosplan.Named(cmp.Or(name, "fast"), span)
+	require.True(t, ok, "BELAY_CHAOS_SETTINGS=%s", name)
 	plan := chaosplan.New(seed, settings)
 	t.Logf("seed %d, %s settings, plan %s: %d jobs, %d faults in %v; again: BELAY_SEED=%d BELAY_CHAOS=%v BELAY_CHAOS_SETTINGS=%s go test -count=1 -run '^TestChaos$' -v ./integration",
 		seed, settings.Name, plan.Digest(), len(plan.Jobs), len(plan.Acts), span, seed, span, settings.Name)

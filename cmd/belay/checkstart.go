@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher"
 )
@@ -30,7 +31,7 @@ func logFindings(ctx context.Context, cfg launcher.Config, log zerolog.Logger) {
 		}
 		defer func() { _ = lane.Close() }()
 		findings, err := inspect.Check(limited, lane, wanted)
-		if err != nil || ctx.Err() != nil {
+		if err != nil || ctx.Err() != nil || driver.Outage(lane.Do(limited, driver.Command("PING"))[0].Err) {
 			return // that Redis is away is told by the worker itself
 		}
 		for _, finding := range findings {

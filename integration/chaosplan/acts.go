@@ -98,12 +98,15 @@ func acts(r *rand.Rand, s Settings) []Act {
 	busy := make(map[target]time.Duration)
 	for at := warmUp; ; {
 		at += time.Duration(r.ExpFloat64() * float64(s.Pause)).Truncate(time.Millisecond)
+		if at > s.Span {
+			return all
+		}
 		a := draw(r, s)
+		if s.KillsOnly && (a.Fault != Kill || a.Target != Worker) {
+			continue
+		}
 		a.At = at
 		if at+a.For > s.Span {
-			if at > s.Span {
-				return all
-			}
 			continue
 		}
 		whom := target{a.Target, a.Number}

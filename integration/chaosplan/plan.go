@@ -39,6 +39,8 @@ type Settings struct {
 	Long float64
 	// Pause is the mean time from the beginning of one fault to that of the next.
 	Pause time.Duration
+	// KillsOnly leaves out all faults but the killing of workers, which are then so much fewer.
+	KillsOnly bool `json:",omitempty"`
 }
 
 // Fast are settings under which a death is noticed within two seconds, for short runs.
@@ -57,6 +59,24 @@ func Default(span time.Duration) Settings {
 		ShutdownTimeout: 5 * time.Second, Recovery: 15 * time.Second,
 		Ahead: 10 * time.Second, Longest: 3, Long: 0.006, Pause: 900 * time.Millisecond,
 	}
+}
+
+// Kills are Default's, with nothing but the killing of workers: what is promised for a killed worker's jobs is then to be seen
+// by itself.
+func Kills(span time.Duration) Settings {
+	s := Default(span)
+	s.Name, s.KillsOnly = "kills", true
+	return s
+}
+
+// Named are the settings of that name.
+func Named(name string, span time.Duration) (s Settings, ok bool) {
+	for _, s := range []Settings{Fast(span), Default(span), Kills(span)} {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return s, false
 }
 
 // A Plan is what is to happen. All times count from the run's beginning.

@@ -90,7 +90,7 @@ func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
 // round is one run of chaos.
 func (t *torture) round(ctx context.Context) error {
 	seed, lasting := t.seed+uint64(t.rounds), min(max(time.Until(t.end)-overhead, least), span).Round(time.Second)
-	settings := []string{"default", "fast"}[t.rounds%2]
+	settings := []string{"default", "fast", "kills"}[t.rounds%3]
 	if lasting < brief {
 		settings = "fast"
 	}

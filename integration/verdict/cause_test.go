@@ -43,6 +43,7 @@ func TestCauses(t *testing.T) {
 			hangs(1, "a", "T").leave(2, 4.1, "a").run(4.2, 5, "b", "T", history.OK)},
 		"its process was asked twice": {verdict.HandedBack, newStory("a", "b").push(0, "T").
 			hangs(1, "a", "T").signal(2, "a", "TERM").leave(2.5, 2.6, "a").run(2.7, 5, "b", "T", history.OK)},
+		"its process heard of its own death before the job was moved": {verdict.HandedBack, wakesDead()},
 		"its process left without redis": {verdict.Left, newStory("a", "b").push(0, "T").
 			run(1, 2, "a", "T", history.OK).fault(1.5, 6, "redis kill", "").leave(2, 4, "a").run(14, 15, "b", "T", history.OK, seen{interrupted: 1})},
 		"it was about to start when its process was stopped": {verdict.Thawed, newStory("a", "b").push(0, "T").
@@ -57,4 +58,12 @@ func TestCauses(t *testing.T) {
 			require.Equal(t, 1, v.Done)
 		})
 	}
+}
+
+// wakesDead is a process that is stopped for so long that it is declared dead, and wakes before its job has been moved.
+func wakesDead() *story {
+	s := newStory("a", "b").push(0, "T")
+	run := s.start(1, "a", "T")
+	s.fault(2, 15, "stop", "a").cancel(15, run, "belay: ownership lost")
+	return s.finish(15, run, history.Stopped).run(16, 17, "b", "T", history.OK)
 }
