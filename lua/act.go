@@ -72,28 +72,33 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 			list = len(keys)
 		}
 		for jobs := range alikeLocked(errand.Jobs) {
-			args = append(args, string(errand.Fate), strconv.Itoa(list), errand.Queue, errand.locks(jobs[0].Lock), strconv.Itoa(len(jobs)))
+			_, again := jobs[0].Lock.locking()
+			var locks string
+			keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
+			args = append(args, string(errand.Fate), strconv.Itoa(list), errand.Queue, errand.locks(jobs[0].Lock), locks, bit(again),
+				strconv.Itoa(len(jobs)))
 			for _, job := range jobs {
 				args = append(args, job.Old)
 				if errand.Fate == FateQueue {
 					args = append(args, job.New)
 				}
-				if job.Lock != nil {
-					keys, args = k.lockArgs(keys, args, job.Lock)
-				}
+				keys, args = k.lockArgs(keys, args, job.Lock)
 			}
 		}
 	}
 	return Ask[Acted]{Call: driver.Call{Script: actScript, Keys: keys, Args: args}, read: readAct}
 }
 
-// alikeLocked yields runs of jobs that have locks, and that have none, in their order.
+// alikeLocked yields runs of jobs that have locks, that may be run once more besides, and that have none, in their order.
 func alikeLocked(jobs []Promotion) iter.Seq[[]Promotion] {
 	return func(yield func([]Promotion) bool) {
 		for len(jobs) > 0 {
 			end := 1
-			for end < len(jobs) && (jobs[end].Lock == nil) == (jobs[0].Lock == nil) {
-				end++
+			locked, again := jobs[0].Lock.locking()
+			for ; end < len(jobs); end++ {
+				if l, a := jobs[end].Lock.locking(); l != locked || a != again {
+					break
+				}
 			}
 			if !yield(jobs[:end]) {
 				return

@@ -8,8 +8,9 @@
 -- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
 --          2 how many entries of a list are searched from there for each job, 0 for all: to look for a job that has left
 --          means to look at every entry
---          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, how many jobs, and for
---          each its bytes; with the fate "queue" also its new bytes; and in a group with locks what unlock wants
+--          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position of the first one's
+--          lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its bytes; with the fate "queue" also
+--          its new bytes; and in a group with locks what unlock wants
 --          fate: "queue" | "dead" (as they are) | "gone"
 --          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need" (or the job stays
 --          where it is, in a set)
@@ -21,10 +22,13 @@ local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, search = ARGV[1], tonumber(ARGV[2])
 local groups, at = {}, 3
 while at <= #ARGV do
-  local group = { fate = ARGV[at], list = KEYS[tonumber(ARGV[at + 1])], name = ARGV[at + 2], locks = ARGV[at + 3],
-    count = tonumber(ARGV[at + 4]), first = at + 5 }
-  group.lock = group.fate == 'queue' and 2 or 1 -- where in a job's arguments those of its lock begin
-  group.step = group.lock + (group.locks == 'none' and 0 or 8)
+  local group = { fate = ARGV[at], list = KEYS[tonumber(ARGV[at + 1])], name = ARGV[at + 2], how = ARGV[at + 3],
+    lock = tonumber(ARGV[at + 4]), again = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7 }
+  group.step = group.fate == 'queue' and 2 or 1
+  if group.lock > 0 then
+    group.locks = group.first + group.step
+    group.step = group.step + (group.again and 7 or 3)
+  end
   groups[#groups + 1] = group
   at = group.first + group.count * group.step
 end
@@ -43,17 +47,13 @@ for _, group in ipairs(groups) do
   elseif not wrong and group.fate == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   end
-  for job = 0, group.locks ~= 'none' and group.count - 1 or -1 do
-    local at_lock = group.first + job * group.step + group.lock
-    local lock = KEYS[tonumber(ARGV[at_lock])]
-    if group.fate == 'queue' then
-      wrong = wrong or must_be(lock, 'string', 'SET', lock, '') or must_be(index, 'zset', 'ZADD', index, '0', '')
-    else
-      meet(at_lock)
-    end
+  if not wrong and group.how == 'free' then
+    wrong = may_unlock(group, queues)
+  end
+  for lock = group.lock, group.fate == 'queue' and group.lock > 0 and group.lock + group.count - 1 or -1 do
+    wrong = wrong or must_be(KEYS[lock], 'string', 'SET', KEYS[lock], '') or may('GET', KEYS[lock])
   end
 end
-wrong = wrong or may_unlock(index, queues)
 if wrong then
   return wrong
 end
@@ -73,16 +73,16 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local gone, held, position = {}, {}, 0
 -- who_else: the jid of another job that has the lock that this one needs; nil if there is none, or this one has left.
-local function who_else(job, lock)
-  local value, owner = redis.call('GET', KEYS[tonumber(ARGV[lock])]), ARGV[lock + 2]
+local function who_else(job, lock, owner)
+  local value = redis.call('GET', lock)
   if value and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
     return string.match(value, '^.([^\n]*)') or ''
   end
 end
-local function take(lock)
-  local hold_ms = tonumber(ARGV[lock + 3])
-  if redis.call('SET', KEYS[tonumber(ARGV[lock])], '-' .. ARGV[lock + 2] .. now_ms, 'NX', 'PX', hold_ms) then
-    redis.call('ZADD', index, now_ms + hold_ms, ARGV[lock + 1])
+local function take(lock, first)
+  local until_ms = string.format('%.0f', now_ms + ARGV[first + 2])
+  if redis.call('SET', lock, string.format('-%s%.0f', ARGV[first + 1], now_ms), 'NX', 'PXAT', until_ms) then
+    redis.pcall('ZADD', index, until_ms, ARGV[first])
   end
 end
 
@@ -90,9 +90,9 @@ for _, group in ipairs(groups) do
   local arrived = false
   for number = 0, group.count - 1 do
     local arg = group.first + number * group.step
-    local lock = arg + group.lock
+    local lock, locks = KEYS[group.lock + number], group.locks and group.locks + number * group.step
     position = position + 1
-    local holder = group.locks == 'need' and who_else(ARGV[arg], lock)
+    local holder = group.how == 'need' and who_else(ARGV[arg], lock, ARGV[locks + 1])
     if holder then
       held[#held + 1] = position
       held[#held + 1] = holder
@@ -101,16 +101,16 @@ for _, group in ipairs(groups) do
     elseif group.fate == 'queue' then
       redis.call('LPUSH', group.list, ARGV[arg + 1])
       arrived = true
-      if group.locks ~= 'none' then
-        take(lock)
+      if group.how ~= 'none' then
+        take(lock, locks)
       end
     else
       if group.fate == 'dead' then
         -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
         redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
       end
-      if group.locks ~= 'none' then
-        unlock(lock, false, queues, now_ms)
+      if group.how == 'free' then
+        unlock(group, number + 1, false, queues, now_ms)
       end
     end
   end

@@ -165,9 +165,16 @@ func TestActEndsLocks(t *testing.T) {
 				}},
 				promise{"or_stops_before_anything_is_written", func(w *world) {
 					from := waiting(w)
+					w.unique("b", func(j *UniqueJob) { j.RunLater = true })
+					w.redis("SET", w.keys.Queue("q"), "no queue")
+					w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Act(from, ofLock(fate, false, onceMore))) })
+				}},
+				promise{"also_when_they_cannot_be_listed", func(w *world) {
+					from := waiting(w)
 					w.redis("DEL", w.keys.Unique())
 					w.redis("RPUSH", w.keys.Unique(), "no index")
-					w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Act(from, ofLock(fate, false, onceMore))) })
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Zero(w, w.number("EXISTS", w.keys.Lock("d")))
 				}},
 				promise{"but_for_a_key_that_is_no_lock", func(w *world) {
 					from := waiting(w)

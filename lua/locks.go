@@ -61,13 +61,31 @@ func HolderOf(value string) (h Holder, ok bool) {
 	return h, err == nil
 }
 
-// lockArgs are what stands for a lock in a script's arguments; it adds the keys that they point to.
+// lockKeys adds the keys of locks, one beside the other, and the position of the first one; 0 when the first has none, for then
+// they all have none.
+func (k Keys) lockKeys(keys []string, count int, lock func(i int) *Lock) ([]string, string) {
+	if lock(0) == nil {
+		return keys, "0"
+	}
+	first := strconv.Itoa(len(keys) + 1)
+	for i := range count {
+		keys = append(keys, k.Lock(lock(i).Digest))
+	}
+	return keys, first
+}
+
+// lockArgs are what stands for a lock in a script's arguments. The key of a queue that they point to is added.
 func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {
-	keys = append(keys, k.Lock(lock.Digest))
-	args = append(args, strconv.Itoa(len(keys)), lock.Digest, lock.Owner, millis(lock.Hold))
+	if lock == nil {
+		return keys, args
+	}
+	args = append(args, lock.Digest, lock.Owner, millis(lock.Hold))
 	if lock.Again == nil {
-		return keys, append(args, "", "", "", "")
+		return keys, args
 	}
 	keys = append(keys, k.Queue(lock.Again.Queue))
 	return keys, append(args, lock.Again.Owner, lock.Again.Bytes, strconv.Itoa(len(keys)), lock.Again.Queue)
 }
+
+// locking is what locks have in common that stand in one group.
+func (l *Lock) locking() (locked, again bool) { return l != nil, l != nil && l.Again != nil }

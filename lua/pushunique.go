@@ -35,34 +35,53 @@ type PushedUnique struct {
 // PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis refuses with OOM.
 // The caller keeps within MostItems and MostBytes.
 func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique] {
-	keys := []string{k.Queues(), k.Schedule(), k.Unique(), k.Refusals()}
-	args := append(make([]string, 0, 3+10*len(jobs)), "", "", "")
+	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
+	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")
 	if number != nil {
 		keys = append(keys, number.Slot)
 		args = append(args[:0], strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember))
 	}
-	lists := make(map[string]string)
-	for _, j := range jobs {
-		switch {
-		case !j.At.IsZero():
-			args = append(args, "at", job.Stamp(j.At, job.Seconds), j.Job, "0", "")
-		case j.In > 0:
-			args = append(args, "in", strconv.FormatFloat(j.In.Seconds(), 'f', 6, 64), j.Job, "0", "")
-		default:
-			if lists[j.Queue] == "" {
-				keys = append(keys, k.Queue(j.Queue))
-				lists[j.Queue] = strconv.Itoa(len(keys))
+	for len(jobs) > 0 {
+		group := uniqueGroupOf(jobs[0])
+		count := 1
+		for count < len(jobs) && uniqueGroupOf(jobs[count]) == group {
+			count++
+		}
+		if group.when == "now" {
+			keys = append(keys, k.Queue(group.queue))
+		}
+		args = append(args, group.when, group.seconds, group.queue, group.hold, bit(group.runLater), strconv.Itoa(count))
+		for _, j := range jobs[:count] {
+			args = append(args, j.Job)
+			if j.Lock != nil {
+				keys = append(keys, k.Lock(j.Lock.Digest))
+				args = append(args, j.Lock.Digest, j.Lock.Owner)
 			}
-			args = append(args, "now", "0", j.Job, lists[j.Queue], j.Queue)
 		}
-		if j.Lock == nil {
-			args = append(args, "0", "", "", "0", "0")
-			continue
-		}
-		keys = append(keys, k.Lock(j.Lock.Digest))
-		args = append(args, strconv.Itoa(len(keys)), j.Lock.Digest, j.Lock.Owner, millis(j.Lock.Hold), bit(j.RunLater))
+		jobs = jobs[count:]
 	}
 	return Ask[PushedUnique]{Call: driver.Call{Script: pushUniqueScript, Keys: keys, Args: args}, read: readPushUnique}
+}
+
+// A uniqueGroup is what jobs share that the script is told of once.
+type uniqueGroup struct {
+	when, seconds, queue string
+	hold                 string // "" for jobs without a lock
+	runLater             bool
+}
+
+func uniqueGroupOf(j UniqueJob) uniqueGroup {
+	group := uniqueGroup{when: "now", seconds: "0", queue: j.Queue}
+	switch {
+	case !j.At.IsZero():
+		group.when, group.seconds, group.queue = "at", job.Stamp(j.At, job.Seconds), ""
+	case j.In > 0:
+		group.when, group.seconds, group.queue = "in", strconv.FormatFloat(j.In.Seconds(), 'f', 6, 64), ""
+	}
+	if j.Lock != nil {
+		group.hold, group.runLater = millis(j.Lock.Hold), j.RunLater
+	}
+	return group
 }
 
 func readPushUnique(value any) (pushed PushedUnique, err error) {

@@ -66,17 +66,22 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans) Ask[R
 			hand = "alone"
 		}
 		for first := 0; first < len(list.Entries); {
-			home, locked := list.Entries[first].Home, list.Entries[first].Lock != nil
+			home := list.Entries[first].Home
+			locked, again := list.Entries[first].Lock.locking()
 			last := first + 1
-			for last < len(list.Entries) && list.Entries[last].Home == home && (list.Entries[last].Lock != nil) == locked {
-				last++
-			}
-			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(home, HomeQueue)), bit(locked), strconv.Itoa(last-first))
-			for _, orphan := range list.Entries[first:last] {
-				args = append(args, orphan.Old, orphan.New)
-				if locked {
-					keys, args = k.lockArgs(keys, args, orphan.Lock)
+			for ; last < len(list.Entries) && list.Entries[last].Home == home; last++ {
+				if l, a := list.Entries[last].Lock.locking(); l != locked || a != again {
+					break
 				}
+			}
+			orphans := list.Entries[first:last]
+			var locks string
+			keys, locks = k.lockKeys(keys, len(orphans), func(i int) *Lock { return orphans[i].Lock })
+			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(home, HomeQueue)), locks, bit(again),
+				strconv.Itoa(len(orphans)))
+			for _, orphan := range orphans {
+				args = append(args, orphan.Old, orphan.New)
+				keys, args = k.lockArgs(keys, args, orphan.Lock)
 			}
 			first = last
 		}

@@ -7,7 +7,8 @@
 --          then triples, all that the process has: working list, queue list, suspects list
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 identity  2 how many triples  then groups: triple, from "working" | "alone", to "queue" | "suspects" | "dead",
---          locked (0|1), how many jobs, and for each its bytes and its new bytes; in a locked group then what unlock wants
+--          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its
+--          bytes and its new bytes; in a group with locks then what unlock wants
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Again    moves what is left; a job that is not there any more is passed over
 -- Cost     O(jobs * length of the working list + queues)
@@ -37,27 +38,26 @@ end
 -- include unlock
 local groups, at = {}, 3
 while at <= #ARGV do
-  local triple, to, locked, count = triples[tonumber(ARGV[at])], ARGV[at + 2], ARGV[at + 3] == '1', tonumber(ARGV[at + 4])
-  local group = { hand = ARGV[at + 1] == 'alone' and alone or triple.working, home = triple[to], count = count, first = at + 5,
-    locked = locked, step = locked and 10 or 2 }
+  local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
+  local group = { hand = ARGV[at + 1] == 'alone' and alone or triple.working, home = triple[to], lock = tonumber(ARGV[at + 3]),
+    again = ARGV[at + 4] == '1', count = tonumber(ARGV[at + 5]), first = at + 6, locks = at + 8, step = 2 }
+  if group.lock > 0 then
+    group.step = group.again and 9 or 5
+  end
   local wrong = must_be(group.hand, 'list', 'LREM', group.hand, '1', '')
   if not wrong and to == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   elseif not wrong then
     wrong = must_be(group.home, 'list', 'RPUSH', group.home, '')
   end
-  for job = 0, locked and count - 1 or -1 do
-    meet(group.first + 10 * job + 2)
+  if not wrong and group.lock > 0 then
+    wrong = may_unlock(group, queues)
   end
   if wrong then
     return wrong
   end
   groups[#groups + 1] = group
-  at = group.first + group.step * count
-end
-local wrong = may_unlock(index, queues)
-if wrong then
-  return wrong
+  at = group.first + group.step * group.count
 end
 
 if not died then
@@ -77,8 +77,8 @@ for _, group in ipairs(groups) do
       else
         redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
       end
-      if group.locked then
-        unlock(arg + 2, group.home ~= nil, queues, now_ms)
+      if group.lock > 0 then
+        unlock(group, job + 1, group.home ~= nil, queues, now_ms)
       end
     end
   end

@@ -64,7 +64,7 @@ type settleGroup struct {
 	origin            origin
 	exit              job.Exit
 	processed, failed bool
-	locked            bool
+	locked, again     bool
 }
 
 // An origin is where a job was taken from, and so in which list it lies and where it goes when it is handed back.
@@ -103,13 +103,14 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 		for last < len(s.Jobs) && groupOf(s.Jobs[last]) == group {
 			last++
 		}
+		jobs := s.Jobs[first:last]
+		var locks string
+		keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
 		args = append(args, string(group.exit), strconv.Itoa(pairs[group.origin]), bit(group.processed), bit(group.failed),
-			bit(group.locked), strconv.Itoa(last-first))
-		for _, settled := range s.Jobs[first:last] {
+			locks, bit(group.again), strconv.Itoa(len(jobs)))
+		for _, settled := range jobs {
 			args = appendSettled(args, settled)
-			if settled.Lock != nil {
-				keys, args = k.lockArgs(keys, args, settled.Lock)
-			}
+			keys, args = k.lockArgs(keys, args, settled.Lock)
 		}
 		first = last
 	}
@@ -132,8 +133,10 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 }
 
 func groupOf(s Settled) settleGroup {
-	processed, failed := s.Outcome.Counts()
-	return settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit(), processed: processed, failed: failed, locked: s.Lock != nil}
+	group := settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit()}
+	group.processed, group.failed = s.Outcome.Counts()
+	group.locked, group.again = s.Lock.locking()
+	return group
 }
 
 // groupJobs brings jobs of one group together, keeping the order inside each. Most batches are one group already, and

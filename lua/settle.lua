@@ -11,8 +11,8 @@
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 batch number  2 lowest number whose answer is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
---          locked (0|1), how many jobs, and for each the job; for exits with a new home also its new bytes and delay in
---          seconds; in a locked group then what unlock wants
+--          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the
+--          job; for exits with a new home also its new bytes and delay in seconds; in a group with locks then what unlock wants
 --          exit: "done" | "discarded" | "handed_back" (head of the queue) | "retry" | "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
 -- Again    a number it still holds answers the same and writes nothing; for a process that Redis does not know nothing is
@@ -47,12 +47,14 @@ while at <= #ARGV do
   local group = {
     exit = exit, working = KEYS[9 + 2 * pair], queue = KEYS[10 + 2 * pair], home = homes[exit],
     processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]),
-    count = tonumber(ARGV[at + 5]), first = at + 6,
+    lock = tonumber(ARGV[at + 4]), again = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7,
   }
-  local plain, locked = group.home and 3 or 1, ARGV[at + 4] == '1'
-  group.lock = locked and plain
-  group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'handed_back'
-  group.step = plain + (locked and 8 or 0)
+  group.step = group.home and 3 or 1
+  if group.lock > 0 then
+    group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'handed_back'
+    group.locks = group.first + group.step
+    group.step = group.step + (group.again and 7 or 3)
+  end
   groups[#groups + 1] = group
   at = group.first + group.count * group.step
 end
@@ -66,20 +68,17 @@ for _, group in ipairs(groups) do
   elseif not wrong and group.exit == 'handed_back' then
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
-  for job = 0, group.lock and group.count - 1 or -1 do
-    meet(group.first + job * group.step + group.lock)
+  if not wrong and group.lock > 0 then
+    wrong = may_unlock(group, queues)
   end
   if wrong then
     return wrong
   end
 end
-local wrong = may_unlock(index, queues)
-if wrong then
-  return wrong
-end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
+local now_ms = math.floor(now * 1000)
 local answer, position, buried = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
@@ -97,8 +96,8 @@ for _, group in ipairs(groups) do
       elseif group.exit == 'handed_back' then
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
-      if group.lock then
-        unlock(arg + group.lock, group.lives_on, queues, math.floor(now * 1000))
+      if group.lock > 0 then
+        unlock(group, job + 1, group.lives_on, queues, now_ms)
       end
     end
   end

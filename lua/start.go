@@ -22,18 +22,32 @@ type Start struct {
 // more and must not be run. Until the answer has been read no handler may run. The caller keeps within MostItems and
 // MostBytes.
 func (k Keys) Start(identity string, starts []Start) Ask[[]int] {
-	keys := []string{k.Unique()}
-	args := make([]string, 0, 6*len(starts))
-	for _, start := range starts {
-		hand, _ := k.lists(origin{start.Queue, start.Alone}, identity)
-		keys = append(keys, hand, k.Lock(start.Lock.Digest))
+	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
+	args := make([]string, 0, 2+3*len(starts))
+	for len(starts) > 0 {
+		first := starts[0]
+		count := 1
+		for count < len(starts) && starts[count].like(first) {
+			count++
+		}
+		hand, _ := k.lists(origin{first.Queue, first.Alone}, identity)
 		what := "mark"
-		if start.Release {
+		if first.Release {
 			what = "release"
 		}
-		args = append(args, strconv.Itoa(len(keys)-1), start.Bytes, strconv.Itoa(len(keys)), start.Lock.Digest, start.Lock.Owner, what)
+		keys, args = append(keys, hand), append(args, what, strconv.Itoa(count))
+		for _, start := range starts[:count] {
+			keys = append(keys, k.Lock(start.Lock.Digest))
+			args = append(args, start.Bytes, start.Lock.Digest, start.Lock.Owner)
+		}
+		starts = starts[count:]
 	}
 	return Ask[[]int]{Call: driver.Call{Script: startScript, Keys: keys, Args: args}, read: readStart}
+}
+
+// like says whether both can stand in one group.
+func (s Start) like(other Start) bool {
+	return s.Queue == other.Queue && s.Alone == other.Alone && s.Release == other.Release
 }
 
 func readStart(value any) (lost []int, err error) {
