@@ -193,10 +193,14 @@ func (p *Poller) sort(set string, jobs []string) []lua.Promotions {
 	return sorted
 }
 
-// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other job.
+// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other job. One that
+// has been in a queue before, and was snoozed, is not asked again: what its start has freed stays free.
 func lockToTake(j *job.Job) *lua.Lock {
 	lock, err := dedup.Read(j)
 	if err != nil || !lock.Meets() {
+		return nil
+	}
+	if enqueued, ok := j.Field("enqueued_at"); ok && enqueued != "null" {
 		return nil
 	}
 	return &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, j.Class()), Hold: lock.Lifetime(0)}
