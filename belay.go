@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
@@ -13,6 +16,7 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/retry"
 )
 
@@ -26,7 +30,8 @@ type (
 	// Item is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
 	// Item{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc github.com/belayq/belay/client.Job.
 	Item = client.Job
-	// Receipt says what became of a pushed job: its JID, Queue and Status, and the Reason if it was refused.
+	// Receipt says what became of a pushed job: its JID, Queue and Status, the Reason if it was refused, and the Holder of a
+	// duplicate.
 	Receipt = client.Receipt
 	// BulkError says how far a bulk push came.
 	BulkError = client.BulkError
@@ -144,6 +149,23 @@ func RepeatFor(d time.Duration) ClientOption {
 // OnPush adds middleware that sees each job before it is pushed, in this order.
 func OnPush(middleware ...PushMiddleware) ClientOption {
 	return func(c *clientConfig) { c.Middleware = append(c.Middleware, middleware...) }
+}
+
+// ClientLogger is told of pushes that were refused as duplicates, at level info and at most once a second for a class, with how
+// many were left out. No push waits for it: see Logger. Without it, or ClientSlogHandler, nothing is logged.
+func ClientLogger(log zerolog.Logger) ClientOption {
+	return func(c *clientConfig) { c.Log = logbook.ToZerolog(log).Logger() }
+}
+
+// ClientSlogHandler is ClientLogger for slog.
+func ClientSlogHandler(h slog.Handler) ClientOption {
+	return func(c *clientConfig) {
+		if h == nil {
+			c.wrong = append(c.wrong, errors.New("the ClientSlogHandler is nil"))
+			return
+		}
+		c.Log = logbook.ToSlog(h).Logger()
+	}
 }
 
 // Open makes a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. Its error never shows

@@ -26,7 +26,10 @@ type definition struct {
 	item        Item
 	about       launcher.Class
 	idempotence Idempotence
-	wrong       []error
+	// identification says what makes the class' unique jobs the same, and identity is what it said.
+	identification identification
+	identity       UniqueRule
+	wrong          []error
 }
 
 // Define makes the definition of a class; usually it stands in a package variable that producers and workers import. It
@@ -38,6 +41,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	for _, option := range options {
 		option.define(&d.definition)
 	}
+	d.resolveIdentity(s, reflect.TypeFor[T]())
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
@@ -70,6 +74,7 @@ func (d *Definition[T]) Item(args T, options ...JobOption) Item {
 	for _, option := range options {
 		option(&item)
 	}
+	item.Unique = d.withIdentity(item.Unique)
 	return item
 }
 

@@ -75,6 +75,36 @@
 // So every job runs at least once, as long as Redis keeps what it has acknowledged. It may run twice, when a process
 // died after the work was done and before that was settled: handlers should be idempotent ([Idempotent] says so of a class).
 //
+// # Unique jobs
+//
+// A job that is [Unique] is refused while another that counts as the same holds their lock:
+//
+//	var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Unique(belay.UntilExecuted), belay.UniqueByFields("ProductID"))
+//
+//	receipt, err := Reindex.Enqueue(ctx, client, ReindexArgs{ProductID: 42, AskedBy: "Ann"})
+//	if receipt.Status == belay.StatusDuplicate { // and err is nil: nothing went wrong
+//		fmt.Println("job", receipt.Holder, "will do it")
+//	}
+//
+// The lock is taken by the script that stores the job (pushunique), in the same step, and stands in the payload, by which all
+// later scripts know it:
+//
+//	UntilExecuting   script start frees it, before the handler is called: what is pushed from then on is a job of its own
+//	UntilExecuted    every end of the job frees it, in the same step: done, discarded, dead, deleted by an operator of Belay;
+//	                 script renew prolongs it at each beat while the job is in hand; a retry, a shutdown and a crash keep it
+//
+// With [RescheduleOnce] what was refused after the start of the run is not forgotten: when the job ends, settle stores it once
+// more, as a job of its own, and gives that the lock. So the last change is always seen by a run that began after it.
+//
+// What is constrained is which pushes are accepted. A job that was accepted is never asked again, and runs at least once as
+// any other; so two runs may meet, though only one was accepted: when a process was taken for dead and a survivor runs its
+// job, or when the lock had gone before the job ended. A lock goes after its [LockTTL] (six hours) if the job waits for longer
+// in its queue, and then another push is accepted. It is no mutex: what must not run twice at the same time needs one.
+//
+// The queue does not count unless [PerQueue] says so, because a job moves: retries may have a queue of their own. Jobs for
+// later are left alone unless [IncludingScheduled] says otherwise. Sidekiq's processes and pages know nothing of these locks:
+// of a job that they run or delete, the lock stands until its TTL has passed, or an operator says belay locks release.
+//
 // # Arguments
 //
 // In Redis a job's arguments are a list, as for Ruby's perform(user_id, team_id). The T of a Definition stands for all of it;
@@ -103,6 +133,7 @@
 //   - What there is to do: [Define], with options that begin at [DefineOption] and [JobOption].
 //   - Putting jobs in: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [Item] for classes
 //     that are another language's.
+//   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy], and [ClientLogger] to hear of it.
 //   - Running them: [NewServer] with [ServerOption], [Definition.Handle] or [Handlers], [Server.HandleClass], [Server.Run].
 //   - What a handler may answer: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].
 //   - What it may ask: [Info], [Log] for lines of its own, and why its context ended, by [context.Cause]: [ErrTimeout],

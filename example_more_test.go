@@ -251,3 +251,34 @@ func ExampleDefine_arguments() {
 	// [5] <nil>
 	// [[1,2]] <nil>
 }
+
+type ReindexArgs struct {
+	ProductID int64
+	AskedBy   string
+}
+
+// Reindex is one job for a product at a time, whoever asks for it. What was asked for while it ran is done once more.
+var Reindex = belay.Define[ReindexArgs]("Reindex",
+	belay.Unique(belay.UntilExecuted, belay.RescheduleOnce()), belay.UniqueByFields("ProductID"))
+
+func ExampleUnique() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	var ids []string
+	for _, args := range []ReindexArgs{{42, "Ann"}, {42, "Ben"}, {43, "Ann"}} {
+		receipt, err := Reindex.Enqueue(ctx, client, args)
+		ids = append(ids, receipt.JID)
+		fmt.Println(args.ProductID, receipt.Status, receipt.Holder == ids[0], err)
+	}
+	// Output:
+	// 42 queued false <nil>
+	// 42 duplicate true <nil>
+	// 43 queued false <nil>
+}

@@ -304,3 +304,39 @@ func TestWithoutALogOfTheProgramsTheServerLogsToStandardError(t *testing.T) { //
 		require.Contains(t, string(text), part)
 	}
 }
+
+// clientLogsTo are all ways for a client's log.
+var clientLogsTo = map[string]func(w io.Writer) belay.ClientOption{
+	"zerolog": func(w io.Writer) belay.ClientOption { return belay.ClientLogger(zerolog.New(w)) },
+	"slog": func(w io.Writer) belay.ClientOption {
+		return belay.ClientSlogHandler(slog.NewJSONHandler(w, nil))
+	},
+}
+
+func TestClientLog(t *testing.T) {
+	t.Parallel()
+	for name, to := range clientLogsTo {
+		t.Run("tells of refused duplicates, by "+name, func(t *testing.T) {
+			t.Parallel()
+			var text logText
+			client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), belay.Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")), to(&text))
+			require.NoError(t, err)
+			defer func() { _ = client.Close() }()
+			job := belay.Item{Class: "Report", Unique: &belay.UniqueRule{Until: belay.UntilExecuting}}
+			first, err := client.Push(t.Context(), job)
+			require.NoError(t, err)
+			second, err := client.Push(t.Context(), job)
+			require.NoError(t, err)
+			require.Equal(t, belay.StatusDuplicate, second.Status)
+			const message = "push refused: a duplicate"
+			require.Eventually(t, func() bool { return len(text.lines(t, message)) > 0 }, patience, time.Millisecond)
+			lines := text.lines(t, message)
+			require.Len(t, lines, 1)
+			require.Equal(t, "info", lines[0]["level"])
+			require.Equal(t, second.JID, lines[0]["jid"])
+			require.Equal(t, first.JID, lines[0]["holder"])
+		})
+	}
+	_, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), belay.ClientSlogHandler(nil))
+	require.EqualError(t, err, "belay: open: the ClientSlogHandler is nil")
+}

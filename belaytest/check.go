@@ -1,11 +1,13 @@
 package belaytest
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 )
 
@@ -44,6 +46,7 @@ func checksOf(want belay.Item) []check {
 	field(len(want.Tags) > 0, "Tags", "tags", quoted(want.Tags))
 	field(want.JID != "", "JID", "jid", quoted(want.JID))
 	add(want.Repeatable, "Repeatable", "true", func(w Waiting) string { return strconv.FormatBool(w.pushed.Repeatable) })
+	add(want.Unique != nil, "Unique", ruleOf(want.Unique), func(w Waiting) string { return ruleOf(w.pushed.Unique) })
 	for _, extra := range want.Extra {
 		field(true, "Field", extra.Name, extra.JSON)
 	}
@@ -75,6 +78,23 @@ func retriesOf(rule job.RetryRule) string {
 		return strconv.Itoa(rule.Limit)
 	}
 	return "the server's"
+}
+
+// ruleOf is what a job says of being unique, apart from what it compares, which its class says.
+func ruleOf(rule *belay.UniqueRule) string {
+	if rule == nil {
+		return "not said"
+	}
+	text := fmt.Sprintf("%s for %v", rule.Until, cmp.Or(rule.TTL, dedup.DefaultTTL))
+	for _, more := range []struct {
+		said bool
+		text string
+	}{{rule.IncludingScheduled, "including scheduled"}, {rule.RescheduleOnce, "rescheduled once"}, {rule.PerQueue, "per queue"}} {
+		if more.said {
+			text += ", " + more.text
+		}
+	}
+	return text
 }
 
 // quoted is a value as the payload has it.

@@ -68,6 +68,26 @@ func Example() {
 	// [welcome, ada@example.org are you there, ada@example.org?]
 }
 
+// Reindex is one job for a product at a time.
+var Reindex = belay.Define[int64]("Reindex", belay.Unique(belay.UntilExecuted))
+
+// A duplicate is refused as by a real Redis: RequireEnqueued finds one job.
+func ExampleRequireEnqueued_unique() {
+	t, end := exampleTest()
+	defer end()
+
+	kit := belaytest.New(t)
+	for range 2 {
+		receipt, err := Reindex.Enqueue(context.Background(), kit.Client(), 42)
+		fmt.Println(receipt.Status, err)
+	}
+	fmt.Println(belaytest.RequireEnqueued(t, kit, Reindex, 42))
+	// Output:
+	// queued <nil>
+	// duplicate <nil>
+	// Reindex [42] in queue default
+}
+
 // After Inline a push has run the job when it returns.
 func ExampleKit_Inline() {
 	t, end := exampleTest()

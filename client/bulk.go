@@ -49,8 +49,8 @@ func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[Job]) iter.Seq2[[
 
 // A BulkError says how far a bulk push came.
 type BulkError struct {
-	// Queued are certainly in Redis, Refused were kept out by middleware.
-	Queued, Refused int
+	// Queued are certainly in Redis, Refused were kept out by middleware, Duplicates by other jobs that count as the same.
+	Queued, Refused, Duplicates int
 	// Unknown may or may not be in Redis, NotPushed are certainly not; all of these are of the last slice.
 	Unknown, NotPushed int
 	// Err is why that slice failed, as Push would say it.
@@ -58,8 +58,8 @@ type BulkError struct {
 }
 
 func (e *BulkError) Error() string {
-	return fmt.Sprintf("bulk push stopped: %d jobs queued, %d refused, %d unknown, %d not pushed: %v",
-		e.Queued, e.Refused, e.Unknown, e.NotPushed, e.Err)
+	return fmt.Sprintf("bulk push stopped: %d jobs queued, %d refused, %d duplicates, %d unknown, %d not pushed: %v",
+		e.Queued, e.Refused, e.Duplicates, e.Unknown, e.NotPushed, e.Err)
 }
 
 func (e *BulkError) Unwrap() error { return e.Err }
@@ -107,6 +107,8 @@ func (b *bulk) end(err error) bool {
 			b.sofar.Queued++
 		case StatusRefused:
 			b.sofar.Refused++
+		case StatusDuplicate:
+			b.sofar.Duplicates++
 		case StatusUnknown:
 			b.sofar.Unknown++
 		case StatusNotPushed:

@@ -160,5 +160,5 @@ func TestPushSlices(t *testing.T) {
 func TestBulkErrorSaysHowFarItCame(t *testing.T) {
 	t.Parallel()
 	err := &BulkError{Queued: 256, Refused: 1, Unknown: 3, Err: errors.New("gone")}
-	require.EqualError(t, err, "bulk push stopped: 256 jobs queued, 1 refused, 3 unknown, 0 not pushed: gone")
+	require.EqualError(t, err, "bulk push stopped: 256 jobs queued, 1 refused, 0 duplicates, 3 unknown, 0 not pushed: gone")
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -26,6 +28,8 @@ type Config struct {
 	// caller's context; after that the push answers ErrUnknown. A push that has certainly failed is not repeated.
 	// DefaultRepeatFor; below 0 not at all.
 	RepeatFor time.Duration
+	// Log is told of pushes that were refused as duplicates, at most once a second for a class. Nobody.
+	Log zerolog.Logger
 }
 
 // A Client puts jobs into the queues of one Redis. Its methods may be called from any goroutine.
@@ -36,6 +40,8 @@ type Client struct {
 	// linger is mostWait; tests that count slices set another.
 	linger time.Duration
 	slots  *slots
+	// refusals are those of duplicates.
+	refusals *refusals
 
 	clock lua.Clock
 	born  time.Time
@@ -65,7 +71,9 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
 	keys := lua.NewKeys(cfg.Prefix)
-	return &Client{driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), born: time.Now()}, nil
+	return &Client{
+		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), refusals: newRefusals(cfg.Log), born: time.Now(),
+	}, nil
 }
 
 // Driver is the way to Redis that the Client was made with.

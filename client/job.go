@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 )
 
@@ -57,10 +58,21 @@ type Job struct {
 	Backtrace int
 	// NoDead says that the job is not kept when it dies.
 	NoDead bool
+	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is being run: see
+	// package dedup. Such a job's receipt says StatusDuplicate. Not unique.
+	Unique *dedup.Rule
 	// Tags are shown by dashboards and in logs.
 	Tags []string
 	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they do not know.
 	Extra []job.Edit
+}
+
+// lock is what the job needs to be stored, and carries in its payload; the zero one if it is not unique.
+func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {
+	if j.Unique == nil {
+		return dedup.Lock{}, nil
+	}
+	return j.Unique.Lock(draft)
 }
 
 // withDefaults is the job as middleware is to see it.
@@ -80,20 +92,27 @@ func (j Job) withDefaults() Job {
 // more than the job is not looked at: middleware, and a client's PayloadLimit.
 func (j Job) Check() error {
 	j = j.withDefaults()
-	draft, err := j.draft()
+	draft, _, err := j.draft()
 	if err != nil {
 		return err
 	}
 	return j.checkPayload(draft.Encode())
 }
 
-// draft checks the job and makes all of its payload but the timestamps. It names everything that is wrong, at once.
-func (j *Job) draft() (job.Draft, error) {
+// draft checks the job and makes all of its payload but the timestamps, and its lock. It names everything that is wrong, at once.
+func (j *Job) draft() (job.Draft, dedup.Lock, error) {
 	args, badArgs := j.args()
 	retry, badRetry := retryJSON(j.Retry)
 	extra, badExtra := j.extra()
-	return job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: extra},
-		errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, j.checkTime())
+	draft := job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: extra}
+	if err := errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, j.checkTime()); err != nil {
+		return draft, dedup.Lock{}, err
+	}
+	lock, err := j.lock(draft)
+	if err == nil && !lock.None() {
+		draft.Extra = append(draft.Extra, lock.Edit())
+	}
+	return draft, lock, err
 }
 
 // farthest is how far ahead a job may be scheduled. Beyond it lies a mistaken unit, not a plan.
@@ -161,12 +180,21 @@ func (j *Job) extra() ([]job.Edit, error) {
 		fields = append(fields, job.Edit{Name: field.Name, JSON: text})
 	}
 	for i, field := range fields {
-		wrong = append(wrong, job.CheckExtra(field))
+		wrong = append(wrong, checkExtra(field))
 		if slices.ContainsFunc(fields[:i], func(earlier job.Edit) bool { return earlier.Name == field.Name }) {
 			wrong = append(wrong, fmt.Errorf("the field %q is set twice", field.Name))
 		}
 	}
 	return fields, errors.Join(wrong...)
+}
+
+// checkExtra is job.CheckExtra for what a client pushes: a payload that tells of a lock which its job did not take would
+// release that of another.
+func checkExtra(field job.Edit) error {
+	if field.Name == dedup.FieldName {
+		return fmt.Errorf("the field %q cannot be set like this; say Unique", field.Name)
+	}
+	return job.CheckExtra(field)
 }
 
 // options are the fields of the job's own options that are set.

@@ -27,10 +27,10 @@ const (
 // A numbered is a push that is stored once however often it is sent: its jobs, its number in a slot, and what is known
 // of it.
 type numbered struct {
-	client  *Client
-	batches []lua.QueueBatch
-	later   []lua.Scheduled
-	mark    string
+	client *Client
+	jobs   []lua.UniqueJob
+	unique bool
+	mark   string
 
 	turn chan struct{} // whose element is held while it is sent; it guards what is below
 	slot *slot         // its own while it may have to be sent under the same number again
@@ -39,13 +39,14 @@ type numbered struct {
 	ambiguous bool
 	since     time.Duration
 	stored    bool
-	spent     error // why it cannot be sent again
+	holders   []string // of a push of unique jobs that is stored: see lua.PushedUnique
+	spent     error    // why it cannot be sent again
 	// dropped gives the slot back when the last receipt has been dropped by which an ambiguous push could be repeated.
 	dropped runtime.Cleanup
 }
 
 func (c *Client) number(s *slice) *numbered {
-	return &numbered{client: c, batches: s.batches, later: s.later, mark: job.NewJID(), turn: make(chan struct{}, 1)}
+	return &numbered{client: c, jobs: s.jobs, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
 }
 
 // send sends the push until its outcome is known, or time is up. An error says what is known.
@@ -106,6 +107,7 @@ func (n *numbered) once(ctx context.Context) error {
 	switch {
 	case word == lua.PushStored:
 		n.slot.number, n.stored = n.number, true
+		n.client.refusals.tell(time.Now(), n.jobs, n.holders)
 	case word == lua.PushStale:
 		return n.collided(ctx)
 	case !driver.Certain(err) && !n.ambiguous:
@@ -124,7 +126,15 @@ func (n *numbered) ask(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	push := c.keys.PushNumbered(lua.PushNumber{Slot: n.slot.key, Number: n.number, Mark: n.mark, Remember: remember}, n.batches, n.later)
+	number := lua.PushNumber{Slot: n.slot.key, Number: n.number, Mark: n.mark, Remember: remember}
+	if n.unique {
+		push := c.keys.PushUnique(&number, n.jobs)
+		answer, err := push.Read(c.do(ctx, push.Call))
+		n.holders = answer.Holders
+		return answer.Word, err
+	}
+	batches, later := sorted(n.jobs)
+	push := c.keys.PushNumbered(number, batches, later)
 	return push.Read(c.do(ctx, push.Call))
 }
 
@@ -152,7 +162,7 @@ func (n *numbered) outcome(err error) (Status, error) {
 	}
 	switch {
 	case err == nil:
-		n.batches, n.later = nil, nil
+		n.jobs = nil
 		return "", nil
 	case n.ambiguous:
 		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, err)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -32,9 +33,8 @@ func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
 // A ready is a job that has its bytes, or its refusal.
 type ready struct {
 	Receipt
-	payload string
-	// later is when a scheduled job is due.
-	later      lua.Scheduled
+	// stored is the job as it is stored.
+	stored     lua.UniqueJob
 	repeatable bool
 }
 
@@ -57,13 +57,12 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	}
 	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.Repeatable}
 	if j.In > 0 || j.At.After(now) {
-		r.Status, r.later = StatusScheduled, lua.Scheduled{In: j.In, At: j.At}
+		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
-	var err error
-	if r.payload, err = c.encode(&j, now, r.Status); err != nil {
+	r.stored.Queue = j.Queue
+	if err := c.encode(&j, now, &r); err != nil {
 		return notPushed(j), &InvalidError{Class: j.Class, Err: err}
 	}
-	r.later.Job = r.payload
 	return r, nil
 }
 
@@ -71,33 +70,39 @@ func notPushed(j Job) ready {
 	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}}
 }
 
-func (c *Client) encode(j *Job, now time.Time, status Status) (string, error) {
-	draft, err := j.draft()
+// encode writes the payload, and says which lock is needed to store it.
+func (c *Client) encode(j *Job, now time.Time, r *ready) error {
+	draft, lock, err := j.draft()
 	if err != nil {
-		return "", err
+		return err
 	}
 	draft.CreatedAt, draft.Unit = now, c.cfg.Unit
-	if status == StatusQueued {
+	if r.Status == StatusQueued {
 		draft.EnqueuedAt = now
 	}
-	payload := draft.Encode()
-	if len(payload) > c.cfg.PayloadLimit {
-		return "", fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead",
-			len(payload), c.cfg.PayloadLimit)
+	if !lock.None() && (r.Status == StatusQueued || lock.Scheduled) {
+		// The script adds the delay, by Redis' clock.
+		r.stored.Lock = &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(j.JID, j.Class), Hold: lock.Lifetime(0)}
+		r.stored.RunLater = lock.Again
 	}
-	return payload, j.checkPayload(payload)
+	r.stored.Job = draft.Encode()
+	if len(r.stored.Job) > c.cfg.PayloadLimit {
+		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead",
+			len(r.stored.Job), c.cfg.PayloadLimit)
+	}
+	return j.checkPayload(r.stored.Job)
 }
 
 // A slice is jobs that are sent together and share one fate, with those among them that were refused.
 type slice struct {
 	receipts []Receipt
-	batches  []lua.QueueBatch
-	later    []lua.Scheduled
-	sent     int // how many of the receipts are of jobs in batches and later
-	bytes    int
-	begun    time.Time
-	// repeatable says that one of its jobs is, and so all of it.
-	repeatable bool
+	// jobs are to be stored, and at says of each which receipt is its own.
+	jobs  []lua.UniqueJob
+	at    []int
+	bytes int
+	begun time.Time
+	// repeatable and unique say that one of its jobs is, and so all of it.
+	repeatable, unique bool
 }
 
 func (s *slice) add(r ready) {
@@ -108,20 +113,11 @@ func (s *slice) add(r ready) {
 	if !r.Status.stored() {
 		return
 	}
-	s.sent++
+	s.jobs = append(s.jobs, r.stored)
+	s.at = append(s.at, len(s.receipts)-1)
 	s.repeatable = s.repeatable || r.repeatable
-	s.bytes += len(r.payload)
-	if r.Status == StatusScheduled {
-		s.later = append(s.later, r.later)
-		return
-	}
-	for i := range s.batches {
-		if s.batches[i].Queue == r.Queue {
-			s.batches[i].Jobs = append(s.batches[i].Jobs, r.payload)
-			return
-		}
-	}
-	s.batches = append(s.batches, lua.QueueBatch{Queue: r.Queue, Jobs: []string{r.payload}})
+	s.unique = s.unique || r.stored.Lock != nil
+	s.bytes += len(r.stored.Job)
 }
 
 // full says whether one more payload of the greatest length might exceed the bounds of a call. It is asked after each
@@ -132,16 +128,15 @@ func (s *slice) full(limit int) bool {
 
 // fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if they cannot.
 func (s *slice) fail(status Status, push *numbered) {
-	for i := range s.receipts {
-		if r := &s.receipts[i]; r.Status.stored() {
-			r.Status, r.then, r.push = status, r.Status, push
-		}
+	for i, at := range s.at {
+		r := &s.receipts[at]
+		r.Status, r.then, r.push, r.at = status, r.Status, push, i
 	}
 }
 
-// send stores the jobs of a slice, all of them or none. On an error their receipts say which.
+// send stores the jobs of a slice, all of them or none but for the duplicates. On an error their receipts say which.
 func (c *Client) send(ctx context.Context, s *slice) error {
-	if s.sent == 0 {
+	if len(s.jobs) == 0 {
 		return nil
 	}
 	if s.repeatable {
@@ -149,17 +144,30 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 		status, err := push.send(ctx)
 		if err != nil {
 			s.fail(status, push)
+		} else {
+			s.meet(push.holders)
 		}
 		return err
 	}
-	calls, stored := c.storing(s.batches, s.later)
-	err := stored(c.do(ctx, calls...))
+	calls, stored := c.storing(s)
+	holders, err := stored(c.do(ctx, calls...))
 	if err == nil {
+		s.meet(holders)
+		c.refusals.tell(time.Now(), s.jobs, holders)
 		return nil
 	}
 	status, err := pushError(err)
 	s.fail(status, nil)
 	return err
+}
+
+// meet says in the receipts of duplicates whose they are.
+func (s *slice) meet(holders []string) {
+	for i, holder := range holders {
+		if holder != "" {
+			s.receipts[s.at[i]].Status, s.receipts[s.at[i]].Holder = StatusDuplicate, holder
+		}
+	}
 }
 
 // do sends the calls, with the question for Redis' time before them when that is due, and answers the last one's reply.
@@ -177,12 +185,20 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 }
 
 // storing are the calls that store the jobs, and how to read the last one's reply, which is that of all jobs.
-func (c *Client) storing(batches []lua.QueueBatch, later []lua.Scheduled) ([]driver.Call, func(driver.Reply) error) {
+func (c *Client) storing(s *slice) ([]driver.Call, func(driver.Reply) (holders []string, err error)) {
+	if s.unique {
+		push := c.keys.PushUnique(nil, s.jobs)
+		return []driver.Call{push.Call}, func(reply driver.Reply) ([]string, error) {
+			answer, err := push.Read(reply)
+			return answer.Holders, err
+		}
+	}
+	batches, later := sorted(s.jobs)
 	if len(batches) > 1 || len(later) > 0 {
 		push := c.keys.Push(batches, later)
-		return []driver.Call{push.Call}, func(reply driver.Reply) error {
+		return []driver.Call{push.Call}, func(reply driver.Reply) ([]string, error) {
 			_, err := push.Read(reply)
-			return err
+			return nil, err
 		}
 	}
 	// One queue needs no script: LPUSH is all or none by itself. The name goes first, as in Ruby: a name without jobs
@@ -191,5 +207,22 @@ func (c *Client) storing(batches []lua.QueueBatch, later []lua.Scheduled) ([]dri
 	words := make([]string, 0, 2+len(batch.Jobs))
 	words = append(append(words, "LPUSH", c.keys.Queue(batch.Queue)), batch.Jobs...)
 	return []driver.Call{driver.Command("SADD", c.keys.Queues(), batch.Queue), driver.Command(words...)},
-		func(reply driver.Reply) error { return reply.Err }
+		func(reply driver.Reply) ([]string, error) { return nil, reply.Err }
+}
+
+// sorted are jobs that are not unique, by queue, and those for later.
+func sorted(jobs []lua.UniqueJob) (batches []lua.QueueBatch, later []lua.Scheduled) {
+	for _, j := range jobs {
+		if j.Later() {
+			later = append(later, j.Scheduled)
+			continue
+		}
+		at := slices.IndexFunc(batches, func(b lua.QueueBatch) bool { return b.Queue == j.Queue })
+		if at < 0 {
+			at = len(batches)
+			batches = append(batches, lua.QueueBatch{Queue: j.Queue, Jobs: make([]string, 0, len(jobs))})
+		}
+		batches[at].Jobs = append(batches[at].Jobs, j.Job)
+	}
+	return batches, later
 }

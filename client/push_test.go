@@ -258,7 +258,7 @@ func TestWhatIsPushedIsReadBack(t *testing.T) {
 			j.Retry.Limit = rapid.IntRange(0, 100).Draw(t, "limit")
 		}
 		filled := j.withDefaults()
-		draft, err := filled.draft()
+		draft, _, err := filled.draft()
 		require.NoError(t, err)
 		draft.CreatedAt = time.Unix(1_700_000_000, 0)
 		parsed, err := job.Parse(draft.Encode())

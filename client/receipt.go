@@ -17,6 +17,9 @@ const (
 	StatusScheduled Status = "scheduled"
 	// StatusRefused says that middleware did not want the job pushed; see Receipt.Reason. That is no error.
 	StatusRefused Status = "refused"
+	// StatusDuplicate says that the job was not stored, because another that counts as the same holds the lock that both
+	// need; see Receipt.Holder. That is no error.
+	StatusDuplicate Status = "duplicate"
 	// StatusUnknown says that Redis may or may not have the job: its answer was lost. The error is ErrUnknown.
 	StatusUnknown Status = "unknown"
 	// StatusNotPushed says that the job is certainly not in Redis. The error says why.
@@ -36,10 +39,13 @@ type Receipt struct {
 	Status Status `json:"status"`
 	// Reason is why the job was refused, for people.
 	Reason string `json:"reason,omitempty"`
+	// Holder is, of a duplicate, the jid of the job that it is a duplicate of.
+	Holder string `json:"holder,omitempty"`
 
 	// push is how to send it again, and then what its Status is when it is stored: both are set while it is not.
 	push *numbered
 	then Status
+	at   int // among the jobs of push
 }
 
 var (

@@ -22,7 +22,7 @@ import (
 // day. What a restart of Redis loses it loses of both, the jobs and the memory of them, and Repeat stores them again.
 func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	switch {
-	case r.Status.stored() || r.Status == StatusRefused:
+	case r.Status.stored() || r.Status == StatusRefused || r.Status == StatusDuplicate:
 		return r, nil
 	case r.push == nil:
 		return r, r.still(fmt.Errorf("%w: the job was not pushed as Repeatable, or not sent", ErrNotRepeatable))
@@ -33,6 +33,9 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	if err != nil {
 		r.Status = status
 		return r, err
+	}
+	if holders := r.push.holders; r.at < len(holders) && holders[r.at] != "" {
+		return Receipt{JID: r.JID, Queue: r.Queue, Status: StatusDuplicate, Holder: holders[r.at]}, nil
 	}
 	return Receipt{JID: r.JID, Queue: r.Queue, Status: r.then}, nil
 }

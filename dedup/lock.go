@@ -30,9 +30,12 @@ type Lock struct {
 // None says that there is no lock.
 func (l Lock) None() bool { return l.Digest == "" }
 
-// Takes says whether a push with this delay asks for the lock. One that does not is accepted whoever holds it, and must
-// leave the lock out of its payload: the job would otherwise be asked about it at every step of its life.
+// Takes says whether a push with this delay asks for the lock. One that does not is accepted whoever holds it; see Meets.
 func (l Lock) Takes(delay time.Duration) bool { return !l.None() && (delay <= 0 || l.Scheduled) }
+
+// Meets says whether the job asks for the lock when it comes to its queue from the schedule: it was scheduled without. If
+// somebody else holds it the job is promoted all the same, because it was accepted.
+func (l Lock) Meets() bool { return !l.None() && !l.Scheduled }
 
 // Lifetime is how long the lock is to stand from now for a job that waits this long before it may run: at the push, or at
 // a retry or a snooze, which renew the lock. It is a whole number of milliseconds, rounded up, because a lock that ends a

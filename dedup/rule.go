@@ -37,7 +37,8 @@ type Rule struct {
 	// TTL is how long the lock stands at most if nobody releases or renews it, in whole milliseconds. DefaultTTL.
 	TTL time.Duration
 	// IncludingScheduled makes jobs that are pushed for later unique too; their locks stand for their delay longer.
-	// Without it such a job neither asks for the lock nor takes it, not even when its time has come.
+	// Without it such a job is accepted whoever holds the lock. When its time has come it takes the lock if that is free, and
+	// is run in any case.
 	IncludingScheduled bool
 	// RescheduleOnce runs the job once more when it has ended, if any other was refused after its start: what that one was
 	// pushed for may have come too late for the run. However many were refused, they are one more run. Those refused

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -12,7 +13,7 @@ import (
 
 // blame says what becomes of each entry of a dead process' list. A crash with the job in hand counts as an interruption;
 // it costs no retry. What was in no hand stays as it is, and what cannot be read is buried as it is.
-func (j *Janitor) blame(entries []string, alone, inHand bool) []lua.Orphan {
+func (j *Janitor) blame(entries []string, queue string, alone, inHand bool) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
 		orphans[i] = lua.Orphan{Old: entry, New: entry, Home: lua.HomeQueue}
@@ -25,6 +26,7 @@ func (j *Janitor) blame(entries []string, alone, inHand bool) []lua.Orphan {
 			orphans[i].Home = lua.HomeDead
 		case inHand:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, alone)
+			orphans[i].Lock = j.lockOf(parsed, queue, orphans[i].Home)
 		}
 	}
 	return orphans
@@ -47,6 +49,19 @@ func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
 		}
 	}
 	return parsed.Patch(edits...), home
+}
+
+// lockOf is what a crash means for a job's lock: held on to while the job lives on, ended when it is buried.
+func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock {
+	unique, err := dedup.Read(parsed)
+	if err != nil || unique.None() {
+		return nil
+	}
+	lock := lockOf(unique, parsed.Class())
+	if home == lua.HomeDead && unique.Again {
+		lock.Again = again(parsed, queue, j.now(), j.cfg.Unit)
+	}
+	return &lock
 }
 
 // tell names those that were moved elsewhere than to their queues. With two janitors at one victim both may tell of a job

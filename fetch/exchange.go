@@ -19,56 +19,72 @@ type batch struct {
 	owed bool
 }
 
-// An exchange is one pipeline: settles, then a take for the processors that are idle once those have landed, then
-// what the look wants to read. Everything in it is answered, or known not to be.
+// An exchange is one pipeline: settles, then starts, then a take for the processors that are idle once the settles have
+// landed, then what is to be read or said besides. Everything in it is answered, or known not to be.
 type exchange struct {
-	batches []*batch
-	take    *lua.Ask[lua.Taken]
-	alone   *lua.Ask[lua.TakenAlone] // instead of a take
-	life    *Life                    // whose take and look it is
-	queues  []string
+	parts []part
+	// wanted is how many processors are promised to it, for jobs that its operation op may bring.
 	wanted  int
 	op      int64
-	look    *lookAsk
-	drain   *drainAsk
-	undrain *driver.Call
 	replies []driver.Reply
+}
+
+// A part is some calls of a pipeline and what is done with their replies, one each.
+type part struct {
+	calls  []driver.Call
+	handle func(replies []driver.Reply)
+}
+
+// add puts one more call into the pipeline.
+func (x *exchange) add(call driver.Call, handle func(reply driver.Reply)) {
+	x.addAll([]driver.Call{call}, func(replies []driver.Reply) { handle(replies[0]) })
+}
+
+// addAll puts more calls into the pipeline.
+func (x *exchange) addAll(calls []driver.Call, handle func(replies []driver.Reply)) {
+	x.parts = append(x.parts, part{calls, handle})
 }
 
 // compose makes the next pipeline, or nil when there is nothing to say.
 func (f *Fetcher) compose(now time.Time) *exchange {
-	x := &exchange{life: f.life}
-	for len(f.owed) > 0 && len(x.batches) < mostBatches {
-		x.batches = append(x.batches, f.owed[0])
-		f.owed = f.owed[1:]
-	}
-	for len(x.batches) < mostBatches && len(f.apart) > 0 && f.apart[0].Life.mayNumber() {
-		b := &batch{life: f.apart[0].Life}
-		f.number(b, f.apart[:1])
-		f.apart = f.apart[1:]
-		x.batches = append(x.batches, b)
-	}
-	if next := f.composeBatch(); next != nil {
-		x.batches = append(x.batches, next)
-	}
+	x := &exchange{}
+	f.addBatches(x)
+	f.addStarts(x)
 	switch {
 	case f.wantsAlone():
-		x.wanted, x.queues = 1, f.cfg.Order.Names()
-		alone := f.cfg.Keys.TakeAlone(f.life.Identity, x.queues)
-		x.alone, f.suspects.asking = &alone, true
+		f.addTakeAlone(x)
 	case f.wantsTake(now):
-		// What this very pipeline settles frees its processors, so idle counts them: they went out of pending above.
-		x.wanted = min(f.spare(), lua.MostItems)
-		x.queues = f.open(f.cfg.Order.Next())
-		take := f.cfg.Keys.Take(f.life.Identity, x.queues, x.wanted, f.cfg.Largest)
-		x.take = &take
+		f.addTake(x)
 	}
-	x.look = f.composeLook()
-	x.drain, x.undrain = f.composeDrain()
-	if len(x.batches) == 0 && x.take == nil && x.alone == nil && x.look == nil && x.drain == nil && x.undrain == nil {
+	first := len(x.parts) == 0
+	f.addDrain(x)
+	f.addLook(x, first)
+	f.addRenewals(x)
+	if len(x.parts) == 0 {
 		return nil
 	}
 	return x
+}
+
+// addBatches adds settles: those that are owed, those of jobs that are settled by themselves, and what has ended since.
+func (f *Fetcher) addBatches(x *exchange) {
+	var batches []*batch
+	for len(f.owed) > 0 && len(batches) < mostBatches {
+		batches = append(batches, f.owed[0])
+		f.owed = f.owed[1:]
+	}
+	for len(batches) < mostBatches && len(f.apart) > 0 && f.apart[0].Life.mayNumber() {
+		b := &batch{life: f.apart[0].Life}
+		f.number(b, f.apart[:1])
+		f.apart = f.apart[1:]
+		batches = append(batches, b)
+	}
+	if next := f.composeBatch(); next != nil {
+		batches = append(batches, next)
+	}
+	for _, b := range batches {
+		x.add(b.ask.Call, func(reply driver.Reply) { f.handleBatch(b, reply) })
+	}
 }
 
 // composeBatch gathers ended runs of one life into a new batch.
@@ -94,6 +110,9 @@ func (f *Fetcher) composeBatch() *batch {
 		}
 		held.phase = phaseSent
 		bytes += len(held.Bytes) + len(held.outcome.Payload())
+		if held.lock.Reruns(held.outcome.Exit()) {
+			bytes += len(held.Bytes)
+		}
 		gathered = append(gathered, held)
 	}
 	clear(f.pending[len(rest):])
@@ -110,7 +129,7 @@ func (f *Fetcher) spare() int { return f.idle() - f.strays.waiting() - f.waits.o
 func (f *Fetcher) number(b *batch, gathered []*Held) {
 	settled := make([]lua.Settled, len(gathered))
 	for i, held := range gathered {
-		settled[i] = lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Alone: held.alone, Index: i}
+		settled[i] = lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Alone: held.alone, Index: i, Lock: f.lockAtEnd(held)}
 	}
 	b.life.number++
 	b.number = b.life.number
@@ -147,30 +166,26 @@ func (f *Fetcher) open(queues []string) []string {
 	return slices.DeleteFunc(slices.Clone(queues), func(queue string) bool { return !f.shunned[queue].IsZero() })
 }
 
+// addTake adds a take.
+func (f *Fetcher) addTake(x *exchange) {
+	// What this very pipeline settles frees its processors, so idle counts them: they went out of pending above.
+	life, wanted, queues := f.life, min(f.spare(), lua.MostItems), f.open(f.cfg.Order.Next())
+	take := f.cfg.Keys.Take(life.Identity, queues, wanted, f.cfg.Largest)
+	f.promise(x, wanted)
+	x.add(take.Call, func(reply driver.Reply) { f.handleTake(life, queues, take, reply) })
+}
+
+// promise promises processors to a pipeline that may bring jobs.
+func (f *Fetcher) promise(x *exchange, wanted int) {
+	x.wanted, x.op = wanted, f.begin()
+	f.promised += wanted
+}
+
 // send puts the pipeline under way.
 func (f *Fetcher) send(x *exchange) {
-	calls := make([]driver.Call, 0, len(x.batches)+3)
-	for _, b := range x.batches {
-		calls = append(calls, b.ask.Call)
-	}
-	if x.take != nil || x.alone != nil {
-		f.promised += x.wanted
-		x.op = f.begin()
-	}
-	if x.take != nil {
-		calls = append(calls, x.take.Call)
-	}
-	if x.alone != nil {
-		calls = append(calls, x.alone.Call)
-	}
-	if x.drain != nil {
-		calls = append(calls, x.drain.ask.Call)
-	}
-	if x.undrain != nil {
-		calls = append(calls, *x.undrain)
-	}
-	if x.look != nil {
-		calls = append(calls, x.look.calls()...)
+	calls := make([]driver.Call, 0, len(x.parts)+3)
+	for _, p := range x.parts {
+		calls = append(calls, p.calls...)
 	}
 	f.inFlight++
 	go func() {
@@ -201,32 +216,14 @@ func (f *Fetcher) oldest() int64 {
 
 func (x *exchange) handle(f *Fetcher) {
 	f.inFlight--
-	replies := x.replies
-	for _, b := range x.batches {
-		f.handleBatch(b, replies[0])
-		replies = replies[1:]
-	}
-	if x.take != nil || x.alone != nil {
+	if x.op != 0 {
 		f.promised -= x.wanted
 		f.end(x.op)
 	}
-	if x.take != nil {
-		f.handleTake(x, replies[0])
-		replies = replies[1:]
-	}
-	if x.alone != nil {
-		f.handleAlone(x, replies[0])
-		replies = replies[1:]
-	}
-	if x.drain != nil {
-		x.drain.handle(f, replies[0])
-		replies = replies[1:]
-	}
-	if x.undrain != nil {
-		replies = replies[1:] // it lapses by itself where that failed
-	}
-	if x.look != nil && x.look.handle(f, replies) && x.take == nil && x.alone == nil && len(x.batches) == 0 {
-		f.succeed() // nothing else is there to say so: a look alone is what tries Redis again
+	replies := x.replies
+	for _, p := range x.parts {
+		p.handle(replies[:len(p.calls)])
+		replies = replies[len(p.calls):]
 	}
 }
 
@@ -293,20 +290,20 @@ func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 }
 
-func (f *Fetcher) handleTake(x *exchange, reply driver.Reply) {
-	taken, err := x.take.Read(reply)
+func (f *Fetcher) handleTake(life *Life, queues []string, take lua.Ask[lua.Taken], reply driver.Reply) {
+	taken, err := take.Read(reply)
 	if err != nil {
 		f.fail("take", err)
 		return
 	}
 	f.succeed()
-	ours := x.life == f.life
+	ours := life == f.life
 	if ours {
-		f.learn(x.queues, taken)
+		f.learn(queues, taken)
 	}
 	for _, group := range taken.Jobs {
 		for _, bytes := range group.Bytes {
-			f.arrive(x.life, x.queues[group.Queue], bytes, ours)
+			f.arrive(life, queues[group.Queue], bytes, ours)
 		}
 	}
 }
@@ -334,7 +331,7 @@ func (f *Fetcher) arrive(life *Life, queue, bytes string, wanted bool) *Held {
 		f.finish(held, job.HandedBack())
 		return held
 	}
-	f.ready = append(f.ready, held)
+	f.prepare(held)
 	return held
 }
 

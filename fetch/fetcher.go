@@ -31,6 +31,8 @@ type Config struct {
 	Reporter *Reporter
 	// DrainFor is how long at most nothing is taken so that the hands become empty for a suspect.
 	DrainFor time.Duration
+	// Unit is how instants are written into payloads.
+	Unit job.TimeUnit
 	// Company are the other Fetchers of this operating system process. One of its own, when there are none.
 	Company *Company
 }
@@ -66,6 +68,9 @@ type Fetcher struct {
 	quiet  bool
 
 	ready              []*Held  // taken, for processors that are idle
+	unsaid             []*Held  // taken, and it is to be said to Redis that their run begins before it does
+	starting           int      // those of which that is under way
+	renew              bool     // the locks of what is in hand are to be renewed
 	pending            []*Held  // ended, to be settled in the next turn
 	owed               []*batch // settles whose answer did not come, to be sent again as they are
 	apart              []*Held  // ended, to be settled each in a batch of its own
@@ -148,7 +153,10 @@ func (f *Fetcher) Quiet() {
 	for _, held := range f.ready {
 		f.finish(held, job.HandedBack())
 	}
-	f.ready = nil
+	for _, held := range f.unsaid {
+		f.finish(held, job.HandedBack())
+	}
+	f.ready, f.unsaid = nil, nil
 	f.waits.release(nil)
 	if f.suspects.draining != "" {
 		f.endDrain()
@@ -227,7 +235,7 @@ func (f *Fetcher) finish(held *Held, outcome job.Outcome) {
 
 // Look reads, in the next turn, what lies in our lists and which queues are paused. Call it after each confirmed beat.
 func (f *Fetcher) Look() {
-	f.look, f.fenced = true, false
+	f.look, f.renew, f.fenced = true, true, false
 	if len(f.broken) > 0 {
 		f.dry = false
 	}
@@ -235,14 +243,14 @@ func (f *Fetcher) Look() {
 
 // idle is how many processors could be promised a job now.
 func (f *Fetcher) idle() int {
-	return f.cfg.Concurrency - f.running - len(f.ready) - f.promised - f.owing - len(f.pending)
+	return f.cfg.Concurrency - f.running - len(f.ready) - len(f.unsaid) - f.starting - f.promised - f.owing - len(f.pending)
 }
 
 // Settled says whether nothing is left that this process could still do for its jobs: every end is confirmed (or
 // refused for good), and no wait is open that may still bring one.
 func (f *Fetcher) Settled() bool {
 	return f.inFlight == 0 && f.running == 0 && f.waits.open() == 0 &&
-		len(f.pending) == 0 && len(f.apart) == 0 && len(f.owed) == 0 && len(f.ready) == 0 && len(f.strays.found) == 0
+		len(f.pending) == 0 && len(f.apart) == 0 && len(f.owed) == 0 && len(f.ready) == 0 && len(f.unsaid) == 0 && len(f.strays.found) == 0
 }
 
 // Turn sends what is to be sent now and answers when it wants to be called again at the latest; zero for no such time.
@@ -284,7 +292,7 @@ func (f *Fetcher) mayFly() bool {
 	if f.inFlight == 0 {
 		return true
 	}
-	return f.inFlight < mostInFlight && len(f.pending) >= max(f.cfg.Concurrency/mostInFlight, 1)
+	return f.inFlight < mostInFlight && len(f.pending)+len(f.unsaid) >= max(f.cfg.Concurrency/mostInFlight, 1)
 }
 
 // wake is the next instant at which time alone makes something to do.

@@ -36,6 +36,8 @@ type Janitor struct {
 	passing  sync.Mutex           // held by a Pass or a Sweep, for its I/O too
 	reminded map[string]time.Time // of long-waiting suspects, by queue; Remind's own
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
+	// unlistedAt is when this process looked last for locks that ran out.
+	unlistedAt time.Time
 }
 
 // JanitorConfig is what a Janitor needs to know.
@@ -306,7 +308,7 @@ func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, 
 			return nil, err
 		}
 		if len(entries) > 0 {
-			orphans.Entries = j.blame(entries, orphans.Alone, !record.Emptied)
+			orphans.Entries = j.blame(entries, orphans.Queue, orphans.Alone, !record.Emptied)
 			return []lua.Orphans{orphans}, nil
 		}
 	}

@@ -417,6 +417,25 @@ func TestLatecomers(t *testing.T) {
 			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.life.Identity)))
 		})
 
+		t.Run("locks_that_ran_out_leave_their_index_once_a_minute", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			j, life := r.newJanitor()
+			later := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+			for n := range 2*lua.MostItems + 1 {
+				r.do("ZADD", r.keys.Unique(), "1", strconv.Itoa(n))
+			}
+			r.do("ZADD", r.keys.Unique(), later, "held")
+			require.NoError(t, j.Sweep(t.Context(), life.Identity))
+			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Unique()))
+			r.do("ZADD", r.keys.Unique(), "1", "one more")
+			require.NoError(t, j.Sweep(t.Context(), life.Identity))
+			require.Equal(t, int64(2), r.do("ZCARD", r.keys.Unique()), "not at every beat")
+			j.unlistedAt = j.unlistedAt.Add(-unlistEvery)
+			require.NoError(t, j.Sweep(t.Context(), life.Identity))
+			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Unique()))
+		})
+
 		t.Run("one_process_at_a_time_sweeps", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")

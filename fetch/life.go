@@ -53,6 +53,7 @@ type Held struct {
 	seq     int64 // rises with every job this life takes
 	phase   phase
 	outcome job.Outcome
+	lock    heldLock // what its payload says of a lock
 }
 
 // JID is the job's id; empty for one that cannot be read, which never runs.
@@ -68,7 +69,7 @@ func (h *Held) JID() string {
 type phase int
 
 const (
-	phaseReady   phase = iota // taken, waits for its processor
+	phaseReady   phase = iota // taken, waits for its processor, or first for its start to be known
 	phaseRunning              // given to a processor
 	phaseEnded                // its run has ended, not yet sent
 	phaseSent                 // its settle is under way or owed

@@ -101,10 +101,11 @@ type lookAsk struct {
 	alone   driver.Call // the queue of the suspect, when one of reads is of the alone list
 }
 
-// composeLook adds the reading of our lists to a pipeline, when it is time.
-func (f *Fetcher) composeLook() *lookAsk {
+// addLook adds the reading of our lists to a pipeline, when it is time. first says that nothing is in the pipeline that would
+// tell whether Redis is there.
+func (f *Fetcher) addLook(x *exchange, first bool) {
 	if f.life == nil || f.life.Over() || (!f.look && len(f.strays.toRead) == 0) {
-		return nil
+		return
 	}
 	ask := &lookAsk{life: f.life}
 	for _, read := range f.strays.toRead {
@@ -125,7 +126,11 @@ func (f *Fetcher) composeLook() *lookAsk {
 		ask.lists = &lengths
 		ask.paused = driver.Command(append([]string{"SMISMEMBER", f.cfg.Keys.Paused()}, ask.queues...)...)
 	}
-	return ask
+	x.addAll(ask.calls(), func(replies []driver.Reply) {
+		if ask.handle(f, replies) && first {
+			f.succeed() // a look alone is what tries Redis again
+		}
+	})
 }
 
 func (l *lookAsk) calls() []driver.Call {

@@ -127,28 +127,22 @@ func (f *Fetcher) meet(queues []string, waiting []int) {
 	}
 }
 
-// A drainAsk asks to drain for a queue.
-type drainAsk struct {
-	queue string
-	ask   lua.Ask[bool]
-}
-
-// composeDrain adds what is to be said about draining to a pipeline.
-func (f *Fetcher) composeDrain() (wish *drainAsk, undrain *driver.Call) {
+// addDrain adds what is to be said about draining to a pipeline.
+func (f *Fetcher) addDrain(x *exchange) {
 	s := &f.suspects
-	if s.wish != "" && !f.quiet {
-		wish = &drainAsk{s.wish, f.cfg.Keys.Drain(s.wish, f.life.Identity, f.cfg.DrainFor, f.life.record.TTL)}
+	if queue := s.wish; queue != "" && !f.quiet {
+		ask := f.cfg.Keys.Drain(queue, f.life.Identity, f.cfg.DrainFor, f.life.record.TTL)
+		x.add(ask.Call, func(reply driver.Reply) { f.handleDrain(queue, ask, reply) })
 	}
 	s.wish = ""
 	if s.undrain != "" {
-		call := f.cfg.Keys.Undrain(s.undrain, f.life.Identity)
-		undrain, s.undrain = &call, ""
+		x.add(f.cfg.Keys.Undrain(s.undrain, f.life.Identity), func(driver.Reply) {}) // it lapses by itself where that failed
+		s.undrain = ""
 	}
-	return wish, undrain
 }
 
-func (w *drainAsk) handle(f *Fetcher, reply driver.Reply) {
-	held, err := w.ask.Read(reply)
+func (f *Fetcher) handleDrain(queue string, ask lua.Ask[bool], reply driver.Reply) {
+	held, err := ask.Read(reply)
 	if err != nil {
 		if driver.Outage(err) {
 			f.fail("drain", err)
@@ -159,7 +153,7 @@ func (w *drainAsk) handle(f *Fetcher, reply driver.Reply) {
 		return
 	}
 	if held {
-		f.suspects.draining, f.suspects.drainUntil = w.queue, time.Now().Add(f.cfg.DrainFor)
+		f.suspects.draining, f.suspects.drainUntil = queue, time.Now().Add(f.cfg.DrainFor)
 	}
 }
 
@@ -178,11 +172,20 @@ func (f *Fetcher) endDrain() {
 	f.dry = false
 }
 
-func (f *Fetcher) handleAlone(x *exchange, reply driver.Reply) {
+// addTakeAlone asks for a suspect.
+func (f *Fetcher) addTakeAlone(x *exchange) {
+	life, queues := f.life, f.cfg.Order.Names()
+	ask := f.cfg.Keys.TakeAlone(life.Identity, queues)
+	f.suspects.asking = true
+	f.promise(x, 1)
+	x.add(ask.Call, func(reply driver.Reply) { f.handleAlone(life, queues, ask, reply) })
+}
+
+func (f *Fetcher) handleAlone(life *Life, queues []string, ask lua.Ask[lua.TakenAlone], reply driver.Reply) {
 	f.suspects.asking = false
-	taken, err := x.alone.Read(reply)
+	taken, err := ask.Read(reply)
 	if err != nil {
-		f.suspects.doubt = x.life == f.life
+		f.suspects.doubt = life == f.life
 		if driver.Outage(err) {
 			f.fail("take a suspect", err)
 			return
@@ -195,9 +198,9 @@ func (f *Fetcher) handleAlone(x *exchange, reply driver.Reply) {
 	f.succeed()
 	switch taken.Word {
 	case lua.AloneTaken:
-		f.arriveAlone(x.life, x.queues[taken.Queue], taken.Bytes, x.life == f.life)
+		f.arriveAlone(life, queues[taken.Queue], taken.Bytes, life == f.life)
 	case lua.AloneFenced:
-		f.fenced = f.fenced || x.life == f.life
+		f.fenced = f.fenced || life == f.life
 	case lua.AloneEmpty, lua.AloneBusy:
 		// Busy: a job lies in our lists that we do not know of yet. The look will find it.
 		clear(f.suspects.queues)
@@ -218,7 +221,7 @@ func (f *Fetcher) arriveAlone(life *Life, queue, bytes string, wanted bool) *Hel
 	default:
 		f.cfg.Log.Info().Str("jid", held.JID()).Str("queue", queue).
 			Msg("a suspect runs alone: it was in hand in too many crashes; nothing else is taken meanwhile")
-		f.ready = append(f.ready, held)
+		f.prepare(held)
 	}
 	return held
 }

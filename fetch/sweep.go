@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -17,11 +19,20 @@ const (
 	sweptLists = 256
 	// sweptTombstones bounds the records that one pass reads to find so many lists.
 	sweptTombstones = 64
+	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps: what it names too much
+	// harms nobody for that long. Of up to mostUnlisted times lua.MostItems locks a look, more than a hundred in a second could run out
+	// for ever and the index would not grow.
+	unlistEvery  = time.Minute
+	mostUnlisted = 64
+	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock once for all that
+	// it does in a moment.
+	lapsedFor = time.Second
 )
 
 // Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest tombstones
 // first, a page a call. What it finds after an end that left nothing was in nobody's hand: it goes to the head of its
-// queue byte for byte. One process at a time sweeps; me is our identity.
+// queue byte for byte. And now and then it takes out of the index of locks what has run out. One process at a time sweeps;
+// me is our identity.
 func (j *Janitor) Sweep(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -29,6 +40,28 @@ func (j *Janitor) Sweep(ctx context.Context, me string) error {
 	if err != nil || !held {
 		return err
 	}
+	return errors.Join(j.sweepTombstones(ctx), j.unlistLocks(ctx))
+}
+
+// unlistLocks takes out of the index of locks what has run out.
+func (j *Janitor) unlistLocks(ctx context.Context) error {
+	if !j.unlistedAt.IsZero() && time.Since(j.unlistedAt) < unlistEvery {
+		return nil
+	}
+	j.unlistedAt = time.Now()
+	for range mostUnlisted {
+		taken, err := j.cfg.Keys.Unlist(lapsedFor).Do(ctx, j.cfg.Client)
+		if err != nil {
+			return fmt.Errorf("look for locks that ran out: %w", err)
+		}
+		if taken < lua.MostItems {
+			break
+		}
+	}
+	return nil
+}
+
+func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	names, err := j.tombstones(ctx)
 	if err != nil || len(names) == 0 {
 		return err

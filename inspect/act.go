@@ -16,9 +16,11 @@ type Action string
 
 const (
 	// Retry sends jobs to the backs of their queues, now, as Sidekiq's pages do: their retry_count goes down by one (but not
-	// that of scheduled jobs, which have not failed), so that they have one more run, and their crashes are forgotten.
+	// that of scheduled jobs, which have not failed), so that they have one more run, and their crashes are forgotten. A unique
+	// job that is dead takes its lock again, and is refused if another job has that.
 	Retry Action = "retry"
-	// Kill sends jobs to the dead set as they are.
+	// Kill sends jobs to the dead set as they are. With it, as with Delete, unique jobs free their locks in the same step; one
+	// that promised a duplicate one more run (see dedup.Rule.RescheduleOnce) is followed by that.
 	Kill Action = "kill"
 	// Delete ends jobs for good.
 	Delete Action = "delete"
@@ -199,12 +201,17 @@ func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, wh
 			calls[n] = p.ask.Call
 		}
 		for n, reply := range a.i.do(ctx, calls) {
-			gone, wrong := some[n].ask.Read(reply)
+			acted, wrong := some[n].ask.Read(reply)
 			switch {
 			case wrong == nil:
-				a.tally.Moved += len(some[n].at) - len(gone)
-				for _, position := range gone {
+				a.tally.Moved += len(some[n].at) - len(acted.Gone) - len(acted.Held)
+				for _, position := range acted.Gone {
 					lost = append(lost, some[n].at[position])
+				}
+				for _, held := range acted.Held {
+					at := some[n].at[held.Position]
+					left = append(left, at)
+					a.refuse(1, fmt.Sprintf("%s: it is a duplicate of %s, which has the lock", chosen[at].ID, held.Holder))
 				}
 			case driver.Outage(wrong):
 				err = cmp.Or(err, wrong)

@@ -1,12 +1,14 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"strings"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -22,7 +24,7 @@ const (
 
 // A parcel is one script call, and the positions of its jobs among the chosen ones.
 type parcel struct {
-	ask lua.Ask[[]int]
+	ask lua.Ask[lua.Acted]
 	at  []int
 }
 
@@ -48,13 +50,17 @@ func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []pa
 			continue
 		}
 		b := open[errand.Queue]
-		if b == nil || len(b.at) == most || b.bytes+len(jobs.Old)+len(jobs.New) > lua.MostBytes {
+		size := len(jobs.Old) + len(jobs.New)
+		if jobs.Lock != nil && jobs.Lock.Again != nil {
+			size += len(jobs.Lock.Again.Bytes)
+		}
+		if b == nil || len(b.at) == most || b.bytes+size > lua.MostBytes {
 			b = &batch{errand: errand}
 			open[errand.Queue] = b
 			order = append(order, b)
 		}
 		b.errand.Jobs, b.at = append(b.errand.Jobs, jobs), append(b.at, n)
-		b.bytes += len(jobs.Old) + len(jobs.New)
+		b.bytes += size
 	}
 	for _, b := range order {
 		parcels = append(parcels, parcel{a.i.keys.Act(source, []lua.Errand{b.errand}), b.at})
@@ -77,9 +83,9 @@ func mostOf(source lua.Source) int {
 func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	switch a.action {
 	case Kill:
-		return lua.Errand{Fate: lua.FateDead}, lua.Promotion{Old: e.raw.Bytes}, nil
+		return lua.Errand{Fate: lua.FateDead}, lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e)}, nil
 	case Delete:
-		return lua.Errand{Fate: lua.FateGone}, lua.Promotion{Old: e.raw.Bytes}, nil
+		return lua.Errand{Fate: lua.FateGone}, lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e)}, nil
 	}
 	if e.parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: nothing could run it", e.Problem)
@@ -91,7 +97,35 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if err := job.CheckQueue(queue); err != nil {
 		return errand, jobs, err
 	}
-	return lua.Errand{Fate: lua.FateQueue, Queue: queue}, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(e.parsed)}, nil
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead()}
+	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(e.parsed), Lock: a.lockOf(e)}, nil
+}
+
+// lockOf is the lock of a unique job that this act takes or frees; nil for a job that has none, or keeps it.
+func (a *act) lockOf(e Entry) *lua.Lock {
+	if e.parsed == nil {
+		return nil
+	}
+	lock, err := dedup.Read(e.parsed)
+	if err != nil || lock.None() { // unreadable: whatever it may hold lapses
+		return nil
+	}
+	ends := a.action != Retry
+	switch {
+	case ends, a.home == Dead():
+	case a.home == Scheduled() && lock.Meets():
+	default:
+		return nil // it was accepted, and lives on
+	}
+	held := &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, e.parsed.Class()), Hold: lock.Lifetime(0)}
+	if ends && lock.Again {
+		queue := cmp.Or(e.Queue, defaultQueue)
+		jid := job.NewJID()
+		held.Again = &lua.Again{
+			Owner: lua.OwnerOf(jid, e.parsed.Class()), Bytes: dedup.Rerun(e.parsed, jid, queue, a.clock.Now(), unitOf(e.parsed)), Queue: queue,
+		}
+	}
+	return held
 }
 
 // afresh is a job as it goes to its queue by an operator's word. Its args are not touched.

@@ -31,15 +31,15 @@ type need struct {
 // forms are the words that follow the key, as few as the command can do with. With them a call of those in harmless changes
 // nothing and costs next to nothing.
 var forms = map[string]string{
-	"del": "", "exists": "", "expire": "1", "get": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
+	"del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
 	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
-	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "sismember": "v", "smismember": "v", "srandmember": "1",
+	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "setrange": "0 v", "sismember": "v", "smismember": "v", "srandmember": "1",
 	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
 	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
 }
 
 var harmless = []string{
-	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "pttl", "scard", "sismember", "smismember", "type", "zcard",
+	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "mget", "pttl", "scard", "sismember", "smismember", "type", "zcard",
 	"zrange", "zrangebyscore", "zscore",
 }
 
@@ -61,12 +61,13 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		words := append([]string{command, from, to, "right", "left"}, more...)
 		list = append(list, need{purpose, command, []string{from, to}, words})
 	}
+	lock := keys.Lock(strings.Repeat("0", 32)) // of a digest that no job has
 	for _, queue := range queues[:min(len(queues), mostQueuesAsked)] {
 		waiting, working, suspects := keys.Queue(queue), keys.Working(queue, identity), keys.Suspects(queue)
 		on(toWork, waiting, "type lpush rpush")
 		move(toWork, "lmove", waiting, working)
 		move(toWait, "blmove", waiting, working, "0.001")
-		on(toWork, working, "type exists llen lindex lpop lrem")
+		on(toWork, working, "type exists llen lindex lpop lpos lrem")
 		on(toWork, suspects, "type llen lindex lpush rpush")
 		move(toWork, "lmove", suspects, keys.Alone(identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
@@ -75,10 +76,13 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toAct, waiting, "type llen lrange lpos lrem lpush")
 		on(toAct, suspects, "type llen lrange lpos lrem")
 	}
-	on(toWork, keys.Alone(identity), "type exists llen lindex lrem")
+	on(toWork, keys.Alone(identity), "type exists llen lindex lpos lrem")
 	on(toWork, keys.Queues(), "sadd")
 	on(toWork, keys.PushSlot(identity, 1), "type get set del")
 	on(toWork, keys.Paused(), "smismember")
+	on(toWork, lock, "type mget set setrange pexpire del")
+	on(toWork, keys.Unique(), "type zadd zrem zrangebyscore")
+	on(toWork, keys.Refusals(), "incrby")
 	on(toWork, keys.Schedule(), "type zadd zrem zscore zrangebyscore")
 	on(toWork, keys.Retry(), "type zadd zrem zscore zrangebyscore")
 	on(toWork, keys.Dead(), "type zadd zcard zcount zremrangebyrank")
@@ -112,8 +116,11 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toAct, keys.Processes(), "sismember")
 	on(toAct, keys.Alive(), "zscore")
 	on(toAct, keys.Signals(identity), "type lpush expire")
+	on(toAct, lock, "type get mget pttl set pexpire del")
+	on(toAct, keys.Unique(), "type zadd zrem zcount zrange zrank zscore")
 	on(toLook, keys.Processed(), "get")
 	on(toLook, keys.Failed(), "get")
+	on(toLook, keys.Refusals(), "get")
 	on(toLook, keys.Queues(), "scard srandmember")
 	on(toLook, keys.Processes(), "scard srandmember")
 	on(toLook, keys.Paused(), "sismember")

@@ -20,6 +20,8 @@ type Status struct {
 	// Processed and Failed count runs since Redis was set up. Failed runs are in both.
 	Processed int64 `json:"processed"`
 	Failed    int64 `json:"failed"`
+	// Duplicates counts pushes since then that were refused because another job held the lock.
+	Duplicates int64 `json:"duplicates"`
 	// Enqueued is how many jobs wait in the queues listed here.
 	Enqueued int64 `json:"enqueued"`
 	// Suspects is how many more wait to run alone, because their processes died too often.
@@ -74,9 +76,11 @@ func (i *Inspector) summary(ctx context.Context, r *reading) (s Status, queues, 
 		driver.Command("SCARD", i.keys.Processes()),
 		driver.Command("SRANDMEMBER", i.keys.Processes(), most),
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown-1)),
+		driver.Command("GET", i.keys.Refusals()),
 	})
 	s.At = readTime(r.texts("the time", replies[0]))
 	s.Processed, s.Failed = r.number("processed", replies[1]), r.number("failed", replies[2])
+	s.Duplicates = r.number("duplicates", replies[11])
 	s.Scheduled, s.Retries, s.Dead = r.number("schedule", replies[3]), r.number("retry", replies[4]), r.number("dead", replies[5])
 	s.QueueCount, s.ProcessCount = r.number("queues", replies[6]), r.number("processes", replies[8])
 	queues = sorted(r.texts("queues", replies[7]))

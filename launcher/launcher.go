@@ -201,7 +201,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
-		Reporter: l.report, Company: l.cfg.Company,
+		Reporter: l.report, Company: l.cfg.Company, Unit: l.cfg.Retry.Unit,
 	}
 }
 

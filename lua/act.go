@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"iter"
 	"strconv"
 
 	"github.com/belayq/belay/driver"
@@ -30,34 +31,122 @@ type Source struct {
 }
 
 // An Errand is jobs that share a fate. Queue is theirs if that is FateQueue. New counts only then.
+//
+// A job's Lock, if it has one, is freed with the job, if it is still its own, or passes to the run that Again says. Of a job
+// that goes to a queue it is taken if it is free, for its Hold.
 type Errand struct {
 	Fate  Fate
 	Queue string
-	Jobs  []Promotion
+	// Need keeps a job where it is, in a sorted set, whose lock another job has.
+	Need bool
+	Jobs []Promotion
 }
 
-// Act moves jobs by an operator's word and answers the positions, from 0 and through all errands, of those that were not in
-// source, as far as it was searched: nothing was written for them. The caller keeps within MostItems and MostBytes, names no queue twice, and
-// sends nothing from the dead set to itself. Jobs that come to a queue come in the order given, the last one last in line.
-func (k Keys) Act(source Source, errands []Errand) Ask[[]int] {
-	keys := []string{source.Key, k.Dead(), k.Queues()}
+// Acted is the answer to an Act, in positions from 0 and through all errands. All other jobs are where they were sent.
+type Acted struct {
+	// Gone were not in the source, as far as it was searched: nothing was written for them.
+	Gone []int
+	// Held are where they were, because another job has their lock.
+	Held []HeldBack
+}
+
+// A HeldBack is a job that needs its lock and could not get it.
+type HeldBack struct {
+	Position int
+	// Holder is the jid of the job that has the lock.
+	Holder string
+}
+
+// Act moves jobs by an operator's word. The caller keeps within MostItems and MostBytes, and sends nothing from the dead set
+// to itself. Jobs that come to a queue come in the order given, the last one last in line.
+func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
+	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique()}
 	args := []string{"set", strconv.Itoa(source.Search)}
 	if source.End != "" {
 		args[0] = string(source.End)
 	}
 	for _, errand := range errands {
-		number := 0
+		list := 0
 		if errand.Fate == FateQueue {
 			keys = append(keys, k.Queue(errand.Queue))
-			number = len(keys) - 3
+			list = len(keys)
 		}
-		args = append(args, string(errand.Fate), strconv.Itoa(number), errand.Queue, strconv.Itoa(len(errand.Jobs)))
-		for _, job := range errand.Jobs {
-			args = append(args, job.Old)
-			if errand.Fate == FateQueue {
-				args = append(args, job.New)
+		for jobs := range alikeLocked(errand.Jobs) {
+			_, again := jobs[0].Lock.locking()
+			var locks string
+			keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
+			args = append(args, string(errand.Fate), strconv.Itoa(list), errand.Queue, errand.locks(jobs[0].Lock), locks, bit(again),
+				strconv.Itoa(len(jobs)))
+			for _, job := range jobs {
+				args = append(args, job.Old)
+				if errand.Fate == FateQueue {
+					args = append(args, job.New)
+				}
+				keys, args = k.lockArgs(keys, args, job.Lock)
 			}
 		}
 	}
-	return Ask[[]int]{Call: driver.Call{Script: actScript, Keys: keys, Args: args}, read: positionsOf}
+	return Ask[Acted]{Call: driver.Call{Script: actScript, Keys: keys, Args: args}, read: readAct}
+}
+
+// alikeLocked yields runs of jobs that have locks, that may be run once more besides, and that have none, in their order.
+func alikeLocked(jobs []Promotion) iter.Seq[[]Promotion] {
+	return func(yield func([]Promotion) bool) {
+		for len(jobs) > 0 {
+			end := 1
+			locked, again := jobs[0].Lock.locking()
+			for ; end < len(jobs); end++ {
+				if l, a := jobs[end].Lock.locking(); l != locked || a != again {
+					break
+				}
+			}
+			if !yield(jobs[:end]) {
+				return
+			}
+			jobs = jobs[end:]
+		}
+	}
+}
+
+// locks is what becomes of the locks of jobs like one with this lock.
+func (e Errand) locks(lock *Lock) string {
+	switch {
+	case lock == nil:
+		return "none"
+	case e.Fate != FateQueue:
+		return "free"
+	case e.Need:
+		return "need"
+	}
+	return "take"
+}
+
+func readAct(value any) (acted Acted, err error) {
+	parts, ok := value.([]any)
+	if !ok || len(parts) != 2 {
+		return acted, errShape(value)
+	}
+	gone, err := positionsOf(parts[0])
+	if err != nil {
+		return acted, err
+	}
+	if len(gone) > 0 {
+		acted.Gone = gone
+	}
+	held, ok := parts[1].([]any)
+	if !ok || len(held)%2 != 0 {
+		return acted, errShape(parts[1])
+	}
+	for ; len(held) > 0; held = held[2:] {
+		position, err := numberOf(held[0])
+		if err != nil {
+			return acted, err
+		}
+		holder, ok := held[1].(string)
+		if !ok {
+			return acted, errShape(held[1])
+		}
+		acted.Held = append(acted.Held, HeldBack{position - 1, holder})
+	}
+	return acted, nil
 }

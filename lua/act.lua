@@ -1,30 +1,40 @@
 #!lua flags=allow-oom
 -- act: move jobs as an operator says: from where they wait to the backs of queues, to the dead set, or out for good.
 -- Why one script: the job leaves one place and comes to the other in one step, so of all who reach for it, workers, pollers
--- and other operators, one gets it. Who came late is told so.
--- It is given the bytes of each job, also of those that end here, since whatever belongs to a job that ends must end with it.
--- KEYS     1 where they wait  2 dead  3 queues (the set of names)  then queue lists
+-- and other operators, one gets it. Who came late is told so. A unique job that ends here frees its lock in the same step, or
+-- is run once more for a duplicate, as by the end of a run; one that comes to life again takes its lock anew.
+-- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their positions, queue lists and
+--          locks
 -- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
 --          2 how many entries of a list are searched from there for each job, 0 for all: to look for a job that has left
 --          means to look at every entry
---          then groups: fate, number of the queue list (0 for none), the queue's bare name, how many jobs, and for each its
---          bytes; with the fate "queue" also its new bytes
+--          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position of the first one's
+--          lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its bytes; with the fate "queue" also
+--          its new bytes; and in a group with locks what unlock wants
 --          fate: "queue" | "dead" (as they are) | "gone"
--- Returns  positions of jobs that were not found there; nothing was written for them
+--          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need" (or the job stays
+--          where it is, in a set)
+-- Returns  {positions of jobs that were not found there; nothing was written for them,
+--          positions of jobs that stay for want of their lock, each followed by the jid of who has it}
 -- Again    finds none of them there
 -- Cost     O(jobs * log set), or O(jobs * entries searched)
-local from, dead, queues = KEYS[1], KEYS[2], KEYS[3]
+local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, search = ARGV[1], tonumber(ARGV[2])
 local groups, at = {}, 3
 while at <= #ARGV do
-  local list, count = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 3])
-  local group = { fate = ARGV[at], list = KEYS[3 + list], name = ARGV[at + 2], count = count, first = at + 4 }
+  local group = { fate = ARGV[at], list = KEYS[tonumber(ARGV[at + 1])], name = ARGV[at + 2], how = ARGV[at + 3],
+    lock = tonumber(ARGV[at + 4]), again = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7 }
   group.step = group.fate == 'queue' and 2 or 1
+  if group.lock > 0 then
+    group.locks = group.first + group.step
+    group.step = group.step + (group.again and 7 or 3)
+  end
   groups[#groups + 1] = group
-  at = group.first + count * group.step
+  at = group.first + group.count * group.step
 end
 
 -- include must_be
+-- include unlock
 local wrong
 if kind == 'set' then
   wrong = must_be(from, 'zset', 'ZREM', from, '')
@@ -36,6 +46,12 @@ for _, group in ipairs(groups) do
     wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
   elseif not wrong and group.fate == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
+  end
+  if not wrong and group.how == 'free' then
+    wrong = may_unlock(group, queues)
+  end
+  for lock = group.lock, group.fate == 'queue' and group.lock > 0 and group.lock + group.count - 1 or -1 do
+    wrong = wrong or must_be(KEYS[lock], 'string', 'SET', KEYS[lock], '') or may('GET', KEYS[lock])
   end
 end
 if wrong then
@@ -54,24 +70,53 @@ local function leaves(job)
 end
 
 local time = redis.call('TIME')
-local answer, position = {}, 0
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local gone, held, position = {}, {}, 0
+-- who_else: the jid of another job that has the lock that this one needs; nil if there is none, or this one has left.
+local function who_else(job, lock, owner)
+  local value = redis.call('GET', lock)
+  if value and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
+    return string.match(value, '^.([^\n]*)') or ''
+  end
+end
+local function take(lock, first)
+  local until_ms = string.format('%.0f', now_ms + ARGV[first + 2])
+  if redis.call('SET', lock, string.format('-%s%.0f', ARGV[first + 1], now_ms), 'NX', 'PXAT', until_ms) then
+    redis.pcall('ZADD', index, until_ms, ARGV[first])
+  end
+end
+
 for _, group in ipairs(groups) do
   local arrived = false
-  for index = 0, group.count - 1 do
-    local arg = group.first + index * group.step
+  for number = 0, group.count - 1 do
+    local arg = group.first + number * group.step
+    local lock, locks = KEYS[group.lock + number], group.locks and group.locks + number * group.step
     position = position + 1
-    if not leaves(ARGV[arg]) then
-      answer[#answer + 1] = position
-    elseif group.fate == 'dead' then
-      -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
-      redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
+    local holder = group.how == 'need' and who_else(ARGV[arg], lock, ARGV[locks + 1])
+    if holder then
+      held[#held + 1] = position
+      held[#held + 1] = holder
+    elseif not leaves(ARGV[arg]) then
+      gone[#gone + 1] = position
     elseif group.fate == 'queue' then
       redis.call('LPUSH', group.list, ARGV[arg + 1])
       arrived = true
+      if group.how ~= 'none' then
+        take(lock, locks)
+      end
+    else
+      if group.fate == 'dead' then
+        -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
+        redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
+      end
+      if group.how == 'free' then
+        unlock(group, number + 1, false, queues, now_ms)
+      end
     end
   end
   if arrived then
     redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
   end
 end
-return answer
+unlocked(index)
+return { gone, held }

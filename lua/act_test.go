@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
 )
 
 // fates sends a job to queue q, one to the dead and one away.
@@ -32,7 +34,7 @@ func TestAct(t *testing.T) {
 			w.dueAt(w.keys.Retry(), -time.Hour, "a", "b", "c", "d", "stays")
 			w.push("q", "older")
 			gone := ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []Errand{
-				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{"a", "a'"}, {"b", "b'"}}},
+				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "a", New: "a'"}, {Old: "b", New: "b'"}}},
 				{Fate: FateDead, Jobs: []Promotion{{Old: "c"}}},
 				{Fate: FateGone, Jobs: []Promotion{{Old: "d"}}},
 			}))
@@ -60,22 +62,22 @@ func TestAct(t *testing.T) {
 				lost   []int
 			}{
 				{OrderOldest, 2, "c", []int{0}}, {OrderYoungest, 2, "c", []int{0}},
-				{OrderOldest, 2, "b", []int{}}, {OrderYoungest, 2, "d", []int{}}, {OrderYoungest, 0, "a", []int{}},
+				{OrderOldest, 2, "b", nil}, {OrderYoungest, 2, "d", nil}, {OrderYoungest, 0, "a", nil},
 			} {
-				require.Equal(w, c.lost, ask(w, w.keys.Act(Source{w.keys.Queue("q"), c.end, c.search}, errand(FateGone, c.job))), "%+v", c)
+				require.Equal(w, c.lost, ask(w, w.keys.Act(Source{w.keys.Queue("q"), c.end, c.search}, errand(FateGone, c.job))).Gone, "%+v", c)
 			}
 			require.Equal(w, []string{"c", "e"}, w.waiting("q"))
 		}},
 		promise{"what_is_not_there_any_more_is_told_and_nothing_is_written_for_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "there")
 			errands := []Errand{
-				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{"gone", "gone'"}, {"there", "there'"}}},
+				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "gone", New: "gone'"}, {Old: "there", New: "there'"}}},
 				{Fate: FateGone, Jobs: []Promotion{{Old: "never"}}},
 			}
-			require.Equal(w, []int{0, 2}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)))
+			require.Equal(w, Acted{Gone: []int{0, 2}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)))
 			require.Equal(w, []string{"there'"}, w.waiting("q"))
 			w.unchanged(func() {
-				require.Equal(w, []int{0, 1, 2}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)), "the second of two comes late")
+				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)), "the second of two comes late")
 			})
 		}},
 		promise{"a_key_of_a_wrong_type_stops_all_before_anything_is_written", func(w *world) {
@@ -105,6 +107,132 @@ func TestAct(t *testing.T) {
 			}
 			require.Len(w, scores, len(jobs))
 			require.Equal(w, jobs, w.sorted(w.keys.Dead()), "in the order given")
+		}},
+	)
+}
+
+// ofLock is an errand for job a, which has lock d, and for one that has none.
+func ofLock(fate Fate, need bool, again *Again) []Errand {
+	lock := lockOf("a")
+	lock.Again = again
+	return []Errand{{Fate: fate, Queue: "q", Need: need, Jobs: []Promotion{
+		{Old: "plain", New: "plain"}, {Old: "a", New: "a", Lock: lock}, {Old: "last", New: "last"},
+	}}}
+}
+
+func TestActEndsLocks(t *testing.T) {
+	for name, fate := range map[string]Fate{"killed": FateDead, "deleted": FateGone} {
+		t.Run(name, func(t *testing.T) {
+			// waiting has the job wait for a retry, with its lock.
+			waiting := func(w *world) Source {
+				w.unique("a")
+				w.settle(w.begin(false), 1, locked(job.Retried("a", time.Hour), nil))
+				w.dueAt(w.keys.Retry(), -time.Hour, "plain", "last")
+				return Source{Key: w.keys.Retry()}
+			}
+			keep(t,
+				promise{"with_the_job_in_the_same_step", func(w *world) {
+					from := waiting(w)
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					w.free()
+					require.Empty(w, w.waiting("q"))
+					require.Empty(w, w.sorted(w.keys.Retry()))
+				}},
+				promise{"in_a_queue_too", func(w *world) {
+					w.push("q", "plain", "last")
+					w.unique("a")
+					require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderOldest}, ofLock(fate, false, nil))))
+					w.free()
+				}},
+				promise{"but_nobody_elses_and_none_of_a_job_that_has_left", func(w *world) {
+					from := waiting(w)
+					w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
+					w.unique("b")
+					w.redis("DEL", w.keys.Queue("q"))
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					w.held("-", "b")
+					w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
+					w.unique("a")
+					require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(fate, false, nil))))
+					w.held("-", "a")
+				}},
+				promise{"and_hands_them_to_the_run_that_a_duplicate_was_promised", func(w *world) {
+					from := waiting(w)
+					require.Equal(w, "a", w.unique("b", func(j *UniqueJob) { j.RunLater = true }))
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					w.held("-", "a2")
+					require.Equal(w, []string{"a2"}, w.waiting("q"))
+				}},
+				promise{"or_stops_before_anything_is_written", func(w *world) {
+					from := waiting(w)
+					w.unique("b", func(j *UniqueJob) { j.RunLater = true })
+					w.redis("SET", w.keys.Queue("q"), "no queue")
+					w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Act(from, ofLock(fate, false, onceMore))) })
+				}},
+				promise{"also_when_they_cannot_be_listed", func(w *world) {
+					from := waiting(w)
+					w.redis("DEL", w.keys.Unique())
+					w.redis("RPUSH", w.keys.Unique(), "no index")
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Zero(w, w.number("EXISTS", w.keys.Lock("d")))
+				}},
+				promise{"but_for_a_key_that_is_no_lock", func(w *world) {
+					from := waiting(w)
+					w.redis("DEL", w.keys.Lock("d"))
+					w.redis("RPUSH", w.keys.Lock("d"), "no lock")
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Equal(w, []string{"no lock"}, w.list(w.keys.Lock("d")))
+				}},
+			)
+		})
+	}
+}
+
+func TestActTakesLocks(t *testing.T) {
+	keep(t,
+		promise{"of_the_scheduled_if_they_are_free", func(w *world) {
+			w.dueAt(w.keys.Schedule(), -time.Hour, "plain", "a", "last")
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Schedule()}, ofLock(FateQueue, false, nil))))
+			w.held("-", "a")
+			require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
+		}},
+		promise{"and_moves_those_whose_lock_another_has", func(w *world) {
+			w.unique("b")
+			w.dueAt(w.keys.Schedule(), -time.Hour, "plain", "a", "last")
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Schedule()}, ofLock(FateQueue, false, nil))))
+			w.held("-", "b")
+			require.Equal(w, []string{"b", "plain", "a", "last"}, w.waiting("q"))
+		}},
+		promise{"of_the_dead_or_leaves_them_and_says_who_has_it", func(w *world) {
+			w.unique("b")
+			w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")
+			from := Source{Key: w.keys.Dead()}
+			require.Equal(w, Acted{Held: []HeldBack{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+			w.held("-", "b")
+			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
+			require.Equal(w, []string{"b", "plain", "last"}, w.waiting("q"))
+			w.unchanged(func() {
+				require.Equal(w, Acted{Gone: []int{0, 2}, Held: []HeldBack{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+			})
+			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
+			require.Equal(w, Acted{Gone: []int{0, 2}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+			w.held("-", "a")
+			w.unchanged(func() {
+				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))), "it has its own lock, and has left")
+			})
+			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
+			w.unique("b")
+			w.unchanged(func() {
+				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))), "who has left needs no lock")
+			})
+		}},
+		promise{"of_two_that_are_the_same_one_gets_it", func(w *world) {
+			w.dueAt(w.keys.Dead(), time.Hour, "a", "b")
+			errand := []Errand{{Fate: FateQueue, Queue: "q", Need: true, Jobs: []Promotion{
+				{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "b", New: "b", Lock: lockOf("b")},
+			}}}
+			require.Equal(w, Acted{Held: []HeldBack{{1, "a"}}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errand)))
+			require.Equal(w, []string{"a"}, w.waiting("q"))
 		}},
 	)
 }

@@ -100,6 +100,17 @@ var moves = []move{
 		w.suspect("r", "retried", "killed", "deleted")
 		return try(w, w.keys.Act(Source{Key: w.keys.Suspects("r"), End: OrderOldest}, fates()))
 	}},
+	{script: "act", jobs: []string{"a", "plain", "last"}, once: true, begin: func(w *world) call {
+		w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")
+		return try(w, w.keys.Act(Source{Key: w.keys.Dead()}, ofLock(FateQueue, false, nil)))
+	}},
+	{script: "act", jobs: []string{"a", "plain", "last", "a2"}, once: true, begin: func(w *world) call {
+		w.unique("a")
+		w.settle(w.begin(false), 1, locked(job.Retried("a", time.Hour), nil))
+		w.unique("b", func(j *UniqueJob) { j.RunLater = true })
+		w.dueAt(w.keys.Retry(), -time.Hour, "plain", "last")
+		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, ofLock(FateDead, false, onceMore)))
+	}},
 	{script: "forget", jobs: []string{"job"}, begin: func(w *world) call {
 		identity := w.hold("job")
 		require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"})))

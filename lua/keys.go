@@ -120,6 +120,17 @@ func (k Keys) Draining(queue string) string { return k.prefix + "belay:drain:" +
 // DrainAsked is the sorted set of processes that would do so, by the millisecond at which they asked last.
 func (k Keys) DrainAsked(queue string) string { return k.prefix + "belay:drain-asked:" + queue }
 
+// Lock is held by the one unique job of its digest that has been accepted and has not ended (or, until_executing, not
+// started). No other key's name contains that word.
+func (k Keys) Lock(digest string) string { return k.prefix + "belay:lock:" + digest }
+
+// Unique is the sorted set of digests that are locked, by the millisecond at which their lock expires. It may name some
+// whose lock has expired.
+func (k Keys) Unique() string { return k.prefix + "belay:unique" }
+
+// Refusals counts pushes that were refused as duplicates.
+func (k Keys) Refusals() string { return k.prefix + "belay:stat:duplicates" }
+
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 

@@ -8,8 +8,11 @@ import (
 
 var promoteScript = load("promote")
 
-// A Promotion is one due job: its bytes in the set, and those it has from now on.
-type Promotion struct{ Old, New string }
+// A Promotion is one due job: its bytes in the set, and those it has from now on. Lock, if set, is taken if it is free.
+type Promotion struct {
+	Old, New string
+	Lock     *Lock
+}
 
 // Promotions are due jobs that go to one queue; to its suspects when Suspect is set, to the dead set when Bury is.
 type Promotions struct {
@@ -21,7 +24,7 @@ type Promotions struct {
 // Promote moves due jobs of a sorted set to the backs of their queues, and answers how many. The caller keeps within
 // MostItems and MostBytes, and names no home twice.
 func (k Keys) Promote(set string, promotions []Promotions) Ask[int] {
-	keys := []string{set, k.Dead(), k.Queues()}
+	keys := []string{set, k.Dead(), k.Queues(), k.Unique()}
 	var args []string
 	for _, group := range promotions {
 		number := 0
@@ -31,11 +34,23 @@ func (k Keys) Promote(set string, promotions []Promotions) Ask[int] {
 				list = k.Suspects(group.Queue)
 			}
 			keys = append(keys, list)
-			number = len(keys) - 3
+			number = len(keys) - 4
 		}
-		args = append(args, strconv.Itoa(number), group.Queue, strconv.Itoa(len(group.Jobs)))
-		for _, promotion := range group.Jobs {
-			args = append(args, promotion.Old, promotion.New)
+		for first := 0; first < len(group.Jobs); {
+			locked := group.Jobs[first].Lock != nil
+			last := first + 1
+			for last < len(group.Jobs) && (group.Jobs[last].Lock != nil) == locked {
+				last++
+			}
+			args = append(args, strconv.Itoa(number), group.Queue, bit(locked), strconv.Itoa(last-first))
+			for _, promotion := range group.Jobs[first:last] {
+				args = append(args, promotion.Old, promotion.New)
+				if locked {
+					keys = append(keys, k.Lock(promotion.Lock.Digest))
+					args = append(args, strconv.Itoa(len(keys)), promotion.Lock.Digest, promotion.Lock.Owner, millis(promotion.Lock.Hold))
+				}
+			}
+			first = last
 		}
 	}
 	return Ask[int]{Call: driver.Call{Script: promoteScript, Keys: keys, Args: args}, read: numberOf}

@@ -2,18 +2,23 @@
 -- promote: move due jobs from a sorted set to the backs of their queues, or of their queues' suspects.
 -- Why one script: a job is in the set or in its queue. Ruby takes it out first and pushes it then, and loses it in between.
 -- Two pollers at once do each job once: what another has moved is not there any more.
--- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4.. queue lists or suspects lists
--- ARGV     groups: number of the list (0 for dead), the queue's bare name, how many jobs, and for each its bytes and new bytes
+-- A unique job that did not take its lock when it was scheduled takes it here, if nobody has it. It is promoted in any case:
+-- it was accepted.
+-- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5.. queue lists or suspects lists,
+--          and locks
+-- ARGV     groups: number of the list (0 for dead), the queue's bare name, locked (0|1), how many jobs, and for each its bytes
+--          and new bytes; in a locked group also: position of the lock's key, its digest, its owner, ms to hold it
 -- Returns  how many were moved: not those that are gone, or whose time has been put off
 -- Again    moves what is left
 -- Cost     O(jobs * log set)
-local set, dead, queues = KEYS[1], KEYS[2], KEYS[3]
+local set, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 -- include must_be
 local groups, at = {}, 1
 while at <= #ARGV do
-  local list, count = tonumber(ARGV[at]), tonumber(ARGV[at + 2])
-  local group = { list = KEYS[3 + list], name = ARGV[at + 1], bury = list == 0, first = at + 3, count = count }
+  local list, locked, count = tonumber(ARGV[at]), ARGV[at + 2] == '1', tonumber(ARGV[at + 3])
+  local group = { list = KEYS[4 + list], name = ARGV[at + 1], bury = list == 0, first = at + 4, count = count,
+    locked = locked, step = locked and 6 or 2 }
   local wrong = must_be(set, 'zset', 'ZREM', set, '')
   if not wrong and group.bury then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
@@ -23,17 +28,26 @@ while at <= #ARGV do
   if wrong then
     return wrong
   end
+  for job = 0, locked and count - 1 or -1 do
+    local lock = KEYS[tonumber(ARGV[group.first + 6 * job + 2])]
+    wrong = wrong or must_be(lock, 'string', 'SET', lock, '') or must_be(index, 'zset', 'ZADD', index, '0', '')
+  end
+  if wrong then
+    return wrong
+  end
   groups[#groups + 1] = group
-  at = group.first + 2 * count
+  at = group.first + group.step * count
 end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
+local now_ms = math.floor(now * 1000)
 local moved = 0
 for _, group in ipairs(groups) do
   local arrived = false
-  for index = 0, group.count - 1 do
-    local old, new = ARGV[group.first + 2 * index], ARGV[group.first + 2 * index + 1]
+  for job = 0, group.count - 1 do
+    local arg = group.first + group.step * job
+    local old, new = ARGV[arg], ARGV[arg + 1]
     local score = tonumber(redis.call('ZSCORE', set, old) or '')
     if score and score <= now then
       redis.call('ZREM', set, old)
@@ -43,6 +57,10 @@ for _, group in ipairs(groups) do
       else
         redis.call('LPUSH', group.list, new)
         arrived = true
+        local hold_ms = group.locked and tonumber(ARGV[arg + 5])
+        if hold_ms and redis.call('SET', KEYS[tonumber(ARGV[arg + 2])], '-' .. ARGV[arg + 4] .. now_ms, 'NX', 'PX', hold_ms) then
+          redis.call('ZADD', index, now_ms + hold_ms, ARGV[arg + 3])
+        end
       end
     end
   end

@@ -25,6 +25,8 @@ type Orphan struct {
 	Old, New string
 	// Home is HomeQueue when it is empty.
 	Home Home
+	// Lock is the job's, if it has one: held on to while the job lives on, and ended with it.
+	Lock *Lock
 }
 
 // Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with Alone, of the
@@ -50,13 +52,14 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans) Ask[R
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
 		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Alone(identity),
+		k.Unique(), k.Queues(),
 	}
 	triples := make(map[string]int, len(queues))
 	for i, queue := range queues {
 		triples[queue] = i + 1
 		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Suspects(queue))
 	}
-	args := []string{identity}
+	args := []string{identity, strconv.Itoa(len(queues))}
 	for _, list := range orphans {
 		hand := "working"
 		if list.Alone {
@@ -64,13 +67,21 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans) Ask[R
 		}
 		for first := 0; first < len(list.Entries); {
 			home := list.Entries[first].Home
+			locked, again := list.Entries[first].Lock.locking()
 			last := first + 1
-			for last < len(list.Entries) && list.Entries[last].Home == home {
-				last++
+			for ; last < len(list.Entries) && list.Entries[last].Home == home; last++ {
+				if l, a := list.Entries[last].Lock.locking(); l != locked || a != again {
+					break
+				}
 			}
-			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(home, HomeQueue)), strconv.Itoa(last-first))
-			for _, orphan := range list.Entries[first:last] {
+			orphans := list.Entries[first:last]
+			var locks string
+			keys, locks = k.lockKeys(keys, len(orphans), func(i int) *Lock { return orphans[i].Lock })
+			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(home, HomeQueue)), locks, bit(again),
+				strconv.Itoa(len(orphans)))
+			for _, orphan := range orphans {
 				args = append(args, orphan.Old, orphan.New)
+				keys, args = k.lockArgs(keys, args, orphan.Lock)
 			}
 			first = last
 		}

@@ -3,16 +3,20 @@
 -- Why one script: a process that comes back to life before this has lost nothing, and after it can do no harm; and a
 -- janitor killed here leaves every job in one place. Element by element: two janitors at once do each job once.
 -- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
---          9 alone list  then triples, all that the process has: working list, queue list, suspects list
--- ARGV     1 identity  then groups: triple, from "working" | "alone", to "queue" | "suspects" | "dead", how many jobs, and
---          for each its bytes and its new bytes
+--          9 alone list  10 index of locks  11 queues (the set of names)
+--          then triples, all that the process has: working list, queue list, suspects list
+--          then, by their positions, locks and the queues of jobs that run once more
+-- ARGV     1 identity  2 how many triples  then groups: triple, from "working" | "alone", to "queue" | "suspects" | "dead",
+--          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its
+--          bytes and its new bytes; in a group with locks then what unlock wants
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Again    moves what is left; a job that is not there any more is passed over
 -- Cost     O(jobs * length of the working list + queues)
 local alive, tombstones, record, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processes, hash, work, workers = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local identity, alone, triples = ARGV[1], KEYS[9], {}
-for first = 10, #KEYS, 3 do
+local alone, index, queues = KEYS[9], KEYS[10], KEYS[11]
+local identity, count_triples, triples = ARGV[1], tonumber(ARGV[2]), {}
+for first = 12, 11 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], suspects = KEYS[first + 2] }
 end
 
@@ -31,21 +35,29 @@ if not died then
 end
 
 -- include must_be
-local groups, at = {}, 2
+-- include unlock
+local groups, at = {}, 3
 while at <= #ARGV do
-  local triple, to, count = triples[tonumber(ARGV[at])], ARGV[at + 2], tonumber(ARGV[at + 3])
-  local group = { hand = ARGV[at + 1] == 'alone' and alone or triple.working, home = triple[to], count = count, first = at + 4 }
+  local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
+  local group = { hand = ARGV[at + 1] == 'alone' and alone or triple.working, home = triple[to], lock = tonumber(ARGV[at + 3]),
+    again = ARGV[at + 4] == '1', count = tonumber(ARGV[at + 5]), first = at + 6, locks = at + 8, step = 2 }
+  if group.lock > 0 then
+    group.step = group.again and 9 or 5
+  end
   local wrong = must_be(group.hand, 'list', 'LREM', group.hand, '1', '')
   if not wrong and to == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   elseif not wrong then
     wrong = must_be(group.home, 'list', 'RPUSH', group.home, '')
   end
+  if not wrong and group.lock > 0 then
+    wrong = may_unlock(group, queues)
+  end
   if wrong then
     return wrong
   end
   groups[#groups + 1] = group
-  at = group.first + 2 * count
+  at = group.first + group.step * group.count
 end
 
 if not died then
@@ -55,8 +67,9 @@ if not died then
 end
 local moved = 0
 for _, group in ipairs(groups) do
-  for index = 0, group.count - 1 do
-    local old, new = ARGV[group.first + 2 * index], ARGV[group.first + 2 * index + 1]
+  for job = 0, group.count - 1 do
+    local arg = group.first + group.step * job
+    local old, new = ARGV[arg], ARGV[arg + 1]
     if redis.call('LREM', group.hand, 1, old) == 1 then
       moved = moved + 1
       if group.home then
@@ -64,9 +77,13 @@ for _, group in ipairs(groups) do
       else
         redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
       end
+      if group.lock > 0 then
+        unlock(group, job + 1, group.home ~= nil, queues, now_ms)
+      end
     end
   end
 end
+unlocked(index)
 
 local left = redis.call('EXISTS', alone)
 for _, triple in ipairs(triples) do

@@ -123,7 +123,7 @@ func TestOnlyAPushIsRefusedByAFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, s := range readScripts(t) {
 		want := "#!lua flags=allow-oom"
-		if s.name == "push" {
+		if strings.HasPrefix(s.name, "push") {
 			want = "#!lua"
 		}
 		require.Equal(t, want, s.flags, "%s.lua", s.name)
@@ -154,6 +154,11 @@ var statusWords = map[string][]string{
 	"push":       {PushStored, PushStale},
 	"due":        nil,
 	"promote":    nil,
+	"start":      {"started"},
+	"pushunique": {"pushed", "stale"},
+	"renew":      nil,
+	"release":    {"released", "free"},
+	"unlist":     nil,
 	"entries":    nil,
 	"lengths":    nil,
 	"page":       nil,
@@ -189,6 +194,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 		case "act":
 			require.ElementsMatch(t, []string{
 				"set", string(OrderOldest), string(OrderYoungest), string(FateQueue), string(FateDead), string(FateGone),
+				"none", "free", "take", "need",
 			}, s.words("ARGV"))
 		case "page":
 			require.ElementsMatch(t, []string{
@@ -201,7 +207,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 // harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job at hand,
 // none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
-	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "SET", "INCRBY",
+	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
 	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SISMEMBER", "SMISMEMBER",
 	"LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LPUSH", "RPUSH", "LPOP", "RPOP",
 	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
@@ -225,7 +231,7 @@ func TestNothingThatHoldsJobsIsEverDeleted(t *testing.T) {
 	for _, s := range readScripts(t) {
 		for _, keys := range firsts(deletes, s.code) {
 			for key := range strings.SplitSeq(keys, ", ") {
-				require.Contains(t, []string{"hash", "work", "workers", "record"}, key, "%s.lua", s.name)
+				require.Contains(t, []string{"hash", "work", "workers", "record", "lock", "unpack(freed"}, key, "%s.lua", s.name)
 			}
 		}
 	}

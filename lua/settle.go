@@ -22,6 +22,8 @@ type Settled struct {
 	Alone   bool
 	Bytes   string
 	Outcome job.Outcome
+	// Lock is the job's, if it has one that its end concerns.
+	Lock *Lock
 	// Index is the caller's own; Settle carries it along when it reorders.
 	Index int
 }
@@ -62,6 +64,7 @@ type settleGroup struct {
 	origin            origin
 	exit              job.Exit
 	processed, failed bool
+	locked, again     bool
 }
 
 // An origin is where a job was taken from, and so in which list it lies and where it goes when it is handed back.
@@ -85,6 +88,7 @@ func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	keys := []string{
 		k.Record(s.Identity), k.Retry(), k.Schedule(), k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(s.Today), k.FailedOn(s.Today),
+		k.Unique(), k.Queues(),
 	}
 	args := make([]string, 0, 10+len(s.Jobs)*2)
 	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
@@ -92,31 +96,47 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
+	keys = k.settleLists(keys, pairs, s)
 	for first := 0; first < len(s.Jobs); {
 		group := groupOf(s.Jobs[first])
 		last := first + 1
 		for last < len(s.Jobs) && groupOf(s.Jobs[last]) == group {
 			last++
 		}
-		pair, ok := pairs[group.origin]
-		if !ok {
-			pair = len(pairs) + 1
-			pairs[group.origin] = pair
-			hand, waiting := k.lists(group.origin, s.Identity)
-			keys = append(keys, hand, waiting)
-		}
-		args = append(args, string(group.exit), strconv.Itoa(pair), bit(group.processed), bit(group.failed), strconv.Itoa(last-first))
-		for _, settled := range s.Jobs[first:last] {
+		jobs := s.Jobs[first:last]
+		var locks string
+		keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
+		args = append(args, string(group.exit), strconv.Itoa(pairs[group.origin]), bit(group.processed), bit(group.failed),
+			locks, bit(group.again), strconv.Itoa(len(jobs)))
+		for _, settled := range jobs {
 			args = appendSettled(args, settled)
+			keys, args = k.lockArgs(keys, args, settled.Lock)
 		}
 		first = last
 	}
 	return Ask[SettleVerdict]{Call: driver.Call{Script: settleScript, Keys: keys, Args: args}, read: readSettle}
 }
 
+// settleLists adds the lists of all jobs to the keys, and notes in pairs, from 1, where.
+func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []string {
+	var last origin // most batches are of one queue
+	for _, settled := range s.Jobs {
+		from := origin{settled.Queue, settled.Alone}
+		if from != last && pairs[from] == 0 {
+			pairs[from] = len(pairs) + 1
+			hand, waiting := k.lists(from, s.Identity)
+			keys = append(keys, hand, waiting)
+		}
+		last = from
+	}
+	return keys
+}
+
 func groupOf(s Settled) settleGroup {
-	processed, failed := s.Outcome.Counts()
-	return settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit(), processed: processed, failed: failed}
+	group := settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit()}
+	group.processed, group.failed = s.Outcome.Counts()
+	group.locked, group.again = s.Lock.locking()
+	return group
 }
 
 // groupJobs brings jobs of one group together, keeping the order inside each. Most batches are one group already, and

@@ -3,11 +3,16 @@
 -- Why one script: working list, next home and counters move together, or a crash loses the job or doubles it.
 -- It looks for each job in the list it was taken into: what is not there any more is somebody else's, and nothing is
 -- written for it. Late is not the same as wrong, so it does not ask whether the process is still alive.
+-- A job's lock ends with the job or is held on to in the same step: a crash in between would leave a lock that nobody owns,
+-- or a job that its own duplicates may overtake.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
+--          9 index of locks  10 queues (the set of names)
 --          then pairs: working list, queue list; for a suspect: alone list, suspects list
+--          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 batch number  2 lowest number whose answer is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
---          how many jobs, and for each the job; for exits with a new home also its new bytes and delay in seconds
+--          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the
+--          job; for exits with a new home also its new bytes and delay in seconds; in a group with locks then what unlock wants
 --          exit: "done" | "discarded" | "handed_back" (head of the queue) | "retry" | "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
 -- Again    a number it still holds answers the same and writes nothing; for a process that Redis does not know nothing is
@@ -16,6 +21,7 @@
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, mark = tonumber(ARGV[1]), tonumber(ARGV[2])
+local index, queues = KEYS[9], KEYS[10]
 local dead_most, dead_seconds, day_seconds = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local homes = { retry = retry, snoozed = schedule, dead = dead }
 
@@ -39,21 +45,31 @@ local groups, at = {}, 6
 while at <= #ARGV do
   local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
   local group = {
-    exit = exit, working = KEYS[7 + 2 * pair], queue = KEYS[8 + 2 * pair], home = homes[exit],
-    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]), count = tonumber(ARGV[at + 4]), first = at + 5,
+    exit = exit, working = KEYS[9 + 2 * pair], queue = KEYS[10 + 2 * pair], home = homes[exit],
+    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]),
+    lock = tonumber(ARGV[at + 4]), again = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7,
   }
   group.step = group.home and 3 or 1
+  if group.lock > 0 then
+    group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'handed_back'
+    group.locks = group.first + group.step
+    group.step = group.step + (group.again and 7 or 3)
+  end
   groups[#groups + 1] = group
   at = group.first + group.count * group.step
 end
 
 -- include must_be
+-- include unlock
 for _, group in ipairs(groups) do
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
   if not wrong and group.home then
     wrong = must_be(group.home, 'zset', 'ZADD', group.home, '0', '')
   elseif not wrong and group.exit == 'handed_back' then
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
+  end
+  if not wrong and group.lock > 0 then
+    wrong = may_unlock(group, queues)
   end
   if wrong then
     return wrong
@@ -62,11 +78,12 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
+local now_ms = math.floor(now * 1000)
 local answer, position, buried = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
-  for index = 0, group.count - 1 do
-    local arg = group.first + index * group.step
+  for job = 0, group.count - 1 do
+    local arg = group.first + job * group.step
     position = position + 1
     if redis.call('LREM', group.working, -1, ARGV[arg]) == 0 then
       answer[#answer + 1] = position
@@ -79,9 +96,13 @@ for _, group in ipairs(groups) do
       elseif group.exit == 'handed_back' then
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
+      if group.lock > 0 then
+        unlock(group, job + 1, group.lives_on, queues, now_ms)
+      end
     end
   end
 end
+unlocked(index)
 
 -- pcall from here on: the jobs have ended, and a counter that somebody broke or a command that is denied must not make
 -- that look like a failure.
@@ -108,8 +129,8 @@ end
 
 -- The verdict, in case its answer is lost. Without it a repeated batch would find its jobs gone, and write nothing.
 local words = {}
-for index = 2, #answer do
-  words[index - 1] = answer[index]
+for at_word = 2, #answer do
+  words[at_word - 1] = answer[at_word]
 end
 if not known then
   return answer

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -138,7 +139,7 @@ func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (tim
 			return due.Next, wrong
 		}
 		// One queue a call: one whose key is broken stops only its own jobs.
-		for _, group := range p.sort(due.Jobs) {
+		for _, group := range p.sort(set, due.Jobs) {
 			_, err := p.cfg.Keys.Promote(set, []lua.Promotions{group}).Do(ctx, p.cfg.Client)
 			switch {
 			case err == nil:
@@ -155,7 +156,7 @@ func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (tim
 }
 
 // sort says where each due job goes, in the order in which they are due.
-func (p *Poller) sort(jobs []string) []lua.Promotions {
+func (p *Poller) sort(set string, jobs []string) []lua.Promotions {
 	now := p.cfg.Clock.Now()
 	var sorted []lua.Promotions
 	type home struct {
@@ -183,9 +184,26 @@ func (p *Poller) sort(jobs []string) []lua.Promotions {
 			continue
 		}
 		to := home{queue: queueOf(parsed), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}
-		add(to, lua.Promotion{Old: raw, New: parsed.Patch(p.edits(parsed, now)...)})
+		promotion := lua.Promotion{Old: raw, New: parsed.Patch(p.edits(parsed, now)...)}
+		if set == p.cfg.Keys.Schedule() {
+			promotion.Lock = lockToTake(parsed)
+		}
+		add(to, promotion)
 	}
 	return sorted
+}
+
+// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other job. One that
+// has been in a queue before, and was snoozed, is not asked again: what its start has freed stays free.
+func lockToTake(j *job.Job) *lua.Lock {
+	lock, err := dedup.Read(j)
+	if err != nil || !lock.Meets() {
+		return nil
+	}
+	if enqueued, ok := j.Field("enqueued_at"); ok && enqueued != "null" {
+		return nil
+	}
+	return &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, j.Class()), Hold: lock.Lifetime(0)}
 }
 
 // edits are what a job's envelope needs on its way into a queue; its args are not touched.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,15 +34,23 @@ error every two seconds, and at the end what became of them.
 A push whose answer is lost is repeated for --repeat-for, and is stored once all the same: Redis remembers its number for a
 day. So is what comes after the first jobs of a file while Redis is away.
 
-With --json a receipt is printed instead of a jid, one JSON object a line:
-  {"jid","queue","status"}, with --file also "line"
-status is queued, scheduled, unknown (no answer in all that time: Redis may or may not have the job) or not_pushed.
+With --unique a job is refused, as a duplicate, while another of its class with the same arguments holds the lock that both
+need; the jid that is printed is that one's. The lock is taken with the push and ends when the job starts (until_executing) or
+when it has ended, through all its retries (until_executed), or after --unique-ttl at the latest. In a file these flags are for
+all lines, and duplicates are told of on standard error. belay locks shows locks.
 
-Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line.`
+With --json a receipt is printed instead of a jid, one JSON object a line:
+  {"jid","queue","status"}, of a duplicate also "holder", with --file also "line"
+status is queued, scheduled, duplicate (holder is the jid of the job that has the lock), unknown (no answer in all that time:
+Redis may or may not have the job) or not_pushed.
+
+Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line; 3 when nothing
+went wrong and a duplicate was refused.`
 
 const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Report '{"month":"2026-11"}' null -5 --retry 3
   belay push Reminder 42 --in 36h
+  belay push Reindex 42 --unique until_executed --unique-ttl 1h
   belay push --file jobs.ndjson
   zcat jobs.gz | belay push --file - --json`
 
@@ -50,6 +59,7 @@ type pushFlags struct {
 	queue, retry, jid, file, at string
 	in, repeatFor               time.Duration
 	asJSON                      bool
+	unique                      uniqueFlags
 }
 
 func newPush(at *redisFlags) *cobra.Command {
@@ -84,6 +94,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which you answer for being unique (default drawn)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose answer is lost; it is stored once")
+	flags.unique.register(set)
 	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
 	return cmd
 }
@@ -104,7 +115,7 @@ func (f *pushFlags) check(args []string) error {
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
 	_, err := f.until()
-	return err
+	return cmp.Or(err, f.unique.check())
 }
 
 // until is the instant of --at; zero without it.
@@ -154,6 +165,7 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	ctx := context.Background()
 	receipt, err := pusher.Push(ctx, client.Job{
 		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
+		Unique: flags.unique.rule(),
 	})
 	again := persistence{pusher: pusher, most: flags.repeatFor, errs: cmd.ErrOrStderr()}
 	receipts, err := again.persist(ctx, []client.Receipt{receipt}, err, false)
@@ -164,6 +176,9 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	}
 	if flags.asJSON || err == nil {
 		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
+	}
+	if receipt.Status == client.StatusDuplicate {
+		return duplicateError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder)}
 	}
 	if receipt.Status == client.StatusUnknown {
 		return fmt.Errorf("%w (its jid is %s)", err, receipt.JID)
@@ -193,10 +208,10 @@ func quoted(arg string) string {
 	return `"welcome"`
 }
 
-// printReceipt prints one receipt, or only its jid. A line of 0 is none.
+// printReceipt prints one receipt, or only its jid, which of a duplicate is the holder's. A line of 0 is none.
 func printReceipt(out io.Writer, asJSON bool, receipt client.Receipt, line int) {
 	if !asJSON {
-		_, _ = fmt.Fprintln(out, receipt.JID)
+		_, _ = fmt.Fprintln(out, plain(cmp.Or(receipt.Holder, receipt.JID)))
 		return
 	}
 	_ = json.NewEncoder(out).Encode(struct {

@@ -28,6 +28,7 @@ type bulk struct {
 	queued  int
 	refused int
 	unknown int
+	already int // refused as duplicates
 	missed  int // certainly not pushed, and not their own fault
 
 	began, toldAt time.Time
@@ -57,14 +58,20 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	b.began = time.Now()
 	b.toldAt = b.began
 	b.again = persistence{pusher: pusher, most: flags.repeatFor, errs: b.errs}
-	b.lines = newJobLines(in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true}, b.refuse)
+	b.lines = newJobLines(in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}, b.refuse)
 	err := b.push(context.Background())
-	_, _ = fmt.Fprintf(b.errs, "%d queued, %d refused, %d unknown, %d not pushed\n", b.queued, b.refused, b.unknown, b.missed)
+	duplicates := ""
+	if b.already > 0 || flags.unique.until != "" {
+		duplicates = fmt.Sprintf("%d duplicates, ", b.already)
+	}
+	_, _ = fmt.Fprintf(b.errs, "%d queued, %s%d refused, %d unknown, %d not pushed\n", b.queued, duplicates, b.refused, b.unknown, b.missed)
 	switch {
 	case err != nil:
 		return err
 	case b.refused > 0:
-		return fmt.Errorf("%d of %d lines were refused", b.refused, b.refused+b.queued)
+		return fmt.Errorf("%d of %d lines were refused", b.refused, b.refused+b.queued+b.already)
+	case b.already > 0:
+		return duplicateError{fmt.Errorf("%d of %d lines were duplicates", b.already, b.queued+b.already)}
 	}
 	return nil
 }
@@ -140,7 +147,7 @@ func (b *bulk) until(ctx context.Context, next func() (numbered, bool)) (repeate
 		if repeated = errors.As(failure, &bulk); repeated {
 			failure = bulk.Err // the summary has its numbers
 		}
-		receipts, err = b.again.persist(ctx, receipts, failure, b.queued > 0)
+		receipts, err = b.again.persist(ctx, receipts, failure, b.queued+b.already > 0)
 		b.report(receipts)
 		if err != nil {
 			return false, err
@@ -156,14 +163,19 @@ func (b *bulk) report(receipts []client.Receipt) {
 		switch receipt.Status {
 		case client.StatusQueued, client.StatusScheduled:
 			b.queued++
+		case client.StatusDuplicate:
+			b.already++
 		case client.StatusUnknown:
 			b.unknown++
 		default:
 			b.missed++
 		}
-		if receipt.Status == client.StatusQueued || receipt.Status == client.StatusScheduled || b.flags.asJSON {
+		switch {
+		case receipt.Status == client.StatusQueued || receipt.Status == client.StatusScheduled || b.flags.asJSON:
 			printReceipt(b.out, b.flags.asJSON, receipt, line)
-		} else if receipt.Status == client.StatusUnknown {
+		case receipt.Status == client.StatusDuplicate:
+			_, _ = fmt.Fprintf(b.errs, "line %d: a duplicate of %s\n", line, plain(receipt.Holder))
+		case receipt.Status == client.StatusUnknown:
 			_, _ = fmt.Fprintf(b.errs, "line %d: unknown: Redis may or may not have it (jid %s)\n", line, plain(receipt.JID))
 		}
 	}
@@ -177,7 +189,7 @@ func (b *bulk) progress(now time.Time) {
 		return
 	}
 	b.toldAt = now
-	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n", b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused)
+	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n", b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused+b.already)
 }
 
 // refuse reports a line that cannot be pushed.

@@ -14,12 +14,13 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Exit statuses, as the root's help tells them. 3 is kept for a push that was refused as a duplicate.
+// Exit statuses, as the root's help tells them.
 const (
-	exitOK      = 0
-	exitFailure = 1
-	exitUsage   = 2
-	exitAbsent  = 4
+	exitOK        = 0
+	exitFailure   = 1
+	exitUsage     = 2
+	exitDuplicate = 3
+	exitAbsent    = 4
 )
 
 const rootHelp = `Belay is background jobs on Redis: Sidekiq's wire format, and workers that survive kill -9 with nothing lost.
@@ -28,8 +29,8 @@ Exit status, of every command:
   0  it did what was asked
   1  it failed; standard error says in one line what to do
   2  the command line is wrong
-  3  a push was refused as a duplicate (reserved)
-  4  the job, queue or process that was named is not there, or not any more
+  3  a push was refused as a duplicate
+  4  the job, queue, process or lock that was named is not there, or not any more
 
 Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.
 BELAY_CLIENT and BELAY_PREFIX stand for --client and --prefix where these are not given.`
@@ -67,7 +68,7 @@ func newRoot() *cobra.Command {
 	for _, set := range setCommands() {
 		root.AddCommand(newSet(at, set))
 	}
-	root.AddCommand(newQueues(at), newProcesses(at))
+	root.AddCommand(newQueues(at), newProcesses(at), newLocks(at))
 	return root
 }
 
@@ -105,6 +106,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if _, isAbsent := errors.AsType[absentError](err); isAbsent {
 		return exitAbsent
 	}
+	if _, isDuplicate := errors.AsType[duplicateError](err); isDuplicate {
+		return exitDuplicate
+	}
 	return exitFailure
 }
 
@@ -114,6 +118,9 @@ type usageError struct{ error }
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func (u usageError) Unwrap() error { return u.error }
+
+// A duplicateError says that nothing went wrong, and a push was refused because another job holds its lock.
+type duplicateError struct{ error }
 
 // noArgs refuses words that a command has no use for. It does not repeat them: one may be a URL.
 func noArgs(_ *cobra.Command, args []string) error {

@@ -22,11 +22,11 @@ the sets, and the worker processes with what they run, as they told it up to fiv
 shown like Belay's. "no taker" stands beside a queue whose jobs no living process takes.
 
 With --json it is one JSON object, whose fields stay as they are:
-  at, processed, failed, enqueued, suspects, scheduled, retries, dead, queue_count, process_count, problems [text]
+  at, processed, failed, duplicates, enqueued, suspects, scheduled, retries, dead, queue_count, process_count, problems [text]
   queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency, busy, quiet, rss_kb,
                started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
-suspects wait to run with nothing beside them, because their workers died too often with them in hand. state is alive,
+duplicates are pushes that were refused because another job held their lock. suspects wait to run with nothing beside them, because their workers died too often with them in hand. state is alive,
 lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the counts are of
 all. problems are keys that hold what they should not.
 
@@ -91,8 +91,8 @@ func printStatus(out io.Writer, s inspect.Status) error {
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(texts, "\t"))
 	}
-	row("PROCESSED", "FAILED", "ENQUEUED", "SUSPECTS", "SCHEDULED", "RETRIES", "DEAD")
-	row(s.Processed, s.Failed, s.Enqueued, s.Suspects, s.Scheduled, s.Retries, s.Dead)
+	row("PROCESSED", "FAILED", "ENQUEUED", "SUSPECTS", "SCHEDULED", "RETRIES", "DEAD", "DUPLICATES")
+	row(s.Processed, s.Failed, s.Enqueued, s.Suspects, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
 	section(t, "queues: "+count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
 		row("QUEUE", "SIZE", "LATENCY", "")

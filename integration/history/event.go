@@ -16,6 +16,8 @@ const (
 	Accepted Kind = "accepted"
 	// Refused: the push is certainly not in Redis; Text says why. The same token may be invoked again.
 	Refused Kind = "refused"
+	// Duplicate: the push was refused because another job has its lock; Text is that one's jid.
+	Duplicate Kind = "duplicate"
 	// Unknown: Redis may or may not have it. Without any of these three the pusher died meanwhile.
 	Unknown Kind = "unknown"
 )

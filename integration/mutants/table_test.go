@@ -262,4 +262,102 @@ var bugs = []mutant{
 		pkg: "./lua", run: "TestSettle/the_same_number_again",
 		caught: "TestSettle/the_same_number_again_answers_the_same_and_writes_nothing", says: "Lost:",
 	},
+	{
+		name: "a lock is freed by whoever ends",
+		harm: "a job that outlived its lock frees that of the next one, and a third is accepted beside it",
+		edits: []edit{{
+			"lua/shared/unlock.lua", `states[job] = value and string.sub(value, 2, #owner + 1) == owner and string.byte(value)`,
+			`states[job] = value and owner and string.byte(value)`,
+		}},
+		pkg: "./integration", run: "TestLateEndFreesNobodyElsesLock/go-redis",
+		caught: "TestLateEndFreesNobodyElsesLock/go-redis", says: "duplicate",
+	},
+	{
+		name: "a lock first, then the job",
+		harm: "a producer that dies between the two calls, or whose push is refused, leaves a lock that no job will free",
+		edits: []edit{{
+			"client/push.go", `	if s.unique {
+		push := c.keys.PushUnique(nil, s.jobs)
+`, `	for i := range s.jobs {
+		if lock := s.jobs[i].Lock; lock != nil && !s.repeatable {
+			c.driver.Do(context.Background(), driver.Command("SET", c.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
+			s.jobs[i].Lock = nil
+		}
+	}
+	if s.unique {
+		push := c.keys.PushUnique(nil, s.jobs)
+`,
+		}},
+		pkg: "./integration", run: "TestPushThatStoresNothingTakesNoLock/go-redis",
+		caught: "TestPushThatStoresNothingTakesNoLock/go-redis", says: "a broken queue",
+	},
+	{
+		name: "the mark is cleared, then the run is pushed that was asked for",
+		harm: "a worker that dies between the two calls owes a run that nobody remembers",
+		edits: []edit{{
+			"fetch/locks.go", `		if parsed, err := job.Parse(held.Bytes); err == nil {
+			lock.Again = again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
+		}
+`, `		value, _ := f.lane.Do(held.Life.Context, driver.Command("GET", f.cfg.Keys.Lock(lock.Digest)))[0].Value.(string)
+		if parsed, err := job.Parse(held.Bytes); err == nil && value != "" && value[0] == 'd' {
+			f.lane.Do(held.Life.Context, driver.Command("SETRANGE", f.cfg.Keys.Lock(lock.Digest), "0", "s"))
+			f.lane.Do(held.Life.Context, driver.Command("LPUSH", f.cfg.Keys.Queue(held.Queue), again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit).Bytes))
+		}
+`,
+		}},
+		pkg: "./integration", run: "TestRescheduleOnceIsOnce/asked_while_it_runs/go-redis",
+		caught: "TestRescheduleOnceIsOnce/asked_while_it_runs/go-redis", says: `goes from state "d" to "s"`,
+	},
+	{
+		name: "the lock is freed, then the run is pushed that was asked for",
+		harm: "between the two calls another takes the lock, and two of a kind wait; or the worker dies, and the run is never pushed",
+		edits: []edit{{
+			"lua/shared/unlock.lua", `  redis.call('SET', lock, string.format('-%s%.0f', ARGV[at + 3], now_ms), 'PXAT', until_ms)
+`, `  redis.call('DEL', lock)
+`,
+		}},
+		pkg: "./integration", run: "TestRescheduleOnceIsOnce/asked_while_it_runs/go-redis",
+		caught: "TestRescheduleOnceIsOnce/asked_while_it_runs/go-redis", says: "is accepted without its lock",
+	},
+	{
+		name: "a failed run frees its lock",
+		harm: "while the job waits for its retry another of its kind is accepted, and both run",
+		edits: []edit{{
+			"lua/settle.lua", `group.lives_on = exit == 'retry' or exit`, `group.lives_on = exit`,
+		}},
+		pkg: "./integration", run: "TestLocksAreKeptThroughRetries/go-redis",
+		caught: "TestLocksAreKeptThroughRetries/go-redis", says: "is freed, and the job lives on",
+	},
+	{
+		name: "a digest without lengths",
+		harm: "two jobs that have nothing in common but the letters one after another count as the same, and one is refused",
+		edits: []edit{{
+			"dedup/digest.go", `	out = append(strconv.AppendInt(out, int64(len(s)), 10), ':')
+	return append(out, s...)`, `	return append(strconv.AppendBool(out[:len(out):len(out)], true)[:len(out)], s...)`,
+		}},
+		pkg: "./dedup", run: "TestDigest/tells_classes_and_queues_apart",
+		caught: "TestDigest/tells_classes_and_queues_apart", says: "Should be false",
+	},
+	{
+		name: "a job is dropped when its time has come and its lock is taken",
+		harm: "what was accepted is never run, and a job that took its lock when it was scheduled is its own duplicate",
+		edits: []edit{{
+			"lua/promote.lua", `    if score and score <= now then
+`, `    if group.locked and redis.call('GET', KEYS[tonumber(ARGV[arg + 2])]) then
+      redis.call('ZREM', set, old)
+    elseif score and score <= now then
+`,
+		}},
+		pkg: "./lua", run: "TestPromoteTakesLocks/and_drops_nothing",
+		caught: "TestPromoteTakesLocks/and_drops_nothing_for_those_that_are_not", says: "Not equal",
+	},
+	{
+		name: "locks in hand are not renewed",
+		harm: "a run that outlasts its lock has company",
+		edits: []edit{{
+			"fetch/locks.go", `	if !f.renew || f.life == nil {`, `	if !f.renew || f.life != nil {`,
+		}},
+		pkg: "./fetch", run: "TestLocksInHand/go-redis/are_renewed",
+		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",
+	},
 }

@@ -15,6 +15,9 @@
 //     a recovery interrupted_count, by exactly one;
 //   - a recovery is from a process with a tombstone, and a tombstone stands for a process that had lapsed, for two looks;
 //   - the counters moved in the step of the runs that they count, by as many;
+//   - a lock comes in the step that stores its job, has an end, is listed until then, and goes with its job's end, with its
+//     start where the payload says so, or with its time; and the one more run that a duplicate asked for comes in the step in
+//     which the first run ends, and with the lock;
 //
 // and at the end, that every job that was accepted is accounted for.
 //
@@ -28,6 +31,7 @@
 //     operators do by Belay's own commands is judged like everything else, with [Acts]);
 //   - FLUSHALL, which ends all jobs; only a move into the list of a process that Redis has forgotten may still come;
 //   - a key that somebody made another type: what was in it is lost, which is told, and then it is nobody's until it is deleted;
+//   - locks of jobs that a foreign program or an option's hand has ended: they stand until they run out;
 //   - which of the lawful ways was the wise one: that a job was taken, or recovered in time, is for other tests to see.
 //
 // It reads key names by their first words, which nothing else in Belay does, except working lists: whose those are it knows

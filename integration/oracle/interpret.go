@@ -18,6 +18,9 @@ type stride struct {
 	exits exits
 	// buries says that it brings something to the dead set.
 	buries bool
+	// turns are what it does to locks, by digest, and turned are those in the order of the commands.
+	turns  map[string]*turn
+	turned []string
 }
 
 // counts are by how much the step moved the counters.
@@ -60,6 +63,7 @@ var verbs = map[string]func(s *stride, c []string){
 	"INCR":             func(s *stride, c []string) { s.incr(c[1], "1") },
 	"INCRBY":           func(s *stride, c []string) { s.incr(c[1], c[2]) },
 	"SET":              (*stride).set,
+	"SETRANGE":         (*stride).setrange,
 	"SADD":             (*stride).overwrite,
 	"SREM":             (*stride).overwrite,
 	"PEXPIREAT":        (*stride).expire,
@@ -88,7 +92,8 @@ func (k *keyspace) matters(key string) bool {
 		return true
 	}
 	_, record := k.recordOf(key)
-	return record || key == k.keys.Alive() || key == k.keys.Tombstones()
+	_, lock := k.lockOf(key)
+	return record || lock || key == k.keys.Alive() || key == k.keys.Tombstones()
 }
 
 func (s *stride) trip(of *subject) *trip {

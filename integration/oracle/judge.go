@@ -63,16 +63,29 @@ func (s *stride) judge() {
 	}
 	for _, of := range s.touched {
 		t := of.trip
+		of.read(t)
 		of.trip = nil
 		if s.base {
 			s.restore(of, t)
 		} else {
 			s.judgeTrip(of, t)
 		}
+	}
+	s.judgeLocks()
+	for _, of := range s.touched {
 		s.k.drop(of)
 	}
 	if !s.base {
 		s.judgeCounts()
+	}
+}
+
+// read notes what the step leaves of a subject: its text, and its due time.
+func (of *subject) read(t *trip) {
+	for _, legs := range [][]leg{t.outs, t.ins} {
+		for _, l := range legs {
+			of.text, of.score = l.entry.text, l.entry.score
+		}
 	}
 }
 

@@ -19,6 +19,9 @@ type keyspace struct {
 	workings  map[string]hand     // by key: nothing is parsed out of a name
 	processes map[string]*process // by identity
 	damaged   map[string]bool     // counters that are no numbers
+	locks     map[string]*lock    // by digest
+	holders   map[string]*lock    // by their owner's jid
+	listed    map[string]float64  // the index of locks: until when
 	ended     recently
 }
 
@@ -66,6 +69,7 @@ func newKeyspace(r *replay, prefix string) *keyspace {
 func (k *keyspace) forget() {
 	k.spots, k.jobs = make(map[string]*spot), make(map[string]*subject)
 	k.damaged = make(map[string]bool)
+	k.locks, k.holders, k.listed = make(map[string]*lock), make(map[string]*lock), make(map[string]float64)
 	k.ended = recently{}
 	for _, p := range k.processes {
 		*p = process{identity: p.identity, queues: p.queues}

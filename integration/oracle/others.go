@@ -12,6 +12,10 @@ func (s *stride) del(c []string) {
 			continue
 		}
 		delete(s.k.damaged, key)
+		if digest, ok := s.k.lockOf(key); ok {
+			s.delLock(digest)
+			continue
+		}
 		if spot := s.k.spot(key); spot != nil {
 			s.empty(spot, c[0])
 			spot.damaged = false
@@ -86,6 +90,10 @@ func (s *stride) overwrite(c []string) {
 // expire takes in a time to live, which a day's counters have and jobs must not. (Whatever sets one, this is how Redis writes
 // it down.)
 func (s *stride) expire(c []string) {
+	if digest, ok := s.k.lockOf(c[1]); ok {
+		s.expireLock(digest, c)
+		return
+	}
 	if s.k.matters(c[1]) && s.k.counter(c[1]) == nil {
 		s.violate(nil, CannotJudge, "%s is to expire", c[1])
 	}
@@ -146,6 +154,10 @@ func (s *stride) beats(identity string, untilMs float64) {
 func (s *stride) set(c []string) {
 	if identity, ok := strings.CutPrefix(c[1], s.k.prefix+"belay:claim:"); ok {
 		s.k.process(identity).claimant = c[2]
+		return
+	}
+	if digest, ok := s.k.lockOf(c[1]); ok {
+		s.setLock(digest, c)
 		return
 	}
 	s.overwrite(c)

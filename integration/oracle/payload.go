@@ -23,14 +23,19 @@ type subject struct {
 	// abroad is set while a foreign program has it: since when, and out of which place.
 	abroad *abroad
 	trip   *trip // what the present step does to it
+	// edge is the way it went last, in the step movedAt; text is what it was then, and score its due time in a set.
+	edge    Edge
+	movedAt int
+	text    string
+	score   float64
 }
 
 // name is what a subject is called in a report.
-func (s *subject) name() string {
-	if s.named {
-		return s.jid
+func (of *subject) name() string {
+	if of.named {
+		return of.jid
 	}
-	return strconv.Quote(cut(s.jid))
+	return strconv.Quote(cut(of.jid))
 }
 
 func cut(text string) string {

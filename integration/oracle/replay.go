@@ -237,6 +237,11 @@ func (r *replay) finish(last *Step) {
 				r.report.Waiting[spot.place] += n
 			}
 		}
+		for _, l := range k.locks {
+			if last.At.IsZero() || l.expiry > float64(last.At.Unix())*1000 {
+				r.report.Locks++
+			}
+		}
 	}
 	r.report.Dead = r.report.Waiting[Dead]
 	delete(r.report.Waiting, Dead)

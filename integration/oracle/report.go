@@ -26,6 +26,7 @@ const (
 	NotAlone      Rule = "not alone"      // a suspect has company
 	Early         Rule = "early"          // promoted before its time
 	Counters      Rule = "counters"       // move with the edges that they count
+	Locks         Rule = "locks"          // come and go with the jobs that own them
 	Vanished      Rule = "vanished"       // the totals do not agree
 	CannotJudge   Rule = "cannot judge"   // a write that this package does not understand
 )
@@ -77,6 +78,8 @@ type Report struct {
 	// Deleted are those that somebody took away who may, Abroad those that foreign workers took, Flushed those that went
 	// with all data, Merged those that were equal in every byte to another in a sorted set. Lost should be none.
 	Deleted, Abroad, Flushed, Merged, Lost int
+	// Reruns are jobs that were run once more for duplicates; Locks is how many stand at the end.
+	Reruns, Locks int
 	// Edges counts every way that a job went.
 	Edges map[Edge]int
 	// Violations are the first ones; More is how many there are besides.
@@ -180,6 +183,7 @@ func (s *stride) violate(of *subject, rule Rule, format string, args ...any) {
 // note counts an edge, and keeps it when it is of the job that is traced.
 func (s *stride) note(of *subject, e Edge) {
 	s.k.report.Edges[e]++
+	of.edge, of.movedAt = e, s.Number
 	if s.k.traced != "" && of.jid == s.k.traced {
 		s.k.report.events = append(s.k.report.events, Event{s.Number, s.At, e, describe(s.Commands, of.jid)})
 	}

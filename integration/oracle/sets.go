@@ -56,6 +56,11 @@ func (s *stride) zadd(c []string) {
 			s.dies(c[at+1], scoreOf(c[at]), once)
 		}
 		return
+	case s.k.keys.Unique():
+		for ; at+1 < len(c); at += 2 {
+			s.k.listed[c[at+1]] = scoreOf(c[at])
+		}
+		return
 	}
 	if s.k.damages(key) {
 		return
@@ -93,6 +98,11 @@ func (s *stride) zrem(c []string) {
 		for _, identity := range c[2:] {
 			p := s.k.process(identity)
 			p.forgotten, p.tombstoned = p.tombstoned, false
+		}
+		return
+	case s.k.keys.Unique():
+		for _, digest := range c[2:] {
+			s.unlist(digest)
 		}
 		return
 	}

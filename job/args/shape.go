@@ -166,6 +166,25 @@ func (s *Shape) Fill(v reflect.Value, args []string) error {
 	return nil
 }
 
+// Position is which argument a field of T is, counted from 1, in every job. The error says why none is: no field of that
+// name, or one that stands for any number of arguments, or that may be left out, because a job without it would then not
+// count as the same as one that has it with the same value.
+func (s *Shape) Position(field string) (int, error) {
+	for i := range s.places {
+		switch p := &s.places[i]; {
+		case field == "" || p.name != field:
+		case p.isEmpty != nil:
+			return 0, fmt.Errorf("field %s is left out of a job where it is empty", field)
+		default:
+			return i + 1, nil
+		}
+	}
+	if s.rest != nil && s.rest.name == field {
+		return 0, fmt.Errorf("field %s is the rest of the arguments, not one", field)
+	}
+	return 0, fmt.Errorf("%v has no field %s that is an argument", s.of, field)
+}
+
 // in is the place's own part of a T.
 func (p *place) in(v reflect.Value) reflect.Value {
 	for _, i := range p.path {

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// refusalsEvery is the least time between two lines about refused pushes of one class. Where one job in a second is pushed
+	// ten thousand times, the first line says all that a person can use, and a number the rest.
+	refusalsEvery = time.Second
+	// mostClasses bounds of how many classes is remembered when their last line was: a program that makes up names of
+	// classes must not fill its own memory. Beyond it the refusals of one more class are not told.
+	mostClasses = 1000
+)
+
+// refusals tells the log of pushes that were refused as duplicates.
+type refusals struct {
+	log zerolog.Logger
+
+	mu sync.Mutex
+	// told is when a class had its last line, and how many refusals have been left out since.
+	told map[string]told
+}
+
+type told struct {
+	at   time.Time
+	left int
+}
+
+func newRefusals(log zerolog.Logger) *refusals {
+	return &refusals{log: log, told: make(map[string]told)}
+}
+
+// tell logs which of the jobs of a push were refused, and by whom; holders has "" for those that were not.
+func (r *refusals) tell(now time.Time, jobs []lua.UniqueJob, holders []string) {
+	if r.log.GetLevel() > zerolog.InfoLevel {
+		return
+	}
+	for i, holder := range holders {
+		if holder == "" {
+			continue
+		}
+		jid, class := jobs[i].Lock.Names()
+		if left, due := r.due(now, class); due {
+			r.log.Info().Str("jid", jid).Str("class", class).Str("queue", jobs[i].Queue).Str("holder", holder).
+				Str("digest", jobs[i].Lock.Digest).Int("left_out", left).Msg("push refused: a duplicate")
+		}
+	}
+}
+
+// due says whether the class may have a line now, and how many it had none for since the last.
+func (r *refusals) due(now time.Time, class string) (left int, due bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, known := r.told[class]
+	if known && now.Sub(last.at) < refusalsEvery {
+		r.told[class] = told{last.at, last.left + 1}
+		return 0, false
+	}
+	if !known && len(r.told) >= mostClasses {
+		maps.DeleteFunc(r.told, func(_ string, t told) bool { return now.Sub(t.at) >= refusalsEvery })
+		if len(r.told) >= mostClasses {
+			return 0, false
+		}
+	}
+	r.told[class] = told{at: now}
+	return last.left, true
+}

@@ -1,0 +1,158 @@
+package client
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+func unique(args ...any) Job {
+	return Job{Class: "Report", Args: args, Unique: &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute}}
+}
+
+// TestRefusalsAreTold holds what the log says of duplicates.
+func TestRefusalsAreTold(t *testing.T) {
+	var text drivertest.Buffer
+	promises(t, Config{Log: zerolog.New(&text)}, map[string]func(w *world){
+		"once a second for a class, with the number of those left out": func(w *world) {
+			other := unique(42)
+			class := "Report " + w.keys.Queue("q")
+			other.Class = class
+			var receipts []Receipt
+			for range 4 {
+				receipt, err := w.client.Push(w.Context(), other)
+				require.NoError(w, err)
+				receipts = append(receipts, receipt)
+			}
+			other.Repeatable = true
+			w.client.refusals.mu.Lock()
+			last := w.client.refusals.told[class]
+			w.client.refusals.told[class] = told{last.at.Add(-refusalsEvery), last.left}
+			w.client.refusals.mu.Unlock()
+			numbered, err := w.client.Push(w.Context(), other)
+			require.NoError(w, err)
+			again, err := w.client.Repeat(w.Context(), numbered)
+			require.NoError(w, err)
+			require.Equal(w, numbered.Holder, again.Holder)
+
+			var lines []map[string]any
+			for line := range strings.Lines(text.String()) {
+				var fields map[string]any
+				require.NoError(w, json.Unmarshal([]byte(line), &fields))
+				if fields["class"] == class {
+					lines = append(lines, fields)
+				}
+			}
+			require.Len(w, lines, 2)
+			for i, want := range []struct {
+				jid  string
+				left float64
+			}{{receipts[1].JID, 0}, {numbered.JID, 2}} {
+				digest := lines[i]["digest"]
+				require.Regexp(w, "^[0-9a-f]{32}$", digest)
+				require.Equal(w, map[string]any{
+					"level": "info", "message": "push refused: a duplicate", "jid": want.jid, "class": class, "queue": "default",
+					"holder": receipts[0].JID, "digest": digest, "left_out": want.left,
+				}, lines[i])
+			}
+		},
+	})
+}
+
+func TestRefusalsRememberFewClasses(t *testing.T) {
+	t.Parallel()
+	r, now := newRefusals(zerolog.Nop()), time.Now()
+	for n := range mostClasses {
+		_, due := r.due(now, strconv.Itoa(n))
+		require.True(t, due)
+	}
+	_, due := r.due(now, "one more")
+	require.False(t, due)
+	_, due = r.due(now.Add(refusalsEvery), "one more")
+	require.True(t, due)
+	require.Len(t, r.told, 1)
+}
+
+func TestUnique(t *testing.T) {
+	promises(t, Config{}, map[string]func(w *world){
+		"a duplicate is told whose it is and leaves nothing": func(w *world) {
+			first, err := w.client.Push(w.Context(), unique(42))
+			require.NoError(w, err)
+			require.Equal(w, StatusQueued, first.Status)
+			second, err := w.client.Push(w.Context(), unique(42))
+			require.NoError(w, err)
+			require.Equal(w, StatusDuplicate, second.Status)
+			require.Equal(w, first.JID, second.Holder)
+			require.NotEqual(w, first.JID, second.JID)
+			require.Len(w, w.queue("default"), 1)
+			other, err := w.client.Push(w.Context(), unique(43))
+			require.NoError(w, err)
+			require.Equal(w, StatusQueued, other.Status)
+		},
+		"in a bulk with others each has its own receipt": func(w *world) {
+			plain := Job{Class: "Plain", Queue: "other"}
+			receipts, err := w.client.PushMany(w.Context(), seqOf(plain, unique(1), unique(1), plain, unique(2)))
+			require.NoError(w, err)
+			require.Equal(w, []Status{StatusQueued, StatusQueued, StatusDuplicate, StatusQueued, StatusQueued}, statuses(receipts))
+			require.Equal(w, receipts[1].JID, receipts[2].Holder)
+			require.Len(w, w.queue("default"), 2)
+			require.Len(w, w.queue("other"), 2)
+		},
+		"one for later neither asks nor locks unless it is told to": func(w *world) {
+			held, err := w.client.Push(w.Context(), unique(1))
+			require.NoError(w, err)
+			later := unique(1)
+			later.In = time.Hour
+			receipt, err := w.client.Push(w.Context(), later)
+			require.NoError(w, err)
+			require.Equal(w, StatusScheduled, receipt.Status)
+			later.Unique = &dedup.Rule{Until: dedup.UntilExecuted, IncludingScheduled: true}
+			receipt, err = w.client.Push(w.Context(), later)
+			require.NoError(w, err)
+			require.Equal(w, StatusDuplicate, receipt.Status)
+			require.Equal(w, held.JID, receipt.Holder)
+		},
+		"the same jid again is queued, and once": func(w *world) {
+			mine := unique(1)
+			mine.JID = "mine"
+			for range 3 {
+				receipt, err := w.client.Push(w.Context(), mine)
+				require.NoError(w, err)
+				require.Equal(w, StatusQueued, receipt.Status)
+			}
+			require.Len(w, w.queue("default"), 1)
+		},
+		"an answer that was lost is asked for again": func(w *world) {
+			first, err := w.client.Push(w.Context(), unique(1))
+			require.NoError(w, err)
+			jobs := []Job{unique(1), unique(2)}
+			for i := range jobs {
+				jobs[i].Repeatable = true
+			}
+			w.proxy.Add(faultproxy.DropReply("Report"))
+			receipts, err := w.client.PushMany(w.Context(), seqOf(jobs...))
+			require.NoError(w, err)
+			require.Equal(w, []Status{StatusDuplicate, StatusQueued}, statuses(receipts))
+			require.Equal(w, first.JID, receipts[0].Holder)
+			require.Len(w, w.queue("default"), 2)
+		},
+		"a rule that cannot be is an error of the push": func(w *world) {
+			wrong := unique(1)
+			wrong.Unique = &dedup.Rule{Until: "for ever", TTL: -1}
+			_, err := w.client.Push(w.Context(), wrong)
+			var invalid *InvalidError
+			require.ErrorAs(w, err, &invalid)
+			require.ErrorContains(w, err, "for ever")
+			require.ErrorContains(w, err, "TTL")
+		},
+	})
+}

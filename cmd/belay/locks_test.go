@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/inspect"
+)
+
+func TestPushUnique(t *testing.T) {
+	t.Parallel()
+	t.Run("a_duplicate_prints_the_holder_and_is_exit_status_3", func(t *testing.T) {
+		t.Parallel()
+		for _, client := range []string{"go-redis", "rueidis"} {
+			h := newHouse(t)
+			push := func(more ...string) said {
+				return h.invoke("", append([]string{"push", "A", "42", "--unique", "until_executed", "--client", client}, more...)...)
+			}
+			first := push("--jid", "one")
+			require.Equal(t, said{out: "one\n"}, first)
+			second := push()
+			require.Equal(t, exitDuplicate, second.code)
+			require.Equal(t, "one\n", second.out)
+			require.Equal(t, "belay push: a duplicate of one: nothing was pushed\n", second.errs)
+			third := push("--json", "--jid", "three")
+			require.Equal(t, exitDuplicate, third.code)
+			require.JSONEq(t, `{"jid":"three","queue":"default","status":"duplicate","holder":"one"}`, third.out)
+			require.Equal(t, said{out: "one\n"}, push("--jid", "one"), "the same job is there")
+			require.Zero(t, push("--in", "1h").code, "one for later leaves the lock alone")
+			require.Equal(t, exitDuplicate, push("--in", "1h", "--including-scheduled").code)
+			require.Equal(t, int64(1), h.do("LLEN", h.key("queue:default")))
+			require.Contains(t, h.invoke("", "status", "--json").out, `"duplicates":3`)
+		}
+	})
+	t.Run("flags_go_into_the_job", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		require.Zero(t, h.invoke("", "push", "A", "--unique", "until_executed", "--unique-ttl", "90s", "--reschedule-once", "--including-scheduled").code)
+		require.Regexp(t, `"belay_unique":\{"digest":"[0-9a-f]{32}","until":"until_executed","ttl_ms":90000,"again":true,"scheduled":true\}`,
+			h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0])
+	})
+	t.Run("in_a_file_they_are_for_all_lines_and_duplicates_are_counted", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		file := `{"class":"A","args":[1],"jid":"a"}
+{"class":"A","args":[1.0],"jid":"b"}
+{"class":"B","args":[1],"jid":"c"}
+{"class":"A","args":[1],"jid":"d"}`
+		answer := h.invoke(file, "push", "--file", "-", "--unique", "until_executing")
+		require.Equal(t, exitDuplicate, answer.code)
+		require.Equal(t, "a\nc\n", answer.out)
+		require.Equal(t, "line 2: a duplicate of a\nline 4: a duplicate of a\n2 queued, 2 duplicates, 0 refused, 0 unknown, 0 not pushed\n"+
+			"belay push: 2 of 4 lines were duplicates\n", answer.errs)
+		answer = h.invoke(file+"\n[]\n", "push", "--file", "-", "--unique", "until_executing", "--json")
+		require.Equal(t, exitFailure, answer.code, "what went wrong comes first")
+		require.Contains(t, answer.out, `{"jid":"b","queue":"default","status":"duplicate","holder":"a","line":2}`)
+		require.Contains(t, answer.errs, "1 of 5 lines were refused")
+		answer = h.invoke(`{"class":"E","args":[1]}`, "push", "--file", "-", "--unique", "until_executing")
+		require.Zero(t, answer.code)
+		require.Equal(t, "1 queued, 0 duplicates, 0 refused, 0 unknown, 0 not pushed\n", answer.errs)
+		answer = h.invoke(`{"class":"A","belay_unique":{"digest":"x"}}`, "push", "--file", "-")
+		require.Contains(t, answer.errs, `line 1: refused: the field "belay_unique" cannot be set like this; say Unique`)
+	})
+}
+
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			belay := func(args ...string) said { return h.invoke("", append(args, "--client", client)...) }
+			require.Equal(t, said{out: "0 of 0\n"}, belay("locks"))
+			require.Zero(t, belay("push", "Report", "--jid", "one", "--unique", "until_executed").code)
+			require.Zero(t, belay("push", "Mail", "--jid", "two", "--unique", "until_executing", "--unique-ttl", "1h").code)
+
+			answer := belay("locks")
+			require.Regexp(t, `^DIGEST +CLASS +JID +AGE +TTL +STATE\n[0-9a-f]{32} +Mail +two +\S+ +(1h0m0s|59m5\ds)\n[0-9a-f]{32} +Report +one +\S+ +(6h0m0s|5h59m5\ds)\n2 of 2\n$`, answer.out)
+			require.Regexp(t, `one .*\n1 of 2\n$`, belay("locks", "--class", "Report").out)
+			require.Regexp(t, `two .*\n1 of 2\n$`, belay("locks", "--jid", "two").out)
+			require.Regexp(t, `one .*\n1 of 2\n$`, belay("locks", "--limit", "1", "--offset", "1").out)
+
+			var lock inspect.Lock
+			require.NoError(t, json.Unmarshal([]byte(belay("locks", "--jid", "one", "--json").out), &lock))
+			require.Equal(t, "Report", lock.Class)
+
+			h.do("SETRANGE", h.key("belay:lock:"+lock.Digest), "0", "d")
+			require.Contains(t, belay("locks", "--jid", "one").out, " dirty\n")
+			answer = belay("locks", "release", lock.Digest, "nosuch")
+			require.Equal(t, exitAbsent, answer.code)
+			require.Regexp(t, `^`+lock.Digest+`: released; it was held by one \(Report\) for \S+\n$`, answer.out)
+			require.Contains(t, answer.errs, "it was dirty: a duplicate was refused while one ran, and will not be run for; push it again\n")
+			require.Contains(t, answer.errs, "not there, or not any more: nosuch\n")
+			require.Equal(t, exitAbsent, belay("locks", "release", lock.Digest).code)
+			require.Zero(t, belay("push", "Report", "--unique", "until_executed").code)
+		})
+	}
+}
+
+func TestActsOnUniqueJobs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	push := func(jid string) { require.Zero(t, h.invoke("", "push", "A", "--unique", "until_executed", "--jid", jid).code) }
+	push("1")
+	require.Equal(t, said{0, "1 deleted\n", ""}, h.invoke("", "queues", "clear", "default", "--yes"))
+	push("2")
+	h.bury(h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0])
+	require.Zero(t, h.invoke("", "queues", "delete", "default", "2").code)
+	push("3")
+	answer := h.invoke("", "dead", "retry", "2")
+	require.Equal(t, exitFailure, answer.code)
+	require.Equal(t, "0 retried\n", answer.out)
+	require.Equal(t, "2: it is a duplicate of 3, which has the lock\nbelay dead retry: 1 could not be moved and are where they were\n", answer.errs)
+	require.Zero(t, h.invoke("", "queues", "delete", "default", "3").code)
+	require.Equal(t, said{0, "1 retried\n", ""}, h.invoke("", "dead", "retry", "2"))
+	require.Equal(t, exitDuplicate, h.invoke("", "push", "A", "--unique", "until_executed").code)
+}
+
+// A lock's names are somebody else's text, as all that lies in Redis.
+func TestLocksSpeakToNobodysTerminal(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("SET", h.key("belay:lock:evil\x1b[31m"), "-j\x1b[2J\nClass\x1b]0;t\a\n1767323045000")
+	h.do("ZADD", h.key("belay:unique"), "9e15", "evil\x1b[31m")
+	for _, args := range [][]string{{"locks"}, {"locks", "--json"}, {"locks", "release", "evil\x1b[31m"}} {
+		answer := h.invoke("", args...)
+		require.Zero(t, answer.code, answer.errs)
+		require.NotContains(t, answer.out+answer.errs, "\x1b")
+		require.Contains(t, answer.out, "evil")
+	}
+}
+
+// What the help of locks promises of --json is what there is.
+func TestLocksHelpNamesEveryField(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(inspect.Lock{})
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(text, &fields))
+	_, promised, _ := strings.Cut(locksHelp, "stay as they are:")
+	for name := range fields {
+		require.Regexp(t, `\b`+name+`\b`, promised)
+	}
+}

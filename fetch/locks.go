@@ -1,0 +1,165 @@
+package fetch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A unique job carries its lock in its payload (package dedup). What is to be done about it goes the way of the job: its start
+// is said to Redis before it runs, where that means something to the lock; the lock is renewed at every beat while the job is
+// in hand; and the settle that ends the job ends the lock. Jobs without one pay a search in their bytes.
+
+// A heldLock is the lock of a job in hand; that of nearly all jobs is none.
+type heldLock struct {
+	dedup.Lock
+	class   string
+	started bool // it was said to Redis that the run begins
+}
+
+// script is the lock as scripts want it.
+func (l heldLock) script() lua.Lock { return lockOf(l.Lock, l.class) }
+
+func lockOf(lock dedup.Lock, class string) lua.Lock {
+	return lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, class), Hold: lock.Lifetime(0)}
+}
+
+// prepare makes a job ready for its processor, or, where that is to be said first, to be started.
+func (f *Fetcher) prepare(held *Held) {
+	if dedup.Has(held.Bytes) {
+		held.lock = f.lockIn(held.Bytes)
+	}
+	if held.lock.AtStart() == dedup.StartNothing {
+		f.ready = append(f.ready, held)
+		return
+	}
+	f.unsaid = append(f.unsaid, held)
+}
+
+// lockIn is the lock that a payload tells of.
+func (f *Fetcher) lockIn(bytes string) heldLock {
+	parsed, err := job.Parse(bytes)
+	if err != nil {
+		return heldLock{} // it is buried unread, and its lock, if it has one, lapses
+	}
+	lock, err := dedup.Read(parsed)
+	if err != nil {
+		f.cfg.Log.Warn().Err(err).Str("jid", parsed.JID()).Str("class", parsed.Class()).Msg("a unique job runs as one that is not")
+	}
+	return heldLock{Lock: lock, class: parsed.Class()}
+}
+
+// addStarts says of jobs of one life that their runs begin.
+func (f *Fetcher) addStarts(x *exchange) {
+	if len(f.unsaid) == 0 {
+		return
+	}
+	life := f.unsaid[0].Life
+	var starting, rest []*Held
+	bytes := 0
+	for _, held := range f.unsaid {
+		if held.Life != life || len(starting) == lua.MostItems || bytes > lua.MostBytes {
+			rest = append(rest, held)
+			continue
+		}
+		bytes += len(held.Bytes)
+		starting = append(starting, held)
+	}
+	f.unsaid = rest
+	f.starting += len(starting)
+	starts := make([]lua.Start, len(starting))
+	for i, held := range starting {
+		starts[i] = lua.Start{
+			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes,
+			Lock: held.lock.script(), Release: held.lock.AtStart() == dedup.StartRelease,
+		}
+	}
+	ask := f.cfg.Keys.Start(life.Identity, starts)
+	x.add(ask.Call, func(reply driver.Reply) { f.handleStarts(starting, ask, reply) })
+}
+
+// handleStarts makes jobs ready whose start is known.
+func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[[]int], reply driver.Reply) {
+	f.starting -= len(starting)
+	lost, err := ask.Read(reply)
+	switch {
+	case err == nil:
+		f.succeed()
+	case driver.Outage(err):
+		// Said once more it changes nothing more.
+		f.unsaid = append(starting, f.unsaid...)
+		f.fail("start", err)
+		starting = nil
+	default:
+		// Waiting would not cure it, and a job is not to wait for its lock: that lapses.
+		f.cfg.Reporter.refuse("start", err)
+	}
+	if f.quiet {
+		for _, held := range append(starting, f.unsaid...) {
+			f.finish(held, job.HandedBack())
+		}
+		f.unsaid = nil
+		return
+	}
+	gone := make(map[int]bool, len(lost))
+	for _, i := range lost {
+		gone[i] = true
+	}
+	for i, held := range starting {
+		if gone[i] {
+			f.cfg.Log.Warn().Str("jid", held.JID()).Str("queue", held.Queue).Str("identity", held.Life.Identity).
+				Msg("ownership lost: the job was recovered from us before it started")
+			held.Life.drop(held)
+			continue
+		}
+		held.lock.started = err == nil
+		f.ready = append(f.ready, held)
+	}
+}
+
+// addRenewals holds on to the locks of what is in hand, once a beat.
+func (f *Fetcher) addRenewals(x *exchange) {
+	if !f.renew || f.life == nil {
+		return
+	}
+	f.renew = false
+	var locks []lua.Lock
+	for _, held := range f.life.held {
+		if held.lock.InHand() && held.phase != phaseGone {
+			locks = append(locks, held.lock.script())
+		}
+	}
+	for some := range slices.Chunk(locks, lua.MostItems) {
+		ask := f.cfg.Keys.Renew(some)
+		x.add(ask.Call, func(reply driver.Reply) {
+			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
+				f.cfg.Reporter.refuse("renew locks", err)
+			}
+		})
+	}
+}
+
+// lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has released it.
+func (f *Fetcher) lockAtEnd(held *Held) *lua.Lock {
+	if held.lock.None() || (held.lock.started && !held.lock.InHand()) {
+		return nil
+	}
+	lock := held.lock.script()
+	lock.Hold = held.lock.Lifetime(held.outcome.After())
+	if held.lock.Reruns(held.outcome.Exit()) {
+		if parsed, err := job.Parse(held.Bytes); err == nil {
+			lock.Again = again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
+		}
+	}
+	return &lock
+}
+
+// again is the one more run of a job for those that were refused while it ran.
+func again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
+	jid := job.NewJID()
+	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: dedup.Rerun(parsed, jid, queue, now, unit), Queue: queue}
+}

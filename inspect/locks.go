@@ -1,0 +1,132 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A Lock is what a unique job holds, for which others that count as the same are refused. Its names are somebody else's text.
+type Lock struct {
+	// Digest names the lock; see dedup.Digest.
+	Digest string `json:"digest"`
+	// JID and Class are those of the job that holds it.
+	JID   string `json:"jid"`
+	Class string `json:"class"`
+	// Started says that a run of the job has begun; it is said only of jobs that hold their lock until they have ended.
+	Started bool `json:"started"`
+	// Dirty says that a duplicate was refused since, and that the job will be run once more for it.
+	Dirty bool `json:"dirty"`
+	// TakenAt is since when the job holds it, and Age for how long, by Redis' clock.
+	TakenAt time.Time `json:"taken_at"`
+	Age     Seconds   `json:"age_seconds"`
+	// TTL is after how long it lapses if nobody releases or renews it.
+	TTL Seconds `json:"ttl_seconds"`
+}
+
+// LockCount is how many locks are held.
+func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
+	now, err := i.redisTime(ctx)
+	if err != nil {
+		return 0, err
+	}
+	reply := i.driver.Do(ctx, driver.Command("ZCOUNT", i.keys.Unique(), "("+millisOf(now), "+inf"))[0]
+	if reply.Err != nil {
+		return 0, fmt.Errorf("count locks: %w", reply.Err)
+	}
+	count, _ := reply.Value.(int64)
+	return count, nil
+}
+
+// Locks yields the locks that are held, those that would lapse first first. It reads a page at a time while it is asked for more;
+// locks are taken, renewed and released meanwhile, so one may be seen twice, or not. An error is yielded once, and is the end.
+func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
+	return func(yield func(Lock, error) bool) {
+		now, err := i.redisTime(ctx)
+		walk := lua.Walk{From: millisOf(now), To: "+inf"}
+		for err == nil {
+			var page []lua.Entry
+			if page, err = i.keys.Walk(i.keys.Unique(), walk).Do(ctx, i.driver); err != nil || len(page) == 0 {
+				break
+			}
+			var locks []Lock
+			if locks, err = i.locks(ctx, page, now); err != nil {
+				break
+			}
+			for _, lock := range locks {
+				if !yield(lock, nil) {
+					return
+				}
+			}
+			for _, entry := range page {
+				walk.Passed(entry, true)
+			}
+			now, err = i.redisTime(ctx)
+		}
+		if err != nil {
+			yield(Lock{}, fmt.Errorf("read locks: %w", err))
+		}
+	}
+}
+
+// locks reads those of a page of the index that are held still.
+func (i *Inspector) locks(ctx context.Context, page []lua.Entry, now time.Time) ([]Lock, error) {
+	calls := make([]driver.Call, 0, 2*len(page))
+	for _, entry := range page {
+		key := i.keys.Lock(entry.Bytes)
+		calls = append(calls, driver.Command("GET", key), driver.Command("PTTL", key))
+	}
+	var r reading
+	replies := i.do(ctx, calls)
+	locks := make([]Lock, 0, len(page))
+	for n, entry := range page {
+		value, _ := r.value("the lock "+entry.Bytes, replies[2*n]).(string)
+		left, _ := r.value("the TTL of "+entry.Bytes, replies[2*n+1]).(int64)
+		if value == "" {
+			continue
+		}
+		lock := lockOf(entry.Bytes, value, now)
+		lock.TTL = Seconds{time.Duration(max(left, 0)) * time.Millisecond}
+		locks = append(locks, lock)
+	}
+	return locks, r.err
+}
+
+// lockOf reads a lock's value. What cannot be read is a lock all the same: its digest can be released.
+func lockOf(digest, value string, now time.Time) Lock {
+	lock := Lock{Digest: digest}
+	if holder, ok := lua.HolderOf(value); ok {
+		lock.JID, lock.Class, lock.Started, lock.Dirty = holder.JID, holder.Class, holder.Started, holder.Dirty
+		lock.TakenAt, lock.Age = holder.Since, Seconds{max(now.Sub(holder.Since), 0)}
+	}
+	return lock
+}
+
+// ReleaseLock frees a lock, whoever holds it, and answers what it was (without its TTL); ok says whether it was held. The job
+// runs all the same, and another that counts as the same may be pushed and run beside it. If the lock was Dirty, the run
+// that it promised does not take place.
+func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
+	now, err := i.redisTime(ctx)
+	if err != nil {
+		return lock, false, err
+	}
+	value, err := i.keys.Release(digest).Do(ctx, i.driver)
+	if err != nil {
+		return lock, false, fmt.Errorf("release lock %s: %w", digest, err)
+	}
+	return lockOf(digest, value, now), value != "", nil
+}
+
+// redisTime asks Redis for its time.
+func (i *Inspector) redisTime(ctx context.Context) (time.Time, error) {
+	var r reading
+	now := readTime(r.texts("the time", i.driver.Do(ctx, driver.Command("TIME"))[0]))
+	return now, r.err
+}
+
+func millisOf(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }

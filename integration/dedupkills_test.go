@@ -1,0 +1,207 @@
+package integration
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/integration/oracle"
+)
+
+// A job that kills its workers keeps its lock from one to the next, and frees it when it is buried.
+func TestKillerKeepsItsLockUntilItIsBuried(t *testing.T) {
+	t.Parallel()
+	eachGuild(t, func(t *testing.T, g *guild) {
+		exec, path := killer(t, "Killer")
+		j := ofOne(untilExecuted())
+		j.Class = "Killer"
+		jid := g.accepts(j)
+		fleet := g.supervise(2, append(fast, "-c", "2", "--exec", exec)...)
+		for n := 1; n <= 2; n++ {
+			eventually(t, "a kill", func() bool { return lines(t, path) >= n })
+			g.refuses(j, jid)
+		}
+		eventually(t, "its burial", func() bool { return len(g.set(g.keys.Dead())) == 1 })
+		fleet.end()
+		g.settles()
+		require.Equal(t, 3, lines(t, path))
+		require.NotEqual(t, jid, g.accepts(j))
+	})
+}
+
+// Two of a kind, of which the first had started when its worker died, both wait then: what comes back asks nobody. Its second
+// start leaves the other's lock alone.
+func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
+	t.Parallel()
+	eachGuild(t, func(t *testing.T, g *guild) {
+		book := newLedger(t)
+		j := ofOne(untilExecuting())
+		words := append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "1s")}, fast...)
+		victim := g.work(words...)
+		first := g.accepts(j)
+		book.awaitStart(first, 1)
+		second := g.accepts(j)
+		g.refuses(j, second)
+		victim.kill()
+		g.refuses(j, second)
+		g.do("SADD", g.keys.Paused(), "default") // or the second is run while the first one's worker is not known to be dead
+		g.work(words...)
+		eventually(t, "both to wait", func() bool { return len(g.list(g.keys.Queue("default"))) == 2 })
+		g.refuses(j, second)
+		g.do("SREM", g.keys.Paused(), "default")
+		book.awaitStart(first, 2)
+		g.refuses(j, second)
+		book.awaitEnd(first)
+		book.awaitStart(second, 1)
+		third := g.accepts(j)
+		book.awaitEnd(third)
+		g.settles()
+		require.Len(t, book.starts(second), 1)
+	})
+}
+
+// A lock that ran out while its owner was frozen is another's. The owner frees nothing when it ends.
+func TestLateEndFreesNobodyElsesLock(t *testing.T) {
+	t.Parallel()
+	eachGuild(t, func(t *testing.T, g *guild) {
+		book := newLedger(t)
+		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: 300 * time.Millisecond})
+		slow := []string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "500ms"), "--heartbeat", "100ms", "--ttl", "30s"}
+		owner := g.work(slow...)
+		first := g.accepts(j)
+		book.awaitStart(first, 1)
+		require.NoError(t, syscall.Kill(owner.pid, syscall.SIGSTOP))
+		eventually(t, "its lock to run out", func() bool { return len(g.locks()) == 0 })
+		j.Unique = untilExecuted()
+		second := g.accepts(j)
+		require.NoError(t, syscall.Kill(owner.pid, syscall.SIGCONT))
+		eventually(t, "the first to end", func() bool { return g.text(g.keys.Processed()) == "1" })
+		g.refuses(j, second)
+		book.awaitEnd(second)
+		g.settles()
+		require.Len(t, book.starts(""), 2)
+	})
+}
+
+// A run may last many times its lock's TTL: while its process beats, the lock stands. So do those of thousands that wait.
+func TestLockOutlastsItsTTLInHand(t *testing.T) {
+	t.Parallel()
+	eachGuild(t, func(t *testing.T, g *guild) {
+		const others = 2000
+		book := newLedger(t)
+		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Second})
+		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "4s"), "--exec", "Quick=true"}, fast...)...)
+		first := g.accepts(j)
+		began := book.awaitStart(first, 1).At
+		var waiting []client.Job
+		for n := range others {
+			other := ofOne(untilExecuted())
+			other.ArgsJSON, other.Queue = fmt.Sprintf("[%d]", n), "nobodys"
+			waiting = append(waiting, other)
+		}
+		_, err := g.pusher.PushMany(t.Context(), func(yield func(client.Job) bool) {
+			for _, other := range waiting {
+				if !yield(other) {
+					return
+				}
+			}
+		})
+		require.NoError(t, err)
+		for n := 0; time.Since(began) < 3500*time.Millisecond; n++ {
+			g.refuses(j, first)
+			require.Equal(t, client.StatusDuplicate, g.ask(waiting[n%others]).Status)
+			time.Sleep(20 * time.Millisecond)
+		}
+		book.awaitEnd(first)
+		eventually(t, "its lock to be free", func() bool { return len(g.locks()) == others })
+		g.accepts(j)
+		require.Len(t, book.starts(""), 1)
+	})
+}
+
+// A worker that is told to go hands its unique jobs back with their locks.
+func TestHandedBackJobsKeepTheirLocks(t *testing.T) {
+	t.Parallel()
+	eachGuild(t, func(t *testing.T, g *guild) {
+		book := newLedger(t)
+		words := append([]string{"-c", "2", "--shutdown-timeout", "200ms", "--exec", book.exec("HardWorker", "-for", "2s")}, fast...)
+		worker := g.work(words...)
+		held, freed := ofOne(onceMore()), ofOne(untilExecuting())
+		freed.ArgsJSON = "[2]"
+		first, second := g.accepts(held), g.accepts(freed)
+		book.awaitStart(first, 1)
+		book.awaitStart(second, 1)
+		g.refuses(held, first)
+		worker.signal(syscall.SIGTERM)
+		require.Zero(t, worker.wait())
+		require.Len(t, g.list(g.keys.Queue("default")), 2)
+		g.refuses(held, first)
+		third := g.accepts(freed) // the second one has run, in part
+		g.work(words...)
+		book.awaitEnd(third)
+		eventually(t, "all to end, and one more run", func() bool { return g.waiting() == 0 })
+		g.settles()
+		require.Len(t, book.starts(""), 2+2+1+1, "each of the first two twice, the third, and one for the refused")
+	})
+}
+
+// Whatever an operator takes away takes its lock with it.
+func TestLocksGoWithWhatOperatorsTakeAway(t *testing.T) {
+	eachGuild(t, func(t *testing.T, g *guild) {
+		n := 0
+		next := func(change func(j *client.Job)) (jid string) {
+			t.Helper()
+			n++
+			j := ofOne(untilExecuted())
+			j.Unique.IncludingScheduled = true
+			j.ArgsJSON = fmt.Sprintf("[%d]", n)
+			change(&j)
+			return g.accepts(j)
+		}
+		run := func(words ...string) {
+			t.Helper()
+			out, errs, code := g.belay(words...)
+			require.Zero(t, code, "%v: %s%s", words, out, errs)
+		}
+		free := func(words ...string) {
+			t.Helper()
+			require.NotEmpty(t, g.locks())
+			run(words...)
+			require.Empty(t, g.locks(), "%v", words)
+			require.Zero(t, g.do("ZCARD", g.keys.Unique()))
+		}
+		free("queues", "delete", "default", next(func(*client.Job) {}))
+		for range 1000 {
+			next(func(*client.Job) {})
+		}
+		free("queues", "clear", "default", "--yes")
+		free("scheduled", "delete", next(func(j *client.Job) { j.In = time.Hour }))
+		next(func(j *client.Job) { j.In = time.Hour })
+		free("scheduled", "clear", "--yes")
+		free("scheduled", "kill", next(func(j *client.Job) { j.In = time.Hour }))
+
+		// Failed ones: in retry, and dead.
+		failing := func() (jid string) {
+			t.Helper()
+			jid = next(func(*client.Job) {})
+			worker := g.work("-c", "1", "--exec", "HardWorker=false")
+			eventually(t, "its retry", func() bool { return len(g.set(g.keys.Retry())) == 1 })
+			worker.signal(syscall.SIGTERM)
+			require.Zero(t, worker.wait())
+			require.Len(t, g.locks(), 1)
+			return jid
+		}
+		free("retries", "delete", failing())
+		failing()
+		free("retries", "clear", "--yes")
+		free("retries", "kill", failing())
+		require.Len(t, g.set(g.keys.Dead()), 2)
+		run("dead", "clear", "--yes")
+		require.Empty(t, g.locks())
+	}, oracle.Acts())
+}

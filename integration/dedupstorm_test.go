@@ -1,0 +1,226 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/integration/history"
+	"github.com/belayq/belay/integration/rivalry"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// stormSpan is how long rivals are pushed; with BELAY_LONG=1 two minutes.
+func stormSpan() time.Duration {
+	if os.Getenv("BELAY_LONG") == "1" {
+		return 2 * time.Minute
+	}
+	return 12 * time.Second
+}
+
+// Fifty push jobs of fifty kinds, and eight workers run them, while workers and pushers are killed and told to stop, Redis is
+// killed and comes back, and runs fail. Of each kind one at a time was accepted; each refusal named a job that had the lock;
+// what was promised to the refused came, once; and every step was lawful.
+//
+// BELAY_SEED decides who is killed when; a new one is drawn without it.
+func TestRivals(t *testing.T) {
+	seed, err := chaosSeed()
+	require.NoError(t, err)
+	t.Logf("seed %d; again: BELAY_SEED=%d go test -count=1 -run '^TestRivals$' -v ./integration", seed, seed)
+	s := newStorm(t, seed)
+	for n := range 8 {
+		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2])
+	}
+	var pushers []*stormSlot
+	for n := range 2 {
+		pushers = append(pushers, s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--push", "25", "--seed", fmt.Sprint(seed+uint64(n))))
+	}
+	s.rage()
+	for _, p := range pushers {
+		p.end(syscall.SIGTERM)
+	}
+	eventually(t, "all jobs to end, and their locks", func() bool { return s.site.waiting() == 0 && len(texts(s.site.do("KEYS", s.site.keys.Lock("*")))) == 0 })
+	for _, slot := range s.slots {
+		slot.end(syscall.SIGTERM)
+	}
+	s.judge()
+}
+
+// A storm is one run.
+type storm struct {
+	t       *testing.T
+	dice    *rand.Rand
+	dir     string
+	redis   string
+	program string
+	server  *drivertest.Server
+	site    *site
+	book    *history.Writer
+	slots   []*stormSlot
+}
+
+func newStorm(t *testing.T, seed uint64) *storm {
+	t.Helper()
+	s := &storm{t: t, dice: rand.New(rand.NewPCG(seed, 3)), dir: t.TempDir()}
+	s.program = filepath.Join(filepath.Dir(belayPath), "rival")
+	words := []string{"build", "-o", s.program}
+	if os.Getenv("BELAY_RACE") == "1" {
+		words = append(words, "-race")
+	}
+	out, err := exec.Command("go", append(words, "./rival")...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	// What it has acknowledged survives it.
+	s.server, s.redis = recorded(t, "--appendfsync", "always")
+	s.site = &site{t: t, server: s.server, prefix: "storm", keys: lua.NewKeys("storm"), url: s.server.URL(), client: "go-redis"}
+	s.book, err = history.Create(s.dir, "nemesis")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.book.Close() })
+	return s
+}
+
+// rage lets things go wrong for a while.
+func (s *storm) rage() {
+	for end := time.Now().Add(stormSpan()); time.Now().Before(end); {
+		time.Sleep(300*time.Millisecond + time.Duration(s.dice.IntN(900))*time.Millisecond)
+		workers, pushers := s.slots[:len(s.slots)-2], s.slots[len(s.slots)-2:]
+		switch n := s.dice.IntN(20); {
+		case n < 9:
+			workers[s.dice.IntN(len(workers))].signal(syscall.SIGKILL, "KILL")
+		case n < 15:
+			workers[s.dice.IntN(len(workers))].signal(syscall.SIGTERM, "TERM")
+		case n < 18:
+			pushers[s.dice.IntN(len(pushers))].signal(syscall.SIGKILL, "KILL")
+		default:
+			fault := history.Event{Kind: history.Begin, Fault: "redis restart"}
+			s.book.Append(fault)
+			s.server.Kill()
+			time.Sleep(time.Duration(s.dice.IntN(1000)) * time.Millisecond)
+			s.server.Restart(s.t)
+			fault.Kind = history.End
+			s.book.Append(fault)
+		}
+	}
+}
+
+// judge holds both against the run: the histories, and what Redis wrote down.
+func (s *storm) judge() {
+	s.t.Helper()
+	facts := rivalry.Facts{Dead: make(map[string]bool), Slack: 5 * time.Second, Settling: 3 * time.Second}
+	for _, text := range s.site.set(s.site.keys.Dead()) {
+		if parsed, err := job.Parse(text); err == nil {
+			facts.Dead[parsed.JID()] = true
+		}
+	}
+	events, err := history.Read(s.dir)
+	require.NoError(s.t, err)
+	verdict := rivalry.Judge(events, facts)
+	s.t.Log(verdict)
+	for _, violation := range verdict.Violations[:min(len(verdict.Violations), 5)] {
+		s.t.Errorf("%v", violation)
+		for _, e := range events {
+			if e.Token == violation.Key || e.Token == "" && e.Fault != "" {
+				s.t.Logf("%v %s %s %s %s %s%s %s", e.At, e.Proc, e.Kind, e.Token, e.JID, e.Outcome, e.Fault, e.Text)
+			}
+		}
+	}
+	report := judge(s.t, s.server, s.redis)
+	require.Zero(s.t, report.Locks)
+	require.Positive(s.t, verdict.Accepted)
+	require.Positive(s.t, verdict.Refused)
+	require.Positive(s.t, verdict.Reruns, "the storm proves less than it should")
+	require.GreaterOrEqual(s.t, report.Reruns, verdict.Reruns)
+}
+
+// A stormSlot is one process after another: when it ends, the next is started.
+type stormSlot struct {
+	storm *storm
+	name  string
+	words []string
+
+	mu     sync.Mutex
+	pid    int
+	proc   string
+	ending bool
+	loop   sync.WaitGroup
+}
+
+// start starts a process, and the next when it ends.
+func (s *storm) start(name, client string, words ...string) *stormSlot {
+	slot := &stormSlot{storm: s, name: name}
+	slot.words = append([]string{"--redis", s.server.URL(), "--client", client, "--prefix", s.site.prefix, "--dir", s.dir}, words...)
+	s.slots = append(s.slots, slot)
+	slot.loop.Go(func() {
+		for life := 1; slot.live(life); life++ {
+		}
+	})
+	s.t.Cleanup(func() { slot.end(syscall.SIGKILL) })
+	return slot
+}
+
+// live runs one process to its end, and is false when there is to be none.
+func (l *stormSlot) live(life int) bool {
+	proc := fmt.Sprintf("%s-%d", l.name, life)
+	log, err := os.Create(filepath.Join(l.storm.dir, proc+".log"))
+	if err != nil {
+		l.storm.t.Errorf("storm: %v", err)
+		return false
+	}
+	defer func() { _ = log.Close() }()
+	words := append([]string{"--proc", proc}, l.words...)
+	cmd := exec.Command(l.storm.program, words...)
+	cmd.Stdout, cmd.Stderr = log, log
+	l.mu.Lock()
+	if l.ending {
+		l.mu.Unlock()
+		return false
+	}
+	err = cmd.Start()
+	if err == nil {
+		l.pid, l.proc = cmd.Process.Pid, proc
+	}
+	l.mu.Unlock()
+	if err != nil {
+		l.storm.t.Errorf("storm: %v", err)
+		return false
+	}
+	_ = cmd.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pid = 0
+	l.storm.book.Append(history.Event{Kind: history.Gone, Proc: proc, Text: cmd.ProcessState.String()})
+	text, _ := os.ReadFile(log.Name())
+	if strings.Contains(string(text), "DATA RACE") || strings.Contains(string(text), "panic: ") || cmd.ProcessState.ExitCode() > 0 {
+		l.storm.t.Errorf("%s: %v\n%.5000s", proc, cmd.ProcessState, text)
+	}
+	return true
+}
+
+// signal writes down a signal, and sends it.
+func (l *stormSlot) signal(sig syscall.Signal, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pid != 0 {
+		l.storm.book.Append(history.Event{Kind: history.Signalled, Proc: l.proc, Fault: name})
+		_ = syscall.Kill(l.pid, sig)
+	}
+}
+
+// end has the process be the last, and waits until it is gone.
+func (l *stormSlot) end(sig syscall.Signal) {
+	l.mu.Lock()
+	l.ending = true
+	l.mu.Unlock()
+	l.signal(sig, map[syscall.Signal]string{syscall.SIGKILL: "KILL", syscall.SIGTERM: "TERM"}[sig])
+	l.loop.Wait()
+}

@@ -1,0 +1,306 @@
+package oracle
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A lock is one lock's key, as it is after the steps read so far.
+type lock struct {
+	digest string
+	// value is a state ("-", "s" or "d"), its owner's jid, and what does not matter here.
+	value string
+	// expiry is when it ends by itself, in ms by Redis' clock; 0 for never.
+	expiry float64
+	// of is its owner, and rule what that one's payload says of it.
+	of   *subject
+	rule uniqueness
+	// excused is set when nothing more can be asked of it: its owner went by hands that know of no locks, or a breach has been told.
+	excused bool
+}
+
+// A uniqueness is what a payload says of its lock.
+type uniqueness struct {
+	Digest    string  `json:"digest"`
+	Until     string  `json:"until"`
+	TTL       float64 `json:"ttl_ms"`
+	Again     bool    `json:"again"`
+	Scheduled bool    `json:"scheduled"`
+}
+
+// uniquenessOf is the zero one for a job that is not unique.
+func uniquenessOf(text string) (u uniqueness) {
+	if strings.Contains(text, `"belay_unique"`) && json.Unmarshal([]byte(valueOf(text, "belay_unique")), &u) != nil {
+		return uniqueness{}
+	}
+	return u
+}
+
+func (l *lock) state() string { return l.value[:min(len(l.value), 1)] }
+
+// owner is the jid that the value names.
+func (l *lock) owner() string {
+	jid, _, _ := strings.Cut(l.value, "\n")
+	return jid[min(len(jid), 1):]
+}
+
+// A turn is what one step does to one lock.
+type turn struct {
+	// before is the lock as the step found it, nil for none.
+	before *lock
+	// deleted says that its key went, before whatever the step set then.
+	deleted bool
+	// unlisted says that it left the index of locks, which nobody does for one that has run out.
+	unlisted bool
+}
+
+// lockOf is the digest of a lock's key.
+func (k *keyspace) lockOf(key string) (digest string, ok bool) {
+	return strings.CutPrefix(key, k.prefix+"belay:lock:")
+}
+
+func (s *stride) turn(digest string) *turn {
+	t := s.turns[digest]
+	if t == nil {
+		t = &turn{}
+		if l := s.k.locks[digest]; l != nil {
+			was := *l
+			t.before = &was
+		}
+		if s.turns == nil {
+			s.turns = make(map[string]*turn)
+		}
+		s.turns[digest] = t
+		s.turned = append(s.turned, digest)
+	}
+	return t
+}
+
+// setLock takes in SET, which Redis writes down with the instant at which the key expires, or with none.
+func (s *stride) setLock(digest string, c []string) {
+	s.turn(digest)
+	l := &lock{digest: digest, value: c[2]}
+	for at := 3; at+1 < len(c); at++ {
+		if strings.EqualFold(c[at], "PXAT") {
+			l.expiry = scoreOf(c[at+1])
+		}
+	}
+	s.k.locks[digest] = l
+}
+
+// setrange is how a lock's state is changed in its place.
+func (s *stride) setrange(c []string) {
+	digest, ok := s.k.lockOf(c[1])
+	if !ok {
+		s.overwrite(c)
+		return
+	}
+	s.turn(digest)
+	if l := s.k.locks[digest]; l != nil && c[2] == "0" && len(c[3]) == 1 {
+		l.value = c[3] + l.value[1:]
+		return
+	}
+	s.violate(nil, Locks, "%s of the lock %s changes more than its state", c[0], digest)
+}
+
+func (s *stride) delLock(digest string) {
+	s.turn(digest).deleted = true
+	delete(s.k.locks, digest)
+}
+
+func (s *stride) expireLock(digest string, c []string) {
+	s.turn(digest)
+	if l := s.k.locks[digest]; l != nil {
+		l.expiry = scoreOf(c[2])
+	}
+}
+
+func (s *stride) unlist(digest string) {
+	s.turn(digest).unlisted = true
+	delete(s.k.listed, digest)
+}
+
+// judgeLocks looks at all that the step did to locks, and to jobs that have one, once it is done.
+func (s *stride) judgeLocks() {
+	for _, digest := range s.turned {
+		s.judgeLock(s.turns[digest], s.k.locks[digest])
+	}
+	for _, of := range s.touched {
+		if !s.base {
+			s.judgeHolder(of)
+		}
+	}
+}
+
+// judgeLock judges one lock that the step touched; after is nil for one that is free now.
+func (s *stride) judgeLock(t *turn, after *lock) {
+	before := t.before
+	took := after != nil && (before == nil || t.deleted || before.owner() != after.owner())
+	ended := before != nil && (after == nil || took)
+	if ended {
+		delete(s.k.holders, before.owner())
+	}
+	switch {
+	case took:
+		if after.of = s.k.jobs["jid "+after.owner()]; after.of != nil {
+			after.rule = uniquenessOf(after.of.text)
+		}
+		s.k.holders[after.owner()] = after
+	case after != nil:
+		after.of, after.rule, after.excused = before.of, before.rule, before.excused
+		s.k.holders[after.owner()] = after
+	}
+	if s.base {
+		return
+	}
+	if ended {
+		s.judgeEnd(t, after)
+	}
+	switch {
+	case after == nil:
+		return
+	case took:
+		s.judgeTaking(after)
+	case before.state() != after.state():
+		s.judgeState(before.state(), after)
+	}
+	s.judgeStanding(after)
+}
+
+// failLock tells of a breach, and that nothing more is to be told of that lock.
+func (s *stride) failLock(l *lock, format string, args ...any) {
+	if l.excused {
+		return
+	}
+	l.excused = true
+	s.violate(l.of, Locks, "the lock "+l.digest+" of "+l.owner()+" "+format, args...)
+}
+
+// judgeEnd holds that a lock ended with its job, with its time, or with its start.
+func (s *stride) judgeEnd(t *turn, after *lock) {
+	l := t.before
+	moved := l.of != nil && l.of.movedAt == s.Number
+	ended := moved && l.of.over()
+	switch {
+	case t.deleted && !t.unlisted:
+		if left := l.expiry - s.latest(); left > 0 {
+			s.failLock(l, "is deleted %.0f ms or more before it runs out", left)
+		}
+	case !t.deleted && after != nil && (!ended || after.of == nil || after.of.movedAt != s.Number || after.of.edge.From != Nowhere):
+		s.failLock(l, "is given to %s, which does not follow it", after.owner())
+	case !t.deleted && after != nil && (l.state() != "d" || !l.rule.Again):
+		s.failLock(l, "is given to a run that nobody asked for, in state %q", l.state())
+	case !t.deleted && after != nil:
+		s.judgeFollower(l, after)
+	case ended && l.state() == "d" && l.rule.Again && l.of.edge.Move != Allowed:
+		s.failLock(l, "is freed, and the run is not there that was asked for")
+	case ended || (l.of != nil && !l.of.named):
+	case !moved && l.rule.Until == "until_executing" && l.of != nil && l.of.inHand():
+	case !moved && s.k.acts: // released by an operator
+	default:
+		s.failLock(l, "is freed, and the job lives on")
+	}
+}
+
+// ofOneLife are what befell a job that is run once more: its follower begins anew.
+var ofOneLife = map[string]bool{
+	"retry_count": true, "failed_at": true, "retried_at": true, "error_class": true, "error_message": true, "error_backtrace": true,
+	"discarded_at": true, "interrupted_count": true, "interrupted_at": true, "at": true,
+}
+
+// judgeFollower holds that the one more run is of the same job.
+func (s *stride) judgeFollower(l, after *lock) {
+	s.k.report.Reruns++
+	for name, ch := range changes(l.of.text, after.of.text) {
+		switch {
+		case name == "jid", name == "created_at", name == "enqueued_at", name == "queue":
+		case ofOneLife[name] && ch.new == "":
+		default:
+			s.violate(after.of, Bytes, "%s is %.200q and was %.200q in %s, for which it runs once more", name, ch.new, ch.old, l.owner())
+		}
+	}
+}
+
+// judgeTaking holds that a lock comes with its job: in the step that stores it, or that brings it out of the schedule.
+func (s *stride) judgeTaking(l *lock) {
+	of := l.of
+	switch {
+	case of == nil || of.movedAt != s.Number:
+		s.failLock(l, "is taken in a step that does not store the job")
+	case of.edge.From != Nowhere && of.edge.From != Schedule && of.edge.Move != Sent && of.edge.Move != Allowed:
+		s.failLock(l, "is taken on the way from %s to %s", of.edge.From, of.edge.To)
+	case l.rule.Digest != l.digest:
+		s.failLock(l, "is not the one that its payload names: %q", l.rule.Digest)
+	case l.state() != "-":
+		s.failLock(l, "begins in state %q", l.state())
+	}
+}
+
+// judgeState holds how a lock's state changes: "s" when a run has begun, "d" when a duplicate was refused after that.
+func (s *stride) judgeState(was string, l *lock) {
+	switch {
+	case was == "-" && l.state() == "s" && l.of != nil && l.of.inHand() && l.of.movedAt != s.Number:
+	case was == "s" && l.state() == "d":
+	default:
+		s.failLock(l, "goes from state %q to %q", was, l.state())
+	}
+}
+
+// judgeStanding holds what is true of every lock that stands.
+func (s *stride) judgeStanding(l *lock) {
+	listed, ok := s.k.listed[l.digest]
+	switch {
+	case l.expiry == 0:
+		s.failLock(l, "never ends")
+	case l.of == nil || l.of.over():
+		s.failLock(l, "is not that of a job that lives")
+	case l.expiry > s.latest() && (!ok || math.Abs(listed-l.expiry) > clockSlack):
+		s.failLock(l, "ends at %.0f, and is listed until %s", l.expiry, strconv.FormatFloat(listed, 'f', 0, 64))
+	}
+}
+
+// judgeHolder holds that a job that went somewhere has its lock, if it must, and has none, if it has ended.
+func (s *stride) judgeHolder(of *subject) {
+	if !of.named || of.movedAt != s.Number {
+		return
+	}
+	l := s.k.holders[of.jid]
+	switch of.edge.Move {
+	case Accepted:
+		if u := uniquenessOf(of.text); u.Digest != "" && (of.edge.To == Queue || u.Scheduled) && (l == nil || l.digest != u.Digest) {
+			s.violate(of, Locks, "it is accepted without its lock %s", u.Digest)
+		}
+	case Allowed, Missing, Illegal, Emigrated, Doubling:
+		if l != nil {
+			l.excused = true
+		}
+		return
+	}
+	switch {
+	case l == nil || l.expiry <= s.latest():
+	case of.over():
+		s.failLock(l, "is left behind by a job that has ended")
+	case of.edge.To == Retry || of.edge.To == Schedule:
+		if due := of.score * 1000; l.expiry < due+l.rule.TTL-clockSlack {
+			s.failLock(l, "ends %.0f ms after the job is due, and not %.0f", l.expiry-due, l.rule.TTL)
+		}
+	}
+}
+
+// over says whether a job has ended: it is nowhere, or among the dead, who hold no locks.
+func (of *subject) over() bool { return of.abroad == nil && (of.copies == 0 || of.edge.To == Dead) }
+
+func (of *subject) inHand() bool { return of.edge.To == Working || of.edge.To == Alone }
+
+// clockSlack is how far apart, in ms, two instants may be that one script wrote, if the server was stopped in between.
+const clockSlack = 2000
+
+// latest is the latest that it can have been, in ms, when the step was taken: its second is all that is written of it.
+func (s *stride) latest() float64 {
+	if s.At.IsZero() || s.k.clockMoves {
+		return math.Inf(1)
+	}
+	return float64(s.At.Unix()+1)*1000 + clockSlack
+}

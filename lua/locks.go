@@ -1,0 +1,91 @@
+package lua
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Lock is a unique job's hold on its digest. It is the job's own as long as the lock's value names its owner.
+type Lock struct {
+	// Digest is what all jobs of one kind share; it is the last part of the lock's key.
+	Digest string
+	// Owner is the job, see OwnerOf.
+	Owner string
+	// Hold is for how long the lock is held from the step on in which it is taken or held on to: its TTL, and the delay
+	// before it.
+	Hold time.Duration
+	// Again, if set, runs in place of a job that has ended for good, if that refused a duplicate after its first start.
+	Again *Again
+}
+
+// An Again is one more run of a job: a job of its own.
+type Again struct {
+	Owner, Bytes string
+	// Queue is where it goes, at the back.
+	Queue string
+}
+
+// OwnerOf is how a lock's value names a job: its jid, and for people its class. Behind it the value has since when the lock
+// is the job's, in ms by Redis' clock.
+func OwnerOf(jid, class string) string { return jid + "\n" + class + "\n" }
+
+// Names are the jid and the class of the lock's owner.
+func (l Lock) Names() (jid, class string) {
+	jid, class, _ = strings.Cut(strings.TrimSuffix(l.Owner, "\n"), "\n")
+	return jid, class
+}
+
+// A Holder is what a lock's value says.
+type Holder struct {
+	JID, Class string
+	// Started: a run of the job has begun, and does not serve a duplicate that is refused now.
+	Started bool
+	// Dirty: such a one was refused, and the job is to be run once more for it.
+	Dirty bool
+	// Since is when the lock became the job's, by Redis' clock.
+	Since time.Time
+}
+
+// HolderOf reads a lock's value; ok is false for what is none.
+func HolderOf(value string) (h Holder, ok bool) {
+	end := strings.LastIndexByte(value, '\n')
+	if end < 1 {
+		return h, false
+	}
+	h.JID, h.Class = Lock{Owner: value[1:end]}.Names()
+	h.Dirty = value[0] == 'd'
+	h.Started = h.Dirty || value[0] == 's'
+	ms, err := strconv.ParseInt(value[end+1:], 10, 64)
+	h.Since = time.UnixMilli(ms).UTC()
+	return h, err == nil
+}
+
+// lockKeys adds the keys of locks, one beside the other, and the position of the first one; 0 when the first has none, for then
+// they all have none.
+func (k Keys) lockKeys(keys []string, count int, lock func(i int) *Lock) ([]string, string) {
+	if lock(0) == nil {
+		return keys, "0"
+	}
+	first := strconv.Itoa(len(keys) + 1)
+	for i := range count {
+		keys = append(keys, k.Lock(lock(i).Digest))
+	}
+	return keys, first
+}
+
+// lockArgs are what stands for a lock in a script's arguments. The key of a queue that they point to is added.
+func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {
+	if lock == nil {
+		return keys, args
+	}
+	args = append(args, lock.Digest, lock.Owner, millis(lock.Hold))
+	if lock.Again == nil {
+		return keys, args
+	}
+	keys = append(keys, k.Queue(lock.Again.Queue))
+	return keys, append(args, lock.Again.Owner, lock.Again.Bytes, strconv.Itoa(len(keys)), lock.Again.Queue)
+}
+
+// locking is what locks have in common that stand in one group.
+func (l *Lock) locking() (locked, again bool) { return l != nil, l != nil && l.Again != nil }

@@ -1,0 +1,95 @@
+package lua
+
+import (
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+var pushUniqueScript = load("pushunique")
+
+// A UniqueJob is a new job of a push in which some are unique: for Queue now, or for later.
+type UniqueJob struct {
+	Queue string
+	// Scheduled is its bytes, and when it is due; In and At both zero is now.
+	Scheduled
+	// Lock is what the job must get to be stored, or nil if it needs none. Its Hold counts from when the job is due.
+	Lock *Lock
+	// RunLater says of a duplicate that it is to be run for later, if a run of the job that holds the lock has begun.
+	RunLater bool
+}
+
+// Later says whether the job is not for now.
+func (j UniqueJob) Later() bool { return j.In > 0 || !j.At.IsZero() }
+
+// PushedUnique is the answer to a push of unique jobs.
+type PushedUnique struct {
+	// Word is PushStored or PushStale.
+	Word string
+	// Holders has, for each job, the jid of the other one that holds its lock, for which it was not stored; "" if it is stored,
+	// or was before, under the same jid.
+	Holders []string
+}
+
+// PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis refuses with OOM.
+// The caller keeps within MostItems and MostBytes.
+func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique] {
+	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
+	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")
+	if number != nil {
+		keys = append(keys, number.Slot)
+		args = append(args[:0], strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember))
+	}
+	for len(jobs) > 0 {
+		group := uniqueGroupOf(jobs[0])
+		count := 1
+		for count < len(jobs) && uniqueGroupOf(jobs[count]) == group {
+			count++
+		}
+		if group.when == "now" {
+			keys = append(keys, k.Queue(group.queue))
+		}
+		args = append(args, group.when, group.seconds, group.queue, group.hold, bit(group.runLater), strconv.Itoa(count))
+		for _, j := range jobs[:count] {
+			args = append(args, j.Job)
+			if j.Lock != nil {
+				keys = append(keys, k.Lock(j.Lock.Digest))
+				args = append(args, j.Lock.Digest, j.Lock.Owner)
+			}
+		}
+		jobs = jobs[count:]
+	}
+	return Ask[PushedUnique]{Call: driver.Call{Script: pushUniqueScript, Keys: keys, Args: args}, read: readPushUnique}
+}
+
+// A uniqueGroup is what jobs share that the script is told of once.
+type uniqueGroup struct {
+	when, seconds, queue string
+	hold                 string // "" for jobs without a lock
+	runLater             bool
+}
+
+func uniqueGroupOf(j UniqueJob) uniqueGroup {
+	group := uniqueGroup{when: "now", seconds: "0", queue: j.Queue}
+	switch {
+	case !j.At.IsZero():
+		group.when, group.seconds, group.queue = "at", job.Stamp(j.At, job.Seconds), ""
+	case j.In > 0:
+		group.when, group.seconds, group.queue = "in", strconv.FormatFloat(j.In.Seconds(), 'f', 6, 64), ""
+	}
+	if j.Lock != nil {
+		group.hold, group.runLater = millis(j.Lock.Hold), j.RunLater
+	}
+	return group
+}
+
+func readPushUnique(value any) (pushed PushedUnique, err error) {
+	word, rest, err := partsOf(value)
+	if err != nil {
+		return pushed, err
+	}
+	pushed.Word = word
+	pushed.Holders, err = textsOf(rest)
+	return pushed, err
+}

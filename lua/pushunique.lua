@@ -1,0 +1,120 @@
+#!lua
+-- pushunique: store new jobs of which some are unique: each of those only if nobody holds its lock, and with the lock.
+-- Why one script: a lock without its job would refuse all others until it runs out, and a job without its lock would not
+-- refuse any. Either both are there, or the answer says who holds the lock.
+-- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
+-- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
+--          5 slot, of a push with a number only (see push)  then for each group its queue list, if it is for now, and its jobs'
+--          locks, if they have any
+-- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
+--          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to hold locks from when
+--          it is due ("" for no locks), whether a duplicate of a job whose run has begun is to be run for later (0|1),
+--          how many jobs, and for each its bytes; in a group with locks also digest and owner
+-- Returns  {"pushed", for each job "" or the jid of whoever holds its lock ...} | {"stale"} (see push)
+-- Again    with a number: the same answer, and nothing is written. Without: a job whose lock is still its own is not stored twice
+-- Cost     O(jobs * log locks of all)
+local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
+local numbered = number ~= ''
+
+-- include must_be
+local wrong = numbered and must_be(slot, 'string', 'SET', slot, '')
+local last = numbered and not wrong and redis.call('GET', slot)
+local told = last and string.match(last, '^([^\n]*)')
+if last and told == number .. ' ' .. mark then
+  local answer = { 'pushed' }
+  for holder in string.gmatch(string.sub(last, #told + 1), '\n([^\n]*)') do
+    answer[#answer + 1] = holder
+  end
+  return answer
+end
+local seen = told and string.match(told, '^%d+')
+if told and (not seen or tonumber(number) <= tonumber(seen)) then
+  return { 'stale' }
+end
+
+local groups, at, key = {}, first_group, numbered and 6 or 5
+while at <= #ARGV do
+  local group = {
+    when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], again = ARGV[at + 4] == '1',
+    count = tonumber(ARGV[at + 5]), first = at + 6, step = 1, list = false, lock = false, values = false,
+  }
+  if group.when == 'now' then
+    group.list, key = KEYS[key], key + 1
+    wrong = wrong or must_be(group.list, 'list', 'LPUSH', group.list, '')
+  else
+    wrong = wrong or must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
+  end
+  if group.hold_ms ~= '' then
+    group.step, group.lock = 3, key
+    key = key + group.count
+    -- Locks differ by their digest alone: who may write one may write all.
+    local lock = KEYS[group.lock]
+    wrong = wrong or may('SET', lock, '') or group.again and may('SETRANGE', lock, '0', '')
+    -- MGET: a key that is no lock reads as none, and becomes one.
+    group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
+    wrong = wrong or group.values.err and group.values
+  end
+  groups[#groups + 1] = group
+  at = group.first + group.count * group.step
+end
+if wrong then
+  return wrong
+end
+
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local now_ms = math.floor(now * 1000)
+local since = string.format('%.0f', now_ms)
+-- Many commands for one each would cost more than all the rest: what one command can do for all is gathered.
+local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
+for _, group in ipairs(groups) do
+  local due, arg, stored, listed, until_ms = now, group.first, {}, {}, nil
+  if group.when ~= 'now' then
+    due = group.seconds + (group.when == 'in' and now or 0)
+  end
+  if group.lock then
+    until_ms = string.format('%.0f', now_ms + math.floor(group.hold_ms + math.max(0, due - now) * 1000))
+  end
+  for job = 0, group.count - 1 do
+    local lock = group.lock and KEYS[group.lock + job]
+    local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
+    if not value then
+      if lock then
+        taken[lock] = '-' .. owner .. since
+        redis.call('SET', lock, taken[lock], 'PXAT', until_ms)
+        listed[#listed + 1] = until_ms
+        listed[#listed + 1] = ARGV[arg + 1]
+      end
+      if not group.list then
+        stored[#stored + 1] = due
+      end
+      stored[#stored + 1] = ARGV[arg]
+    elseif string.sub(value, 2, #owner + 1) ~= owner then
+      holder, refused = string.match(value, '^.([^\n]*)') or '', refused + 1
+      if group.again and string.sub(value, 1, 1) == 's' then
+        redis.call('SETRANGE', lock, 0, 'd')
+      end
+    end
+    position = position + 1
+    answer[position] = holder
+    arg = arg + group.step
+  end
+  if #stored > 0 and group.list then
+    redis.call('LPUSH', group.list, unpack(stored))
+    redis.pcall('SADD', queues, group.name)
+  elseif #stored > 0 then
+    redis.call('ZADD', schedule, unpack(stored))
+  end
+  if #listed > 0 then
+    redis.pcall('ZADD', index, unpack(listed))
+  end
+end
+-- Whatever else lies in them, the index, the counter and the names of queues are for people: the jobs are stored.
+if refused > 0 then
+  redis.pcall('INCRBY', refusals, refused)
+end
+if numbered then
+  redis.call('SET', slot, number .. ' ' .. mark .. '\n' .. table.concat(answer, '\n', 2), 'PX', remember_ms)
+end
+return answer

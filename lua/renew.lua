@@ -1,0 +1,36 @@
+#!lua flags=allow-oom
+-- renew: hold on to the locks of unique jobs in hand, those that are still their own, for another TTL.
+-- Why one script: a lock that ran out and that another job has taken since must not be prolonged for that one.
+-- KEYS     1 index of locks  then locks
+-- ARGV     for each lock: digest, owner, ms to hold it on
+-- Returns  how many were still their own
+-- Again    holds on again
+-- Cost     O(locks * log locks of all)
+local index = KEYS[1]
+
+-- include must_be
+local wrong = must_be(index, 'zset', 'ZADD', index, '0', '')
+if wrong then
+  return wrong
+end
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+-- MGET: a key that is no lock reads as none, and is nobody's.
+local values = redis.pcall('MGET', unpack(KEYS, 2))
+if values.err then
+  return values
+end
+local renewed = {}
+for job = 1, #ARGV, 3 do
+  local number, owner = (job + 2) / 3, ARGV[job + 1]
+  local value = values[number]
+  if value and string.sub(value, 2, #owner + 1) == owner then
+    redis.call('PEXPIRE', KEYS[1 + number], ARGV[job + 2])
+    renewed[#renewed + 1] = now_ms + ARGV[job + 2]
+    renewed[#renewed + 1] = ARGV[job]
+  end
+end
+if #renewed > 0 then
+  redis.call('ZADD', index, unpack(renewed))
+end
+return #renewed / 2

@@ -1,0 +1,67 @@
+-- unlock: what the end of a run means for the job's lock, if it is still the job's own: held on to while the job lives on,
+-- else handed to the one more run that a duplicate asked for, else freed. First may_unlock reads the locks of a group, then
+-- unlock is told of each job that has moved, and unlocked does for many what can be done at once: a command for each would cost
+-- more than all the rest of a batch.
+-- A group's locks are the keys from group.lock on, one for each of its group.count jobs. ARGV from group.locks on, and then every
+-- group.step: digest, owner, ms to hold it on; if group.again is set, also owner and bytes of one more run, position of its
+-- queue's key, the queue's bare name.
+-- A lock's value is a state, its owner, and since when the owner has it, in ms by Redis' clock, which no script compares.
+-- The states are "-": no run of the owner has started. "s": one has, and a duplicate that comes now is not served by it.
+-- "d" (dirty): such a duplicate was refused, and is to be run for.
+local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
+
+-- may_unlock: nil when unlock and unlocked would meet nothing that stops them half-way; else the error.
+local function may_unlock(group, queues)
+  -- MGET: a key that is no lock reads as none, and is nobody's.
+  local values = redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
+  if values.err then
+    return values
+  end
+  local states, own, at, wrong = {}, nil, group.locks, nil
+  for job = 1, group.count do
+    local value, owner = values[job], ARGV[at + 1]
+    states[job] = value and string.sub(value, 2, #owner + 1) == owner and string.byte(value)
+    if states[job] then
+      own = own or KEYS[group.lock + job - 1]
+      if group.again and states[job] == dirty and not wrong then
+        local queue = KEYS[tonumber(ARGV[at + 5])]
+        wrong = must_be(queues, 'set', 'SADD', queues, '') or must_be(queue, 'list', 'LPUSH', queue, '')
+      end
+    end
+    at = at + group.step
+  end
+  group.states = states
+  -- Locks differ by their digest alone: who may write one may write all.
+  return wrong or own and (may('SET', own, '') or may('PEXPIRE', own, '0') or may('DEL', own)) or nil
+end
+
+local function unlock(group, job, lives_on, queues, now_ms)
+  local state, lock, at = group.states[job], KEYS[group.lock + job - 1], group.locks + (job - 1) * group.step
+  if not state then
+    return
+  elseif not lives_on and not (group.again and state == dirty) then
+    freed[#freed + 1], unlisted[#unlisted + 1] = lock, ARGV[at]
+    return
+  end
+  local until_ms = string.format('%.0f', now_ms + ARGV[at + 2])
+  listed[#listed + 1] = until_ms
+  listed[#listed + 1] = ARGV[at]
+  if lives_on then
+    redis.call('PEXPIRE', lock, ARGV[at + 2])
+    return
+  end
+  redis.call('SET', lock, string.format('-%s%.0f', ARGV[at + 3], now_ms), 'PXAT', until_ms)
+  redis.call('SADD', queues, ARGV[at + 6])
+  redis.call('LPUSH', KEYS[tonumber(ARGV[at + 5])], ARGV[at + 4])
+end
+
+local function unlocked(index)
+  -- pcall: the index is for people, and must not make it look as if the jobs had not moved.
+  if #freed > 0 then
+    redis.call('DEL', unpack(freed))
+    redis.pcall('ZREM', index, unpack(unlisted))
+  end
+  if #listed > 0 then
+    redis.pcall('ZADD', index, unpack(listed))
+  end
+end

@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- unlist: take out of the index of locks a few that have run out.
+-- Why a script: one that is taken again meanwhile has a new score, and must stay. A lock that is freed leaves the index in
+-- the same step, but one that Redis lets run out does not: such as those of jobs that Sidekiq's processes ran or its pages
+-- deleted. So the index would grow for ever.
+-- KEYS     1 index of locks
+-- ARGV     1 ms since when they have run out at least  2 how many at most
+-- Returns  how many it took out
+-- Again    takes out what is left
+-- Cost     O(taken out * log locks of all)
+local index = KEYS[1]
+local since_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+
+-- include must_be
+local wrong = must_be(index, 'zset', 'ZREM', index, '')
+if wrong then
+  return wrong
+end
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local lapsed = redis.call('ZRANGEBYSCORE', index, '-inf', now_ms - since_ms, 'LIMIT', 0, most)
+if #lapsed == 0 then
+  return 0
+end
+return redis.call('ZREM', index, unpack(lapsed))

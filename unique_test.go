@@ -1,0 +1,115 @@
+package belay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/job"
+)
+
+// reindex are arguments of which some identify a job.
+type reindex struct {
+	ProductID int64
+	Fields    []string
+	AskedBy   string `json:",omitempty"`
+}
+
+// digestOf is what a job has in common with those that count as the same.
+func digestOf(t *testing.T, item Item) string {
+	t.Helper()
+	argsJSON, err := job.MarshalArgs(item.Args)
+	require.NoError(t, err)
+	queue := item.Queue
+	if queue == "" {
+		queue = "default"
+	}
+	lock, err := item.Unique.Lock(job.Draft{Class: item.Class, Queue: queue, JID: "j", ArgsJSON: argsJSON})
+	require.NoError(t, err)
+	return lock.Digest
+}
+
+func TestUnique(t *testing.T) {
+	t.Parallel()
+	t.Run("is what its options say, for a class and for one job", func(t *testing.T) {
+		t.Parallel()
+		d := Define[int]("A", Unique(UntilExecuted, LockTTL(time.Hour), IncludingScheduled(), RescheduleOnce(), PerQueue()))
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, TTL: time.Hour, IncludingScheduled: true, RescheduleOnce: true, PerQueue: true}, d.Item(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Item(1, Unique(UntilExecuting)).Unique, "what one job says replaces all of it")
+		require.Nil(t, d.Item(1, NotUnique()).Unique)
+		require.NotNil(t, d.Item(1).Unique)
+	})
+	t.Run("compares all arguments, or some, or what a function makes of them", func(t *testing.T) {
+		t.Parallel()
+		a, b, other := reindex{42, nil, "Ann"}, reindex{42, nil, "Ben"}, reindex{43, nil, "Ann"}
+		for name, d := range map[string]*Definition[reindex]{
+			"fields":   Define[reindex]("A", UniqueByFields("ProductID"), Unique(UntilExecuted)),
+			"function": Define[reindex]("A", Unique(UntilExecuted), UniqueBy(func(args reindex) any { return args.ProductID })),
+		} {
+			require.Equal(t, digestOf(t, d.Item(a)), digestOf(t, d.Item(b)), name)
+			require.NotEqual(t, digestOf(t, d.Item(a)), digestOf(t, d.Item(other)), name)
+			require.Equal(t, digestOf(t, d.Item(a)), digestOf(t, d.Item(a, Unique(UntilExecuting))), "%s: what identifies jobs is the class'", name)
+			require.NotEqual(t, digestOf(t, d.Item(a, Unique(UntilExecuted, PerQueue()))), digestOf(t, d.Item(a, Unique(UntilExecuted, PerQueue()), Queue("low"))), name)
+		}
+		all := Define[reindex]("A", Unique(UntilExecuted))
+		require.Equal(t, digestOf(t, all.Item(a)), digestOf(t, all.Item(reindex{ProductID: 42, AskedBy: "Ann"})))
+		require.NotEqual(t, digestOf(t, all.Item(a)), digestOf(t, all.Item(b)))
+	})
+	t.Run("by fields is the digest that any language can compute", func(t *testing.T) {
+		t.Parallel()
+		d := Define[reindex]("A", Unique(UntilExecuted), UniqueByFields("Fields", "ProductID"))
+		want, err := dedup.Digest("A", "", []byte(`[["name"],42]`))
+		require.NoError(t, err)
+		require.Equal(t, want, digestOf(t, d.Item(reindex{42, []string{"name"}, "Ann"})))
+	})
+	t.Run("a rule of one job that names arguments itself keeps them", func(t *testing.T) {
+		t.Parallel()
+		d := Define[reindex]("A", Unique(UntilExecuted), UniqueByFields("ProductID"))
+		own := func(i *Item) { i.Unique = &UniqueRule{Until: UntilExecuted, Positions: []int{2}} }
+		require.Equal(t, []int{2}, d.Item(reindex{}, own).Unique.Positions)
+	})
+	t.Run("arguments that are not the class' any more fail the push, when a function reads them", func(t *testing.T) {
+		t.Parallel()
+		d := Define[reindex]("A", Unique(UntilExecuted), UniqueBy(func(args reindex) any { return args.ProductID }))
+		item := d.Item(reindex{})
+		item.Args = []any{"encrypted"}
+		require.ErrorContains(t, item.Check(), "find what identifies the job: argument 1 (ProductID)")
+		bad := Define[int]("A", Unique(UntilExecuted), UniqueBy(func(int) any { return make(chan int) }))
+		require.ErrorContains(t, bad.Item(1).Check(), "find what identifies the job")
+	})
+	t.Run("panics in Define over what cannot be meant", func(t *testing.T) {
+		t.Parallel()
+		unique := Unique(UntilExecuted)
+		for want, options := range map[string][]DefineOption{
+			"reschedule once goes with until_executed alone":                          {Unique(UntilExecuting, RescheduleOnce())},
+			`unique until "done"`:                                                     {Unique("done")},
+			"a lock for -1ns holds nothing":                                           {Unique(UntilExecuted, LockTTL(0))},
+			"a whole number of milliseconds":                                          {Unique(UntilExecuted, LockTTL(time.Microsecond))},
+			"belay.reindex has no field product_id that is an argument":               {unique, UniqueByFields("product_id")},
+			"belay.reindex has no field  that is":                                     {unique, UniqueByFields("")},
+			"field AskedBy is left out of a job where it is empty":                    {unique, UniqueByFields("ProductID", "AskedBy")},
+			"UniqueByFields names none":                                               {unique, UniqueByFields()},
+			"UniqueBy wants a string, and the arguments are a belay.reindex":          {unique, UniqueBy(func(string) any { return nil })},
+			"the function of UniqueBy is nil":                                         {unique, UniqueBy[reindex](nil)},
+			"it is said what makes its jobs the same, and not that they are Unique":   {UniqueByFields("ProductID")},
+			"it is said twice what makes its jobs the same; say UniqueBy or UniqueBy": {unique, UniqueByFields("ProductID"), UniqueByFields("ProductID")},
+			"UniqueByFields names field ProductID twice":                              {unique, UniqueByFields("ProductID", "ProductID")},
+		} {
+			func() {
+				defer func() { require.Contains(t, recover(), want) }()
+				Define[reindex]("A", options...)
+			}()
+		}
+		require.PanicsWithValue(t, `belay: Define "A": UniqueByFields: field IDs is the rest of the arguments, not one`, func() {
+			Define[struct {
+				ID  int
+				IDs []int `belay:",rest"`
+			}]("A", unique, UniqueByFields("IDs"))
+		})
+		require.PanicsWithValue(t, `belay: Define "A": UniqueByFields: int has no field ID that is an argument`, func() {
+			Define[int]("A", unique, UniqueByFields("ID"))
+		})
+	})
+}
