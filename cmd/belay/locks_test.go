@@ -103,7 +103,9 @@ func TestLocks(t *testing.T) {
 func TestActsOnUniqueJobs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	push := func(jid string) { require.Zero(t, h.invoke("", "push", "A", "--unique", "until_executed", "--jid", jid).code) }
+	push := func(jid string) {
+		require.Zero(t, h.invoke("", "push", "A", "--unique", "until_executed", "--jid", jid).code)
+	}
 	push("1")
 	require.Equal(t, said{0, "1 deleted\n", ""}, h.invoke("", "queues", "clear", "default", "--yes"))
 	push("2")
