@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,12 @@ var Queues = []string{"high", "default", "low"}
 const (
 	LeastBackoff = 500 * time.Millisecond
 	MostBackoff  = 1500 * time.Millisecond
+)
+
+// Executing and Executed are the kinds of unique jobs, by when their locks end. Their ballast is what they are known by.
+const (
+	Executing = "until_executing"
+	Executed  = "until_executed"
 )
 
 // A sort is a kind of jobs and how often it is drawn, of a thousand.
@@ -68,6 +75,8 @@ var sorts = []sort{
 		return s
 	}},
 	{"stranger", 5, func(d *dice) history.Spec { return history.Spec{} }},
+	{Executing, 50, (*dice).unique},
+	{Executed, 50, (*dice).unique},
 }
 
 // dice draws specifications.
@@ -99,6 +108,16 @@ func (d *dice) always(outcome string) history.Spec {
 func (d *dice) kills(times int) history.Spec {
 	s := d.spec(50)
 	s.Kills = times
+	return s
+}
+
+// unique is one of four of its kind, and sometimes fails first.
+func (d *dice) unique() history.Spec {
+	s := d.spec(300)
+	s.Ballast = json.RawMessage(strconv.Itoa(d.IntN(4)))
+	if d.IntN(5) == 0 {
+		s.Outcomes = []string{history.Failed}
+	}
 	return s
 }
 

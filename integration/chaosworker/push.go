@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -130,6 +131,7 @@ func (t *try) answer() history.Kind {
 		return history.Accepted
 	case belay.StatusUnknown:
 		return history.Unknown
+	case belay.StatusDuplicate: // for this judge, one that was never there
 	}
 	return history.Refused
 }
@@ -188,6 +190,12 @@ func (p *pusher) pushRaw(ctx context.Context, t *try) error {
 
 func (p *pusher) item(j chaosplan.Job) belay.Item {
 	i := belay.Item{Repeatable: p.repeats(), Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
+	if kind := j.Spec.Kind; kind == chaosplan.Executing || kind == chaosplan.Executed {
+		// Longer than any run: no lock is to run out. What counts is the ballast: each job has a token of its own.
+		i.Unique = &belay.UniqueRule{Until: belay.Until(kind), TTL: time.Hour, By: func(string) (string, error) {
+			return strconv.Quote(kind + " " + string(j.Spec.Ballast)), nil
+		}}
+	}
 	if j.Spec.Retries >= 0 {
 		i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: j.Spec.Retries}
 	}

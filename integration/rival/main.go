@@ -49,7 +49,7 @@ var modes = []string{rivalry.UntilExecuting, rivalry.UntilExecuted, rivalry.Once
 
 type flags struct {
 	url, client, prefix, dir, proc string
-	push, keys                     int
+	push, keys, interruptions      int
 	seed                           uint64
 }
 
@@ -62,6 +62,7 @@ func main() {
 	flag.StringVar(&f.proc, "proc", "", "name of this process")
 	flag.IntVar(&f.push, "push", 0, "how many push, instead of working")
 	flag.IntVar(&f.keys, "keys", 50, "of how many kinds")
+	flag.IntVar(&f.interruptions, "max-interruptions", 3, "in how many crashes a job may be in hand")
 	flag.Uint64Var(&f.seed, "seed", 1, "decides what is pushed and what fails")
 	flag.Parse()
 	if err := f.run(); err != nil {
@@ -150,7 +151,7 @@ func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writ
 // work is a worker's life.
 func (f *flags) work(book *history.Writer, client *belay.Client) error {
 	server := belay.NewServer(client, belay.Name(f.proc), belay.Concurrency(3), belay.Heartbeat(300*time.Millisecond, 1500*time.Millisecond),
-		belay.ShutdownTimeout(time.Second), belay.MaxInterruptions(50), belay.Logger(zerolog.New(os.Stderr).With().Timestamp().Logger()))
+		belay.ShutdownTimeout(time.Second), belay.MaxInterruptions(f.interruptions), belay.Logger(zerolog.New(os.Stderr).With().Timestamp().Logger()))
 	server.Use(func(next belay.Handler) belay.Handler {
 		return func(ctx context.Context, j *belay.Job) error { return next(context.WithValue(ctx, jobKey{}, j), j) }
 	})

@@ -289,7 +289,7 @@ func TestExcuses(t *testing.T) {
 		"an error after a cancel by belay":  cancelled(history.Failed),
 		"it gave up after a cancel":         cancelled(history.Stopped),
 		"a process that died just now":      keys(newStory("a", "b").kill(1, "a").leave(4, 5, "b"), "host:1:a", "host:1:a:work", "processes"),
-		"what is always there":              keys(newStory("a"), "queues", "stat:processed", "stat:processed:2026-01-01", "dead", "belay:tombstones", "belay:process:host:1:a", "belay:poller"),
+		"what is always there":              keys(newStory("a"), "queues", "stat:processed", "stat:processed:2026-01-01", "belay:stat:duplicates", "dead", "belay:tombstones", "belay:process:host:1:a", "belay:poller"),
 		"a run whose end nobody counted":    counted(newStory("a").push(0, "T").run(1, 1.9, "a", "T", history.OK).kill(2, "a"), 0, 0),
 		"a cancelled success counts":        counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 1, 0),
 		"a process of one size":             healthy(newStory("a"), 0, 0),

@@ -75,7 +75,7 @@ func (w *world) tallies() (processed, failed tally) {
 
 // lasting are the beginnings of the names of keys that may be there for good, or until they expire.
 var lasting = []string{
-	"queues", "dead", "paused", "stat:", "belay:alive", "belay:tombstones", "belay:process:", "belay:poller", "belay:sweeper",
+	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:tombstones", "belay:process:", "belay:poller", "belay:sweeper",
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:",
 }
 
