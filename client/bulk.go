@@ -100,7 +100,7 @@ func (b *bulk) flush(ctx context.Context) bool {
 // end counts the slice, yields it, and begins the next. It says whether there is to be a next one.
 func (b *bulk) end(err error) bool {
 	receipts := b.slice.receipts
-	b.slice = slice{}
+	b.slice = b.slice.next()
 	for _, receipt := range receipts {
 		switch receipt.Status {
 		case StatusQueued, StatusScheduled:

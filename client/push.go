@@ -105,6 +105,15 @@ type slice struct {
 	repeatable, unique bool
 }
 
+// next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent again.
+func (s *slice) next() slice {
+	if s.repeatable {
+		return slice{}
+	}
+	clear(s.jobs) // their payloads are no concern of ours any more
+	return slice{jobs: s.jobs[:0], at: s.at[:0]}
+}
+
 func (s *slice) add(r ready) {
 	if len(s.receipts) == 0 {
 		s.begun = time.Now()

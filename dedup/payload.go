@@ -56,7 +56,9 @@ type UnreadableError struct {
 func (e *UnreadableError) Error() string { return "unreadable " + FieldName + ": " + e.Reason }
 
 // Has says whether a payload may tell of a lock, without reading it: those that do not are nearly all, and pay one search.
-func Has(payload string) bool { return strings.Contains(payload, `"`+FieldName+`"`) }
+//
+// The search is for the name without its quotation marks: every payload is full of those, and each would be looked behind.
+func Has(payload string) bool { return strings.Contains(payload, FieldName) }
 
 // Read returns the lock that a job's payload says it has. It is the zero Lock for a job that is not unique, and with an
 // error, always an *UnreadableError, for one whose field is not what Edit writes. Members that it does not know, and the

@@ -110,7 +110,7 @@ func (f *Fetcher) composeBatch() *batch {
 		}
 		held.phase = phaseSent
 		bytes += len(held.Bytes) + len(held.outcome.Payload())
-		if held.lock.Reruns(held.outcome.Exit()) {
+		if held.lock != nil && held.lock.Reruns(held.outcome.Exit()) {
 			bytes += len(held.Bytes)
 		}
 		gathered = append(gathered, held)

@@ -53,7 +53,7 @@ type Held struct {
 	seq     int64 // rises with every job this life takes
 	phase   phase
 	outcome job.Outcome
-	lock    heldLock // what its payload says of a lock
+	lock    *heldLock // what its payload says of a lock; nil for nearly all
 }
 
 // JID is the job's id; empty for one that cannot be read, which never runs.

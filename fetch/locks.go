@@ -14,7 +14,7 @@ import (
 // is said to Redis before it runs, where that means something to the lock; the lock is renewed at every beat while the job is
 // in hand; and the settle that ends the job ends the lock. Jobs without one pay a search in their bytes.
 
-// A heldLock is the lock of a job in hand; that of nearly all jobs is none.
+// A heldLock is the lock of a job in hand.
 type heldLock struct {
 	dedup.Lock
 	class   string
@@ -33,24 +33,27 @@ func (f *Fetcher) prepare(held *Held) {
 	if dedup.Has(held.Bytes) {
 		held.lock = f.lockIn(held.Bytes)
 	}
-	if held.lock.AtStart() == dedup.StartNothing {
+	if held.lock == nil || held.lock.AtStart() == dedup.StartNothing {
 		f.ready = append(f.ready, held)
 		return
 	}
 	f.unsaid = append(f.unsaid, held)
 }
 
-// lockIn is the lock that a payload tells of.
-func (f *Fetcher) lockIn(bytes string) heldLock {
+// lockIn is the lock that a payload tells of; nil for none.
+func (f *Fetcher) lockIn(bytes string) *heldLock {
 	parsed, err := job.Parse(bytes)
 	if err != nil {
-		return heldLock{} // it is buried unread, and its lock, if it has one, lapses
+		return nil // it is buried unread, and its lock, if it has one, lapses
 	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
 		f.cfg.Log.Warn().Err(err).Str("jid", parsed.JID()).Str("class", parsed.Class()).Msg("a unique job runs as one that is not")
 	}
-	return heldLock{Lock: lock, class: parsed.Class()}
+	if lock.None() {
+		return nil
+	}
+	return &heldLock{Lock: lock, class: parsed.Class()}
 }
 
 // addStarts says of jobs of one life that their runs begin.
@@ -129,7 +132,7 @@ func (f *Fetcher) addRenewals(x *exchange) {
 	f.renew = false
 	var locks []lua.Lock
 	for _, held := range f.life.held {
-		if held.lock.InHand() && held.phase != phaseGone {
+		if held.lock != nil && held.lock.InHand() && held.phase != phaseGone {
 			locks = append(locks, held.lock.script())
 		}
 	}
@@ -145,7 +148,7 @@ func (f *Fetcher) addRenewals(x *exchange) {
 
 // lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has released it.
 func (f *Fetcher) lockAtEnd(held *Held) *lua.Lock {
-	if held.lock.None() || (held.lock.started && !held.lock.InHand()) {
+	if held.lock == nil || (held.lock.started && !held.lock.InHand()) {
 		return nil
 	}
 	lock := held.lock.script()

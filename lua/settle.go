@@ -98,9 +98,9 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	groupJobs(s.Jobs)
 	keys = k.settleLists(keys, pairs, s)
 	for first := 0; first < len(s.Jobs); {
-		group := groupOf(s.Jobs[first])
+		group := groupOf(&s.Jobs[first])
 		last := first + 1
-		for last < len(s.Jobs) && groupOf(s.Jobs[last]) == group {
+		for last < len(s.Jobs) && groupOf(&s.Jobs[last]) == group {
 			last++
 		}
 		jobs := s.Jobs[first:last]
@@ -132,7 +132,7 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 	return keys
 }
 
-func groupOf(s Settled) settleGroup {
+func groupOf(s *Settled) settleGroup {
 	group := settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit()}
 	group.processed, group.failed = s.Outcome.Counts()
 	group.locked, group.again = s.Lock.locking()
@@ -143,10 +143,10 @@ func groupOf(s Settled) settleGroup {
 // a batch has few groups, so this is a look over the batch and no sort.
 func groupJobs(jobs []Settled) {
 	for first := 0; first < len(jobs); {
-		group := groupOf(jobs[first])
+		group := groupOf(&jobs[first])
 		next := first + 1
 		for at := next; at < len(jobs); at++ {
-			if groupOf(jobs[at]) != group {
+			if groupOf(&jobs[at]) != group {
 				continue
 			}
 			moved := jobs[at]

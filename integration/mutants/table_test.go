@@ -31,7 +31,7 @@ var bugs = []mutant{
 		name: "settle asks not whose the job is",
 		harm: "a worker that was taken for dead writes a retry of a job that runs elsewhere, and counts it twice",
 		edits: []edit{{
-			"lua/settle.lua", `if redis.call('LREM', group.working, -1, ARGV[arg]) == 0 then`, `if redis.call('LREM', group.working, -1, ARGV[arg]) < 0 then`,
+			"lua/settle.lua", `if redis.call('LREM', working, -1, ARGV[arg]) == 0 then`, `if redis.call('LREM', working, -1, ARGV[arg]) < 0 then`,
 		}},
 		pkg: "./lua", run: "TestSettle/writes_nothing_for_a_job_we_lost",
 		caught: "TestSettle/writes_nothing_for_a_job_we_lost", says: "Lost:[]int(nil)",
@@ -195,7 +195,7 @@ var bugs = []mutant{
 		name: "counters move apart from runs",
 		harm: "the counters of a worker that is killed are wrong for ever",
 		edits: []edit{{
-			"lua/settle.lua", `ran, fell = ran + group.processed, fell + group.failed`, `ran, fell = 0, 0`,
+			"lua/settle.lua", `ran, fell = ran + ended * group.processed, fell + ended * group.failed`, `ran, fell = 0, 0`,
 		}, {
 			"fetch/exchange.go", `	for i, held := range gathered {
 		settled[i]`, `	for i, held := range gathered {
