@@ -28,18 +28,19 @@ for list = first_list, #KEYS do
 end
 
 -- include must_be
-local wrong = numbered and must_be(slot, 'string', 'SET', slot, '')
-local last = numbered and not wrong and redis.call('GET', slot)
-if last == number .. ' ' .. mark then
+local last = numbered and redis.pcall('GET', slot)
+if last and type(last) ~= 'string' then
+  return last -- it is none, or must not be read
+elseif last == number .. ' ' .. mark then
   return 'pushed'
 end
 local seen = last and string.match(last, '^%d+')
 if last and (not seen or tonumber(number) <= tonumber(seen)) then
   return 'stale'
 end
-wrong = wrong or later > 0 and must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
-wrong = wrong or #names > 0 and must_be(queues, 'set', 'SADD', queues, '')
-for _, batch in ipairs(batches) do
+local wrong = numbered and may('SET', slot, '') or later > 0 and must_be(schedule, 'zset', 'ZADD', schedule, '0', '') or nil
+-- One LPUSH alone, before everything else, is its own check: if it fails, nothing is written.
+for _, batch in ipairs((later > 0 or #batches > 1) and batches or {}) do
   wrong = wrong or must_be(batch.list, 'list', 'LPUSH', batch.list, '')
 end
 if wrong then
@@ -54,11 +55,14 @@ for first = 5, 4 + 3 * later, 3 do
   end
   redis.call('ZADD', schedule, due, ARGV[first + 2])
 end
-if #names > 0 then
-  redis.call('SADD', queues, unpack(names))
-end
 for _, batch in ipairs(batches) do
-  redis.call('LPUSH', batch.list, unpack(ARGV, batch.first, batch.last))
+  local pushed = redis.pcall('LPUSH', batch.list, unpack(ARGV, batch.first, batch.last))
+  if type(pushed) == 'table' then
+    return pushed
+  end
+end
+if #names > 0 then
+  redis.pcall('SADD', queues, unpack(names)) -- the jobs are there, whoever may list them
 end
 -- Last: should anything above fail after all, it is worse to lose jobs that are taken for stored than to store them twice.
 if numbered then

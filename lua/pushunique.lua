@@ -18,8 +18,11 @@ local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
 local numbered = number ~= ''
 
 -- include must_be
-local wrong = numbered and must_be(slot, 'string', 'SET', slot, '')
-local last = numbered and not wrong and redis.call('GET', slot)
+local last = numbered and redis.pcall('GET', slot)
+if last and type(last) ~= 'string' then
+  return last -- it is none, or must not be read
+end
+local wrong = numbered and may('SET', slot, '') or nil
 local told = last and string.match(last, '^([^\n]*)')
 if last and told == number .. ' ' .. mark then
   local answer = { 'pushed' }
