@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,15 +21,7 @@ import (
 // chaosWorker builds the program of a chaos run, once.
 var chaosWorker = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(belayPath), "chaosworker")
-	words := []string{"build", "-o", path}
-	if os.Getenv("BELAY_RACE") == "1" {
-		words = append(words, "-race")
-	}
-	out, err := exec.Command("go", append(words, "./chaosworker")...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build chaosworker: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, goBuild(path, "./chaosworker")
 })
 
 // A slot is one process of a chaos run after the other: when it ends, the next is started, as a supervisor does. They reach

@@ -78,16 +78,11 @@ type storm struct {
 func newStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
 	s := &storm{t: t, dice: rand.New(rand.NewPCG(seed, 3)), dir: t.TempDir()}
-	s.program = filepath.Join(filepath.Dir(belayPath), "rival")
-	words := []string{"build", "-o", s.program}
-	if os.Getenv("BELAY_RACE") == "1" {
-		words = append(words, "-race")
-	}
-	out, err := exec.Command("go", append(words, "./rival")...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	s.program = buildWorker(t, "./rival")
 	// What it has acknowledged survives it.
 	s.server, s.redis = recorded(t, "--appendfsync", "always")
 	s.site = &site{t: t, server: s.server, prefix: "storm", keys: lua.NewKeys("storm"), url: s.server.URL(), client: "go-redis"}
+	var err error
 	s.book, err = history.Create(s.dir, "nemesis")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.book.Close() })

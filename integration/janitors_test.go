@@ -72,35 +72,30 @@ func TestAJanitorIsKilledAtItsWork(t *testing.T) {
 // It keeps its name and its jobs.
 func TestWhoComesBackBeforeTheJudgementArrivesIsAlive(t *testing.T) {
 	t.Parallel()
-	tests := make(map[string]func(t *testing.T))
-	for name := range openers {
-		tests[name] = func(t *testing.T) {
-			s, book := ordinarySite(t), newLedger(t)
-			s.client = name
-			w := s.work(append(fast, "-c", "1", "--exec", book.exec("Any"))...)
-			jid := s.push("Any", "default", jsonArgs(1, 5000))
-			book.awaitStart(jid, 1)
-			identity := w.identities()[0]
-			proxy, judged := faultproxy.New(t, s.server.Addr()), make(chan struct{})
-			t.Cleanup(func() { _ = syscall.Kill(w.pid, syscall.SIGCONT) })
-			proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil).Call), Nth: 1, Do: faultproxy.Before(func() {
-				defer close(judged)
-				_ = syscall.Kill(w.pid, syscall.SIGCONT)
-				waitFor(func() bool { return s.lives(identity) })
-			})})
-			janitor := s.by(proxy.URL()).work(append(fast, "-q", "other", "--exec", "Any=true")...)
-			w.signal(syscall.SIGSTOP)
-			receive(t, "the judgement", judged)
-			book.awaitEnd(jid)
-			eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
-			require.Len(t, book.starts(jid), 1)
-			require.Len(t, w.identities(), 1)
-			require.False(t, w.says("ownership lost"))
-			require.False(t, janitor.says("recovered: a process died"))
-			require.Empty(t, s.set(s.keys.Tombstones()))
-		}
-	}
-	atOnce(t, tests)
+	eachClientAtOnce(t, func(t *testing.T, s *site) {
+		book := newLedger(t)
+		w := s.work(append(fast, "-c", "1", "--exec", book.exec("Any"))...)
+		jid := s.push("Any", "default", jsonArgs(1, 5000))
+		book.awaitStart(jid, 1)
+		identity := w.identities()[0]
+		proxy, judged := faultproxy.New(t, s.server.Addr()), make(chan struct{})
+		t.Cleanup(func() { _ = syscall.Kill(w.pid, syscall.SIGCONT) })
+		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil).Call), Nth: 1, Do: faultproxy.Before(func() {
+			defer close(judged)
+			_ = syscall.Kill(w.pid, syscall.SIGCONT)
+			waitFor(func() bool { return s.lives(identity) })
+		})})
+		janitor := s.by(proxy.URL()).work(append(fast, "-q", "other", "--exec", "Any=true")...)
+		w.signal(syscall.SIGSTOP)
+		receive(t, "the judgement", judged)
+		book.awaitEnd(jid)
+		eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
+		require.Len(t, book.starts(jid), 1)
+		require.Len(t, w.identities(), 1)
+		require.False(t, w.says("ownership lost"))
+		require.False(t, janitor.says("recovered: a process died"))
+		require.Empty(t, s.set(s.keys.Tombstones()))
+	})
 }
 
 // lives is whether Redis counts an identity among the living.

@@ -22,41 +22,36 @@ func long() time.Duration {
 // back all around it, and not while its worker, which has been told to stop, waits for it.
 func TestALongJobRunsOnce(t *testing.T) {
 	t.Parallel()
-	tests := make(map[string]func(t *testing.T))
-	for name := range openers {
-		tests[name] = func(t *testing.T) {
-			s, book := ordinarySite(t), newLedger(t)
-			s.client = name
-			w := s.work(append(fast, "-c", "1", "--shutdown-timeout", "1m", "--exec", book.exec("Long", "-for", long().String()))...)
-			jid := s.push("Long", "default", "[]")
-			began := book.awaitStart(jid, 1).At
-			witness := s.work(append(fast, "-q", "default", "-q", "others", "-c", "1", "--exec", book.exec("*", "-for", "1ms"))...)
-			stopping := false
-			deaths := 0
-			for time.Since(began) < long()-time.Second {
-				if !stopping && time.Since(began) > long()/3 {
-					stopping = true
-					w.signal(syscall.SIGTERM)
-				}
-				queue := fmt.Sprintf("dying%d", deaths)
-				other := s.work(append(fast, "-q", queue, "-c", "1", "--exec", book.exec("Dying", "-for", "1h"))...)
-				book.awaitStart(s.push("Dying", queue, "[]"), 1)
-				time.Sleep(200 * time.Millisecond) // it lives for a beat
-				other.kill()
-				deaths++
+	eachClientAtOnce(t, func(t *testing.T, s *site) {
+		book := newLedger(t)
+		w := s.work(append(fast, "-c", "1", "--shutdown-timeout", "1m", "--exec", book.exec("Long", "-for", long().String()))...)
+		jid := s.push("Long", "default", "[]")
+		began := book.awaitStart(jid, 1).At
+		witness := s.work(append(fast, "-q", "default", "-q", "others", "-c", "1", "--exec", book.exec("*", "-for", "1ms"))...)
+		stopping := false
+		deaths := 0
+		for time.Since(began) < long()-time.Second {
+			if !stopping && time.Since(began) > long()/3 {
+				stopping = true
+				w.signal(syscall.SIGTERM)
 			}
-			require.True(t, stopping)
-			require.Zero(t, w.wait(), w.log())
-			require.Len(t, book.ends(jid), 1)
-			require.Len(t, book.starts(jid), 1)
-			require.Len(t, w.identities(), 1)
-			require.False(t, w.says("ownership lost"))
-			require.Equal(t, "1", s.text(s.keys.Processed()))
-			identity := w.identities()[0]
-			require.False(t, witness.says(identity), "the witness brought its jobs back")
-			require.True(t, witness.says("recovered"), "it brought back nobody's: the test proves nothing")
-			t.Logf("%d others died meanwhile", deaths)
+			queue := fmt.Sprintf("dying%d", deaths)
+			other := s.work(append(fast, "-q", queue, "-c", "1", "--exec", book.exec("Dying", "-for", "1h"))...)
+			book.awaitStart(s.push("Dying", queue, "[]"), 1)
+			time.Sleep(200 * time.Millisecond) // it lives for a beat
+			other.kill()
+			deaths++
 		}
-	}
-	atOnce(t, tests)
+		require.True(t, stopping)
+		require.Zero(t, w.wait(), w.log())
+		require.Len(t, book.ends(jid), 1)
+		require.Len(t, book.starts(jid), 1)
+		require.Len(t, w.identities(), 1)
+		require.False(t, w.says("ownership lost"))
+		require.Equal(t, "1", s.text(s.keys.Processed()))
+		identity := w.identities()[0]
+		require.False(t, witness.says(identity), "the witness brought its jobs back")
+		require.True(t, witness.says("recovered"), "it brought back nobody's: the test proves nothing")
+		t.Logf("%d others died meanwhile", deaths)
+	})
 }

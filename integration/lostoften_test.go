@@ -24,6 +24,20 @@ func atOnce(t *testing.T, tests map[string]func(t *testing.T)) {
 	running.Wait()
 }
 
+// eachClientAtOnce is eachClient for tests that mostly wait.
+func eachClientAtOnce(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
+	tests := make(map[string]func(t *testing.T))
+	for name := range openers {
+		tests[name] = func(t *testing.T) {
+			s := ordinarySite(t)
+			s.client = name
+			test(t, s)
+		}
+	}
+	atOnce(t, tests)
+}
+
 // losing is how long answers get lost. BELAY_LONG=1 takes a minute.
 func losing() time.Duration {
 	if os.Getenv("BELAY_LONG") == "1" {
@@ -36,39 +50,34 @@ func losing() time.Duration {
 // counts as dead, and none as failed or interrupted.
 func TestThreeOfTenAnswersAreLost(t *testing.T) {
 	t.Parallel()
-	tests := make(map[string]func(t *testing.T))
-	for name := range openers {
-		tests[name] = func(t *testing.T) {
-			s, book := ordinarySite(t), newLedger(t)
-			s.client = name
-			proxy := faultproxy.New(t, s.server.Addr())
-			take := address(s.keys.Take("", nil, 0, 0).Call)
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			draw := rand.New(rand.NewPCG(seed, 0))
-			proxy.Add(lossesOf(draw, take)...)
-			proxy.Add(lossesOf(draw, "BLMOVE")...)
-			w := s.by(proxy.URL()).work("-c", "4", "--heartbeat", "200ms", "--ttl", "2s", "--exec", book.exec("Lost"))
-			var jids []string
-			for until := time.Now().Add(losing()); time.Now().Before(until); {
-				jids = append(jids, s.push("Lost", "default", jsonArgs(len(jids), draw.IntN(50))))
-				time.Sleep(time.Duration(draw.IntN(100)) * time.Millisecond)
-			}
-			eventually(t, "every job to be counted", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(len(jids)) })
-			adopted := strings.Count(w.log(), "adopted")
-			t.Logf("%d jobs, %d times some were stranded", len(jids), adopted)
-			require.Positive(t, adopted, "nothing was lost: the test proves nothing")
-			for _, jid := range jids {
-				require.Len(t, book.starts(jid), 1)
-			}
-			require.Len(t, w.identities(), 1)
-			require.False(t, w.says("recovered"))
-			require.False(t, w.says("ownership lost"))
-			require.Empty(t, s.text(s.keys.Failed()))
-			require.Empty(t, s.set(s.keys.Retry()))
+	eachClientAtOnce(t, func(t *testing.T, s *site) {
+		book := newLedger(t)
+		proxy := faultproxy.New(t, s.server.Addr())
+		take := address(s.keys.Take("", nil, 0, 0).Call)
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		draw := rand.New(rand.NewPCG(seed, 0))
+		proxy.Add(lossesOf(draw, take)...)
+		proxy.Add(lossesOf(draw, "BLMOVE")...)
+		w := s.by(proxy.URL()).work("-c", "4", "--heartbeat", "200ms", "--ttl", "2s", "--exec", book.exec("Lost"))
+		var jids []string
+		for until := time.Now().Add(losing()); time.Now().Before(until); {
+			jids = append(jids, s.push("Lost", "default", jsonArgs(len(jids), draw.IntN(50))))
+			time.Sleep(time.Duration(draw.IntN(100)) * time.Millisecond)
 		}
-	}
-	atOnce(t, tests)
+		eventually(t, "every job to be counted", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(len(jids)) })
+		adopted := strings.Count(w.log(), "adopted")
+		t.Logf("%d jobs, %d times some were stranded", len(jids), adopted)
+		require.Positive(t, adopted, "nothing was lost: the test proves nothing")
+		for _, jid := range jids {
+			require.Len(t, book.starts(jid), 1)
+		}
+		require.Len(t, w.identities(), 1)
+		require.False(t, w.says("recovered"))
+		require.False(t, w.says("ownership lost"))
+		require.Empty(t, s.text(s.keys.Failed()))
+		require.Empty(t, s.set(s.keys.Retry()))
+	})
 }
 
 // lossesOf are rules that lose three of ten answers to what contains a token.

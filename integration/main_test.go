@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/belayq/belay/driver/drivertest"
 )
 
@@ -23,20 +25,46 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	belayPath, handPath = filepath.Join(dir, "belay"), filepath.Join(dir, "hand")
-	var race []string
-	if os.Getenv("BELAY_RACE") == "1" {
-		race = []string{"-race"}
+	if withRace() {
 		// Programs with the detector wait a second at their end by default, and hundreds are run here.
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=10")
 	}
-	for _, words := range [][]string{
-		append(append([]string{"build"}, race...), "-o", belayPath, "github.com/belayq/belay/cmd/belay"),
-		{"build", "-o", handPath, "./testdata/hand"},
-	} {
-		if out, err := exec.Command("go", words...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "go %v: %v\n%s", words, err, out)
-			return 1
-		}
+	err = goBuild(belayPath, belayProgram)
+	if err == nil {
+		err = plainBuild(handPath, "./testdata/hand")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return drivertest.Main(m)
+}
+
+const belayProgram = "github.com/belayq/belay/cmd/belay"
+
+// withRace says whether the workers that the tests run have the race detector.
+func withRace() bool { return os.Getenv("BELAY_RACE") == "1" }
+
+// goBuild builds a worker for the tests, with the race detector where they are to have it.
+func goBuild(path, program string, flags ...string) error {
+	if withRace() {
+		flags = append(flags, "-race")
+	}
+	return plainBuild(path, program, flags...)
+}
+
+func plainBuild(path, program string, flags ...string) error {
+	words := append(append([]string{"build", "-o", path}, flags...), program)
+	if out, err := exec.Command("go", words...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %v: %w\n%s", words, err, out)
+	}
+	return nil
+}
+
+// buildWorker builds one of the tests' own workers.
+func buildWorker(t *testing.T, program string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), filepath.Base(program))
+	require.NoError(t, goBuild(path, program))
+	return path
 }

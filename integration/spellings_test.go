@@ -48,46 +48,41 @@ var spellings = []string{
 // is brought back from a dead worker, and when it fails. Nothing of it stays behind and runs again with the next worker.
 func TestHoweverAPayloadIsWrittenItEndsOnce(t *testing.T) {
 	t.Parallel()
-	tests := make(map[string]func(t *testing.T))
-	for name := range openers {
-		tests[name] = func(t *testing.T) {
-			s, book := ordinarySite(t), newLedger(t)
-			s.client = name
-			all := strconv.Itoa(len(spellings))
-			jids := make([]string, len(spellings))
-			payloads := make(map[string]string)
-			s.do("SADD", s.keys.Queues(), "odd")
-			for n, spelling := range spellings {
-				jids[n] = newJID()
-				payloads[jids[n]] = fmt.Sprintf(spelling, jids[n])
-				s.do("LPUSH", s.keys.Queue("odd"), payloads[jids[n]])
-			}
-			flags := append(fast, "-q", "odd", "-c", all, "--exec")
-			victim := s.work(append(flags, book.exec("Odd", "-for", "1h"))...)
-			for _, jid := range jids {
-				book.awaitStart(jid, 1)
-			}
-			victim.kill()
-			second := s.work(append(flags, book.exec("Odd", "-for", "1ms"))...)
-			for _, jid := range jids {
-				again := book.awaitStart(jid, 2)
-				require.Equal(t, string(book.starts(jid)[0].Input), string(again.Input))
-				require.Contains(t, payloads[jid], string(again.Input))
-			}
-			eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == all })
-			for _, p := range []*process{victim, second} {
-				require.Empty(t, s.list(s.keys.Working("odd", p.identities()[0])))
-			}
-			second.kill()
-			third := s.work(append(flags, book.exec("Odd", "-for", "1ms"))...)
-			third.awaitLog("recovered") // from the second, which had nothing
-			last := s.push("Odd", "odd", "[]")
-			book.awaitEnd(last)
-			require.Len(t, book.starts(""), 2*len(spellings)+1, "something ran again")
-			require.Empty(t, s.text(s.keys.Failed()))
-			require.Empty(t, s.set(s.keys.Dead()))
-			require.Empty(t, s.set(s.keys.Retry()))
+	eachClientAtOnce(t, func(t *testing.T, s *site) {
+		book := newLedger(t)
+		all := strconv.Itoa(len(spellings))
+		jids := make([]string, len(spellings))
+		payloads := make(map[string]string)
+		s.do("SADD", s.keys.Queues(), "odd")
+		for n, spelling := range spellings {
+			jids[n] = newJID()
+			payloads[jids[n]] = fmt.Sprintf(spelling, jids[n])
+			s.do("LPUSH", s.keys.Queue("odd"), payloads[jids[n]])
 		}
-	}
-	atOnce(t, tests)
+		flags := append(fast, "-q", "odd", "-c", all, "--exec")
+		victim := s.work(append(flags, book.exec("Odd", "-for", "1h"))...)
+		for _, jid := range jids {
+			book.awaitStart(jid, 1)
+		}
+		victim.kill()
+		second := s.work(append(flags, book.exec("Odd", "-for", "1ms"))...)
+		for _, jid := range jids {
+			again := book.awaitStart(jid, 2)
+			require.Equal(t, string(book.starts(jid)[0].Input), string(again.Input))
+			require.Contains(t, payloads[jid], string(again.Input))
+		}
+		eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == all })
+		for _, p := range []*process{victim, second} {
+			require.Empty(t, s.list(s.keys.Working("odd", p.identities()[0])))
+		}
+		second.kill()
+		third := s.work(append(flags, book.exec("Odd", "-for", "1ms"))...)
+		third.awaitLog("recovered") // from the second, which had nothing
+		last := s.push("Odd", "odd", "[]")
+		book.awaitEnd(last)
+		require.Len(t, book.starts(""), 2*len(spellings)+1, "something ran again")
+		require.Empty(t, s.text(s.keys.Failed()))
+		require.Empty(t, s.set(s.keys.Dead()))
+		require.Empty(t, s.set(s.keys.Retry()))
+	})
 }

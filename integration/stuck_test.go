@@ -2,7 +2,6 @@ package integration
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,7 +22,7 @@ func TestGhost(t *testing.T) {
 	release := filepath.Join(t.TempDir(), "release")
 	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o600) })
 
-	frozen := s.launch(buildDeaf(t), "-redis", s.url, "-prefix", s.prefix, frozenBook.path, release)
+	frozen := s.launch(buildWorker(t, "./testdata/deaf"), "-redis", s.url, "-prefix", s.prefix, frozenBook.path, release)
 	frozen.awaitLog("working")
 	jid := s.push("Deaf", "default", "[]")
 	frozenBook.awaitStart(jid, 1)
@@ -72,7 +71,7 @@ func TestStopLeavesADeafHandlerBehind(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t)
 	book := newLedger(t)
-	deaf := s.launch(buildDeaf(t), "-redis", s.url, "-prefix", s.prefix, book.path, filepath.Join(t.TempDir(), "never"))
+	deaf := s.launch(buildWorker(t, "./testdata/deaf"), "-redis", s.url, "-prefix", s.prefix, book.path, filepath.Join(t.TempDir(), "never"))
 	jid := s.push("Deaf", "default", "[]")
 	book.awaitStart(jid, 1)
 	deaf.signal(syscall.SIGTERM)
@@ -84,17 +83,4 @@ func TestStopLeavesADeafHandlerBehind(t *testing.T) {
 	require.Len(t, back, 1)
 	require.True(t, strings.Contains(back[0], jid) && !strings.Contains(back[0], "retry_count"), back[0])
 	require.Empty(t, s.text(s.keys.Processed()))
-}
-
-// buildDeaf builds the worker in testdata/deaf, with the race detector where belay has it.
-func buildDeaf(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "deaf")
-	words := []string{"build", "-o", path}
-	if os.Getenv("BELAY_RACE") == "1" {
-		words = append(words, "-race")
-	}
-	out, err := exec.Command("go", append(words, "./testdata/deaf")...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return path
 }

@@ -31,7 +31,7 @@ const (
 //	BELAY_SWEEP=worker/go-redis/take/3/executed      this one
 func TestCrashPoints(t *testing.T) {
 	server, dir := recorded(t)
-	w := &sweep{t: t, server: server, program: buildSweepWorker(t)}
+	w := &sweep{t: t, server: server, program: buildWorker(t, "./testdata/sweepworker")}
 	t.Cleanup(func() { w.verdict(dir) })
 	how := os.Getenv("BELAY_SWEEP")
 	if at, ok := pointOf(how); ok {

@@ -2,9 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -197,17 +194,4 @@ func (s *stage) stop() {
 		_ = syscall.Kill(s.owner.pid, syscall.SIGTERM)
 	}
 	s.while("it to stop", func() bool { return false })
-}
-
-// buildSweepWorker builds the program in testdata/sweepworker, with the race detector where belay has it.
-func buildSweepWorker(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "sweepworker")
-	words := []string{"build", "-o", path}
-	if os.Getenv("BELAY_RACE") == "1" {
-		words = append(words, "-race")
-	}
-	out, err := exec.Command("go", append(words, "./testdata/sweepworker")...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return path
 }

@@ -48,12 +48,7 @@ func nextBelay(t *testing.T) (path string) {
 	overlay := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(overlay, listed, 0o600))
 	path = filepath.Join(dir, "belay")
-	words := []string{"build", "-overlay", overlay, "-o", path}
-	if os.Getenv("BELAY_RACE") == "1" {
-		words = append(words, "-race")
-	}
-	out, err := exec.Command("go", append(words, "github.com/belayq/belay/cmd/belay")...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, goBuild(path, belayProgram, "-overlay", overlay))
 	return path
 }
 
