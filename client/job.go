@@ -15,7 +15,7 @@ import (
 
 const (
 	// DefaultQueue is where a job goes that names no queue.
-	DefaultQueue = "default"
+	DefaultQueue = job.DefaultQueue
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = -1
 	// longestJID bounds the ids that callers bring: they stand in every log line.

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// defaultQueue is where Ruby sends a job that names no queue.
-	defaultQueue = "default"
 	// mostSearched bounds how many entries of a list one script looks at, though it takes one job out at least: to find it
 	// Redis searches from an end, at some seventy nanoseconds an entry of ordinary size. So this is about a millisecond.
 	mostSearched = 16 << 10
@@ -90,10 +88,7 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if e.parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: nothing could run it", e.Problem)
 	}
-	queue := e.parsed.Queue()
-	if queue == "" {
-		queue = defaultQueue
-	}
+	queue := e.parsed.QueueOrDefault()
 	if err := job.CheckQueue(queue); err != nil {
 		return errand, jobs, err
 	}
@@ -119,7 +114,7 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	}
 	held := &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, e.parsed.Class()), Hold: lock.Lifetime(0)}
 	if ends && lock.Again {
-		queue := cmp.Or(e.Queue, defaultQueue)
+		queue := cmp.Or(e.Queue, job.DefaultQueue)
 		jid := job.NewJID()
 		held.Again = &lua.Again{
 			Owner: lua.OwnerOf(jid, e.parsed.Class()), Bytes: dedup.Rerun(e.parsed, jid, queue, a.clock.Now(), unitOf(e.parsed)), Queue: queue,
@@ -130,18 +125,12 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 
 // afresh is a job as it goes to its queue by an operator's word. Its args are not touched.
 func (a *act) afresh(j *job.Job) string {
-	edits := []job.Edit{job.SetStamp("enqueued_at", a.clock.Now(), unitOf(j))}
+	edits := j.IntoQueue(a.clock.Now(), unitOf(j))
 	if n, failed := j.RetryCount(); failed && a.home != Scheduled() && n > math.MinInt {
 		edits = append(edits, job.SetInt("retry_count", n-1))
 	}
-	if j.Queue() == "" {
-		edits = append(edits, job.SetString("queue", defaultQueue))
-	}
-	// at: Ruby would schedule it again. The crashes: whoever runs it by hand answers for it, and a suspect would wait.
-	for _, name := range []string{"at", "interrupted_count", "interrupted_at"} {
-		edits = append(edits, job.Remove(name))
-	}
-	return j.Patch(edits...)
+	// Whoever runs it by hand answers for it, and a suspect would wait.
+	return j.Patch(append(edits, job.Remove("interrupted_count"), job.Remove("interrupted_at"))...)
 }
 
 // unitOf is how a payload's timestamps are written: the oldest reader of a fleet decides that, and its producer knew.

@@ -26,8 +26,6 @@ const (
 	understudy = 2 * time.Second
 	// mostPages bounds one pass; the next one goes on at once.
 	mostPages = 32
-	// defaultQueue is where Ruby sends a job that names no queue.
-	defaultQueue = "default"
 )
 
 // Config is what a Poller needs to know.
@@ -176,15 +174,15 @@ func (p *Poller) sort(set string, jobs []string) []lua.Promotions {
 	for _, raw := range jobs {
 		parsed, err := job.Parse(raw)
 		if err == nil {
-			err = job.CheckQueue(queueOf(parsed))
+			err = job.CheckQueue(parsed.QueueOrDefault())
 		}
 		if err != nil {
 			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("buried: a due job cannot be read")
 			add(home{bury: true}, lua.Promotion{Old: raw, New: raw})
 			continue
 		}
-		to := home{queue: queueOf(parsed), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}
-		promotion := lua.Promotion{Old: raw, New: parsed.Patch(p.edits(parsed, now)...)}
+		to := home{queue: parsed.QueueOrDefault(), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}
+		promotion := lua.Promotion{Old: raw, New: parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)}
 		if set == p.cfg.Keys.Schedule() {
 			promotion.Lock = lockToTake(parsed)
 		}
@@ -204,24 +202,4 @@ func lockToTake(j *job.Job) *lua.Lock {
 		return nil
 	}
 	return &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, j.Class()), Hold: lock.Lifetime(0)}
-}
-
-// edits are what a job's envelope needs on its way into a queue; its args are not touched.
-func (p *Poller) edits(j *job.Job, now time.Time) []job.Edit {
-	edits := []job.Edit{job.SetStamp("enqueued_at", now, p.cfg.Unit)}
-	if j.Queue() == "" {
-		edits = append(edits, job.SetString("queue", defaultQueue))
-	}
-	if _, ok := j.Field("at"); ok {
-		// A client that left it in has stored the job under it already; Ruby would schedule the job again.
-		edits = append(edits, job.Remove("at"))
-	}
-	return edits
-}
-
-func queueOf(j *job.Job) string {
-	if j.Queue() == "" {
-		return defaultQueue
-	}
-	return j.Queue()
 }
