@@ -185,7 +185,7 @@ func (j *Janitor) condemned(me string) map[string]lua.Record {
 		if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
 			continue
 		}
-		if j.last.sinceBoot-s.first >= between && sinceBoot()-s.first >= between+s.delay {
+		if j.last.sinceBoot-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay {
 			names[identity] = *s.record
 		}
 	}

@@ -27,7 +27,7 @@ func pulseAt(at time.Duration, lapsed ...string) Pulse {
 func newJudge() (*Janitor, time.Duration) {
 	const beat = time.Second
 	j := NewJanitor(JanitorConfig{Beat: beat, TTL: 4 * beat, Between: beat})
-	return j, sinceBoot() - time.Hour
+	return j, lua.SinceBoot() - time.Hour
 }
 
 func (j *Janitor) knows(victim string, beat time.Duration) {
@@ -268,7 +268,7 @@ func TestRecovery(t *testing.T) {
 			r := newRig(t, open, 2, "mail")
 			jobs := r.push("mail", 1)
 			r.fetcher.Turn()
-			r.life.confirmedAt.Store(int64(sinceBoot() - rigTTL))
+			r.life.confirmedAt.Store(int64(lua.SinceBoot() - rigTTL))
 			event := <-r.fetcher.Events()
 			r.fetcher.Handle(event)
 			_, ok := r.fetcher.Ready()

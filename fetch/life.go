@@ -101,7 +101,7 @@ func NewIdentity(host string) string {
 func Register(parent context.Context, ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, host string, record lua.Record) (*Life, error) {
 	for {
 		identity := NewIdentity(host)
-		sentAt, sentSinceBoot := time.Now(), sinceBoot()
+		sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
 		answer, err := keys.Register(identity, record).Do(ctx, client)
 		if err != nil {
 			return nil, fmt.Errorf("register %s: %w", identity, err)
@@ -124,7 +124,7 @@ func newLife(parent context.Context, identity string, record lua.Record, confirm
 // Beat keeps the life alive and answers what Redis says of it. A life that is dead or unknown stays so: beat no more
 // and register another.
 func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock) (Pulse, error) {
-	sentAt, sentSinceBoot := time.Now(), sinceBoot()
+	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
 	pulse, err := keys.Beat(l.Identity, l.record.TTL).Do(ctx, client)
 	if err != nil {
 		return Pulse{}, err
@@ -140,7 +140,7 @@ func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, cl
 		// Redis has lost its data: nobody else has the jobs either, so their handlers may as well finish.
 		l.over.Store(true)
 	}
-	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: sinceBoot() - sentSinceBoot}, nil
+	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot}, nil
 }
 
 // A Pulse is the answer to a beat, with the instant it was sent.
@@ -157,7 +157,7 @@ func (l *Life) confirm(sentSinceBoot time.Duration) { l.confirmedAt.Store(int64(
 // Leased says whether a job may be started now: the last confirmed beat is so recent that nobody can have declared this
 // life dead, one beat's margin included.
 func (l *Life) Leased() bool {
-	age := sinceBoot() - time.Duration(l.confirmedAt.Load())
+	age := lua.SinceBoot() - time.Duration(l.confirmedAt.Load())
 	return !l.over.Load() && age < l.record.TTL-l.record.Beat
 }
 
