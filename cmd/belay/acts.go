@@ -187,6 +187,16 @@ func agree(cmd *cobra.Command, what string) error {
 	return nil
 }
 
+// printJSONLines prints each value on a line of its own.
+func printJSONLines[T any](out io.Writer, values []T) error {
+	for _, value := range values {
+		if err := printJSON(out, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // printJSON writes one line of JSON in which nothing can move a cursor.
 func printJSON(out io.Writer, value any) error {
 	text, err := json.Marshal(value)

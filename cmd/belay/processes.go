@@ -42,12 +42,7 @@ Whatever supervises them may start them anew.`))
 
 func printProcesses(cmd *cobra.Command, s inspect.Status, asJSON bool) error {
 	if asJSON {
-		for _, p := range s.Processes {
-			if err := printJSON(cmd.OutOrStdout(), p); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printJSONLines(cmd.OutOrStdout(), s.Processes)
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	row := func(cells ...any) {

@@ -62,12 +62,7 @@ func withStatus(at *redisFlags, do func(inspect.Status) error) error {
 
 func printQueues(cmd *cobra.Command, s inspect.Status, asJSON bool) error {
 	if asJSON {
-		for _, queue := range s.Queues {
-			if err := printJSON(cmd.OutOrStdout(), queue); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printJSONLines(cmd.OutOrStdout(), s.Queues)
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "QUEUE\tSIZE\tLATENCY\t")
