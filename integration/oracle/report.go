@@ -120,8 +120,8 @@ func (r *Report) Timeline(jid string) ([]Event, error) {
 
 // String is the report in one line.
 func (r *Report) String() string {
-	text := fmt.Sprintf("oracle: %s steps, %s jobs, %s violations", thousands(r.Steps), thousands(r.Accepted),
-		thousands(len(r.Violations)+r.More))
+	text := fmt.Sprintf("oracle: %s steps, %s jobs, %s violations", Thousands(r.Steps), Thousands(r.Accepted),
+		Thousands(len(r.Violations)+r.More))
 	var rest []string
 	for _, count := range []struct {
 		n    int
@@ -137,11 +137,11 @@ func (r *Report) String() string {
 		{r.Lost, "lost"},
 	} {
 		if count.n > 0 {
-			rest = append(rest, thousands(count.n)+" "+count.what)
+			rest = append(rest, Thousands(count.n)+" "+count.what)
 		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(r.Waiting)) {
-		rest = append(rest, thousands(r.Waiting[place])+" in "+place.String())
+		rest = append(rest, Thousands(r.Waiting[place])+" in "+place.String())
 	}
 	if len(rest) > 0 {
 		text += " (" + strings.Join(rest, ", ") + ")"
@@ -152,8 +152,8 @@ func (r *Report) String() string {
 	return text
 }
 
-// thousands writes a number with commas.
-func thousands(n int) string {
+// Thousands writes a number with commas, as all reports do.
+func Thousands(n int) string {
 	digits := strconv.Itoa(n)
 	for at := len(digits) - 3; at > 0; at -= 3 {
 		digits = digits[:at] + "," + digits[at:]

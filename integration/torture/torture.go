@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/belayq/belay/integration/oracle"
 )
 
 const (
@@ -81,9 +83,9 @@ func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
 		return err
 	}
 	if points := regexp.MustCompile(`(\d+) points of (\d+) were tried`).FindStringSubmatch(said); points != nil {
-		t.swept = fmt.Sprintf("%s of %s crash points", thousands(number(points[1])), thousands(number(points[2])))
+		t.swept = fmt.Sprintf("%s of %s crash points", oracle.Thousands(number(points[1])), oracle.Thousands(number(points[2])))
 	}
-	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", t.swept, time.Since(began).Round(time.Second), thousands(t.read(said)), word(passed))
+	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", t.swept, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))
 	return nil
 }
 
@@ -118,7 +120,7 @@ func (t *torture) round(ctx context.Context) error {
 	}
 	t.faults, t.kills, t.jobs, t.lost = t.faults+s.Faults, t.kills+s.Kills, t.jobs+jobs, t.lost+s.Lost
 	fmt.Printf("round %d: seed %d, plan %s, %s settings, %.0f s: %s jobs, %d faults, %d kills, oracle: %s steps, %d violations, lost: %d: %s\n", t.rounds, seed,
-		s.Plan, settings, s.Seconds, thousands(jobs), s.Faults, s.Kills, thousands(steps), s.Violations, s.Lost, word(passed))
+		s.Plan, settings, s.Seconds, oracle.Thousands(jobs), s.Faults, s.Kills, oracle.Thousands(steps), s.Violations, s.Lost, word(passed))
 	return nil
 }
 
@@ -174,15 +176,6 @@ func number(text string) int {
 	return n
 }
 
-// thousands writes a number with commas.
-func thousands(n int) string {
-	digits := strconv.Itoa(n)
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
-}
-
 // A summary is what of a round's line is needed here.
 type summary struct {
 	Plan       string
@@ -222,9 +215,9 @@ func (t *torture) tell() bool {
 	if t.swept != "" {
 		swept = "; " + t.swept
 	}
-	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.seed, t.rounds, thousands(t.jobs), thousands(t.faults), thousands(t.kills), swept)
-	fmt.Printf("oracle: %s steps, %s violations\n", thousands(t.steps), thousands(t.violations))
+	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.seed, t.rounds, oracle.Thousands(t.jobs), oracle.Thousands(t.faults), oracle.Thousands(t.kills), swept)
+	fmt.Printf("oracle: %s steps, %s violations\n", oracle.Thousands(t.steps), oracle.Thousands(t.violations))
 	fmt.Printf("verdict: %s\n", word(!t.failed))
-	fmt.Printf("lost: %s\n", thousands(t.lost))
+	fmt.Printf("lost: %s\n", oracle.Thousands(t.lost))
 	return !t.failed && t.violations == 0 && t.lost == 0
 }
