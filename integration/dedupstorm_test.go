@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,19 +23,19 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// stormSpan is how long rivals are pushed; with BELAY_LONG=1 two minutes.
-func stormSpan() time.Duration {
-	if os.Getenv("BELAY_LONG") == "1" {
-		return 2 * time.Minute
-	}
-	return 12 * time.Second
+// stormSpan is how long rivals are pushed: BELAY_STORM, and 12 s without it.
+func stormSpan(t *testing.T) time.Duration {
+	t.Helper()
+	span, err := time.ParseDuration(cmp.Or(os.Getenv("BELAY_STORM"), "12s"))
+	require.NoError(t, err, "BELAY_STORM")
+	return span
 }
 
 // Fifty push jobs of fifty kinds, and eight workers run them, while workers and pushers are killed and told to stop, Redis is
 // killed and comes back, and runs fail. Of each kind one at a time was accepted; each refusal named a job that had the lock;
 // what was promised to the refused came, once; and every step was lawful.
 //
-// BELAY_SEED decides who is killed when; a new one is drawn without it.
+// BELAY_SEED decides who is killed when; a new one is drawn without it. BELAY_STORM says for how long.
 func TestRivals(t *testing.T) {
 	seed, err := chaosSeed()
 	require.NoError(t, err)
@@ -91,7 +92,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 
 // rage lets things go wrong for a while.
 func (s *storm) rage() {
-	for end := time.Now().Add(stormSpan()); time.Now().Before(end); {
+	for end := time.Now().Add(stormSpan(s.t)); time.Now().Before(end); {
 		time.Sleep(300*time.Millisecond + time.Duration(s.dice.IntN(900))*time.Millisecond)
 		workers, pushers := s.slots[:len(s.slots)-2], s.slots[len(s.slots)-2:]
 		switch n := s.dice.IntN(20); {

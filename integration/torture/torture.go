@@ -20,9 +20,12 @@ import (
 )
 
 const (
-	// sweepShare is the share of the time that the sweep has, of a time that is worth sharing.
-	sweepShare = 0.2
-	worth      = 3 * time.Minute
+	// sweepShare and stormShare are what the sweep and the storm of unique jobs have, of a time that is worth sharing. After
+	// longestStorm a storm has nothing new to say.
+	sweepShare   = 0.2
+	stormShare   = 0.1
+	longestStorm = 2 * time.Minute
+	worth        = 3 * time.Minute
 	// span is how long a round's faults go on. overhead is what it takes besides: until everything has ended, and been judged.
 	span, overhead = 150 * time.Second, 25 * time.Second
 	// least is the shortest span in which every kind of job is pushed; brief is one that is too short for default settings.
@@ -41,7 +44,7 @@ type torture struct {
 
 	rounds, faults, kills, jobs, lost int
 	steps, violations                 int
-	swept                             string
+	swept, stormed                    string
 	failed                            bool
 }
 
@@ -66,6 +69,9 @@ func (t *torture) run(ctx context.Context) (err error) {
 		if err := t.sweep(ctx, time.Duration(float64(left)*sweepShare).Round(time.Second)); err != nil {
 			return err
 		}
+		if err := t.storm(ctx, min(time.Duration(float64(left)*stormShare).Round(time.Second), longestStorm)); err != nil {
+			return err
+		}
 	}
 	for t.rounds == 0 || time.Until(t.end) > least+overhead {
 		if err := t.round(ctx); err != nil {
@@ -86,6 +92,20 @@ func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
 		t.swept = fmt.Sprintf("%s of %s crash points", oracle.Thousands(number(points[1])), oracle.Thousands(number(points[2])))
 	}
 	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", t.swept, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))
+	return nil
+}
+
+// storm has rivals pushed and run while processes are killed, and judges their locks.
+func (t *torture) storm(ctx context.Context, lasting time.Duration) error {
+	began := time.Now()
+	said, passed, err := t.test(ctx, "TestRivals", lasting, "BELAY_STORM="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.seed, 10))
+	if err != nil {
+		return err
+	}
+	if told := regexp.MustCompile(`rivalry: (\d+) pushes: (\d+) accepted, (\d+) refused`).FindStringSubmatch(said); told != nil {
+		t.stormed = fmt.Sprintf("%s unique pushes, %s of them refused", oracle.Thousands(number(told[1])), oracle.Thousands(number(told[3])))
+	}
+	fmt.Printf("storm: %s, %v, oracle: %s steps: %s\n", t.stormed, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))
 	return nil
 }
 
@@ -211,11 +231,13 @@ func lastLine(path string, since int64) *summary {
 
 // tell prints the verdict on everything, and answers whether it is a good one.
 func (t *torture) tell() bool {
-	swept := ""
-	if t.swept != "" {
-		swept = "; " + t.swept
+	besides := ""
+	for _, told := range []string{t.swept, t.stormed} {
+		if told != "" {
+			besides += "; " + told
+		}
 	}
-	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.seed, t.rounds, oracle.Thousands(t.jobs), oracle.Thousands(t.faults), oracle.Thousands(t.kills), swept)
+	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.seed, t.rounds, oracle.Thousands(t.jobs), oracle.Thousands(t.faults), oracle.Thousands(t.kills), besides)
 	fmt.Printf("oracle: %s steps, %s violations\n", oracle.Thousands(t.steps), oracle.Thousands(t.violations))
 	fmt.Printf("verdict: %s\n", word(!t.failed))
 	fmt.Printf("lost: %s\n", oracle.Thousands(t.lost))
