@@ -5,21 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-
-	"github.com/spf13/cobra"
+	"syscall"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{
-		Use:           "bench",
-		Short:         "Measure Belay on this machine",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.AddCommand(drainCommand())
-	if err := root.ExecuteContext(ctx); err != nil {
+	if err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1) //nolint:gocritic // stop was called

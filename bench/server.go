@@ -6,26 +6,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 )
-
-// openClient opens the client of that name.
-func openClient(name, url string) (driver.Client, error) {
-	switch name {
-	case "go-redis":
-		return goredisdriver.Open(url)
-	case "rueidis":
-		return rueidisdriver.Open(url)
-	default:
-		return nil, fmt.Errorf("--client %q: it is go-redis or rueidis", name)
-	}
-}
 
 // A server is the Redis that is measured: one started for the purpose, or one that the user named.
 type server struct {
@@ -43,12 +25,7 @@ func startServer(ctx context.Context, url string) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis-server not found: apt-get install redis-server, or name one with --redis URL")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close() // only its number was wanted
+	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,64 +35,51 @@ func startServer(ctx context.Context, url string) (*server, error) {
 	}
 	s := &server{url: fmt.Sprintf("redis://127.0.0.1:%s/0", port), dir: dir}
 	s.process = exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	s.process.SysProcAttr = diesWithUs()
 	if err := s.process.Start(); err != nil {
+		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	for range 200 {
+	if err := answers(ctx, port); err != nil {
+		s.stop()
+		return nil, fmt.Errorf("redis-server: %w", err)
+	}
+	return s, nil
+}
+
+// freePort is a loopback port that nobody listens on.
+func freePort(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	_ = listener.Close() // only its number was wanted
+	return port, err
+}
+
+// answers waits until somebody listens on the port.
+func answers(ctx context.Context, port string) error {
+	const patience = 15 * time.Second // a busy machine; an idle one needs 50 ms
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) && ctx.Err() == nil {
 		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			_ = conn.Close()
-			return s, nil
+			return conn.Close()
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	s.stop()
-	return nil, fmt.Errorf("redis-server did not come up on port %s within 4s", port)
+	return fmt.Errorf("did not come up on port %s within %v", port, patience)
 }
+
+// theirs says that the user named it.
+func (s *server) theirs() bool { return s.process == nil }
 
 // stop ends the server if it is ours.
 func (s *server) stop() {
-	if s.process == nil {
+	if s.theirs() {
 		return
 	}
 	_ = s.process.Process.Kill()
 	_ = s.process.Wait()
 	_ = os.RemoveAll(s.dir)
-}
-
-// cpu is the processor time that Redis has used so far, user and system.
-func cpu(ctx context.Context, client driver.Client) (time.Duration, error) {
-	reply := client.Do(ctx, driver.Command("INFO", "cpu"))[0]
-	if reply.Err != nil {
-		return 0, reply.Err
-	}
-	text, _ := reply.Value.(string)
-	var total float64
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return 0, fmt.Errorf("read %s: %w", name, err)
-			}
-			total += seconds
-		}
-	}
-	return time.Duration(total * float64(time.Second)), nil
-}
-
-// callsOf reads how often a command was called from the text of INFO commandstats.
-func callsOf(stats, command string) int64 {
-	for line := range strings.Lines(stats) {
-		rest, found := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
-		if !found {
-			continue
-		}
-		digits, _, _ := strings.Cut(rest, ",")
-		calls, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil {
-			return 0
-		}
-		return calls
-	}
-	return 0
 }

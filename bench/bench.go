@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/goredisdriver"
+)
+
+// A bench is one run: the servers that it has started, and whom it can measure.
+type bench struct {
+	options
+	progress io.Writer
+	redis    *server
+	// look is the bench's own way to Redis, to look at it from outside.
+	look     driver.Client
+	postgres *postgres // nil until somebody needs it
+	// self is how Belay's subject is started.
+	self     subject.Command
+	peers    []contender
+	leftOut  []report.LeftOut
+	versions map[string]string
+}
+
+// openBench starts Redis and makes the peers ready. The caller closes it.
+func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, err error) {
+	b = &bench{options: o, progress: progress, versions: map[string]string{"go": runtime.Version()}}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if b.self, err = ourselves(); err != nil {
+		return b, err
+	}
+	if b.redis, err = startServer(ctx, o.redis); err != nil {
+		return b, err
+	}
+	if b.look, err = goredisdriver.Open(b.redis.url); err != nil {
+		return b, err
+	}
+	if err := b.mustBeEmpty(ctx); err != nil {
+		return b, err
+	}
+	if b.versions["redis"], err = info(ctx, b.look, "server", "redis_version"); err != nil {
+		return b, err
+	}
+	return b, b.preparePeers(ctx)
+}
+
+// ourselves is this program as Belay's subject.
+func ourselves() (subject.Command, error) {
+	path, err := os.Executable()
+	return subject.Command{Path: path, Args: []string{"subject"}}, err
+}
+
+func (b *bench) close() {
+	if b.look != nil {
+		if b.redis.theirs() {
+			_ = b.empty(context.Background()) // it was empty when we came
+		}
+		_ = b.look.Close()
+	}
+	if b.redis != nil {
+		b.redis.stop()
+	}
+	if b.postgres != nil {
+		b.postgres.stop()
+	}
+}
+
+// say writes one line of progress.
+func (b *bench) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.progress, format+"\n", args...) // a closed terminal is no reason to lose the figures
+}
+
+// mustBeEmpty refuses a database that is in use: the bench empties it between runs.
+func (b *bench) mustBeEmpty(ctx context.Context) error {
+	reply := b.look.Do(ctx, driver.Command("DBSIZE"))[0]
+	if reply.Err != nil {
+		return fmt.Errorf("look at %s: %w", b.redis.url, reply.Err)
+	}
+	if keys, _ := reply.Value.(int64); keys != 0 {
+		return fmt.Errorf("the database of --redis %s holds %d keys and would be emptied between runs: name an empty one, "+
+			"such as redis://HOST:PORT/9", b.redis.url, keys)
+	}
+	return nil
+}
+
+// empty empties the Redis database; the server has done all of it when this returns.
+func (b *bench) empty(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // millions of keys take seconds
+	defer cancel()
+	return b.look.Do(ctx, driver.Command("FLUSHDB", "SYNC"))[0].Err
+}

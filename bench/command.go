@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+)
+
+const longHelp = `Measure Belay and its peers on this machine, in one run.
+
+Each system runs in a process of its own, on the same Redis (River on a PostgreSQL 15), and does the same work; runs are
+interleaved (A B A B) and repeated, and a figure is the median with the least and the most beside it. Peers are asked twice:
+with the settings that are best for them, and at Belay's concurrency. They install themselves where their runtime is here;
+one that cannot be measured is left out, and the table says why.
+
+Progress goes to standard error, the table to standard output, and with --out also JSON, a report and plots to files.`
+
+// newCommand is the whole command line: one command a measure, and all of them in one.
+func newCommand(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure Belay and its peers on this machine",
+		Long:  longHelp,
+		Example: `  go run ./bench drain --peers none
+  go run ./bench drain --jobs 200000 --concurrency 100 --client rueidis --peers asynq,bullmq
+  go run ./bench all --out out/`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	o := &options{}
+	o.addTo(root.PersistentFlags())
+	for _, m := range allMeasures() {
+		root.AddCommand(&cobra.Command{
+			Use: m.name, Short: m.short, Long: m.short + ".\n\n" + m.what + "\n\n" + m.read, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return measureAll(cmd.Context(), *o, []measure{m}, stdout, stderr)
+			},
+		})
+	}
+	root.AddCommand(&cobra.Command{
+		Use: "all", Short: "All of them, one after the other", Args: cobra.NoArgs,
+		Long: "All measures, one after the other: a sample that ends within 25 minutes on two cores; --full fills every row.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return measureAll(cmd.Context(), *o, allMeasures(), stdout, stderr)
+		},
+	}, &cobra.Command{
+		Use: "subject", Hidden: true, Args: cobra.NoArgs,
+		Short: "Be Belay's subject: read a task from standard input and do it",
+		Run: func(cmd *cobra.Command, _ []string) {
+			os.Exit(subject.Serve(cmd.Context(), os.Stdin, os.Stdout, belaySubject()))
+		},
+	})
+	return root
+}
+
+// measureAll does the measures and shows what each found as soon as it is known.
+func measureAll(ctx context.Context, o options, measures []measure, stdout, stderr io.Writer) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	b, err := openBench(ctx, o, stderr)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	var results []*report.Result
+	for _, m := range measures {
+		r, err := b.measure(ctx, m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		results = append(results, r)
+		if _, err := io.WriteString(stdout, report.Table(r)+"\n"); err != nil {
+			return err
+		}
+		// After each, so that an hour's figures outlive whatever ends the run.
+		if err := report.Write(o.out, results); err != nil {
+			return err
+		}
+	}
+	if o.out != "" {
+		b.say("written to %s: report.md, and for each of %s its .json, .svg and .png", o.out, strings.Join(namesOf(measures), ", "))
+	}
+	return nil
+}

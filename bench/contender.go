@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+)
+
+// A contender is who can be measured: Belay with one of its clients, a peer, or a floor, which has no command.
+type contender struct {
+	name    string
+	kind    report.Kind
+	client  string // Belay's
+	command subject.Command
+	// postgres says that its store is not Redis.
+	postgres bool
+	// cannot is why it cannot do a measure, by the measure's name.
+	cannot map[string]string
+}
+
+// row is the beginning of a row of its.
+func (c contender) row(which string) report.Row {
+	return report.Row{Subject: c.name, Kind: c.kind, Case: which}
+}
+
+// belays are Belay with each of the clients asked for.
+func (b *bench) belays() []contender {
+	var all []contender
+	for _, client := range b.clients() {
+		all = append(all, contender{name: "Belay, " + client, kind: report.Belay, client: client, command: b.self})
+	}
+	return all
+}
+
+// able are the peers that can do the measure; the others are left out, aloud.
+func (b *bench) able(r *report.Result) []contender {
+	var able []contender
+	for _, peer := range b.peers {
+		if why := peer.cannot[r.Measure]; why != "" {
+			b.leaveOut(r, peer.name, why)
+			continue
+		}
+		able = append(able, peer)
+	}
+	return able
+}
+
+// patience is how long a subject may be silent: opening, pushing and running a million jobs included, and a stuck one is
+// noticed while somebody still looks.
+const patience = 5 * time.Minute
+
+// start starts a subject with the task, filling in what the task does not say, and waits until it is ready. The caller
+// says go, and closes it.
+func (b *bench) start(ctx context.Context, c contender, task subject.Task) (*subject.Process, error) {
+	if task.URL == "" {
+		task.URL = b.redis.url
+	}
+	task.Client = c.client
+	p, err := subject.Start(c.name, c.command, task)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.Expect(ctx, subject.Ready, patience); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// do does one task in an emptied store, from ready to done. at, if not nil, is called at every event before the subject is
+// told to go on, which is when one may look at the store.
+func (b *bench) do(ctx context.Context, c contender, task subject.Task, at func(subject.Event) error) (subject.Event, error) {
+	if err := b.emptyFor(ctx, c, &task); err != nil {
+		return subject.Event{}, err
+	}
+	p, err := b.start(ctx, c, task)
+	if err != nil {
+		return subject.Event{}, err
+	}
+	defer p.Close()
+	e := subject.Event{Event: subject.Ready}
+	for {
+		if at != nil {
+			if err := at(e); err != nil {
+				return e, err
+			}
+		}
+		if e.Event == subject.Done {
+			return e, nil
+		}
+		if err := p.Go(); err != nil {
+			return e, err
+		}
+		if e, err = p.Next(ctx, patience); err != nil {
+			return e, err
+		}
+		if e.Event != subject.Pushed && e.Event != subject.Done {
+			return e, fmt.Errorf("%s said %q, which has no place in %s", c.name, e.Event, task.Measure)
+		}
+	}
+}
+
+// emptyFor empties the contender's store, and says in the task where that is.
+func (b *bench) emptyFor(ctx context.Context, c contender, task *subject.Task) error {
+	if !c.postgres {
+		return b.empty(ctx)
+	}
+	url, err := b.freshPostgres(ctx)
+	task.URL = url
+	return err
+}

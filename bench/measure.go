@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/bench/report"
+)
+
+// A measure is one question that the bench answers.
+type measure struct {
+	// name is the command, the file names, and how it is called everywhere.
+	name string
+	// title is the headline of its section, short the line in the list of commands.
+	title, short string
+	// what says what is measured, read how to read it: sentences of the report and of the command's help.
+	what, read string
+	// metrics are the columns; the first is the headline.
+	metrics []report.Metric
+	// run adds rows to r: it starts subjects, and leaves out with b.leaveOut what it cannot measure.
+	run func(ctx context.Context, b *bench, r *report.Result) error
+}
+
+// allMeasures is the table of measures, in the order of the report.
+func allMeasures() []measure {
+	return slices.Concat([]measure{drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure}, timedMeasures())
+}
+
+func namesOf(measures []measure) []string {
+	names := make([]string, len(measures))
+	for i, m := range measures {
+		names[i] = m.name
+	}
+	return names
+}
+
+// measure does one measure and finishes its result.
+func (b *bench) measure(ctx context.Context, m measure) (*report.Result, error) {
+	r := &report.Result{
+		Measure: m.name, Title: m.title, What: m.what, HowToRead: m.read, Metrics: m.metrics,
+		Command: "go run ./bench " + strings.Join(os.Args[1:], " "), Date: time.Now().UTC().Truncate(time.Second),
+		Machine: report.ThisMachine(), Versions: b.versions, LeftOut: slices.Clone(b.leftOut),
+	}
+	b.say("%s: %s", m.name, m.short)
+	if err := m.run(ctx, b, r); err != nil {
+		return nil, err
+	}
+	if len(r.Rows) == 0 {
+		return nil, fmt.Errorf("nothing was measured")
+	}
+	r.Finish()
+	return r, nil
+}
+
+// A turn is one run of one contender in one case; rounds calls it once a repeat.
+type turn struct {
+	who  contender
+	what string // the case, for progress
+	run  func(ctx context.Context) (said string, err error)
+}
+
+// rounds takes the turns one after the other, and that so often: A B A B, so that whatever the machine does besides falls on
+// all alike. A peer that fails is left out from then on, aloud; Belay and the floors must not fail.
+func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns []turn) error {
+	failed := map[string]bool{}
+	for round := range repeats {
+		for _, t := range turns {
+			if failed[t.who.name] {
+				continue
+			}
+			said, err := t.run(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case err != nil && t.who.kind == report.Peer:
+				failed[t.who.name] = true
+				b.leaveOut(r, t.who.name, err.Error())
+			case err != nil:
+				return fmt.Errorf("%s, %s: %w", t.who.name, t.what, err)
+			default:
+				b.say("  %d/%d %-22s %-18s %s", round+1, repeats, t.who.name, t.what, said)
+			}
+		}
+	}
+	return nil
+}
+
+// leaveOut notes, aloud, that a subject is not measured.
+func (b *bench) leaveOut(r *report.Result, name, why string) {
+	b.say("  left out: %s: %s", name, why)
+	r.LeftOut = append(r.LeftOut, report.LeftOut{Subject: name, Why: why})
+}

@@ -1,0 +1,3 @@
+package main
+
+var memoryMeasure = measure{name: "memory"}

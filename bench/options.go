@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// options are the flags of every measure.
+type options struct {
+	jobs, concurrency, repeat int
+	peers                     []string
+	client, redis, out        string
+	profile                   string
+	full                      bool
+}
+
+// defaultConcurrency is Belay's in what has no case of its own for it, and that at which peers are asked besides their best.
+const defaultConcurrency = 100
+
+func (o *options) addTo(flags *pflag.FlagSet) {
+	flags.IntVar(&o.jobs, "jobs", 0, "how many `jobs` Belay is given (a peer at most what takes it some seconds, unless --full); the measure's own number if not given")
+	flags.IntVar(&o.concurrency, "concurrency", 0, "how many jobs run at once; the measure's own cases if not given (100)")
+	flags.StringSliceVar(&o.peers, "peers", peerNames(), "which `peers` are measured beside Belay, or none")
+	flags.StringVar(&o.client, "client", "", "Belay's Redis `client`, go-redis or rueidis; both if not given")
+	flags.StringVar(&o.redis, "redis", "", "`URL` of a Redis whose database is empty, which is emptied between runs; without it one is started and ended")
+	flags.StringVar(&o.out, "out", "", "folder for report.md and each measure's .json, .svg and .png")
+	flags.BoolVar(&o.full, "full", false, "fill every row: more repeats, more jobs; hours, not minutes")
+	flags.IntVar(&o.repeat, "repeat", 0, "how many interleaved runs of each; the measure's own number if not given")
+	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of Belay's last run to this `file`")
+}
+
+// check names everything that is wrong, at once, and makes sure of the folder now rather than after the runs.
+func (o *options) check() error {
+	var wrong []error
+	for name, value := range map[string]int{"jobs": o.jobs, "concurrency": o.concurrency, "repeat": o.repeat} {
+		if value < 0 {
+			wrong = append(wrong, fmt.Errorf("--%s %d: it is at least 1", name, value))
+		}
+	}
+	if !slices.Contains([]string{"", "go-redis", "rueidis"}, o.client) {
+		wrong = append(wrong, fmt.Errorf("--client %q: it is go-redis or rueidis", o.client))
+	}
+	if slices.Equal(o.peers, []string{"none"}) {
+		o.peers = nil
+	}
+	for _, name := range o.peers {
+		if !slices.Contains(peerNames(), name) {
+			wrong = append(wrong, fmt.Errorf("--peers %q: it is none, or some of %s", name, strings.Join(peerNames(), ",")))
+		}
+	}
+	if o.out != "" {
+		wrong = append(wrong, os.MkdirAll(o.out, 0o755))
+	}
+	return errors.Join(wrong...)
+}
+
+// clients are Belay's clients that are measured.
+func (o *options) clients() []string {
+	if o.client != "" {
+		return []string{o.client}
+	}
+	return []string{"go-redis", "rueidis"}
+}
+
+// repeats is how often each is run, if nobody says otherwise.
+func (o *options) repeats(sample, full int) int { return o.pick(o.repeat, sample, full) }
+
+// size is how many jobs Belay is given, if nobody says otherwise.
+func (o *options) size(sample, full int) int { return o.pick(o.jobs, sample, full) }
+
+// peerSize is how many jobs a peer is given that is so much slower that sample jobs take it some seconds.
+func (o *options) peerSize(sample, full int) int {
+	jobs := o.pick(o.jobs, sample, full)
+	if o.full {
+		return jobs
+	}
+	return min(jobs, sample)
+}
+
+func (o *options) pick(said, sample, full int) int {
+	switch {
+	case said > 0:
+		return said
+	case o.full:
+		return full
+	}
+	return sample
+}

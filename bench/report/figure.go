@@ -1,0 +1,37 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Figure prints a figure with three digits, which is more than a second run would repeat: 178,000; 12.3; 0.052.
+func Figure(v float64) string {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	magnitude := int(math.Floor(math.Log10(math.Abs(v))))
+	decimals := max(0, 2-magnitude)
+	unit := math.Pow10(max(0, magnitude-2))
+	text := strconv.FormatFloat(math.Round(v/unit)*unit, 'f', decimals, 64)
+	if strings.Contains(text, ".") {
+		return text
+	}
+	return grouped(text)
+}
+
+// Count prints a number of things: 200,000.
+func Count(n int) string { return grouped(strconv.Itoa(n)) }
+
+// grouped puts a comma before every three digits.
+func grouped(digits string) string {
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
+}

@@ -1,0 +1,160 @@
+package subject
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// A Command is how a subject's program is started.
+type Command struct {
+	Path string
+	Args []string
+	// Dir is where it runs; empty is here.
+	Dir string
+	// Env is its whole environment; nil is ours.
+	Env []string
+}
+
+// A Process is a subject at work, as the bench sees it.
+type Process struct {
+	name   string
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stderr *tail
+	// events ends when the subject's standard output does; why is then set.
+	events chan Event
+	why    error
+}
+
+// graceAtClose is how long a subject that was told to end may take. A worker that stops in order needs less.
+const graceAtClose = 5 * time.Second
+
+// Start starts the subject called name and hands it the task. The caller closes it.
+func Start(name string, command Command, task Task) (*Process, error) {
+	p := &Process{name: name, stderr: &tail{}, events: make(chan Event, 1024)}
+	p.cmd = exec.Command(command.Path, command.Args...) // ends at Close: a context's end would be a kill -9 before its time
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = command.Dir, command.Env, p.stderr
+	p.cmd.WaitDelay = graceAtClose // a grandchild that holds standard error must not hold the bench
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go p.read(stdout)
+	line, err := json.Marshal(task)
+	if err != nil {
+		p.Kill()
+		return nil, err
+	}
+	if err := p.send(string(line)); err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+// read passes on the events until there are no more.
+func (p *Process) read(stdout io.Reader) {
+	defer close(p.events)
+	lines := bufio.NewReader(stdout)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(strings.TrimSpace(string(line))) > 0 {
+			var e Event
+			if wrong := json.Unmarshal(line, &e); wrong != nil || e.Event == "" {
+				p.why = fmt.Errorf("said what is no event: %.200q", line)
+				return
+			}
+			p.events <- e
+		}
+		if err != nil {
+			p.why = errors.New("ended without a last word")
+			return
+		}
+	}
+}
+
+// Next is the next event, whatever it is. A subject that has failed, ended, or said nothing for so long is an error, with
+// the tail of its standard error.
+func (p *Process) Next(ctx context.Context, within time.Duration) (Event, error) {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case e, ok := <-p.events:
+		switch {
+		case !ok:
+			return Event{}, p.wrong(p.why)
+		case e.Event == Failed:
+			return Event{}, p.wrong(errors.New(e.Text))
+		}
+		return e, nil
+	case <-ctx.Done():
+		return Event{}, ctx.Err()
+	case <-timer.C:
+		return Event{}, p.wrong(fmt.Errorf("said nothing for %v", within))
+	}
+}
+
+// Expect is the next event, which must be the one called name.
+func (p *Process) Expect(ctx context.Context, name string, within time.Duration) (Event, error) {
+	e, err := p.Next(ctx, within)
+	if err == nil && e.Event != name {
+		err = p.wrong(fmt.Errorf("said %q where %q was due", e.Event, name))
+	}
+	return e, err
+}
+
+// Go tells a subject that waits to go on.
+func (p *Process) Go() error { return p.send("go") }
+
+func (p *Process) send(line string) error {
+	if _, err := io.WriteString(p.stdin, line+"\n"); err != nil {
+		return p.wrong(fmt.Errorf("hears nothing: %w", err))
+	}
+	return nil
+}
+
+func (p *Process) wrong(err error) error {
+	// Where it has ended, its last words on standard error have been written, and only need a moment to be read.
+	if text := p.stderr.String(); text != "" {
+		return fmt.Errorf("%s: %w; its standard error ends with:\n%s", p.name, err, text)
+	}
+	return fmt.Errorf("%s: %w", p.name, err)
+}
+
+// PID is its process id, for those who look at it from outside.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill ends it with SIGKILL and waits until it is gone. A second call, and Close after it, do nothing.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	p.reap()
+}
+
+// Close ends its standard input, which asks it to end, and waits until it is gone: killed, if it will not.
+func (p *Process) Close() {
+	_ = p.stdin.Close()
+	timer := time.AfterFunc(graceAtClose, func() { _ = p.cmd.Process.Kill() })
+	defer timer.Stop()
+	p.reap()
+}
+
+// reap reads what it still says, so that it can end, and waits for its end.
+func (p *Process) reap() {
+	for range p.events { //nolint:revive // only its end is wanted
+	}
+	_ = p.cmd.Wait() // how it ended was either expected or has been told by an event
+}
