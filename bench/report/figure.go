@@ -11,10 +11,9 @@ func Figure(v float64) string {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	magnitude := int(math.Floor(math.Log10(math.Abs(v))))
-	decimals := max(0, 2-magnitude)
-	unit := math.Pow10(max(0, magnitude-2))
-	text := strconv.FormatFloat(math.Round(v/unit)*unit, 'f', decimals, 64)
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64) // what was just printed is a number
+	magnitude := int(math.Floor(math.Log10(math.Abs(rounded))))
+	text := strconv.FormatFloat(rounded, 'f', max(0, 2-magnitude), 64)
 	if strings.Contains(text, ".") {
 		return text
 	}

@@ -1,0 +1,79 @@
+package report
+
+import "slices"
+
+// none stands where a subject has no such figure.
+const none = "–"
+
+// cells are a result's table: a head, and a line for each subject and case, in the order in which they were first added but
+// floors last: they are no competitors.
+func cells(r *Result) [][]string {
+	head := []string{"subject", "case"}
+	for i, metric := range r.Metrics {
+		name := metric.Name
+		if metric.Unit != metric.Name {
+			name += ", " + metric.Unit
+		}
+		head = append(head, name)
+		if i == 0 {
+			head = append(head, "ratio")
+		}
+	}
+	lines := [][]string{head}
+	for _, first := range r.subjects() {
+		line := []string{first.Subject, first.Case}
+		for i, metric := range r.Metrics {
+			row, found := r.find(first, metric)
+			line = append(line, cell(row, metric, found))
+			if i == 0 {
+				line = append(line, ratio(row))
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// cell is a figure, with its spread where it is one of those that are plotted.
+func cell(row Row, metric Metric, found bool) string {
+	switch {
+	case !found:
+		return none
+	case metric.Plot && len(row.Values) > 1:
+		return Figure(row.Median) + " (" + Figure(row.Min) + "–" + Figure(row.Max) + ")"
+	}
+	return Figure(row.Median)
+}
+
+func ratio(row Row) string {
+	if row.Ratio == 0 {
+		return none
+	}
+	return Figure(row.Ratio)
+}
+
+// subjects is the first row of each subject and case.
+func (r *Result) subjects() []Row {
+	var competitors, floors []Row
+	for _, row := range r.Rows {
+		same := func(known Row) bool { return known.Name() == row.Name() }
+		switch {
+		case slices.ContainsFunc(competitors, same) || slices.ContainsFunc(floors, same):
+		case row.Kind == Floor:
+			floors = append(floors, row)
+		default:
+			competitors = append(competitors, row)
+		}
+	}
+	return append(competitors, floors...)
+}
+
+// find is the row of a metric that belongs to the same subject and case.
+func (r *Result) find(like Row, metric Metric) (Row, bool) {
+	for _, row := range r.Rows {
+		if row.Name() == like.Name() && row.Metric == metric.Name {
+			return row, true
+		}
+	}
+	return Row{}, false
+}
