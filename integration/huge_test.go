@@ -21,8 +21,9 @@ const (
 
 // A foreign entry of a hundred megabytes is buried by Redis itself, wherever it lies. Only to an idle worker Redis hands it
 // over, which keeps it in memory for as long as it takes to bury it.
+//
+// Not beside others: what it does to the machine's memory would be their delay.
 func TestEnormousEntriesAreBuriedUnread(t *testing.T) {
-	t.Parallel()
 	entry := rubyPayload("Any", "default", `["`+strings.Repeat("x", enormous)+`"]`, newJID())
 	for _, place := range []struct {
 		name, client string

@@ -25,7 +25,7 @@ const (
 	sweepShare   = 0.2
 	stormShare   = 0.1
 	longestStorm = 2 * time.Minute
-	worth        = 3 * time.Minute
+	worth        = 150 * time.Second
 	// span is how long a round's faults go on. overhead is what it takes besides: until everything has ended, and been judged.
 	span, overhead = 150 * time.Second, 25 * time.Second
 	// least is the shortest span in which every kind of job is pushed; brief is one that is too short for default settings.
