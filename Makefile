@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # The steps share two cores and the same build cache; `make -j check` would only mix their outputs up.
 .NOTPARALLEL:
-.PHONY: help check need format vet lint lua test integration mutants torture fuzz bench demo
+.PHONY: help check need format vet belayvet lint lua test integration mutants torture fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
@@ -19,7 +19,7 @@ BENCHTIME ?= 1s
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-check: need format vet lint lua test integration mutants ## all of the steps down to mutants, in this order
+check: need format vet belayvet lint lua test integration mutants ## all of the steps down to mutants, in this order
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -33,6 +33,12 @@ format: ## every Go file is as gofmt writes it
 vet: ## go vet
 	@echo "== vet: go vet ./..."
 	@go vet ./...
+
+# In a module of its own, which ./... does not reach. What is copied from here is held to what it wants of every program.
+belayvet: ## cmd/belayvet, and what it says of the examples
+	@echo "== belayvet: its tests, and go vet -vettool=bin/belayvet . ./belaytest ./examples/..."
+	@cd cmd/belayvet && go vet ./... && go test -count=1 ./... && go build -o ../../bin/belayvet .
+	@go vet -vettool=bin/belayvet . ./belaytest ./examples/...
 
 # Built from source by a module of its own, so that a linter's two hundred dependencies are nobody's who
 # imports Belay. The first build takes a minute or two on two cores; then Go's cache has it.

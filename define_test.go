@@ -38,13 +38,6 @@ func TestDefine(t *testing.T) {
 		require.Equal(t, Item{Class: "A", Args: []any{1}, In: time.Minute, NoDead: true, Extra: []job.Edit{{Name: "bid", JSON: `"c"`}}},
 			d.Item(1, At(at), In(time.Minute)))
 	})
-	t.Run("keeps what the class says of being run twice", func(t *testing.T) {
-		t.Parallel()
-		require.Equal(t, Idempotence{}, Define[int]("A").Idempotence())
-		require.Equal(t, Idempotence{Declared: true, Holds: true}, Define[int]("A", Idempotent()).Idempotence())
-		require.Equal(t, Idempotence{Declared: true, Reason: "the gateway has no keys"},
-			Define[int]("A", NotIdempotent("the gateway has no keys")).Idempotence())
-	})
 	t.Run("panics over what cannot be meant, and says all of it", func(t *testing.T) {
 		t.Parallel()
 		require.PanicsWithValue(t, `belay: Define "A": struct { userID int } has no exported fields to be arguments; capitalize their names`,

@@ -11,7 +11,7 @@
 //
 //	type WelcomeArgs struct{ UserID, TeamID int64 }
 //
-//	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.MaxRetries(5))
+//	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.MaxRetries(5), belay.NotIdempotent("two welcomes are borne"))
 //
 //	func main() {
 //		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -79,7 +79,8 @@
 //
 // A job that is [Unique] is refused while another that counts as the same holds their lock:
 //
-//	var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Unique(belay.UntilExecuted), belay.UniqueByFields("ProductID"))
+//	var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
+//		belay.Unique(belay.UntilExecuted), belay.UniqueByFields("ProductID"))
 //
 //	receipt, err := Reindex.Enqueue(ctx, client, ReindexArgs{ProductID: 42, AskedBy: "Ann"})
 //	if receipt.Status == belay.StatusDuplicate { // and err is nil: nothing went wrong

@@ -240,11 +240,11 @@ func ExampleDefine_arguments() {
 		text, err := job.MarshalArgs(item.Args)
 		fmt.Println(text, err)
 	}
-	order := belay.Define[OrderArgs]("Order")
+	order := belay.Define[OrderArgs]("Order", belay.Idempotent())
 	show(order.Item(OrderArgs{ID: 9007199254740993, Total: 12, Ship: Address{"Oslo"}, Labels: map[string]string{"b": "2", "a": "1"}}))
 	show(order.Item(OrderArgs{ID: 1, Extra: []any{"gift", 2}}))
-	show(belay.Define[int]("Count").Item(5))
-	show(belay.Define[[]int]("Sum").Item([]int{1, 2}))
+	show(belay.Define[int]("Count", belay.Idempotent()).Item(5))
+	show(belay.Define[[]int]("Sum", belay.Idempotent()).Item([]int{1, 2}))
 	// Output:
 	// [9007199254740993,12.0,{"city":"Oslo"},null,{"a":"1","b":"2"}] <nil>
 	// [1,0.0,{"city":""},null,null,false,"gift",2] <nil>
@@ -258,7 +258,7 @@ type ReindexArgs struct {
 }
 
 // Reindex is one job for a product at a time, whoever asks for it. What was asked for while it ran is done once more.
-var Reindex = belay.Define[ReindexArgs]("Reindex",
+var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
 	belay.Unique(belay.UntilExecuted, belay.RescheduleOnce()), belay.UniqueByFields("ProductID"))
 
 func ExampleUnique() {

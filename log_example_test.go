@@ -17,7 +17,7 @@ import (
 // at level debug, and with arguments in which secrets are hidden.
 func ExampleSlogHandler() {
 	type Charge struct{ Card string }
-	charge := belay.Define[Charge]("Charge")
+	charge := belay.Define[Charge]("Charge", belay.Idempotent()) // the bank knows a charge by its job's jid
 
 	// Without what is another each time.
 	options := &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

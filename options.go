@@ -99,35 +99,3 @@ func Backoff(f BackoffFunc) DefineOption {
 		}
 	})
 }
-
-// Idempotence is what a class says of being run twice, as every job may be whose process dies before its end is settled.
-type Idempotence struct {
-	// Declared: the class says it, one way or the other.
-	Declared bool
-	// Holds: a second run of a job changes nothing that the first has done.
-	Holds bool
-	// Reason is why it does not hold.
-	Reason string
-}
-
-// Idempotent declares that a second run of a job changes nothing that the first has done. It is recorded, for people and
-// tests to ask; nothing runs differently.
-func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
-
-// NotIdempotent declares that a second run of a job may do its work twice, and why that is borne. It is recorded, for
-// people and tests to ask; nothing runs differently.
-func NotIdempotent(reason string) DefineOption {
-	return declare(Idempotence{Declared: true, Reason: reason})
-}
-
-func declare(said Idempotence) DefineOption {
-	return definitionOption(func(def *definition) {
-		if def.idempotence.Declared {
-			def.wrong = append(def.wrong, errors.New("its idempotence is declared twice"))
-		}
-		if !said.Holds && said.Reason == "" {
-			def.wrong = append(def.wrong, errors.New("NotIdempotent needs a reason"))
-		}
-		def.idempotence = said
-	})
-}

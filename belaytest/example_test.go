@@ -3,6 +3,7 @@ package belaytest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 type WelcomeArgs struct{ Address string }
 
 var (
-	Welcome  = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"))
-	Reminder = belay.Define[WelcomeArgs]("Reminder", belay.Queue("mail"))
+	Welcome  = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"), belay.Idempotent())
+	Reminder = belay.Define[WelcomeArgs]("Reminder", belay.Queue("mail"), belay.Idempotent(),
+		belay.Unique(belay.UntilExecuted, belay.IncludingScheduled()))
 )
 
 // App is the program under test.
@@ -27,15 +29,25 @@ func NewApp(jobs *belay.Client) *App { return &App{jobs: jobs} }
 
 // Register is also what main calls.
 func (a *App) Register(s *belay.Server) {
-	Welcome.Handle(s, func(ctx context.Context, args WelcomeArgs) error {
-		a.Sent = append(a.Sent, "welcome, "+args.Address)
-		_, err := Reminder.Enqueue(ctx, a.jobs, args, belay.In(24*time.Hour))
-		return err
-	})
+	Welcome.Handle(s, a.welcome)
 	Reminder.Handle(s, func(_ context.Context, args WelcomeArgs) error {
-		a.Sent = append(a.Sent, "are you there, "+args.Address+"?")
+		a.send("are you there, " + args.Address + "?")
 		return nil
 	})
+}
+
+// A second run sends nothing, and its reminder is a duplicate of the first one's.
+func (a *App) welcome(ctx context.Context, args WelcomeArgs) error {
+	a.send("welcome, " + args.Address)
+	_, err := Reminder.Enqueue(ctx, a.jobs, args, belay.In(24*time.Hour))
+	return err
+}
+
+// send stands for a table of mails with a unique key.
+func (a *App) send(mail string) {
+	if !slices.Contains(a.Sent, mail) {
+		a.Sent = append(a.Sent, mail)
+	}
 }
 
 func (a *App) SignUp(ctx context.Context, address string) error {
@@ -69,7 +81,7 @@ func Example() {
 }
 
 // Reindex is one job for a product at a time.
-var Reindex = belay.Define[int64]("Reindex", belay.Unique(belay.UntilExecuted))
+var Reindex = belay.Define[int64]("Reindex", belay.Idempotent(), belay.Unique(belay.UntilExecuted))
 
 // A duplicate is refused as by a real Redis: RequireEnqueued finds one job.
 func ExampleRequireEnqueued_unique() {
@@ -110,16 +122,12 @@ func ExampleIdempotent() {
 	t, end := exampleTest()
 	defer end()
 
-	sent := map[string]bool{}
-	send := func(_ context.Context, args WelcomeArgs) error {
-		if !sent[args.Address] {
-			fmt.Println("welcome,", args.Address)
-			sent[args.Address] = true
-		}
-		return nil
-	}
-	belaytest.Idempotent(t, Welcome, send, WelcomeArgs{"ada@example.org"}, func() any { return sent })
-	// Output: welcome, ada@example.org
+	kit := belaytest.New(t)
+	app := NewApp(kit.Client())
+	world := func() any { return fmt.Sprint(app.Sent, len(kit.Waiting())) }
+	belaytest.Idempotent(t, Welcome, app.welcome, WelcomeArgs{"ada@example.org"}, world)
+	fmt.Println(world())
+	// Output: [welcome, ada@example.org] 1
 }
 
 // exampleTest stands for a *testing.T, which examples have none of.

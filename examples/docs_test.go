@@ -52,9 +52,12 @@ var (
 `
 
 // All pieces of a guide are one program: a reader who copies them has one that compiles. Those that begin with "// asynq" are
-// somebody else's; those that declare nothing are the inside of a function.
+// somebody else's; those that declare nothing are the inside of a function. Their jobs are as belayvet wants them, too.
 func TestTheGoInGuidesCompiles(t *testing.T) {
 	t.Parallel()
+	vet := filepath.Join(t.TempDir(), "belayvet")
+	said, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../cmd/belayvet", "-o", vet, ".").CombinedOutput()
+	require.NoError(t, err, string(said))
 	for _, guide := range guides {
 		program := guideImports
 		for _, piece := range pieces(t, guide, "go") {
@@ -72,6 +75,8 @@ func TestTheGoInGuidesCompiles(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "guide.go")
 		require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
 		said, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput()
+		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, numbered(program))
+		said, err = exec.CommandContext(t.Context(), "go", "vet", "-vettool="+vet, file).CombinedOutput()
 		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, numbered(program))
 	}
 }

@@ -23,7 +23,7 @@ type WelcomeArgs struct {
 	Template string
 }
 
-var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"))
+var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.NotIdempotent("two mails are borne"))
 
 func main() {
 	ctx := context.Background()

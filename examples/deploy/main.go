@@ -27,7 +27,7 @@ type ReportArgs struct {
 	Pages int
 }
 
-var Report = belay.Define[ReportArgs]("Report")
+var Report = belay.Define[ReportArgs]("Report", belay.Idempotent())
 
 var release = flag.String("release", "v1", "which one this is")
 

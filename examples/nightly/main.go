@@ -20,7 +20,7 @@ import (
 
 type NightlyArgs struct{ Time time.Time }
 
-var Nightly = belay.Define[NightlyArgs]("Nightly", belay.MaxRetries(5))
+var Nightly = belay.Define[NightlyArgs]("Nightly", belay.MaxRetries(5), belay.Idempotent())
 
 var every = flag.Duration("every", 24*time.Hour, "time between two runs")
 

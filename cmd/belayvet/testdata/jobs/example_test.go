@@ -1,0 +1,6 @@
+package jobs
+
+import "github.com/belayq/belay"
+
+// An example's are copied.
+var _ = belay.Define[int]("Copied") // want `^Copied says neither`

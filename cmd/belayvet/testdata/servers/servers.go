@@ -1,0 +1,144 @@
+// Package servers registers handlers, some of them twice.
+package servers
+
+import (
+	"context"
+	"errors"
+	"log"
+	"os"
+
+	"github.com/belayq/belay"
+
+	"example.com/shop/jobs"
+)
+
+var (
+	mail   = belay.Define[int]("Mail", belay.Idempotent())
+	letter = belay.Define[int]("Mail", belay.Idempotent()) // one class under two names
+	report = belay.Define[int]("Report", belay.Idempotent())
+)
+
+func run(context.Context, int) error { return nil }
+
+func raw(context.Context, *belay.Job) error { return nil }
+
+func good(client *belay.Client) {
+	server, other := belay.NewServer(client), belay.NewServer(client)
+	mail.Handle(server, run)
+	report.Handle(server, run)
+	mail.Handle(other, run)
+	other.HandleClass("Report", raw)
+	other.HandleClass(belay.AnyClass, raw)
+	other.HandleClass(os.Getenv("CLASS"), raw)
+	other.HandleClass(os.Getenv("CLASS"), raw)
+}
+
+func twice(client *belay.Client) {
+	server := belay.NewServer(client)
+	mail.Handle(server, run)
+	mail.Handle(server, run) // want `^Mail gets a second handler on this server, which is refused when the program starts; the first is at servers.go:38$`
+	report.Handle(server, run)
+	server.HandleClass("Report", raw) // want `^Report gets a second handler .* servers.go:40$`
+	jobs.Welcome.Handle(server, run)
+	jobs.Farewell.Handle(server, run)
+	jobs.Welcome.Handle(server, run) // want `^Welcome gets a second handler .* servers.go:42$`
+	server.HandleClass(belay.AnyClass, raw)
+	server.HandleClass("*", raw)                                          // want `^\* gets a second handler`
+	belay.Define[int]("Late", belay.Idempotent()).Handle(server, run)     // fine
+	(belay.Define[int]("Late", belay.Idempotent())).Handle((server), run) // want `^Late gets a second handler`
+	same := server
+	letter.Handle(same, run) // want `^Mail gets a second handler .* servers.go:38$`
+}
+
+func alternatives(client *belay.Client, dry bool) error {
+	server := belay.NewServer(client)
+	if dry {
+		mail.Handle(server, run)
+	} else {
+		mail.Handle(server, run)
+	}
+	switch os.Getenv("REPORT") {
+	case "dry":
+		report.Handle(server, run)
+	default:
+		report.Handle(server, run)
+	}
+	if dry {
+		jobs.Welcome.Handle(server, run)
+		return nil
+	}
+	if os.Getenv("HOME") == "" {
+		jobs.Farewell.Handle(server, run)
+		log.Fatal("no home")
+	}
+	jobs.Welcome.Handle(server, run)
+	jobs.Farewell.Handle(server, run)
+	return nil
+}
+
+func oneOfTwo(server *belay.Server, dry bool) {
+	if dry {
+		mail.Handle(server, run)
+	}
+	if !dry {
+		mail.Handle(server, run)
+	}
+}
+
+func conditional(server *belay.Server, also bool) error {
+	if also {
+		mail.Handle(server, run)
+	}
+	mail.Handle(server, run) // want `^Mail gets a second handler .* servers.go:90$`
+	report.Handle(server, run)
+	if also {
+		return errors.New("also")
+	}
+	for range 2 {
+		report.Handle(server, run) // want `^Report gets a second handler`
+	}
+	return nil
+}
+
+func another(client *belay.Client) {
+	server := belay.NewServer(client)
+	mail.Handle(server, run)
+	server = belay.NewServer(client)
+	mail.Handle(server, run)
+	for _, server := range []*belay.Server{belay.NewServer(client), server} {
+		report.Handle(server, run)
+	}
+	report.Handle(server, run)
+}
+
+func renewed(server *belay.Server, client *belay.Client) {
+	mail.Handle(server, run)
+	server = belay.NewServer(client)
+	mail.Handle(server, run)
+}
+
+func handlers(client *belay.Client) {
+	welcome := jobs.Welcome.With(run)
+	server := belay.NewServer(client, belay.Concurrency(1), belay.Handlers(mail.With(run), report.With(run), welcome))
+	report.Handle(server, run) // want `^Report gets a second handler`
+	list := []belay.Registration{
+		mail.With(run),
+		letter.With(run), // want `^Mail gets a second handler`
+		{},
+	}
+	_ = belay.NewServer(client, belay.Handlers(list...))
+	_ = belay.NewServer(client, belay.Handlers(welcome), belay.Handlers(welcome)) // want `^Welcome gets a second handler`
+	belay.Main(nil, belay.Handlers(mail.With(run), mail.With(run)))               // want `^Mail gets a second handler`
+	if client == nil {
+		_ = belay.NewServer(client, belay.Handlers(mail.With(run)))
+	}
+}
+
+func main() {
+	belay.Main(func(_ context.Context, app *belay.App) error {
+		mail.Handle(app.Server, run)
+		server := app.Server
+		mail.Handle(server, run) // want `^Mail gets a second handler`
+		return nil
+	})
+}

@@ -1,0 +1,39 @@
+package belay
+
+import (
+	"errors"
+	"strings"
+)
+
+// Idempotence is what a class says of being run twice, as every job may be whose process dies before its end is settled.
+type Idempotence struct {
+	// Declared: the class says it, one way or the other.
+	Declared bool
+	// Holds: a second run of a job changes nothing that the first has done.
+	Holds bool
+	// Reason is why it does not hold.
+	Reason string
+}
+
+// Idempotent declares that a second run of a job changes nothing that the first has done. belaytest.Idempotent tries it.
+// It is recorded, for people and tests to ask; nothing runs differently.
+func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
+
+// NotIdempotent declares that a second run of a job may do its work twice, and why that is borne; Define panics without a
+// reason. It is recorded, for people and tests to ask; nothing runs differently. Command belayvet finds the definitions that
+// say neither.
+func NotIdempotent(reason string) DefineOption {
+	return declare(Idempotence{Declared: true, Reason: reason})
+}
+
+func declare(said Idempotence) DefineOption {
+	return definitionOption(func(def *definition) {
+		if def.idempotence.Declared {
+			def.wrong = append(def.wrong, errors.New("its idempotence is declared twice"))
+		}
+		if !said.Holds && strings.TrimSpace(said.Reason) == "" {
+			def.wrong = append(def.wrong, errors.New("NotIdempotent needs a reason"))
+		}
+		def.idempotence = said
+	})
+}
