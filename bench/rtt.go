@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/goredisdriver"
+)
+
+// farAway is the round trip that is added: that of a Redis in another building, or behind a cloud's load balancer.
+const farAway = time.Millisecond
+
+var rttMeasure = measure{
+	name:  "rtt",
+	title: "Draining a queue that is a millisecond away",
+	short: "How fast one worker process empties a full queue when each round trip to Redis takes a millisecond",
+	what: fmt.Sprintf("The drain, through a proxy that lets all bytes arrive %v later each way and does not narrow the way: what is sent "+
+		"together arrives together. The round trip is measured by PING through the proxy.", farAway/2),
+	read: "The line to compare with is the concurrency divided by the round trip. That is the most that a worker can do which needs one " +
+		"round trip for each job, if each of its slots waits for one at a time and nothing else takes time. One that takes and settles jobs " +
+		"in batches, in the background, may be above it.",
+	metrics: []report.Metric{{Name: "jobs/s", Unit: "jobs/s", Plot: true, Log: true}},
+	run:     rtt,
+}
+
+func rtt(ctx context.Context, b *bench, r *report.Result) error {
+	near, err := url.Parse(b.redis.url)
+	if err != nil || near.Scheme != "redis" {
+		return fmt.Errorf("a proxy can stand only before a redis://HOST:PORT/DB")
+	}
+	proxy, err := startDelayProxy(near.Host, farAway/2)
+	if err != nil {
+		return err
+	}
+	defer proxy.close()
+	far := *near
+	far.Host = proxy.addr()
+	trip, err := roundTrip(ctx, far.String())
+	if err != nil {
+		return err
+	}
+	b.say("  a round trip takes %s ms", report.Figure(trip.Seconds()*1000))
+
+	task := subject.Task{Measure: "drain", URL: far.String(), Concurrency: b.pick(b.concurrency, defaultConcurrency, defaultConcurrency)}
+	var turns []turn
+	for _, who := range b.belays() {
+		task.Jobs = b.size(50_000, 200_000)
+		turns = append(turns, b.farTurn(r, who, task))
+	}
+	for _, who := range b.able(r) {
+		if who.postgres {
+			b.leaveOut(r, who.name, "the proxy stands before Redis, and its store is PostgreSQL")
+			continue
+		}
+		task.Jobs = b.peerSize(10_000, 50_000)
+		turns = append(turns, b.farTurn(r, who, task))
+	}
+	if err := b.rounds(ctx, r, b.repeats(2, 5), turns); err != nil {
+		return err
+	}
+	bound := report.Row{
+		Subject: "concurrency / round trip", Kind: report.Floor, Metric: "jobs/s",
+		Settings: fmt.Sprintf("%d / %s ms", task.Concurrency, report.Figure(trip.Seconds()*1000)),
+	}
+	r.Add(bound, float64(task.Concurrency)/trip.Seconds())
+	return nil
+}
+
+// farTurn is one contender's drain through the proxy.
+func (b *bench) farTurn(r *report.Result, who contender, task subject.Task) turn {
+	what := fmt.Sprintf("concurrency %d", task.Concurrency)
+	return turn{who: who, what: what, run: func(ctx context.Context) (string, error) {
+		done, err := b.do(ctx, who, task, nil)
+		if err != nil {
+			return "", err
+		}
+		row := who.row(what)
+		row.Settings = fmt.Sprintf("%s; %s jobs", done.Settings, report.Count(task.Jobs))
+		row.Metric = "jobs/s"
+		rate := float64(task.Jobs) / done.Seconds
+		r.Add(row, rate)
+		return report.Figure(rate) + " jobs/s", nil
+	}}
+}
+
+// roundTrip is the median time of a PING.
+func roundTrip(ctx context.Context, url string) (time.Duration, error) {
+	const pings = 300
+	client, err := goredisdriver.Open(url)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = client.Close() }()
+	var took []float64
+	for range pings {
+		began := time.Now()
+		if err := client.Do(ctx, driver.Command("PING"))[0].Err; err != nil {
+			return 0, fmt.Errorf("ping through the proxy: %w", err)
+		}
+		took = append(took, time.Since(began).Seconds())
+	}
+	return time.Duration(report.Median(took) * float64(time.Second)), nil
+}
