@@ -20,7 +20,9 @@ import (
 func belaySubject() map[string]subject.Func {
 	all := map[string]subject.Func{
 		"version": belayVersion, "drain": belayDrain, "enqueue": belayEnqueue, "bulk": belayBulk, "push": belayPush,
+		"backlog": belayBacklog,
 	}
+	maps.Copy(all, floorSubject())
 	maps.Copy(all, timedSubject())
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,11 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 		return err
 	}
 	defer b.close()
+	if slices.ContainsFunc(measures, func(m measure) bool { return !m.alone }) {
+		if err := b.preparePeers(ctx); err != nil {
+			return err
+		}
+	}
 	var results []*report.Result
 	for _, m := range measures {
 		r, err := b.measure(ctx, m)

@@ -35,6 +35,15 @@ func (b *bench) belays() []contender {
 	return all
 }
 
+// floors are what Redis allows at best through each of the clients asked for.
+func (b *bench) floors(what string) []contender {
+	var all []contender
+	for _, client := range b.clients() {
+		all = append(all, contender{name: what + ", " + client, kind: report.Floor, client: client, command: b.self})
+	}
+	return all
+}
+
 // able are the peers that can do the measure; the others are left out, aloud.
 func (b *bench) able(r *report.Result) []contender {
 	var able []contender

@@ -42,7 +42,7 @@ func (c *cost) perJob(jobs int) map[string]float64 {
 		"redis push": perJob(c.cpu[subject.Pushed]-c.cpu[subject.Ready], jobs),
 		"redis run":  perJob(c.cpu[subject.Done]-c.cpu[subject.Pushed], jobs),
 	}
-	if c.who.kind == report.Belay {
+	if c.who.kind != report.Peer {
 		figures["script calls"] = float64(c.calls[subject.Done]-c.calls[subject.Pushed]) / float64(jobs)
 	}
 	return figures

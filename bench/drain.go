@@ -16,7 +16,7 @@ var drainMeasure = measure{
 		"of the last job has been acknowledged: not until the queue is empty, which comes earlier. Each job must have run exactly once.",
 	read: "Jobs that do nothing are the worst case for a queue: all that is measured is the queue itself. \"its best\" are the settings " +
 		"that the system's authors use in their own benchmarks, or what was fastest here. The floor is what Redis allows when nobody " +
-		"reads a job or runs it: the same scripts, in batches of 100, one after the other.",
+		"reads a job or runs it: the same scripts, a batch in a round trip, one after the other.",
 	metrics: []report.Metric{
 		{Name: "jobs/s", Unit: "jobs/s", Plot: true},
 		{Name: "redis push", Unit: "µs CPU/job", Less: true},
@@ -50,14 +50,23 @@ func drain(ctx context.Context, b *bench, r *report.Result) error {
 			}
 		}
 	}
+	for _, c := range b.floors("bare scripts") {
+		turns = append(turns, b.drainTurn(r, c, subject.Task{Jobs: b.size(sample, full), Concurrency: cases[0]}))
+	}
 	return b.rounds(ctx, r, b.repeats(3, 7), turns)
 }
 
 // drainTurn is one contender's drain with that task.
 func (b *bench) drainTurn(r *report.Result, c contender, task subject.Task) turn {
 	task.Measure = "drain"
+	if c.kind == report.Floor {
+		task.Measure = "floor-drain"
+	}
 	which := "its best"
-	if !task.Best {
+	switch {
+	case c.kind == report.Floor:
+		which = fmt.Sprintf("batches of %d", task.Concurrency)
+	case !task.Best:
 		which = fmt.Sprintf("concurrency %d", task.Concurrency)
 	}
 	return turn{who: c, what: which, run: func(ctx context.Context) (string, error) {

@@ -1,3 +1,74 @@
 package main
 
-var enqueueMeasure = measure{name: "enqueue"}
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+)
+
+var enqueueMeasure = measure{
+	name:  "enqueue",
+	title: "Enqueueing",
+	short: "How fast jobs are pushed, one a call from ten producers, and in bulk",
+	what: "Ten concurrent producers of one process (goroutines, threads or async tasks) enqueue jobs, one a call, each awaiting its " +
+		"answer; then the same number of jobs is pushed in the way that the system has for many. No worker runs.",
+	read: "One by one, a job is a round trip, and Redis' own work for it is small: the floor, a bare LPUSH of the same bytes, is " +
+		"what the machine allows. In bulk, what is measured is who builds and stores a payload at the least cost; that floor is an LPUSH " +
+		"of 1,000 elements a call. Redis' CPU is all it used in that time, the network included.",
+	metrics: []report.Metric{
+		{Name: "one by one", Unit: "jobs/s", Plot: true},
+		{Name: "in bulk", Unit: "jobs/s", Plot: true},
+		{Name: "redis, one by one", Unit: "µs CPU/job", Less: true},
+		{Name: "redis, in bulk", Unit: "µs CPU/job", Less: true},
+	},
+	run: enqueue,
+}
+
+// producers is a web server's handful of requests at a time.
+const producers = 10
+
+func enqueue(ctx context.Context, b *bench, r *report.Result) error {
+	const sample, full = 50_000, 200_000
+	const bulkSample, bulkFull = 200_000, 500_000
+	const peerSample, peerFull = 20_000, 100_000
+	var turns []turn
+	add := func(c contender, prefix string, jobs, bulk int) {
+		turns = append(turns,
+			b.enqueueTurn(r, c, "one by one", subject.Task{Measure: prefix + "enqueue", Jobs: jobs, Producers: producers}),
+			b.enqueueTurn(r, c, "in bulk", subject.Task{Measure: prefix + "bulk", Jobs: bulk, Producers: producers}))
+	}
+	for _, c := range b.belays() {
+		add(c, "", b.size(sample, full), b.size(bulkSample, bulkFull))
+	}
+	for _, c := range b.able(r) {
+		add(c, "", b.peerSize(peerSample, peerFull), b.peerSize(peerSample, peerFull))
+	}
+	for _, c := range b.floors("bare LPUSH") {
+		add(c, "floor-", b.size(sample, full), b.size(bulkSample, bulkFull))
+	}
+	return b.rounds(ctx, r, b.repeats(3, 7), turns)
+}
+
+// enqueueTurn is one contender's run of one of the two ways.
+func (b *bench) enqueueTurn(r *report.Result, c contender, metric string, task subject.Task) turn {
+	task.Best = true // no concurrency to hold equal: nobody works
+	return turn{who: c, what: metric, run: func(ctx context.Context) (string, error) {
+		cost := b.costs(c)
+		done, err := b.do(ctx, c, task, func(e subject.Event) error { return cost.at(ctx, e) })
+		if err != nil {
+			return "", err
+		}
+		rate := float64(task.Jobs) / done.Seconds
+		row := c.row("")
+		row.Metric, row.Settings = metric, fmt.Sprintf("%s; %s jobs", done.Settings, report.Count(task.Jobs))
+		r.Add(row, rate)
+		if !c.postgres {
+			row.Metric = "redis, " + metric
+			r.Add(row, perJob(cost.cpu[subject.Done]-cost.cpu[subject.Ready], task.Jobs))
+		}
+		return report.Figure(rate) + " jobs/s in " + time.Duration(done.Seconds*float64(time.Second)).Round(time.Millisecond).String(), nil
+	}}
+}

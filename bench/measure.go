@@ -19,6 +19,8 @@ type measure struct {
 	title, short string
 	// what says what is measured, read how to read it: sentences of the report and of the command's help.
 	what, read string
+	// alone says that no peer takes part.
+	alone bool
 	// metrics are the columns; the first is the headline.
 	metrics []report.Metric
 	// run adds rows to r: it starts subjects, and leaves out with b.leaveOut what it cannot measure.
@@ -43,7 +45,10 @@ func (b *bench) measure(ctx context.Context, m measure) (*report.Result, error) 
 	r := &report.Result{
 		Measure: m.name, Title: m.title, What: m.what, HowToRead: m.read, Metrics: m.metrics,
 		Command: "go run ./bench " + strings.Join(os.Args[1:], " "), Date: time.Now().UTC().Truncate(time.Second),
-		Machine: report.ThisMachine(), Versions: b.versions, LeftOut: slices.Clone(b.leftOut),
+		Machine: report.ThisMachine(), Versions: b.versions,
+	}
+	if !m.alone {
+		r.LeftOut = slices.Clone(b.leftOut)
 	}
 	b.say("%s: %s", m.name, m.short)
 	if err := m.run(ctx, b, r); err != nil {

@@ -1,3 +1,96 @@
 package main
 
-var memoryMeasure = measure{name: "memory"}
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+var memoryMeasure = measure{
+	name:  "memory",
+	title: "Memory of a queued job",
+	short: "How much memory Redis needs for a job that waits in a queue",
+	what: "An empty Redis' used_memory, the same with so many jobs of one small class queued and every connection of the pusher closed, " +
+		"and the difference divided by the jobs. The job is WelcomeEmail with a number, a word and an object of one field.",
+	read: "A queue that is longer than Redis' memory loses jobs or refuses them, so bytes are how long an outage of the workers can last. " +
+		"The floor is one Redis list with the very bytes that Belay wrote, and nothing else.",
+	metrics: []report.Metric{{Name: "bytes/job", Unit: "bytes/job", Less: true, Plot: true}},
+	run:     memory,
+}
+
+func memory(ctx context.Context, b *bench, r *report.Result) error {
+	const sample, full = 100_000, 500_000
+	const peerSample = 50_000
+	turns := []turn{b.memoryTurn(r, b.belays()[0], "push", b.size(sample, full))} // a client changes no bytes
+	for _, c := range b.able(r) {
+		turns = append(turns, b.memoryTurn(r, c, "push", b.peerSize(peerSample, full)))
+	}
+	turns = append(turns, b.memoryTurn(r, b.floors("a bare list")[0], "floor-push", b.size(sample, full)))
+	if err := b.rounds(ctx, r, b.repeats(2, 5), turns); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (b *bench) memoryTurn(r *report.Result, c contender, measure string, jobs int) turn {
+	return turn{who: c, what: report.Count(jobs) + " jobs", run: func(ctx context.Context) (string, error) {
+		if err := b.empty(ctx); err != nil {
+			return "", err
+		}
+		before, err := usedMemory(ctx, b.look)
+		if err != nil {
+			return "", err
+		}
+		if err := b.fill(ctx, c, subject.Task{Measure: measure, Jobs: jobs}); err != nil {
+			return "", err
+		}
+		after, err := usedMemory(ctx, b.look)
+		if err != nil {
+			return "", err
+		}
+		bytes := float64(after-before) / float64(jobs)
+		row := c.row("")
+		row.Metric = "bytes/job"
+		row.Settings = report.Count(jobs) + " jobs"
+		if c.kind == report.Belay {
+			reply := b.look.Do(ctx, driver.Command("LINDEX", lua.NewKeys("").Queue(bareQueue), "0"))[0]
+			payload, _ := reply.Value.(string)
+			row.Settings += fmt.Sprintf(", payloads of %d bytes", len(payload))
+		}
+		r.Add(row, bytes)
+		return fmt.Sprintf("%.1f bytes/job", bytes), nil
+	}}
+}
+
+// fill has the subject store its jobs, ends it, and waits until Redis has freed what its connections held.
+func (b *bench) fill(ctx context.Context, c contender, task subject.Task) error {
+	p, err := b.start(ctx, c, task)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if err := p.Go(); err != nil {
+		return err
+	}
+	if _, err := p.Expect(ctx, subject.Pushed, patience); err != nil {
+		return err
+	}
+	p.Kill() // what it would still do, it must not: the jobs are to stay as they are
+	for range 500 {
+		text, err := info(ctx, b.look, "clients", "connected_clients")
+		if err != nil {
+			return err
+		}
+		if clients, _ := strconv.Atoi(text); clients <= 1 || b.redis.theirs() {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("connections of a subject that was killed stay open")
+}

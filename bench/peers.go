@@ -1,7 +1,159 @@
 package main
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
-func peerNames() []string { return []string{"asynq", "sidekiq", "bullmq", "river"} }
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+)
 
-func (b *bench) preparePeers(context.Context) error { return nil }
+// A peer is a system that is measured beside Belay; its subject lies in bench/peers.
+type peer struct {
+	// flag is its name in --peers and the name of its folder, name what people call it.
+	flag, name string
+	// needs are the programs that it runs on, as tools/need has them: COMMAND:PACKAGE.
+	needs []string
+	// prepare builds or installs it, and says how it is started.
+	prepare  func(ctx context.Context, h *house) (subject.Command, error)
+	postgres bool
+	cannot   map[string]string
+}
+
+// allPeers is the table of peers.
+func allPeers() []peer {
+	return []peer{
+		{flag: "asynq", name: "asynq", prepare: buildGo("asynq")},
+		{flag: "sidekiq", name: "Sidekiq", needs: []string{"ruby:ruby", "sidekiq:ruby-sidekiq"}, prepare: runRuby},
+		{flag: "bullmq", name: "BullMQ", needs: []string{"node:nodejs", "npm:npm"}, prepare: installNode},
+		{
+			flag: "river", name: "River", needs: []string{postgresBin + "/initdb:postgresql-15"}, prepare: buildGo("river"), postgres: true,
+			cannot: map[string]string{"memory": "its jobs are rows of a table on disk: nothing to compare with bytes in Redis"},
+		},
+	}
+}
+
+func peerNames() []string {
+	var names []string
+	for _, p := range allPeers() {
+		names = append(names, p.flag)
+	}
+	return names
+}
+
+// preparePeers makes those ready that were asked for. One that cannot be is left out, aloud, and stops nothing.
+func (b *bench) preparePeers(ctx context.Context) error {
+	if len(b.options.peers) == 0 {
+		return nil
+	}
+	h, err := findHouse(b.progress)
+	if err != nil {
+		return err
+	}
+	for _, p := range allPeers() {
+		if !slices.Contains(b.options.peers, p.flag) {
+			continue
+		}
+		c := contender{name: p.name, kind: report.Peer, postgres: p.postgres, cannot: p.cannot}
+		c.command, err = h.ready(ctx, p)
+		if err == nil {
+			b.versions[p.name], err = b.versionOf(ctx, c)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			b.say("left out: %s: %v", p.name, err)
+			b.leftOut = append(b.leftOut, report.LeftOut{Subject: p.name, Why: err.Error()})
+		default:
+			b.peers = append(b.peers, c)
+		}
+	}
+	return nil
+}
+
+// versionOf asks a subject who it is, which also shows that it starts at all.
+func (b *bench) versionOf(ctx context.Context, c contender) (string, error) {
+	p, err := b.start(ctx, c, subject.Task{Measure: "version"})
+	if err != nil {
+		return "", err
+	}
+	defer p.Close()
+	if err := p.Go(); err != nil {
+		return "", err
+	}
+	e, err := p.Expect(ctx, subject.Done, time.Minute)
+	return e.Settings, err
+}
+
+// A house is where the peers live: this repository, and a folder of the user's cache for what is built from it.
+type house struct {
+	root, cache string
+	progress    io.Writer
+}
+
+// findHouse looks for the repository upwards from here, as go does for a module.
+func findHouse(progress io.Writer) (*house, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "bench", "peers", "go.mod")); err == nil {
+			return &house{root: dir, cache: filepath.Join(cache, "belay-bench"), progress: progress}, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return nil, fmt.Errorf("the peers' programs are not here: no bench/peers in %s or above it; run the bench from "+
+				"Belay's repository, or with --peers none", here)
+		}
+	}
+}
+
+// ready installs what a peer runs on, and builds it.
+func (h *house) ready(ctx context.Context, p peer) (subject.Command, error) {
+	for _, need := range p.needs {
+		command, _, _ := strings.Cut(need, ":")
+		if _, err := exec.LookPath(command); err == nil {
+			continue
+		}
+		_, _ = fmt.Fprintf(h.progress, "%s: installing what it runs on\n", p.name)
+		if err := h.run(ctx, h.root, "tools/need", p.needs...); err != nil {
+			return subject.Command{}, err
+		}
+		break
+	}
+	return p.prepare(ctx, h)
+}
+
+// run runs a program that builds or installs; what it printed is its error.
+func (h *house) run(ctx context.Context, dir, program string, args ...string) error {
+	command := exec.CommandContext(ctx, program, args...)
+	command.Dir = dir
+	command.WaitDelay = 5 * time.Second
+	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
+		command.Path = filepath.Join(dir, program)
+		command.Err = nil
+	}
+	said, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, lastLines(string(said), 3))
+	}
+	return nil
+}
+
+// lastLines are the last n lines of a program's output, as one.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], " | ")
+}

@@ -2,12 +2,138 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
 )
 
-// A postgres is a PostgreSQL of the bench's own.
-type postgres struct{}
+// postgresBin is where Debian and its kin keep the programs of the version that River is measured on.
+const postgresBin = "/usr/lib/postgresql/15/bin"
 
-func (p *postgres) stop() {}
+// postgresUser runs the server when the bench is root, which PostgreSQL refuses to be run by.
+const postgresUser = "postgres"
 
-func (b *bench) freshPostgres(context.Context) (string, error) { return "", errors.New("not yet") }
+// postgresSettings are those that River's users have, the defaults: a committed job is on disk (fsync and
+// synchronous_commit stay on). Only what the default sizes for a machine of the last century is raised, so that River does
+// not wait for checkpoints and buffers that any administrator would have given it.
+var postgresSettings = []string{"shared_buffers=256MB", "max_wal_size=4GB", "max_connections=200"}
+
+// A postgres is a PostgreSQL of the bench's own, started when it is first needed.
+type postgres struct {
+	port, dir string
+	process   *exec.Cmd
+	databases int
+}
+
+// freshPostgres is the URL of a database that nothing is in; the one before is dropped.
+func (b *bench) freshPostgres(ctx context.Context) (string, error) {
+	if b.postgres == nil {
+		b.say("  starting PostgreSQL")
+		started, err := startPostgres(ctx)
+		if err != nil {
+			return "", fmt.Errorf("start PostgreSQL: %w", err)
+		}
+		b.postgres = started
+	}
+	p := b.postgres
+	if p.databases > 0 {
+		if err := p.run(ctx, "dropdb", "--force", p.database()); err != nil {
+			return "", err
+		}
+	}
+	p.databases++
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%s/%s?sslmode=disable", p.port, p.database()), p.run(ctx, "createdb", p.database())
+}
+
+func (p *postgres) database() string { return "bench" + strconv.Itoa(p.databases) }
+
+// run runs one of PostgreSQL's client programs against the server.
+func (p *postgres) run(ctx context.Context, program string, args ...string) error {
+	all := append([]string{"-h", "127.0.0.1", "-p", p.port, "-U", "postgres"}, args...)
+	if said, err := exec.CommandContext(ctx, filepath.Join(postgresBin, program), all...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, lastLines(string(said), 3))
+	}
+	return nil
+}
+
+func startPostgres(ctx context.Context) (*postgres, error) {
+	dir, err := os.MkdirTemp("", "belay-bench-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	p := &postgres{dir: dir}
+	if err := p.start(ctx); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *postgres) start(ctx context.Context) (err error) {
+	as, err := unprivileged(p.dir)
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(p.dir, "data")
+	initdb := exec.CommandContext(ctx, filepath.Join(postgresBin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale")
+	initdb.Dir, initdb.SysProcAttr = p.dir, as
+	if said, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, lastLines(string(said), 3))
+	}
+	if p.port, err = freePort(ctx); err != nil {
+		return err
+	}
+	args := []string{"-D", data, "-p", p.port, "-h", "127.0.0.1", "-k", p.dir}
+	for _, setting := range postgresSettings {
+		args = append(args, "-c", setting)
+	}
+	p.process = exec.Command(filepath.Join(postgresBin, "postgres"), args...)
+	p.process.Dir, p.process.SysProcAttr = p.dir, as
+	if err := p.process.Start(); err != nil {
+		return err
+	}
+	return answers(ctx, p.port)
+}
+
+// unprivileged are the attributes of a process that may run PostgreSQL, and gives dir to its user: the one called postgres
+// when we are root, otherwise ourselves.
+func unprivileged(dir string) (*syscall.SysProcAttr, error) {
+	as := diesWithUs()
+	if os.Getuid() != 0 {
+		return as, nil
+	}
+	account, err := user.Lookup(postgresUser)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL refuses to be run by root: %w", err)
+	}
+	uid, err := strconv.Atoi(account.Uid)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.Atoi(account.Gid)
+	if err != nil {
+		return nil, err
+	}
+	if as == nil {
+		as = &syscall.SysProcAttr{}
+	}
+	as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // small by nature
+	return as, os.Chown(dir, uid, gid)
+}
+
+// stop ends the server at once, its children with it, and removes what it stored.
+func (p *postgres) stop() {
+	if p.process != nil && p.process.Process != nil {
+		// SIGQUIT is PostgreSQL's immediate shutdown; a SIGKILL would leave its children and shared memory behind.
+		_ = p.process.Process.Signal(syscall.SIGQUIT)
+		timer := time.AfterFunc(10*time.Second, func() { _ = p.process.Process.Kill() })
+		_ = p.process.Wait()
+		timer.Stop()
+	}
+	_ = os.RemoveAll(p.dir)
+}

@@ -12,6 +12,8 @@ type Task struct {
 	Prefix string `json:"prefix,omitempty"`
 	// Jobs is how many in all.
 	Jobs int `json:"jobs,omitempty"`
+	// Backlog is how long the queue is kept, in backlog. Belay only.
+	Backlog int `json:"backlog,omitempty"`
 	// Concurrency is how many jobs run at once, unless Best is set.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Best asks for the settings that the system's authors use in their own benchmarks, or whatever is fastest here, the
