@@ -1,7 +1,7 @@
 // Command belayvet looks at a program's jobs as go vet looks at its Printf calls:
 //
-//	go install github.com/belayq/belay/cmd/belayvet@latest
-//	go vet -vettool=$(which belayvet) ./...
+//	go install -C cmd/belayvet .                 in a clone of Belay
+//	go vet -vettool=$(which belayvet) ./...      in your program
 //
 // It exists because every job may be run twice: when a worker dies after the work was done and before that was known. Whoever
 // writes a handler has to have thought of that, and the definition is where it is said:
