@@ -35,8 +35,8 @@ func (b *bench) belays() []contender {
 	return all
 }
 
-// floors are what Redis allows at best through each of the clients asked for.
-func (b *bench) floors(what string) []contender {
+// floorsOf are what Redis allows at best through each of the clients asked for.
+func (b *bench) floorsOf(what string) []contender {
 	var all []contender
 	for _, client := range b.clients() {
 		all = append(all, contender{name: what + ", " + client, kind: report.Floor, client: client, command: b.self})
