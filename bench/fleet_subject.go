@@ -11,9 +11,9 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// spreadStarts is over how long the fleet's processes are started, so that their periods are as little in step as those of
-// processes that were started by hand.
-const spreadStarts = 10 * time.Second
+// startEvery is how far apart the fleet's workers are started, so that their periods are as little in step as those of
+// processes that came up one after the other.
+const startEvery = 20 * time.Millisecond
 
 // fleetSubject is many idle workers in one process. Each is what a process of its own would be to Redis: it has a client of
 // its own, and so all of the connections, its own heartbeat and duties, and its own wait for a job. What they share is Go's
@@ -39,19 +39,12 @@ func fleetSubject(ctx context.Context, task subject.Task, talk *subject.Talk) (e
 		}
 		fleet = append(fleet, w)
 		w.start(ctx)
-		if err := pause(ctx, time.Until(began.Add(spreadStarts*time.Duration(n+1)/time.Duration(task.Jobs)))); err != nil {
+		if err := pause(ctx, time.Until(began.Add(time.Duration(n+1)*startEvery))); err != nil {
 			return err
 		}
 	}
-	for n, w := range fleet {
-		for w.worker.Identity() == "" {
-			if time.Since(began) > spreadStarts+startWithin {
-				return fmt.Errorf("worker %d of %d is not registered %v after the first was started", n+1, task.Jobs, time.Since(began).Round(time.Second))
-			}
-			if err := pause(ctx, 10*time.Millisecond); err != nil {
-				return err
-			}
-		}
+	if err := registered(ctx, fleet); err != nil {
+		return err
 	}
 	took, used := time.Now(), ownCPU()
 	if err := talk.Pushed(ctx, time.Since(began)); err != nil {
@@ -61,6 +54,22 @@ func fleetSubject(ctx context.Context, task subject.Task, talk *subject.Talk) (e
 	return talk.Done(subject.Event{
 		Settings: "default settings, concurrency 1", Extra: map[string]float64{"fleet_cpu_percent": 100 * share},
 	})
+}
+
+// registered waits until each worker is known to Redis.
+func registered(ctx context.Context, fleet []*timedWorker) error {
+	deadline := time.Now().Add(startWithin)
+	for n, w := range fleet {
+		for w.worker.Identity() == "" {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("worker %d of %d is not registered %v after the last was started", n+1, len(fleet), startWithin)
+			}
+			if err := pause(ctx, 10*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ownCPU is the processor time that this process has used so far.

@@ -48,15 +48,6 @@ func latency(ctx context.Context, b *bench, r *report.Result) error {
 	return b.rounds(ctx, r, b.repeats(2, 5), turns)
 }
 
-// floors are this program's subject again, as that which does nothing for a job, with each of the clients asked for.
-func (b *bench) floors(name string) []contender {
-	var all []contender
-	for _, client := range b.clients() {
-		all = append(all, contender{name: name + ", " + client, kind: report.Floor, client: client, command: b.self})
-	}
-	return all
-}
-
 func (b *bench) latencyTurn(r *report.Result, who contender, task subject.Task) turn {
 	what := fmt.Sprintf("%v jobs/s for %v s", task.Rate, task.Seconds)
 	return turn{who: who, what: what, run: func(ctx context.Context) (string, error) {
@@ -74,3 +65,12 @@ func (b *bench) latencyTurn(r *report.Result, who contender, task subject.Task) 
 }
 
 const usPerMS = 1000
+
+// floors are this program's subject again, as that which does nothing for a job, with each of the clients asked for.
+func (b *bench) floors(name string) []contender {
+	var all []contender
+	for _, client := range b.clients() {
+		all = append(all, contender{name: name + ", " + client, kind: report.Floor, client: client, command: b.self})
+	}
+	return all
+}

@@ -118,12 +118,13 @@ func (p *pingpong) takeAll(ctx context.Context, timing *timing) error {
 	for ctx.Err() == nil && timing.left.Load() > 0 {
 		value, err := p.take(ctx)
 		now := time.Now()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if ctx.Err() != nil {
+			break // whatever was asked then was given up with it
+		}
+		if err != nil {
 			return err
-		case value == "":
+		}
+		if value == "" {
 			continue
 		}
 		n, err := strconv.Atoi(value)

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/bench/report"
-	"github.com/belayq/belay/bench/subject"
-	"github.com/belayq/belay/job"
 )
 
 var recoveryMeasure = measure{
@@ -44,17 +42,6 @@ const (
 	atOnce = 5
 )
 
-// unfetched are peers that know nothing any more of a job once it is fetched, and how long they are waited for all the same.
-var unfetched = map[string]time.Duration{"sidekiq": time.Minute}
-
-// A death is what one kill led to: when each job ran again, counted from the kill, and how many did not.
-type death struct {
-	who         contender
-	first, last time.Duration
-	lost        int
-	err         error
-}
-
 func recovery(ctx context.Context, b *bench, r *report.Result) error {
 	if err := b.empty(ctx); err != nil {
 		return err
@@ -72,8 +59,8 @@ func recovery(ctx context.Context, b *bench, r *report.Result) error {
 		}
 		contenders = append(contenders, who)
 		left[who.name] = b.pick(0, 1, 5)
-		if limit, known := unfetched[who.name]; known {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s forgets a job as it fetches it; it was waited for for %v.", who.name, limit))
+		if waited := patienceWith(who); waited < giveUp {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s takes a job out of Redis as it fetches it; the bench stopped waiting after %v.", who.name, waited))
 		}
 	}
 	for more := true; more; {
@@ -99,7 +86,11 @@ func (b *bench) deaths(ctx context.Context, r *report.Result, wave []contender) 
 	died := make(chan death)
 	var dying sync.WaitGroup
 	for _, who := range wave {
-		dying.Go(func() { died <- b.kill(ctx, who) })
+		dying.Go(func() {
+			d := death{who: who}
+			d.err = b.kill(ctx, &d, standBy+rand.N(anyPhase))
+			died <- d
+		})
 	}
 	go func() {
 		dying.Wait()
@@ -136,85 +127,4 @@ func (b *bench) tell(r *report.Result, d death) {
 		r.Add(row, d.last.Seconds())
 	}
 	b.say("  %-22s first again after %.1f s, last after %.1f s, lost %d of %d", d.who.name, d.first.Seconds(), d.last.Seconds(), d.lost, jobsInHand)
-}
-
-// kill has one worker of a contender killed, and waits for another of its to run the jobs.
-func (b *bench) kill(ctx context.Context, who contender) (d death) {
-	d = death{who: who}
-	d.err = func() error {
-		task := subject.Task{Measure: "victim", Jobs: jobsInHand, Concurrency: jobsInHand}
-		if who.kind == report.Belay {
-			task.Prefix = "kill:" + job.NewJID()
-		} else {
-			// Others have no keyspaces: each of their deaths has a Redis of its own.
-			redis, err := startServer(ctx, "")
-			if err != nil {
-				return err
-			}
-			defer redis.stop()
-			task.URL = redis.url
-		}
-		victim, err := b.start(ctx, who, task)
-		if err != nil {
-			return err
-		}
-		defer victim.Close()
-		if err := victim.Go(); err != nil {
-			return err
-		}
-		if _, err := victim.Expect(ctx, subject.Holding, startWithin); err != nil {
-			return err
-		}
-		task.Measure, task.Jobs, task.Concurrency = "survivor", 0, 0
-		survivor, err := b.start(ctx, who, task)
-		if err != nil {
-			return err
-		}
-		defer survivor.Close()
-		if err := survivor.Go(); err != nil {
-			return err
-		}
-		if err := pause(ctx, standBy+rand.N(anyPhase)); err != nil {
-			return err
-		}
-		killedAt := time.Now()
-		victim.Kill()
-		return d.watch(ctx, survivor, killedAt)
-	}()
-	return d
-}
-
-// watch hears what the survivor runs until it has run everything, or is given up.
-func (d *death) watch(ctx context.Context, survivor *subject.Process, killedAt time.Time) error {
-	limit := giveUp
-	if its, known := unfetched[d.who.name]; known {
-		limit = its
-	}
-	ran := map[string]bool{}
-	for len(ran) < jobsInHand {
-		e, err := survivor.Next(ctx, time.Until(killedAt.Add(limit)))
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil && time.Since(killedAt) >= limit:
-			d.lost = jobsInHand - len(ran)
-			return nil
-		case err != nil:
-			return err
-		case e.Event != subject.Ran:
-			return fmt.Errorf("%s said %q where only %q has a place", d.who.name, e.Event, subject.Ran)
-		case ran[e.JID]:
-			continue
-		}
-		at := time.Unix(0, e.UnixNS).Sub(killedAt.Round(0))
-		if at < 0 {
-			return fmt.Errorf("%s ran a job in the survivor before the victim was killed", d.who.name)
-		}
-		if len(ran) == 0 {
-			d.first = at
-		}
-		ran[e.JID] = true
-		d.last = max(d.last, at)
-	}
-	return nil
 }
