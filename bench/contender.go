@@ -35,8 +35,9 @@ func (b *bench) belays() []contender {
 	return all
 }
 
-// floorsOf are what Redis allows at best through each of the clients asked for.
-func (b *bench) floorsOf(what string) []contender {
+// floors are what Redis allows at best through each of the clients asked for: this program's subject again, at work that
+// does nothing for a job.
+func (b *bench) floors(what string) []contender {
 	var all []contender
 	for _, client := range b.clients() {
 		all = append(all, contender{name: what + ", " + client, kind: report.Floor, client: client, command: b.self})

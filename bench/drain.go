@@ -50,7 +50,7 @@ func drain(ctx context.Context, b *bench, r *report.Result) error {
 			}
 		}
 	}
-	for _, c := range b.floorsOf("bare scripts") {
+	for _, c := range b.floors("bare scripts") {
 		turns = append(turns, b.drainTurn(r, c, subject.Task{Jobs: b.size(sample, full), Concurrency: cases[0]}))
 	}
 	return b.rounds(ctx, r, b.repeats(3, 7), turns)

@@ -46,7 +46,7 @@ func enqueue(ctx context.Context, b *bench, r *report.Result) error {
 	for _, c := range b.able(r) {
 		add(c, "", b.peerSize(peerSample, peerFull), b.peerSize(peerSample, peerFull))
 	}
-	for _, c := range b.floorsOf("bare LPUSH") {
+	for _, c := range b.floors("bare LPUSH") {
 		add(c, "floor-", b.size(sample, full), b.size(bulkSample, bulkFull))
 	}
 	return b.rounds(ctx, r, b.repeats(3, 7), turns)

@@ -65,12 +65,3 @@ func (b *bench) latencyTurn(r *report.Result, who contender, task subject.Task) 
 }
 
 const usPerMS = 1000
-
-// floors are this program's subject again, as that which does nothing for a job, with each of the clients asked for.
-func (b *bench) floors(name string) []contender {
-	var all []contender
-	for _, client := range b.clients() {
-		all = append(all, contender{name: name + ", " + client, kind: report.Floor, client: client, command: b.self})
-	}
-	return all
-}

@@ -31,7 +31,7 @@ func memory(ctx context.Context, b *bench, r *report.Result) error {
 	for _, c := range b.able(r) {
 		turns = append(turns, b.memoryTurn(r, c, "push", b.peerSize(peerSample, full)))
 	}
-	turns = append(turns, b.memoryTurn(r, b.floorsOf("a bare list")[0], "floor-push", b.size(sample, full)))
+	turns = append(turns, b.memoryTurn(r, b.floors("a bare list")[0], "floor-push", b.size(sample, full)))
 	if err := b.rounds(ctx, r, b.repeats(2, 5), turns); err != nil {
 		return err
 	}
