@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
@@ -31,7 +33,7 @@ type bench struct {
 
 // openBench starts Redis. The caller closes it.
 func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, err error) {
-	b = &bench{options: o, progress: progress, versions: map[string]string{"go": runtime.Version()}}
+	b = &bench{options: o, progress: progress, versions: map[string]string{"go": runtime.Version(), "Belay": ourVersion(ctx)}}
 	defer func() {
 		if err != nil {
 			b.close()
@@ -53,6 +55,15 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 		return b, err
 	}
 	return b, nil
+}
+
+// ourVersion is the commit of this checkout, if git can tell.
+func ourVersion(ctx context.Context) string {
+	text, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // ourselves is this program as Belay's subject.
