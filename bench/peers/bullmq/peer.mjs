@@ -25,11 +25,11 @@ async function run(talk) {
     if (!measure) {
       throw new Error(`measure "${task.measure}": this subject knows ${Object.keys(measures).join(', ')}`);
     }
-    talk.say('done', await measure(task, talk));
+    await talk.say('done', await measure(task, talk));
     return 0;
   } catch (error) {
     console.error(error);
-    talk.say('failed', { text: error.message });
+    await talk.say('failed', { text: error.message });
     return 1;
   }
 }

@@ -22,14 +22,16 @@ export class Talk {
     return JSON.parse(await this.#line());
   }
 
-  /** Says one event and does not wait. A pipe's write is synchronous in Node: it is said when this returns. */
-  say(event, fields = {}) {
-    this.#output.write(`${JSON.stringify({ event, ...fields })}\n`);
+  /** Says one event; returns when all of it is in the pipe, which holds only 64 KiB that nobody has read. */
+  async say(event, fields = {}) {
+    await new Promise((resolve) => {
+      this.#output.write(`${JSON.stringify({ event, ...fields })}\n`, resolve);
+    });
   }
 
   /** Says one event and returns when the bench has said to go on. */
   async sayAndWait(event, fields = {}) {
-    this.say(event, fields);
+    await this.say(event, fields);
     await this.#line();
   }
 

@@ -27,21 +27,17 @@ class Tally
     end
   end
 
-  # wait returns when there have been as many runs as there are jobs. Whether each had one, check says.
+  # wait returns when there have been as many runs as there are jobs, and makes sure that each has run once.
   def wait(seconds = PATIENCE)
     deadline = Clock.now + seconds
     @mutex.synchronize do
       while @left.positive?
         rest = deadline - Clock.now
-        raise "#{@left} of #{@runs.size} jobs have not run" if rest <= 0
+        raise "#{@left} of #{@runs.size} jobs have not run after #{seconds.round} s" if rest <= 0
 
         @all_ran.wait(@mutex, rest)
       end
     end
-  end
-
-  # check makes sure that each job has run once.
-  def check
     wrong = @runs.index { |runs| runs != 1 }
     raise "job #{wrong} ran #{@runs[wrong]} times" if wrong
   end
