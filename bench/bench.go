@@ -22,7 +22,9 @@ type bench struct {
 	progress io.Writer
 	redis    *server
 	// look is the bench's own way to Redis, to look at it from outside.
-	look     driver.Client
+	look driver.Client
+	// wasEmpty says that what is in Redis is ours, and may be deleted.
+	wasEmpty bool
 	postgres *postgres // nil until somebody needs it
 	// self is how Belay's subject is started.
 	self     subject.Command
@@ -74,8 +76,8 @@ func ourselves() (subject.Command, error) {
 
 func (b *bench) close() {
 	if b.look != nil {
-		if b.redis.theirs() {
-			_ = b.empty(context.Background()) // it was empty when we came
+		if b.wasEmpty && b.redis.theirs() {
+			_ = b.empty(context.Background()) // left as it was found; its owner sees if it was not
 		}
 		_ = b.look.Close()
 	}
@@ -102,6 +104,7 @@ func (b *bench) mustBeEmpty(ctx context.Context) error {
 		return fmt.Errorf("the database of --redis %s holds %d keys and would be emptied between runs: name an empty one, "+
 			"such as redis://HOST:PORT/9", b.redis.url, keys)
 	}
+	b.wasEmpty = true
 	return nil
 }
 
