@@ -18,8 +18,11 @@ module Measures
 
   def version(_task, talk)
     talk.say_and_wait("ready")
-    { settings: "Sidekiq #{Sidekiq::VERSION}, redis-rb #{Redis::VERSION} with the #{Setup.driver} driver, #{RUBY_DESCRIPTION[/ruby \S+/]}" }
+    { settings: "Sidekiq #{Sidekiq::VERSION}, redis-rb #{Redis::VERSION} (#{Setup.driver}), Ruby #{RUBY_VERSION}" }
   end
+
+  # UNACKNOWLEDGED is what is different in Sidekiq's drain: the others' figures hold one more write to Redis for each job.
+  UNACKNOWLEDGED = "basic fetch acknowledges nothing: a job counts when its handler has returned"
 
   def drain(task, talk)
     Setup.prepare(task)
@@ -31,7 +34,7 @@ module Measures
       Setup.start
       tally.wait(task[:jobs] / 1000 + Tally::PATIENCE) # a thousand a second is slow
     end
-    { seconds: seconds, settings: "#{Setup.settings}; basic fetch acknowledges nothing: a job counts when its handler has returned" }
+    { seconds: seconds, settings: "#{Setup.settings}; #{UNACKNOWLEDGED}" }
   end
 
   def push_noops(task, talk)
@@ -120,7 +123,7 @@ module Measures
     Setup.push_all(jobs, Noop, at: tally.due) { |number| [number] }
     raise "storing #{jobs} jobs took until they were due: ask for fewer" if tally.due.first < Clock.wall
 
-    finish(tally, tally.due.last - Clock.wall)
+    finish(tally, tally.due.last - Clock.wall).merge(settings: "#{Setup.settings}, #{Setup.poll_settings}")
   end
 
   def victim(task, talk)
@@ -142,7 +145,7 @@ module Measures
   # the same.
   def survivor(task, talk)
     Setup.prepare(task, queue: RECOVER)
-    Noop.handler = ->(_, jid) { talk.say("ran", jid: jid, unix_ns: Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)) }
+    Noop.handler = ->(_, jid) { talk.say("ran", jid: jid, unix_ns: (Clock.wall * 1e9).to_i) }
     talk.say_and_wait("ready")
     Setup.start
     sleep # until the bench is done with it

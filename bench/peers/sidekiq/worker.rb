@@ -77,10 +77,14 @@ module Setup
     Sidekiq::Launcher.new(Sidekiq.options).run
   end
 
-  # settings says in words what was chosen. The interval of the poller is how it is set: Sidekiq varies it by half.
+  # settings says in words what was chosen.
   def self.settings
-    poll = @best ? "polls every #{BEST_POLL} s" : "polls every 5 s (default)"
-    "concurrency #{Sidekiq.options[:concurrency]}, #{yjit? ? 'YJIT' : 'no JIT'}, #{driver} driver, #{poll}"
+    "concurrency #{Sidekiq.options[:concurrency]}, #{yjit? ? 'YJIT' : 'no JIT'}, #{driver} driver"
+  end
+
+  # poll_settings says how often jobs that are due are looked for. Sidekiq varies the interval by half.
+  def self.poll_settings
+    @best ? "a look every #{BEST_POLL} s" : "a look every 5 s (default)"
   end
 
   def self.yjit?
