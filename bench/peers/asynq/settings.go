@@ -29,6 +29,8 @@ func choose(task talk.Task) settings {
 		check: bestCheck, delayedCheck: bestCheck,
 	}
 	switch {
+	case talk.Timed(task.Measure) && !task.Best:
+		s.check, s.delayedCheck = 0, 0
 	case task.Measure == "victim":
 		return settings{concurrency: task.Concurrency, callers: bestCallers}
 	case task.Measure == "survivor":
@@ -40,5 +42,13 @@ func choose(task talk.Task) settings {
 }
 
 func (s settings) String() string {
-	return fmt.Sprintf("concurrency %d", s.concurrency)
+	return fmt.Sprintf("concurrency %d, %s", s.concurrency, s.looks())
+}
+
+// looks says how often the worker looks for jobs, and for those that are due.
+func (s settings) looks() string {
+	if s.check == 0 {
+		return "looks at an empty queue every 1 s and for due jobs every 5 s (its defaults)"
+	}
+	return fmt.Sprintf("looks at an empty queue every %s and for due jobs every %s", s.check, s.delayedCheck)
 }

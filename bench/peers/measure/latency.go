@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -32,14 +33,25 @@ func (t *task) latency(ctx context.Context) (talk.Event, error) {
 	var group sync.WaitGroup
 	errs := make([]error, len(timed.due))
 	for n, due := range timed.due {
-		time.Sleep(time.Until(due))
-		group.Go(func() { errs[n] = t.peer.Enqueue(ctx, noops(n)) })
+		group.Go(func() {
+			sleepUntil(due)
+			errs[n] = t.peer.Enqueue(ctx, noops(n))
+		})
 	}
 	group.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return talk.Event{}, err
 	}
 	return timed.finish(ctx)
+}
+
+// sleepUntil returns at that instant, to some microseconds. The last stretch is not slept: an idle Go program's timers are late
+// by up to a millisecond, and that much would be Go's and not the system's.
+func sleepUntil(at time.Time) {
+	time.Sleep(time.Until(at) - 2*time.Millisecond)
+	for time.Now().Before(at) {
+		runtime.Gosched()
+	}
 }
 
 // schedule stores jobs that fall due one by one and times each from the instant that it is due.

@@ -22,6 +22,7 @@ const (
 
 // settings are what differs from task to task.
 type settings struct {
+	defaults bool // of how often it looks for jobs
 	workers int // zero: this client only inserts
 }
 
@@ -32,16 +33,17 @@ func choose(task talk.Task) settings {
 	case task.Best:
 		return settings{workers: bestWorkers}
 	default:
-		return settings{workers: task.Concurrency}
+		return settings{workers: task.Concurrency, defaults: talk.Timed(task.Measure)}
 	}
 }
 
 // config is River's. What is not named is River's default.
 func (s settings) config(w *worker) *river.Config {
 	config := &river.Config{
-		FetchCooldown:     fetchCooldown,
-		FetchPollInterval: fetchPollInterval,
-		Logger:            slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	}
+	if !s.defaults {
+		config.FetchCooldown, config.FetchPollInterval = fetchCooldown, fetchPollInterval
 	}
 	if s.workers > 0 {
 		config.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: s.workers}}
@@ -53,7 +55,10 @@ func (s settings) config(w *worker) *river.Config {
 
 func (s settings) String() string {
 	text := fmt.Sprintf("%d connections, bulk in batches of %d from %d goroutines", connections, batch, inserters)
-	if s.workers > 0 {
+	switch {
+	case s.workers > 0 && s.defaults:
+		text = fmt.Sprintf("concurrency %d, fetch cooldown 100ms, poll 1s (its defaults), %s", s.workers, text)
+	case s.workers > 0:
 		text = fmt.Sprintf("concurrency %d, fetch cooldown %s, poll %s, %s", s.workers, fetchCooldown, fetchPollInterval, text)
 	}
 	return text

@@ -12,6 +12,12 @@ type Task struct {
 	Seconds     float64 `json:"seconds"`     // for so long
 }
 
+// Timed says that the measure is one of how soon a job runs. There, Best asks for the settings under which it runs soonest, and
+// without it a system looks for jobs as often as it does by default: what that costs and what it gains are both told.
+func Timed(measure string) bool {
+	return measure == "latency" || measure == "schedule" || measure == "burst"
+}
+
 // An Event is one thing that a subject tells the bench. Only the fields of its kind are set.
 type Event struct {
 	Event     string             `json:"event"`
