@@ -44,7 +44,8 @@ func enqueue(ctx context.Context, b *bench, r *report.Result) error {
 		add(c, "", b.size(sample, full), b.size(bulkSample, bulkFull))
 	}
 	for _, c := range b.able(r) {
-		add(c, "", b.peerSize(peerSample, peerFull), b.peerSize(peerSample, peerFull))
+		jobs := b.peerSize(c, peerSample, peerFull)
+		add(c, "", jobs, jobs)
 	}
 	for _, c := range b.floors("bare LPUSH") {
 		add(c, "floor-", b.size(sample, full), b.size(bulkSample, bulkFull))
