@@ -33,7 +33,7 @@ func (t *task) latency(ctx context.Context) (talk.Event, error) {
 	var group sync.WaitGroup
 	errs := make([]error, len(timed.due))
 	for n, due := range timed.due {
-		group.Go(func() {
+		group.Go(func() { // each its own, so that one that waits for its reply holds up no other
 			sleepUntil(due)
 			errs[n] = t.peer.Enqueue(ctx, noops(n))
 		})
@@ -45,8 +45,8 @@ func (t *task) latency(ctx context.Context) (talk.Event, error) {
 	return timed.finish(ctx)
 }
 
-// sleepUntil returns at that instant, to some microseconds. The last stretch is not slept: an idle Go program's timers are late
-// by up to a millisecond, and that much would be Go's and not the system's.
+// sleepUntil returns at that instant, to some microseconds. The last stretch is not slept: an idle Go program's timers
+// are late by up to a millisecond, and that much would be Go's and not the system's.
 func sleepUntil(at time.Time) {
 	time.Sleep(time.Until(at) - 2*time.Millisecond)
 	for time.Now().Before(at) {

@@ -37,13 +37,13 @@ const (
 
 // settings are what differs from task to task.
 type settings struct {
-	defaults bool // of how often it looks for jobs
 	workers  int  // zero: this client only inserts
+	defaults bool // fetchCooldown and fetchPollInterval are River's own
 }
 
 func choose(task talk.Task) settings {
 	switch {
-	case task.Measure == "enqueue" || task.Measure == "bulk" || task.Measure == "push":
+	case talk.Stores(task.Measure):
 		return settings{} // a client without workers is how River's users insert from their web servers
 	case task.Best:
 		return settings{workers: bestWorkers}
@@ -69,12 +69,12 @@ func (s settings) config(w *worker) *river.Config {
 }
 
 func (s settings) String() string {
-	text := fmt.Sprintf("%d connections, bulk in batches of %d from %d goroutines", connections, batch, inserters)
 	switch {
-	case s.workers > 0 && s.defaults:
-		text = fmt.Sprintf("concurrency %d, fetch cooldown 100ms, poll 1s (its defaults), %s", s.workers, text)
-	case s.workers > 0:
-		text = fmt.Sprintf("concurrency %d, fetch cooldown %s, poll %s, %s", s.workers, fetchCooldown, fetchPollInterval, text)
+	case s.workers == 0:
+		return fmt.Sprintf("%d connections, bulk in batches of %d from %d goroutines", connections, batch, inserters)
+	case s.defaults:
+		return fmt.Sprintf("concurrency %d, fetch cooldown 100ms, poll 1s (its defaults), %d connections", s.workers, connections)
+	default:
+		return fmt.Sprintf("concurrency %d, fetch cooldown %s, poll %s, %d connections", s.workers, fetchCooldown, fetchPollInterval, connections)
 	}
-	return text
 }
