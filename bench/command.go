@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -81,10 +82,16 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 		}
 	}
 	var results []*report.Result
+	var failed []error
 	for _, m := range measures {
 		r, err := b.measure(ctx, m)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil { // the others are worth having all the same
+			b.say("failed: %s: %v", m.name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", m.name, err))
+			continue
 		}
 		results = append(results, r)
 		if _, err := io.WriteString(stdout, report.Table(r)+"\n"); err != nil {
@@ -95,8 +102,8 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 			return err
 		}
 	}
-	if o.out != "" {
-		b.say("written to %s: report.md, and for each of %s its .json, .svg and .png", o.out, strings.Join(namesOf(measures), ", "))
+	if o.out != "" && len(results) > 0 {
+		b.say("written to %s: report.md, and for each of %s its .json, .svg and .png", o.out, strings.Join(measuredIn(results), ", "))
 	}
-	return nil
+	return errors.Join(failed...)
 }
