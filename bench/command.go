@@ -35,7 +35,6 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
   go run ./bench all --out out/`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(stdout)

@@ -12,8 +12,7 @@ import (
 	"github.com/belayq/belay/bench/peers/talk"
 )
 
-// patience is how long after the last instant a job may still be missing: a system that is later than this by
-// design has nothing to show in a figure of milliseconds.
+// patience is how long after the last instant all may stand still while jobs are missing.
 const patience = 30 * time.Second
 
 // notice is how far ahead of its instant a future job is stored at the least, so that storing is never what is late.
