@@ -19,6 +19,9 @@ const (
 	sweptLists = 256
 	// sweptTombstones bounds the records that one pass reads to find so many lists.
 	sweptTombstones = 64
+	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it: hundreds of them
+	// that ask at each beat cost Redis as much as their beats.
+	sweeperBeats = 3
 	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps: what it names too much
 	// harms nobody for that long. Of up to mostUnlisted times lua.MostItems locks a look, more than a hundred in a second could run out
 	// for ever and the index would not grow.
@@ -36,9 +39,17 @@ const (
 func (j *Janitor) Sweep(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
-	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, 3*j.cfg.Beat).Do(ctx, j.cfg.Client)
-	if err != nil || !held {
+	if time.Now().Before(j.bystandUntil) {
+		return nil
+	}
+	hold := sweeperBeats * j.cfg.Beat
+	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, hold).Do(ctx, j.cfg.Client)
+	if err != nil {
 		return err
+	}
+	if !held {
+		j.bystandUntil = time.Now().Add(hold)
+		return nil
 	}
 	return errors.Join(j.sweepTombstones(ctx), j.unlistLocks(ctx))
 }
