@@ -33,9 +33,13 @@ func Markdown(results []*Result) string {
 func versions(r *Result) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
-		all = append(all, name+" "+r.Versions[name])
+		version := r.Versions[name]
+		if !strings.HasPrefix(version, name) { // most subjects name themselves
+			version = name + " " + version
+		}
+		all = append(all, version)
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all, "; ")
 }
 
 func writeSection(out *strings.Builder, r *Result) {
