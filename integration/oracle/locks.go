@@ -81,6 +81,10 @@ func (s *stride) turn(digest string) *turn {
 // setLock takes in SET, which Redis writes down with the instant at which the key expires, or with none.
 func (s *stride) setLock(digest string, c []string) {
 	s.turn(digest)
+	if len(c) == 4 && strings.EqualFold(c[3], "KEEPTTL") {
+		s.leaveWith(digest, c[2])
+		return
+	}
 	l := &lock{digest: digest, value: c[2]}
 	for at := 3; at+1 < len(c); at++ {
 		if strings.EqualFold(c[at], "PXAT") {
@@ -88,6 +92,23 @@ func (s *stride) setLock(digest string, c []string) {
 		}
 	}
 	s.k.locks[digest] = l
+}
+
+// leaveWith is how a refused duplicate leaves something with a lock: its state, and what stands behind since when it is held,
+// may change, and nothing else.
+func (s *stride) leaveWith(digest, value string) {
+	l := s.k.locks[digest]
+	if l == nil || firstLines(l.value) != firstLines(value) {
+		s.violate(nil, Locks, "something is left with the lock %s, and it is %q then", digest, value)
+		return
+	}
+	l.value = value
+}
+
+// firstLines are a lock's holder, the holder's class and since when it is held, without the state before them.
+func firstLines(value string) string {
+	lines := strings.SplitN(value, "\n", 4)
+	return strings.Join(lines[:min(len(lines), 3)], "\n")[min(len(value), 1):]
 }
 
 // setrange is how a lock's state is changed in its place.
