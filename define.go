@@ -56,6 +56,9 @@ func (d *definition) check() error {
 		}
 	}
 	must(d.item.Class != AnyClass, "%q stands for all classes that have no handler: use Server.HandleClass", AnyClass)
+	rule := d.item.Unique
+	must(rule == nil || !rule.RescheduleOnce || d.idempotence.Reason == "",
+		"RescheduleOnce is for duplicates that are refused, and those of a class that is NotIdempotent are not")
 	must(d.item.JID == "", "JID %s would be the id of every job: give it to Enqueue", d.item.JID)
 	return errors.Join(wrong...)
 }

@@ -97,6 +97,9 @@
 // With [RescheduleOnce] what was refused after the start of the run is not forgotten: when the job ends, settle stores it once
 // more, as a job of its own, and gives that the lock. So the last change is always seen by a run that began after it.
 //
+// A class that is [NotIdempotent] has no push refused, because two runs of it are two effects. Its duplicates are stored as
+// any other job, without the lock, and marked: duplicate-of in the payload is the jid of the lock's owner.
+//
 // What is constrained is which pushes are accepted. A job that was accepted is never asked again, and runs at least once as
 // any other; so two runs may meet, though only one was accepted: when a process was taken for dead and a survivor runs its
 // job, or when the lock had gone before the job ended. A lock goes after its [LockTTL] (six hours) if the job waits for longer

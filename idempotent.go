@@ -20,8 +20,8 @@ type Idempotence struct {
 func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
 
 // NotIdempotent declares that a second run of a job may do its work twice, and why that is borne; Define panics without a
-// reason. It is recorded, for people and tests to ask; nothing runs differently. Command belayvet finds the definitions that
-// say neither.
+// reason. It is recorded, for people and tests to ask. One thing is different then: a duplicate of a Unique job is marked and
+// not refused. Command belayvet finds the definitions that say neither.
 func NotIdempotent(reason string) DefineOption {
 	return declare(Idempotence{Declared: true, Reason: reason})
 }

@@ -38,6 +38,9 @@ type UniqueOption func(*UniqueRule)
 // arguments, or whatever UniqueBy or UniqueByFields compare instead. A refusal is no error: the receipt says StatusDuplicate, and its
 // Holder is the jid of the job that the lock belongs to.
 //
+// Two pushes of a class that is NotIdempotent are two effects, so none of them is refused: a duplicate is stored as any other
+// job, without the lock, and marked by the field duplicate-of of its payload and the Holder of its receipt.
+//
 // What is unique is the accepted push. A job that was accepted runs, at least once as any other, whatever becomes of its lock:
 // a retry or a recovery asks nobody. The lock ends after its LockTTL at the latest if nobody renews it, so it is no
 // mutual exclusion: see "Unique jobs" in the package's documentation.
@@ -70,7 +73,7 @@ func IncludingScheduled() UniqueOption { return func(r *UniqueRule) { r.Includin
 
 // RescheduleOnce runs the job once more when it has ended, if any other was refused after it had started: what that one was
 // pushed for may have come too late for the run. However many were refused, they are one more run. It goes with
-// UntilExecuted alone.
+// UntilExecuted alone, and not with NotIdempotent, which refuses none.
 func RescheduleOnce() UniqueOption { return func(r *UniqueRule) { r.RescheduleOnce = true } }
 
 // PerQueue makes jobs in different queues different. Without it the queue does not count.
@@ -154,12 +157,15 @@ func (d *definition) resolveIdentity(shape *args.Shape, of reflect.Type) {
 	}
 }
 
-// withIdentity is the rule of one job of the class, which says also what identifies it.
+// withIdentity is the rule of one job of the class, which says also what identifies it, and what becomes of its duplicates.
 func (d *definition) withIdentity(rule *UniqueRule) *UniqueRule {
-	if rule == nil || rule.By != nil || rule.Positions != nil {
-		return rule
+	if rule == nil {
+		return nil
 	}
 	own := *rule
-	own.By, own.Positions = d.identity.By, d.identity.Positions
+	if rule.By == nil && rule.Positions == nil {
+		own.By, own.Positions = d.identity.By, d.identity.Positions
+	}
+	own.MarkDuplicates = rule.MarkDuplicates || d.idempotence.Reason != ""
 	return &own
 }

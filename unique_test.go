@@ -41,6 +41,17 @@ func TestUnique(t *testing.T) {
 		require.Nil(t, d.Item(1, NotUnique()).Unique)
 		require.NotNil(t, d.Item(1).Unique)
 	})
+	t.Run("refuses nothing of a class that is not idempotent, and marks it", func(t *testing.T) {
+		t.Parallel()
+		d := Define[int]("A", NotIdempotent("two are borne"), Unique(UntilExecuted))
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, MarkDuplicates: true}, d.Item(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting, MarkDuplicates: true}, d.Item(1, Unique(UntilExecuting)).Unique)
+		require.Nil(t, d.Item(1, NotUnique()).Unique)
+		require.False(t, Define[int]("A", Idempotent(), Unique(UntilExecuted)).Item(1).Unique.MarkDuplicates)
+		require.PanicsWithValue(t, `belay: Define "A": RescheduleOnce is for duplicates that are refused, and those of a class that is NotIdempotent are not`,
+			func() { Define[int]("A", NotIdempotent("two are borne"), Unique(UntilExecuted, RescheduleOnce())) })
+		require.ErrorContains(t, d.Item(1, Unique(UntilExecuted, RescheduleOnce())).Check(), "duplicates that were refused")
+	})
 	t.Run("compares all arguments, or some, or what a function makes of them", func(t *testing.T) {
 		t.Parallel()
 		a, b, other := reindex{42, nil, "Ann"}, reindex{42, nil, "Ben"}, reindex{43, nil, "Ann"}

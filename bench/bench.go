@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
@@ -20,7 +22,9 @@ type bench struct {
 	progress io.Writer
 	redis    *server
 	// look is the bench's own way to Redis, to look at it from outside.
-	look     driver.Client
+	look driver.Client
+	// wasEmpty says that what is in Redis is ours, and may be deleted.
+	wasEmpty bool
 	postgres *postgres // nil until somebody needs it
 	// self is how Belay's subject is started.
 	self     subject.Command
@@ -31,7 +35,7 @@ type bench struct {
 
 // openBench starts Redis. The caller closes it.
 func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, err error) {
-	b = &bench{options: o, progress: progress, versions: map[string]string{"go": runtime.Version()}}
+	b = &bench{options: o, progress: progress, versions: map[string]string{"go": runtime.Version(), "Belay": ourVersion(ctx)}}
 	defer func() {
 		if err != nil {
 			b.close()
@@ -55,6 +59,15 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 	return b, nil
 }
 
+// ourVersion is the commit of this checkout, if git can tell.
+func ourVersion(ctx context.Context) string {
+	text, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // ourselves is this program as Belay's subject.
 func ourselves() (subject.Command, error) {
 	path, err := os.Executable()
@@ -63,8 +76,8 @@ func ourselves() (subject.Command, error) {
 
 func (b *bench) close() {
 	if b.look != nil {
-		if b.redis.theirs() {
-			_ = b.empty(context.Background()) // it was empty when we came
+		if b.wasEmpty && b.redis.theirs() {
+			_ = b.empty(context.Background()) // left as it was found; its owner sees if it was not
 		}
 		_ = b.look.Close()
 	}
@@ -91,6 +104,7 @@ func (b *bench) mustBeEmpty(ctx context.Context) error {
 		return fmt.Errorf("the database of --redis %s holds %d keys and would be emptied between runs: name an empty one, "+
 			"such as redis://HOST:PORT/9", b.redis.url, keys)
 	}
+	b.wasEmpty = true
 	return nil
 }
 

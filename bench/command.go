@@ -76,7 +76,7 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 	}
 	defer b.close()
 	if slices.ContainsFunc(measures, func(m measure) bool { return !m.alone }) {
-		if err := b.preparePeers(ctx); err != nil {
+		if err := b.preparePeers(ctx, allPeers()); err != nil {
 			return err
 		}
 	}

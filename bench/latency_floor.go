@@ -118,13 +118,10 @@ func (p *pingpong) takeAll(ctx context.Context, timing *timing) error {
 	for ctx.Err() == nil && timing.left.Load() > 0 {
 		value, err := p.take(ctx)
 		now := time.Now()
-		if ctx.Err() != nil {
-			break // whatever was asked then was given up with it
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if value == "" {
+		if err != nil || value == "" {
 			continue
 		}
 		n, err := strconv.Atoi(value)

@@ -97,5 +97,15 @@ func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns
 // leaveOut notes, aloud, that a subject is not measured.
 func (b *bench) leaveOut(r *report.Result, name, why string) {
 	b.say("  left out: %s: %s", name, why)
-	r.LeftOut = append(r.LeftOut, report.LeftOut{Subject: name, Why: why})
+	r.LeftOut = append(r.LeftOut, report.LeftOut{Subject: name, Why: brief(why)})
+}
+
+// brief is a reason as it may stand in a table: progress has told all of it, stack traces included.
+func brief(why string) string {
+	const most = 300 // three lines of a terminal
+	words := []rune(strings.Join(strings.Fields(why), " "))
+	if len(words) > most {
+		return string(words[:most]) + "…"
+	}
+	return string(words)
 }

@@ -49,7 +49,7 @@ func peerNames() []string {
 }
 
 // preparePeers makes those ready that were asked for. One that cannot be is left out, aloud, and stops nothing.
-func (b *bench) preparePeers(ctx context.Context) error {
+func (b *bench) preparePeers(ctx context.Context, peers []peer) error {
 	if len(b.options.peers) == 0 {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (b *bench) preparePeers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range allPeers() {
+	for _, p := range peers {
 		if !slices.Contains(b.options.peers, p.flag) {
 			continue
 		}
@@ -71,7 +71,7 @@ func (b *bench) preparePeers(ctx context.Context) error {
 			return context.Cause(ctx)
 		case err != nil:
 			b.say("left out: %s: %v", p.name, err)
-			b.leftOut = append(b.leftOut, report.LeftOut{Subject: p.name, Why: err.Error()})
+			b.leftOut = append(b.leftOut, report.LeftOut{Subject: p.name, Why: brief(err.Error())})
 		default:
 			b.peers = append(b.peers, c)
 		}

@@ -44,8 +44,10 @@ func installNode(ctx context.Context, h *house) (subject.Command, error) {
 	if installed, err := os.ReadFile(stamp); err == nil && bytes.Equal(installed, lock) {
 		return command, nil
 	}
-	_, _ = fmt.Fprintf(h.progress, "bullmq: npm ci (half a minute, once)\n")
-	if err := h.run(ctx, to, "npm", "ci", "--no-audit", "--no-fund"); err != nil {
+	_, _ = fmt.Fprintf(h.progress, "bullmq: npm install (half a minute, once)\n")
+	// Not ci: it refuses a lock file that was written where the registry lacked packages of other platforms. The versions
+	// are exact in package.json, and install keeps to the lock file where it can.
+	if err := h.run(ctx, to, "npm", "install", "--no-audit", "--no-fund"); err != nil {
 		return command, err
 	}
 	return command, os.WriteFile(stamp, lock, 0o644)

@@ -89,7 +89,7 @@ func (d *death) watch(ctx context.Context, survivor *subject.Process, killedAt t
 			return context.Cause(ctx)
 		case err != nil && time.Since(killedAt) >= limit:
 			d.lost = jobsInHand - len(ran)
-			return nil //nolint:nilerr // that nothing more came is what there is to tell
+			return nil
 		case err != nil:
 			return err
 		case e.Event != subject.Ran:

@@ -197,7 +197,7 @@ func (j *Job) extra() ([]job.Edit, error) {
 		fields = append(fields, job.Edit{Name: field.Name, JSON: text})
 	}
 	for i, field := range fields {
-		wrong = append(wrong, checkExtra(field))
+		wrong = append(wrong, j.checkExtra(field))
 		if slices.ContainsFunc(fields[:i], func(earlier job.Edit) bool { return earlier.Name == field.Name }) {
 			wrong = append(wrong, fmt.Errorf("the field %q is set twice", field.Name))
 		}
@@ -206,8 +206,11 @@ func (j *Job) extra() ([]job.Edit, error) {
 }
 
 // checkExtra is job.CheckExtra for what a client pushes: a payload that tells of a lock which its job did not take would
-// release that of another.
-func checkExtra(field job.Edit) error {
+// release that of another. The mark of a duplicate is the push's to set; in a job that is not unique it is just a field.
+func (j *Job) checkExtra(field job.Edit) error {
+	if field.Name == dedup.DuplicateOf && j.Unique != nil {
+		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
+	}
 	if field.Name == dedup.FieldName {
 		return fmt.Errorf("the field %q cannot be set like this; say Unique", field.Name)
 	}

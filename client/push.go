@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
 // Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt says what became of it, also beside an error, which is
-//   - nil when the job is queued or scheduled, or was refused by middleware;
+//   - nil when the job is queued or scheduled, or was refused by middleware or as a duplicate;
 //   - an *InvalidError when the job cannot be pushed: nothing was sent;
 //   - ErrFull when Redis is at its maxmemory: nothing was stored;
 //   - ErrUnknown when Redis may or may not have the job;
@@ -83,12 +84,15 @@ func (c *Client) encode(j *Job, now time.Time, r *ready) error {
 	if !lock.None() && (r.Status == StatusQueued || lock.Scheduled) {
 		// The script adds the delay, by Redis' clock.
 		r.stored.Lock = &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(j.JID, j.Class), Hold: lock.Lifetime(0)}
-		r.stored.RunLater = lock.Again
+		r.stored.RunLater, r.stored.Mark = lock.Again, j.Unique.MarkDuplicates
 	}
 	r.stored.Job = draft.Encode()
-	if len(r.stored.Job) > c.cfg.PayloadLimit {
-		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead",
-			len(r.stored.Job), c.cfg.PayloadLimit)
+	longest := len(r.stored.Job)
+	if r.stored.Mark {
+		longest += len(`,"":""`) + len(dedup.DuplicateOf) + longestJID
+	}
+	if longest > c.cfg.PayloadLimit {
+		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead", longest, c.cfg.PayloadLimit)
 	}
 	return j.checkPayload(r.stored.Job)
 }
@@ -139,7 +143,7 @@ func (s *slice) full(limit int) bool {
 func (s *slice) fail(status Status, push *numbered) {
 	for i, at := range s.at {
 		r := &s.receipts[at]
-		r.Status, r.then, r.push, r.at = status, r.Status, push, i
+		r.Status, r.then, r.push, r.at, r.marks = status, r.Status, push, i, s.jobs[i].Mark
 	}
 }
 
@@ -174,7 +178,7 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 func (s *slice) meet(holders []string) {
 	for i, holder := range holders {
 		if holder != "" {
-			s.receipts[s.at[i]].Status, s.receipts[s.at[i]].Holder = StatusDuplicate, holder
+			s.receipts[s.at[i]].meet(holder, s.jobs[i].Mark)
 		}
 	}
 }

@@ -39,13 +39,22 @@ type Receipt struct {
 	Status Status `json:"status"`
 	// Reason is why the job was refused, for people.
 	Reason string `json:"reason,omitempty"`
-	// Holder is, of a duplicate, the jid of the job that it is a duplicate of.
+	// Holder is, of a duplicate, the jid of the job that it is a duplicate of, also when the job was stored and marked all the
+	// same (dedup.Rule.MarkDuplicates).
 	Holder string `json:"holder,omitempty"`
 
 	// push is how to send it again, and then what its Status is when it is stored: both are set while it is not.
-	push *numbered
-	then Status
-	at   int // among the jobs of push
+	push  *numbered
+	then  Status
+	at    int  // among the jobs of push
+	marks bool // as a duplicate it is stored, and marked
+}
+
+// meet says whose duplicate the job is. One that is marked is stored nevertheless.
+func (r *Receipt) meet(holder string, marked bool) {
+	if r.Holder = holder; !marked {
+		r.Status = StatusDuplicate
+	}
 }
 
 var (

@@ -43,7 +43,7 @@ func (r *refusals) tell(now time.Time, jobs []lua.UniqueJob, holders []string) {
 		return
 	}
 	for i, holder := range holders {
-		if holder == "" {
+		if holder == "" || jobs[i].Mark {
 			continue
 		}
 		jid, class := jobs[i].Lock.Names()

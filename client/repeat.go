@@ -34,10 +34,11 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 		r.Status = status
 		return r, err
 	}
+	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.then}
 	if holders := r.push.holders; r.at < len(holders) && holders[r.at] != "" {
-		return Receipt{JID: r.JID, Queue: r.Queue, Status: StatusDuplicate, Holder: holders[r.at]}, nil
+		stored.meet(holders[r.at], r.marks)
 	}
-	return Receipt{JID: r.JID, Queue: r.Queue, Status: r.then}, nil
+	return stored, nil
 }
 
 // still adds to an error that the outcome is as unknown as it was.

@@ -13,6 +13,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/job"
 )
 
 func unique(args ...any) Job {
@@ -97,6 +98,47 @@ func TestUnique(t *testing.T) {
 			other, err := w.client.Push(w.Context(), unique(43))
 			require.NoError(w, err)
 			require.Equal(w, StatusQueued, other.Status)
+		},
+		"one that is to be marked is stored, and says of what it is a duplicate": func(w *world) {
+			first, err := w.client.Push(w.Context(), unique(42))
+			require.NoError(w, err)
+			other := unique(42)
+			other.Unique.MarkDuplicates = true
+			second, err := w.client.Push(w.Context(), other)
+			require.NoError(w, err)
+			require.Equal(w, Receipt{JID: second.JID, Queue: "default", Status: StatusQueued, Holder: first.JID}, second)
+			marked := w.queue("default")[1]
+			parsed, err := job.Parse(marked)
+			require.NoError(w, err)
+			text, _ := parsed.Field("duplicate-of")
+			require.Equal(w, strconv.Quote(first.JID), text)
+			require.Equal(w, "[42]", parsed.ArgsJSON())
+
+			other.Repeatable, other.In = true, time.Hour
+			other.Unique = &dedup.Rule{Until: dedup.UntilExecuted, IncludingScheduled: true, MarkDuplicates: true}
+			w.proxy.Add(faultproxy.DropReply("Report"))
+			receipts, err := w.client.PushMany(w.Context(), seqOf(other, unique(42)))
+			require.NoError(w, err)
+			require.Equal(w, []Status{StatusScheduled, StatusDuplicate}, statuses(receipts))
+			require.Equal(w, first.JID, receipts[0].Holder)
+			require.Equal(w, int64(1), w.do("ZCARD", w.keys.Schedule()), "once")
+		},
+		"one that is to be marked is short enough for its mark": func(w *world) {
+			long := unique(strings.Repeat("x", w.client.cfg.PayloadLimit-400))
+			_, err := w.client.Push(w.Context(), long)
+			require.NoError(w, err)
+			long.Unique.MarkDuplicates = true
+			_, err = w.client.Push(w.Context(), long)
+			require.ErrorContains(w, err, "are allowed")
+		},
+		"nobody else says that one is a duplicate": func(w *world) {
+			one := unique(42)
+			one.Extra = []job.Edit{{Name: "duplicate-of", JSON: `"x"`}}
+			_, err := w.client.Push(w.Context(), one)
+			require.ErrorContains(w, err, "cannot be set like this")
+			one.Unique = nil
+			_, err = w.client.Push(w.Context(), one)
+			require.NoError(w, err, "a job of GitLab's, say")
 		},
 		"in a bulk with others each has its own receipt": func(w *world) {
 			plain := Job{Class: "Plain", Queue: "other"}

@@ -20,6 +20,10 @@ import (
 // TTL has passed.
 const FieldName = "belay_unique"
 
+// DuplicateOf is the payload's field that marks a duplicate which was stored all the same (see Rule.MarkDuplicates): the jid
+// of the job that held their lock then. GitLab's jobs have it, too. Nothing runs differently for it.
+const DuplicateOf = "duplicate-of"
+
 const (
 	// minDigest and maxDigest bound the digests that are read, in digits: ours, and up to twice a SHA-256 whole, for those
 	// of versions to come. A digest becomes a part of a key's name.

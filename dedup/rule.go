@@ -44,6 +44,9 @@ type Rule struct {
 	// pushed for may have come too late for the run. However many were refused, they are one more run. Those refused
 	// before the start are served by the run itself. It goes with UntilExecuted alone.
 	RescheduleOnce bool
+	// MarkDuplicates stores a duplicate all the same, and marks it by the field DuplicateOf: for classes that are not
+	// idempotent, of which two pushes are two effects. It leaves nothing for RescheduleOnce.
+	MarkDuplicates bool
 	// PerQueue makes jobs in different queues different. Without it the queue does not count, because a job moves:
 	// retries have a queue of their own, and a push to another queue asks for the same work.
 	PerQueue bool
@@ -66,6 +69,10 @@ func (r Rule) Check() error {
 	case r.RescheduleOnce && r.Until != UntilExecuted:
 		wrong = append(wrong, fmt.Errorf("reschedule once goes with %s alone: with %s, what is pushed after the start is accepted "+
 			"and runs anyway", UntilExecuted, r.Until))
+	}
+	if r.RescheduleOnce && r.MarkDuplicates {
+		wrong = append(wrong, errors.New("reschedule once is for duplicates that were refused, and those of a class that is not "+
+			"idempotent are not"))
 	}
 	if r.TTL != 0 {
 		wrong = append(wrong, CheckTTL(r.TTL))

@@ -104,6 +104,30 @@ func TestPushUnique(t *testing.T) {
 			require.Equal(w, []string{"a", "x"}, w.waiting("q"))
 			require.Equal(w, []string{"plain"}, w.waiting("r"))
 		}},
+		promise{"a_duplicate_that_is_to_be_marked_is_stored_and_says_of_what", func(w *world) {
+			mark := func(text string) UniqueJob {
+				return UniqueJob{Queue: "q", Scheduled: Scheduled{Job: text}, Lock: lockOf("b"), Mark: true}
+			}
+			require.Empty(w, w.unique("a"))
+			w.redis("DEL", w.keys.Queue("q"))
+			owner, later := mark(`{"jid":"a"}`), mark(`{"jid":"c"}`)
+			owner.Lock, later.In = lockOf("a"), time.Hour
+			answer := ask(w, w.keys.PushUnique(nil, []UniqueJob{mark(`{"jid":"b"}`), owner, later}))
+			require.Equal(w, []string{"a", "", "a"}, answer.Holders)
+			require.Equal(w, []string{`{"jid":"b","duplicate-of":"a"}`}, w.waiting("q"), "and the owner is there already")
+			require.Equal(w, []string{`{"jid":"c","duplicate-of":"a"}`}, w.sorted(w.keys.Schedule()))
+			w.held("-", "a")
+			require.Zero(w, w.counter(w.keys.Refusals()), "nothing was refused")
+
+			w.redis("SET", w.keys.Lock("d"), "-\"\\#[]~é\nMail\n1", "PX", "60000") // nothing of Belay's has such a jid
+			require.Equal(w, []string{`"\#[]~é`}, ask(w, w.keys.PushUnique(nil, []UniqueJob{mark(`{"jid":"e"}`)})).Holders)
+			require.Equal(w, `{"jid":"e","duplicate-of":"??#[]~??"}`, w.waiting("q")[1])
+		}},
+		promise{"one_that_is_to_be_marked_and_is_no_duplicate_has_the_lock", func(w *world) {
+			require.Empty(w, w.unique("a", func(j *UniqueJob) { j.Mark = true }))
+			require.Equal(w, []string{"a"}, w.waiting("q"))
+			w.held("-", "a")
+		}},
 		promise{"one_for_later_holds_its_lock_until_then_and_its_ttl", func(w *world) {
 			require.Empty(w, w.unique("a", func(j *UniqueJob) { j.In = time.Hour }))
 			w.within(3_659_000, float64(w.number("PTTL", w.keys.Lock("d"))), 3_660_000)

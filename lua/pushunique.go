@@ -18,6 +18,9 @@ type UniqueJob struct {
 	Lock *Lock
 	// RunLater says of a duplicate that it is to be run for later, if a run of the job that holds the lock has begun.
 	RunLater bool
+	// Mark says of a duplicate that it is to be stored all the same, with the jid of whoever holds the lock as the last of its
+	// fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
+	Mark bool
 }
 
 // Later says whether the job is not for now.
@@ -27,8 +30,8 @@ func (j UniqueJob) Later() bool { return j.In > 0 || !j.At.IsZero() }
 type PushedUnique struct {
 	// Word is PushStored or PushStale.
 	Word string
-	// Holders has, for each job, the jid of the other one that holds its lock, for which it was not stored; "" if it is stored,
-	// or was before, under the same jid.
+	// Holders has, for each job, the jid of the other one that holds its lock, for which it was not stored, or was marked; "" for
+	// one that is no duplicate: it is stored, or was before, under the same jid.
 	Holders []string
 }
 
@@ -50,7 +53,7 @@ func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique]
 		if group.when == "now" {
 			keys = append(keys, k.Queue(group.queue))
 		}
-		args = append(args, group.when, group.seconds, group.queue, group.hold, bit(group.runLater), strconv.Itoa(count))
+		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate, strconv.Itoa(count))
 		for _, j := range jobs[:count] {
 			args = append(args, j.Job)
 			if j.Lock != nil {
@@ -67,11 +70,11 @@ func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique]
 type uniqueGroup struct {
 	when, seconds, queue string
 	hold                 string // "" for jobs without a lock
-	runLater             bool
+	duplicate            string // what becomes of one
 }
 
 func uniqueGroupOf(j UniqueJob) uniqueGroup {
-	group := uniqueGroup{when: "now", seconds: "0", queue: j.Queue}
+	group := uniqueGroup{when: "now", seconds: "0", queue: j.Queue, duplicate: "refuse"}
 	switch {
 	case !j.At.IsZero():
 		group.when, group.seconds, group.queue = "at", job.Stamp(j.At, job.Seconds), ""
@@ -79,7 +82,13 @@ func uniqueGroupOf(j UniqueJob) uniqueGroup {
 		group.when, group.seconds, group.queue = "in", strconv.FormatFloat(j.In.Seconds(), 'f', 6, 64), ""
 	}
 	if j.Lock != nil {
-		group.hold, group.runLater = millis(j.Lock.Hold), j.RunLater
+		group.hold = millis(j.Lock.Hold)
+	}
+	switch {
+	case j.Mark:
+		group.duplicate = "mark"
+	case j.RunLater:
+		group.duplicate = "later"
 	}
 	return group
 }

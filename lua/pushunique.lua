@@ -1,16 +1,18 @@
 #!lua
 -- pushunique: store new jobs of which some are unique: each of those only if nobody holds its lock, and with the lock.
 -- Why one script: a lock without its job would refuse all others until it runs out, and a job without its lock would not
--- refuse any. Either both are there, or the answer says who holds the lock.
+-- refuse any. Either both are there, or the answer says who holds the lock. A duplicate that is not to be refused is marked
+-- in the step that finds it to be one, or the mark could name a job that has long ended.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 slot, of a push with a number only (see push)  then for each group its queue list, if it is for now, and its jobs'
 --          locks, if they have any
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to hold locks from when
---          it is due ("" for no locks), whether a duplicate of a job whose run has begun is to be run for later (0|1),
---          how many jobs, and for each its bytes; in a group with locks also digest and owner
--- Returns  {"pushed", for each job "" or the jid of whoever holds its lock ...} | {"stale"} (see push)
+--          it is due ("" for no locks), what becomes of a duplicate: "refuse" | "later" (refuse it, and run for it later if a
+--          run of the lock's owner has begun) | "mark" (store it, with the owner's jid as the last field, duplicate-of), how
+--          many jobs, and for each its bytes; in a group with locks also digest and owner
+-- Returns  {"pushed", for each job "" or the jid of whoever else holds its lock ...} | {"stale"} (see push)
 -- Again    with a number: the same answer, and nothing is written. Without: a job whose lock is still its own is not stored twice
 -- Cost     O(jobs * log locks of all)
 local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -39,7 +41,7 @@ end
 local groups, at, key = {}, first_group, numbered and 6 or 5
 while at <= #ARGV do
   local group = {
-    when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], again = ARGV[at + 4] == '1',
+    when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
     count = tonumber(ARGV[at + 5]), first = at + 6, step = 1, list = false, lock = false, values = false,
   }
   if group.when == 'now' then
@@ -53,7 +55,7 @@ while at <= #ARGV do
     key = key + group.count
     -- Locks differ by their digest alone: who may write one may write all.
     local lock = KEYS[group.lock]
-    wrong = wrong or may('SET', lock, '') or group.again and may('SETRANGE', lock, '0', '')
+    wrong = wrong or may('SET', lock, '') or group.duplicate == 'later' and may('SETRANGE', lock, '0', '')
     -- MGET: a key that is no lock reads as none, and becomes one.
     group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
     wrong = wrong or group.values.err and group.values
@@ -82,6 +84,7 @@ for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
     local lock = group.lock and KEYS[group.lock + job]
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
+    local bytes = ARGV[arg]
     if not value then
       if lock then
         taken[lock] = '-' .. owner .. since
@@ -89,15 +92,26 @@ for _, group in ipairs(groups) do
         listed[#listed + 1] = until_ms
         listed[#listed + 1] = ARGV[arg + 1]
       end
+    elseif string.sub(value, 2, #owner + 1) == owner then
+      bytes = nil -- it is there already
+    else
+      holder = string.match(value, '^.([^\n]*)') or ''
+      if group.duplicate == 'mark' then
+        -- No jid of ours has what JSON would escape; in another's it must not end the string.
+        local plain = string.gsub(holder, '[%c"\\\128-\255]', '?')
+        bytes = string.sub(bytes, 1, -2) .. ',"duplicate-of":"' .. plain .. '"}'
+      else
+        bytes, refused = nil, refused + 1
+        if group.duplicate == 'later' and string.sub(value, 1, 1) == 's' then
+          redis.call('SETRANGE', lock, 0, 'd')
+        end
+      end
+    end
+    if bytes then
       if not group.list then
         stored[#stored + 1] = due
       end
-      stored[#stored + 1] = ARGV[arg]
-    elseif string.sub(value, 2, #owner + 1) ~= owner then
-      holder, refused = string.match(value, '^.([^\n]*)') or '', refused + 1
-      if group.again and string.sub(value, 1, 1) == 's' then
-        redis.call('SETRANGE', lock, 0, 'd')
-      end
+      stored[#stored + 1] = bytes
     end
     position = position + 1
     answer[position] = holder

@@ -8,7 +8,7 @@
 //
 //	idempotence    a definition says neither Idempotent nor NotIdempotent; a NotIdempotent has no reason
 //	onehandler     a class gets a second handler on the same server, which panics when the program starts
-//	uniqueeffects  a class is Unique and NotIdempotent: two pushes of it are two effects, and one would be refused
+//	uniqueeffects  a class is Unique and NotIdempotent: its duplicates are only marked, which few expect
 //
 // Each is switched off by its name: -onehandler=false. Tests may define jobs as they like; examples may not, because they
 // are copied. It believes what it cannot see: options that a function returns, and handlers that another package registers.

@@ -10,8 +10,8 @@ var uniqueEffects = &analysis.Analyzer{
 	Name: "uniqueeffects",
 	Doc: `report unique jobs that are not idempotent
 
-Two pushes of a class that is NotIdempotent are two effects, so to refuse one of them is to lose an effect. If what both were
-pushed for is done by one run, the class can be made Idempotent; if not, it should not be Unique.`,
+Two pushes of a class that is NotIdempotent are two effects, so Unique refuses none of them, which few expect: duplicates are
+stored and marked by the field duplicate-of. Who wants just that switches this check off.`,
 	Requires: []*analysis.Analyzer{definitions},
 	Run: func(pass *analysis.Pass) (any, error) {
 		c, _ := pass.ResultOf[definitions].(*classes)
@@ -55,6 +55,6 @@ func (c *classes) checkPush(pass *analysis.Pass, call *ast.CallExpr) {
 // checkUnique looks at a class with the Unique that it or a push of it says, if any.
 func (c *classes) checkUnique(pass *analysis.Pass, d *definition, unique ast.Expr) {
 	if unique != nil && d.options["NotIdempotent"] != nil && !c.mayBeLax(d.call) {
-		pass.ReportRangef(unique, "%s is NotIdempotent, so two pushes are two effects, and Unique refuses one of them: make it Idempotent, or leave Unique out", d.name())
+		pass.ReportRangef(unique, "%s is NotIdempotent, so Unique refuses none of its duplicates: they are stored, and marked duplicate-of", d.name())
 	}
 }

@@ -290,7 +290,10 @@ func (s *stride) judgeHolder(of *subject) {
 	l := s.k.holders[of.jid]
 	switch of.edge.Move {
 	case Accepted:
-		if u := uniquenessOf(of.text); u.Digest != "" && (of.edge.To == Queue || u.Scheduled) && (l == nil || l.digest != u.Digest) {
+		u, marked := uniquenessOf(of.text), valueOf(of.text, "duplicate-of")
+		if u.Digest != "" && marked != "" {
+			s.judgeMark(of, s.k.locks[u.Digest], marked)
+		} else if u.Digest != "" && (of.edge.To == Queue || u.Scheduled) && (l == nil || l.digest != u.Digest) {
 			s.violate(of, Locks, "it is accepted without its lock %s", u.Digest)
 		}
 	case Allowed, Missing, Illegal, Emigrated, Doubling:
@@ -307,6 +310,13 @@ func (s *stride) judgeHolder(of *subject) {
 		if due := of.score * 1000; l.expiry < due+l.rule.TTL-clockSlack {
 			s.failLock(l, "ends %.0f ms after the job is due, and not %.0f", l.expiry-due, l.rule.TTL)
 		}
+	}
+}
+
+// judgeMark holds that a duplicate which was stored without the lock tells the truth of whose that is.
+func (s *stride) judgeMark(of *subject, l *lock, marked string) {
+	if l == nil || marked != strconv.Quote(l.owner()) || l.owner() == of.jid {
+		s.violate(of, Locks, "it is accepted without a lock, as a duplicate of %s, which has none", marked)
 	}
 }
 

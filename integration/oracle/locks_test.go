@@ -57,6 +57,16 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.settle(1, 0, done(release()...)...)
 			a.pushUnique(unique("2", executed), "2")
 		}},
+		"a duplicate that is marked runs beside it, and leaves it the lock": {life: func(a *aof) {
+			a.pushUnique(unique("1", executed), "1")
+			marked := unique("2", executed, `"duplicate-of":"1"`)
+			a.step(c("SADD queues q"), c("LPUSH "+queue, marked))
+			a.take()
+			a.begins("s")
+			a.take()
+			a.settle(1, 0, c("LREM "+mine+" -1", marked))
+			a.settle(1, 0, done(release()...)...)
+		}},
 		"until executing, and again before the first has ended": {life: func(a *aof) {
 			a.pushUnique(unique("1", executing), "1")
 			a.take()
@@ -141,6 +151,12 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 			a.step(lock("1", 60)...)
 		}, []string{"accepted without its lock", "does not store the job"}},
 		"a push that asks nobody": {func(a *aof) { pushed(a); a.step(c("LPUSH "+queue, unique("2", executed))) }, []string{"accepted without its lock"}},
+		"a mark that names somebody else": {func(a *aof) {
+			pushed(a)
+			a.step(c("LPUSH "+queue, unique("2", executed, `"duplicate-of":"3"`)))
+		}, []string{`as a duplicate of "3", which has none`}},
+		"a mark, and no lock": {func(a *aof) { a.step(c("LPUSH "+queue, unique("2", executed, `"duplicate-of":"1"`))) },
+			[]string{`as a duplicate of "1", which has none`}},
 		"no TTL": {func(a *aof) {
 			a.step(c("SET "+lockKey, "-1\nC\n1"), c("ZADD belay:unique 1 d1"), c("LPUSH "+queue, unique("1", executed)))
 		}, []string{"never ends"}},

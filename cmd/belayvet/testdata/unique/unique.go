@@ -11,7 +11,7 @@ import (
 var (
 	reindex = belay.Define[int64]("Reindex", belay.Idempotent(), belay.Unique(belay.UntilExecuted))
 	points  = belay.Define[int64]("AddPoints", belay.NotIdempotent("a point too many is borne"),
-		belay.Unique(belay.UntilExecuted, belay.RescheduleOnce())) // want `^AddPoints is NotIdempotent, so two pushes are two effects, and Unique refuses one of them: make it Idempotent, or leave Unique out$`
+		belay.Unique(belay.UntilExecuted)) // want `^AddPoints is NotIdempotent, so Unique refuses none of its duplicates: they are stored, and marked duplicate-of$`
 	charge = belay.Define[int64]("Charge", belay.NotIdempotent("the bank is asked first"), once) // want `^Charge is NotIdempotent`
 	bill   = belay.Define[int64]("Bill", belay.NotIdempotent("two bills are borne"))
 )

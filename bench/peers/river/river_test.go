@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/bench/peers/measure"
+	"github.com/belayq/belay/bench/peers/talk"
+)
+
+// bin is where Debian keeps PostgreSQL's programs.
+const bin = "/usr/lib/postgresql/15/bin"
+
+// startPostgres starts a server of the test's own and returns the URL of an empty database.
+func startPostgres(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "river-test-") // not t.TempDir: its parents are closed to the user who runs the server
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	_, port, _ := strings.Cut(address, ":")
+	as := unprivileged(t, dir)
+	command := func(program string, args ...string) *exec.Cmd {
+		command := exec.Command(filepath.Join(bin, program), args...)
+		command.Dir, command.SysProcAttr = dir, as
+		return command
+	}
+	data := filepath.Join(dir, "data")
+	said, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync").CombinedOutput()
+	require.NoError(t, err, "apt-get install postgresql-15; initdb said: %s", said)
+	server := command("postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", dir)
+	require.NoError(t, server.Start())
+	t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGQUIT) // an immediate shutdown, of its children too
+		_ = server.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	url := "postgres://postgres@" + address + "/postgres?sslmode=disable"
+	require.Eventually(t, func() bool {
+		conn, err := pgx.Connect(t.Context(), url)
+		if err == nil {
+			_ = conn.Close(t.Context())
+		}
+		return err == nil
+	}, 30*time.Second, 50*time.Millisecond)
+	return url
+}
+
+// unprivileged gives dir to the user that PostgreSQL may run as, who is not root.
+func unprivileged(t *testing.T, dir string) *syscall.SysProcAttr {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	account, err := user.Lookup("postgres")
+	require.NoError(t, err, "apt-get install postgresql-15")
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	require.NoError(t, err)
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	require.NoError(t, err)
+	require.NoError(t, os.Chown(dir, int(uid), int(gid)))
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
+
+// do runs a task and returns its last event.
+func do(t *testing.T, task talk.Task) talk.Event {
+	t.Helper()
+	line, err := json.Marshal(task)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	wire := talk.Open(strings.NewReader(string(line)+"\ngo\ngo\n"), &out, func() {})
+	require.NoError(t, measure.Run(t.Context(), wire, system), task.Measure)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	var last talk.Event
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
+	require.Equal(t, talk.Done, last.Event)
+	return last
+}
+
+func TestEveryMeasureEndsWithFigures(t *testing.T) {
+	t.Parallel()
+	url := startPostgres(t)
+	for _, best := range []bool{true, false} {
+		task := talk.Task{URL: url, Jobs: 500, Concurrency: 5, Producers: 3, Rate: 100, Seconds: 0.5, Best: best}
+		for _, name := range []string{"drain", "enqueue", "bulk", "push"} {
+			task.Measure = name
+			require.Positive(t, do(t, task).Seconds, name)
+		}
+		for name, jobs := range map[string]int{"latency": 50, "schedule": 50, "burst": 500} {
+			task.Measure = name
+			require.Len(t, do(t, task).Latencies, jobs, name)
+		}
+	}
+}
+
+func TestAnHoursRescueIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"victim", "survivor"} {
+		require.Contains(t, system.Refuses(name), "an hour", name)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver"
+)
+
+// quietBench is a bench with a Redis of its own and without peers.
+func quietBench(t *testing.T) *bench {
+	b, err := openBench(t.Context(), options{}, io.Discard)
+	require.NoError(t, err)
+	t.Cleanup(b.close)
+	return b
+}
+
+// eachBelay runs the test with Belay over each client, each over a Redis of its own, at the same time.
+func eachBelay(t *testing.T, test func(t *testing.T, b *bench, who contender)) {
+	for i, client := range new(options).clients() {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			b := quietBench(t)
+			test(t, b, b.belays()[i])
+		})
+	}
+}
+
+// bounded is a test's context with a limit that no run comes near.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestLatencySubject(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"latency", "pingpong"} {
+		t.Run(name+": each job is timed once, and from before it was sent", func(t *testing.T) {
+			t.Parallel()
+			eachBelay(t, func(t *testing.T, b *bench, who contender) {
+				done, err := b.do(bounded(t), who, subject.Task{Measure: name, Rate: 50, Seconds: 1, Concurrency: 2}, nil)
+				require.NoError(t, err)
+				require.Len(t, done.LatenciesUS, 50)
+				for _, us := range done.LatenciesUS {
+					require.Positive(t, us)
+				}
+				require.Positive(t, done.Extra["sent_late_us"], "the intended instant lies before the call")
+			})
+		})
+	}
+}
+
+func TestScheduleSubject(t *testing.T) {
+	t.Parallel()
+	for name, task := range map[string]subject.Task{
+		"schedule": {Rate: 50, Seconds: 1}, "burst": {Jobs: 500},
+	} {
+		t.Run(name+": no job starts before it is due", func(t *testing.T) {
+			t.Parallel()
+			eachBelay(t, func(t *testing.T, b *bench, who contender) {
+				task.Measure, task.Concurrency = name, 5
+				done, err := b.do(bounded(t), who, task, nil)
+				require.NoError(t, err)
+				require.Len(t, done.LatenciesUS, max(task.Jobs, countOf(task)))
+				for _, us := range done.LatenciesUS {
+					require.GreaterOrEqual(t, us, 0.0)
+				}
+			})
+		})
+	}
+}
+
+func TestTiming(t *testing.T) {
+	timed := func(starts ...int) error {
+		timing := newTiming(2)
+		timing.due[0], timing.due[1] = time.Now(), time.Now()
+		for _, n := range starts {
+			if err := timing.starts(n, time.Now()); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // it waits for nothing more
+		select {
+		case <-timing.all:
+			ctx = t.Context()
+		default:
+		}
+		_, err := timing.finish(ctx)
+		return err
+	}
+	t.Run("all jobs once is a result", func(t *testing.T) { require.NoError(t, timed(1, 0)) })
+	t.Run("a job that runs twice is none", func(t *testing.T) { require.ErrorContains(t, timed(0, 0, 1), "job 0 ran 2 times") })
+	t.Run("a job that does not start is none", func(t *testing.T) { require.ErrorContains(t, timed(1), "1 of 2 jobs have not started") })
+	t.Run("a job with a strange number is none", func(t *testing.T) { require.ErrorContains(t, timed(2), "none of ours") })
+}
+
+func TestFleetSubject(t *testing.T) {
+	t.Parallel()
+	t.Run("each worker is a process of its own to Redis", func(t *testing.T) {
+		eachBelay(t, func(t *testing.T, b *bench, who contender) {
+			const size = 5
+			var processes, connections any
+			done, err := b.do(bounded(t), who, subject.Task{Measure: "fleet", Jobs: size}, func(e subject.Event) error {
+				if e.Event == subject.Pushed {
+					processes = b.look.Do(t.Context(), driver.Command("ZCARD", "belay:alive"))[0].Value
+					connections, _ = b.number(t.Context(), "clients", "connected_clients")
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, int64(size), processes)
+			require.GreaterOrEqual(t, connections, 3.0*size, "each has connections of its own: one that waits, and several that do not")
+			require.Contains(t, done.Extra, "fleet_cpu_percent")
+		})
+	})
+}
+
+func TestRTT(t *testing.T) {
+	t.Parallel()
+	t.Run("is measured through the proxy, and told beside what is drained through it", func(t *testing.T) {
+		b := quietBench(t)
+		b.client, b.jobs, b.repeat = "go-redis", 500, 1
+		r, err := b.measure(bounded(t), rttMeasure)
+		require.NoError(t, err)
+		require.Len(t, r.Rows, 2)
+		bound := r.Rows[1]
+		require.Equal(t, report.Floor, bound.Kind)
+		require.Positive(t, r.Rows[0].Median)
+		require.LessOrEqual(t, bound.Median, defaultConcurrency/farAway.Seconds(), "no round trip is shorter than the delay")
+	})
+}
