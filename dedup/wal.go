@@ -103,15 +103,23 @@ func (w WAL) Edit(field string) job.Edit {
 	if len(w) == 0 {
 		return job.Remove(field)
 	}
-	texts := make(map[string]string, len(w))
-	for name, position := range w {
-		texts[name] = position.String()
-	}
-	text, err := job.Marshal(texts) // by job, because encoding/json alone escapes <, > and &
+	text, err := job.Marshal(w.Texts()) // by job, because encoding/json alone escapes <, > and &
 	if err != nil {
 		return job.Remove(field) // a name that is no text, which Check refuses
 	}
 	return job.Edit{Name: field, JSON: text}
+}
+
+// Texts are the positions as PostgreSQL writes them; nil for none.
+func (w WAL) Texts() map[string]string {
+	if len(w) == 0 {
+		return nil
+	}
+	texts := make(map[string]string, len(w))
+	for name, position := range w {
+		texts[name] = position.String()
+	}
+	return texts
 }
 
 // Lines writes the positions as locks keep them: "NAME LSN", one a line, by the names' order. "" is none.
