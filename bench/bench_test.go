@@ -176,9 +176,11 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, 3, (&options{}).repeats(3, 7))
 	require.Equal(t, 7, (&options{full: true}).repeats(3, 7))
 	require.Equal(t, 5, (&options{full: true, repeat: 5}).repeats(3, 7))
-	require.Equal(t, 20, (&options{jobs: 200}).peerSize(20, 100), "a slow peer is given what takes it some seconds")
-	require.Equal(t, 10, (&options{jobs: 10}).peerSize(20, 100))
-	require.Equal(t, 200, (&options{jobs: 200, full: true}).peerSize(20, 100))
+	slow, faster := contender{}, contender{times: 2}
+	require.Equal(t, 20, (&options{jobs: 200}).peerSize(slow, 20, 100), "a slow peer is given what takes it some seconds")
+	require.Equal(t, 40, (&options{jobs: 200}).peerSize(faster, 20, 100))
+	require.Equal(t, 10, (&options{jobs: 10}).peerSize(faster, 20, 100))
+	require.Equal(t, 200, (&options{jobs: 200, full: true}).peerSize(slow, 20, 100))
 }
 
 func TestInfo(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +35,6 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
   go run ./bench all --out out/`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(stdout)
@@ -81,10 +81,16 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 		}
 	}
 	var results []*report.Result
+	var failed []error
 	for _, m := range measures {
 		r, err := b.measure(ctx, m)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil { // the others are worth having all the same
+			b.say("failed: %s: %v", m.name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", m.name, err))
+			continue
 		}
 		results = append(results, r)
 		if _, err := io.WriteString(stdout, report.Table(r)+"\n"); err != nil {
@@ -95,8 +101,8 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 			return err
 		}
 	}
-	if o.out != "" {
-		b.say("written to %s: report.md, and for each of %s its .json, .svg and .png", o.out, strings.Join(namesOf(measures), ", "))
+	if o.out != "" && len(results) > 0 {
+		b.say("written to %s: report.md, and for each of %s its .json, .svg and .png", o.out, strings.Join(measuredIn(results), ", "))
 	}
-	return nil
+	return errors.Join(failed...)
 }

@@ -17,6 +17,8 @@ type contender struct {
 	command subject.Command
 	// postgres says that its store is not Redis.
 	postgres bool
+	// times is by how much more jobs it is given than the slowest; 0 is once.
+	times int
 	// cannot is why it cannot do a measure, by the measure's name.
 	cannot map[string]string
 }

@@ -41,7 +41,7 @@ func drain(ctx context.Context, b *bench, r *report.Result) error {
 		}
 	}
 	for _, c := range b.able(r) {
-		jobs := b.peerSize(peerSample, peerFull)
+		jobs := b.peerSize(c, peerSample, peerFull)
 		turns = append(turns, b.drainTurn(r, c, subject.Task{Jobs: jobs, Best: true}))
 		for _, concurrency := range cases {
 			turns = append(turns, b.drainTurn(r, c, subject.Task{Jobs: jobs, Concurrency: concurrency}))

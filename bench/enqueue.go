@@ -44,7 +44,8 @@ func enqueue(ctx context.Context, b *bench, r *report.Result) error {
 		add(c, "", b.size(sample, full), b.size(bulkSample, bulkFull))
 	}
 	for _, c := range b.able(r) {
-		add(c, "", b.peerSize(peerSample, peerFull), b.peerSize(peerSample, peerFull))
+		// One by one nobody is faster than asynq, and there is less to warm up: as many jobs for each.
+		add(c, "", b.peerSize(contender{}, peerSample, peerFull), b.peerSize(c, peerSample, peerFull))
 	}
 	for _, c := range b.floors("bare LPUSH") {
 		add(c, "floor-", b.size(sample, full), b.size(bulkSample, bulkFull))

@@ -3,15 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
 )
 
 // idleRate is how many jobs a second come to an idle worker. They come one by one: the gaps, 40 ms on average, are many times
-// what a job takes with any system that waits for jobs. With one that looks for them at times, asynq above all, which looks
-// at an empty queue once a second, the rate changes nothing: a look takes all that is there, so that a job that comes at
-// any moment finds the same sleep before it as on a queue where nothing has come for hours.
+// what a job takes with any system that waits for jobs. With one that looks for them from time to time, asynq above all, which
+// by default looks at an empty queue once a second, the rate changes little: a look takes all that is there, so that a job
+// that comes at any moment finds the same sleep before it as on a queue where nothing has come for hours.
 const idleRate = 25
 
 // idleConcurrency is how many jobs the idle worker could run at once: Belay's default. There is never more than one or two.
@@ -26,8 +27,9 @@ var latencyMeasure = measure{
 		"makes all jobs late that came meanwhile. Enqueuing and running happen in the same process, over the same Redis.", idleRate),
 	read: "The floor is a bare BLMOVE that another connection's LPUSH ends: no system on Redis can be faster over that client on this " +
 		"machine. The rest is scripts, JSON, and goroutines. A percentile is of one run, the median over the runs is shown: where a run has " +
-		"fewer than a thousand jobs, its p99.9 is its slowest job.",
-	metrics: report.LatencyMetrics("ms", "p50"),
+		"fewer than a thousand jobs, its p99.9 is its slowest job. Redis' processor time is what all of it costs: a worker that looks " +
+		"for jobs often finds them soon, and spends that all day.",
+	metrics: append(report.LatencyMetrics("ms", "p50"), report.Metric{Name: "redis CPU", Unit: "% of a core", Less: true}),
 	run:     latency,
 }
 
@@ -38,30 +40,53 @@ func latency(ctx context.Context, b *bench, r *report.Result) error {
 	}
 	task := subject.Task{Measure: "latency", Rate: idleRate, Seconds: seconds, Concurrency: b.pick(b.concurrency, idleConcurrency, idleConcurrency)}
 	var turns []turn
-	for _, who := range append(b.belays(), b.able(r)...) {
-		turns = append(turns, b.latencyTurn(r, who, task))
+	for _, v := range b.variants(r, "asynq", "River") {
+		task.Best = v.best
+		turns = append(turns, b.latencyTurn(r, v.who, v.name, task))
 	}
+	task.Measure, task.Best = "pingpong", false
 	for _, who := range b.floors("bare BLMOVE") {
-		task.Measure = "pingpong"
-		turns = append(turns, b.latencyTurn(r, who, task))
+		turns = append(turns, b.latencyTurn(r, who, "", task))
 	}
 	return b.rounds(ctx, r, b.repeats(2, 5), turns)
 }
 
-func (b *bench) latencyTurn(r *report.Result, who contender, task subject.Task) turn {
-	what := fmt.Sprintf("%v jobs/s for %v s", task.Rate, task.Seconds)
-	return turn{who: who, what: what, run: func(ctx context.Context) (string, error) {
-		done, err := b.do(ctx, who, task, nil)
+func (b *bench) latencyTurn(r *report.Result, who contender, which string, task subject.Task) turn {
+	return turn{who: who, what: which, run: func(ctx context.Context) (string, error) {
+		var redis load
+		done, err := b.do(ctx, who, task, func(e subject.Event) error { return redis.at(ctx, b, e) })
 		if err != nil {
 			return "", err
 		}
 		latency := report.NewLatency(done.LatenciesUS)
-		row := who.row("")
+		row := who.row(which)
 		row.Settings = done.Settings
 		r.AddLatency(row, latency, usPerMS)
+		if !who.postgres {
+			row.Metric = "redis CPU"
+			r.Add(row, redis.percent)
+		}
 		return fmt.Sprintf("p50 %s ms, p99 %s ms, sent %s µs late", report.Figure(latency.At(50)/usPerMS),
 			report.Figure(latency.At(99)/usPerMS), report.Figure(done.Extra["sent_late_us"])), nil
 	}}
+}
+
+// A load is Redis' share of a core from a subject's beginning to its end, in percent.
+type load struct {
+	began   time.Time
+	before  time.Duration
+	percent float64
+}
+
+func (l *load) at(ctx context.Context, b *bench, e subject.Event) error {
+	used, err := redisCPU(ctx, b.look)
+	switch e.Event {
+	case subject.Ready:
+		l.began, l.before = time.Now(), used
+	case subject.Done:
+		l.percent = 100 * (used - l.before).Seconds() / time.Since(l.began).Seconds()
+	}
+	return err
 }
 
 const usPerMS = 1000

@@ -25,19 +25,29 @@ func instants(random *rand.Rand, rate float64, count int) []time.Duration {
 // times what is to be measured.
 func sleepUntil(ctx context.Context, at time.Time) error {
 	if rest := time.Until(at) - preciseStretch; rest > 0 {
-		timer := time.NewTimer(rest)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
+		if err := pause(ctx, rest); err != nil {
+			return err
 		}
 	}
 	if rest := time.Until(at); rest > 0 {
 		preciseSleep(rest)
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // preciseStretch is what is slept precisely: by more than this no timer of Go's is late on a machine that is not overloaded.
 const preciseStretch = 3 * time.Millisecond
+
+// wakeUntil returns at that instant, to a microsecond: it is awake before. For what waits once in a while, and not for each
+// of many parcels.
+func wakeUntil(ctx context.Context, at time.Time) error {
+	if err := sleepUntil(ctx, at.Add(-awakeBefore)); err != nil {
+		return err
+	}
+	for time.Now().Before(at) {
+	}
+	return nil
+}
+
+// awakeBefore is more than a thread takes to wake: its timer slack of 50 µs, and as much again for the scheduler.
+const awakeBefore = 200 * time.Microsecond

@@ -34,17 +34,19 @@ func TestInstants(t *testing.T) {
 	})
 }
 
-func TestSleepUntil(t *testing.T) {
-	t.Run("never returns early", func(t *testing.T) {
-		for _, d := range []time.Duration{-time.Second, 0, 50 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond} {
-			at := time.Now().Add(d)
-			require.NoError(t, sleepUntil(t.Context(), at))
-			require.False(t, time.Now().Before(at), "%v", d)
-		}
-	})
-	t.Run("ends with its context", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, sleepUntil(ctx, time.Now().Add(time.Hour)), context.Canceled)
-	})
+func TestWaitingForAnInstant(t *testing.T) {
+	for name, wait := range map[string]func(context.Context, time.Time) error{"asleep": sleepUntil, "awake": wakeUntil} {
+		t.Run(name+": never returns early", func(t *testing.T) {
+			for _, d := range []time.Duration{-time.Second, 0, 50 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond} {
+				at := time.Now().Add(d)
+				require.NoError(t, wait(t.Context(), at))
+				require.False(t, time.Now().Before(at), "%v", d)
+			}
+		})
+		t.Run(name+": ends with its context", func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, wait(ctx, time.Now().Add(time.Hour)), context.Canceled)
+		})
+	}
 }

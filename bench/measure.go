@@ -32,10 +32,11 @@ func allMeasures() []measure {
 	return slices.Concat([]measure{drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure}, timedMeasures())
 }
 
-func namesOf(measures []measure) []string {
-	names := make([]string, len(measures))
-	for i, m := range measures {
-		names[i] = m.name
+// measuredIn are the measures' names of results.
+func measuredIn(results []*report.Result) []string {
+	names := make([]string, len(results))
+	for i, r := range results {
+		names[i] = r.Measure
 	}
 	return names
 }

@@ -29,13 +29,10 @@ func memory(ctx context.Context, b *bench, r *report.Result) error {
 	const peerSample = 50_000
 	turns := []turn{b.memoryTurn(r, b.belays()[0], "push", b.size(sample, full))} // a client changes no bytes
 	for _, c := range b.able(r) {
-		turns = append(turns, b.memoryTurn(r, c, "push", b.peerSize(peerSample, full)))
+		turns = append(turns, b.memoryTurn(r, c, "push", b.peerSize(c, peerSample, full)))
 	}
 	turns = append(turns, b.memoryTurn(r, b.floors("a bare list")[0], "floor-push", b.size(sample, full)))
-	if err := b.rounds(ctx, r, b.repeats(2, 5), turns); err != nil {
-		return err
-	}
-	return nil
+	return b.rounds(ctx, r, b.repeats(2, 5), turns)
 }
 
 func (b *bench) memoryTurn(r *report.Result, c contender, measure string, jobs int) turn {

@@ -73,8 +73,9 @@ func (o *options) repeats(sample, full int) int { return o.pick(o.repeat, sample
 // size is how many jobs Belay is given, if nobody says otherwise.
 func (o *options) size(sample, full int) int { return o.pick(o.jobs, sample, full) }
 
-// peerSize is how many jobs a peer is given that is so much slower that sample jobs take it some seconds.
-func (o *options) peerSize(sample, full int) int {
+// peerSize is how many jobs a peer is given that is so much slower that sample jobs take the slowest some seconds.
+func (o *options) peerSize(c contender, sample, full int) int {
+	sample *= max(1, c.times)
 	jobs := o.pick(o.jobs, sample, full)
 	if o.full {
 		return jobs

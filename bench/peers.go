@@ -24,17 +24,20 @@ type peer struct {
 	// prepare builds or installs it, and says how it is started.
 	prepare  func(ctx context.Context, h *house) (subject.Command, error)
 	postgres bool
-	cannot   map[string]string
+	// times is by how much more jobs it is given than asynq, the slowest: those that compile while they run, or are faster,
+	// need more to show what they can.
+	times  int
+	cannot map[string]string
 }
 
 // allPeers is the table of peers.
 func allPeers() []peer {
 	return []peer{
 		{flag: "asynq", name: "asynq", prepare: buildGo("asynq")},
-		{flag: "sidekiq", name: "Sidekiq", needs: []string{"ruby:ruby", "sidekiq:ruby-sidekiq"}, prepare: runRuby},
-		{flag: "bullmq", name: "BullMQ", needs: []string{"node:nodejs", "npm:npm"}, prepare: installNode},
+		{flag: "sidekiq", name: "Sidekiq", needs: []string{"ruby:ruby", "sidekiq:ruby-sidekiq"}, prepare: runRuby, times: 2},
+		{flag: "bullmq", name: "BullMQ", needs: []string{"node:nodejs", "npm:npm"}, prepare: installNode, times: 2},
 		{
-			flag: "river", name: "River", needs: []string{postgresBin + "/initdb:postgresql-15"}, prepare: buildGo("river"), postgres: true,
+			flag: "river", name: "River", needs: []string{postgresBin + "/initdb:postgresql-15"}, prepare: buildGo("river"), postgres: true, times: 2,
 			cannot: map[string]string{"memory": "its jobs are rows of a table on disk: nothing to compare with bytes in Redis"},
 		},
 	}
@@ -61,7 +64,7 @@ func (b *bench) preparePeers(ctx context.Context, peers []peer) error {
 		if !slices.Contains(b.options.peers, p.flag) {
 			continue
 		}
-		c := contender{name: p.name, kind: report.Peer, postgres: p.postgres, cannot: p.cannot}
+		c := contender{name: p.name, kind: report.Peer, postgres: p.postgres, times: p.times, cannot: p.cannot}
 		c.command, err = h.ready(ctx, p)
 		if err == nil {
 			b.versions[p.name], err = b.versionOf(ctx, c)

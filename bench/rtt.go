@@ -57,7 +57,7 @@ func rtt(ctx context.Context, b *bench, r *report.Result) error {
 			b.leaveOut(r, who.name, "the proxy stands before Redis, and its store is PostgreSQL")
 			continue
 		}
-		task.Jobs = b.peerSize(10_000, 50_000)
+		task.Jobs = b.peerSize(who, 10_000, 50_000)
 		turns = append(turns, b.farTurn(r, who, task))
 	}
 	if err := b.rounds(ctx, r, b.repeats(2, 5), turns); err != nil {

@@ -37,13 +37,14 @@ func schedule(ctx context.Context, b *bench, r *report.Result) error {
 	oneByOne := subject.Task{Measure: "schedule", Rate: dueRate, Seconds: float64(b.pick(0, 10, 60)), Concurrency: concurrency}
 	burst := subject.Task{Measure: "burst", Jobs: b.size(20_000, 50_000), Concurrency: concurrency}
 	var turns []turn
-	for _, who := range append(b.belays(), b.able(r)...) {
-		turns = append(turns, b.dueTurn(r, who, oneByOne, fmt.Sprintf("%d jobs/s", dueRate), func(add func(string, float64), late *report.Latency) {
+	for _, v := range b.variants(r, "asynq", "River", "Sidekiq") {
+		oneByOne.Best, burst.Best = v.best, v.best
+		turns = append(turns, b.dueTurn(r, v, oneByOne, fmt.Sprintf("%d/s", dueRate), func(add func(string, float64), late *report.Latency) {
 			add("p50", late.At(50))
 			add("p99", late.At(99))
 			add("max", late.Max())
 			add("earliest", late.Min())
-		}), b.dueTurn(r, who, burst, report.Count(burst.Jobs)+" at once", func(add func(string, float64), late *report.Latency) {
+		}), b.dueTurn(r, v, burst, report.Count(burst.Jobs)+" due", func(add func(string, float64), late *report.Latency) {
 			add("burst p50", late.At(50))
 			add("burst p99", late.At(99))
 			add("burst last", late.Max())
@@ -54,14 +55,14 @@ func schedule(ctx context.Context, b *bench, r *report.Result) error {
 }
 
 // dueTurn is one contender's run of that task; tell adds its figures.
-func (b *bench) dueTurn(r *report.Result, who contender, task subject.Task, what string, tell func(add func(metric string, us float64), late *report.Latency)) turn {
-	return turn{who: who, what: what, run: func(ctx context.Context) (string, error) {
-		done, err := b.do(ctx, who, task, nil)
+func (b *bench) dueTurn(r *report.Result, v variant, task subject.Task, what string, tell func(add func(metric string, us float64), late *report.Latency)) turn {
+	return turn{who: v.who, what: v.name + ", " + what, run: func(ctx context.Context) (string, error) {
+		done, err := b.do(ctx, v.who, task, nil)
 		if err != nil {
 			return "", err
 		}
 		late := report.NewLatency(done.LatenciesUS)
-		row := who.row("")
+		row := v.who.row(v.name)
 		row.Settings = done.Settings
 		tell(func(metric string, us float64) {
 			row.Metric = metric

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -113,7 +114,7 @@ func newPanel(metric Metric, rows []Row) *plot.Plot {
 	return p
 }
 
-// scaleX chooses the horizontal axis: from nothing, or on a logarithmic scale from the power of ten below the least value.
+// scaleX chooses the horizontal axis: from nothing, or on a logarithmic scale from the power of ten below half the least value.
 // The tenth on the right is for the figures.
 func scaleX(p *plot.Plot, metric Metric, rows []Row) {
 	p.X.LineStyle.Width = vg.Points(0.5)
@@ -133,7 +134,8 @@ func scaleX(p *plot.Plot, metric Metric, rows []Row) {
 		p.X.Min, p.X.Max = 0, 1
 	case metric.Log && most > 20*least:
 		p.X.Scale = plot.LogScale{}
-		p.X.Min = math.Pow10(int(math.Floor(math.Log10(least * 0.9))))
+		p.Title.Text += ", logarithmic"
+		p.X.Min = math.Pow10(int(math.Floor(math.Log10(least / 2))))
 		p.X.Max = most * math.Pow(most/p.X.Min, 0.12)
 		p.X.Tick.Marker = ticks(powersOfTen)
 	default:
@@ -150,9 +152,17 @@ func (t ticks) Ticks(from, to float64) []plot.Tick { return t(from, to) }
 
 func powersOfTen(from, to float64) (all []plot.Tick) {
 	for v := from; v <= to; v *= 10 {
-		all = append(all, plot.Tick{Value: v, Label: Figure(v)})
+		all = append(all, plot.Tick{Value: v, Label: tickLabel(v)})
 	}
 	return all
+}
+
+// tickLabel is a round number without the zeros that a figure has: 0.5, 20, 1,000.
+func tickLabel(v float64) string {
+	if v >= 1000 {
+		return Figure(v)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
 // roundNumbers are three to seven ticks at 1, 2 or 5 times a power of ten.
@@ -166,7 +176,7 @@ func roundNumbers(from, to float64) (all []plot.Tick) {
 	}
 	for i := 0; from+float64(i)*step <= to; i++ {
 		v := from + float64(i)*step
-		all = append(all, plot.Tick{Value: v, Label: Figure(v)})
+		all = append(all, plot.Tick{Value: v, Label: tickLabel(v)})
 	}
 	return all
 }

@@ -27,5 +27,8 @@
 //	push      stores Jobs jobs in bulk, class "WelcomeEmail", args [n, "welcome", {"locale": "en"}]; pushed, waits.
 //	version   done with Settings naming the library, its version, and its runtime.
 //
+// In latency, schedule and burst, Best asks for the settings under which jobs run soonest, however much that costs. Without it a
+// system looks for jobs as often as it does by default; only the concurrency is given.
+//
 // Elsewhere the class is "Noop" and the args are [n], n from 0.
 package subject

@@ -154,7 +154,8 @@ func (p *Process) Close() {
 
 // reap reads what it still says, so that it can end, and waits for its end.
 func (p *Process) reap() {
-	for range p.events { //nolint:revive // only its end is wanted
+	for range p.events { // only its end is wanted
+		continue
 	}
 	_ = p.cmd.Wait() // how it ended was either expected or has been told by an event
 }

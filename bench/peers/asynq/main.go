@@ -5,10 +5,9 @@ import "github.com/belayq/belay/bench/peers/measure"
 
 // system is asynq. It takes part in every measure.
 var system = measure.System{
-	Name:    "asynq",
-	Module:  "github.com/hibiken/asynq",
-	Open:    open,
-	Refuses: func(string) string { return "" },
+	Name:   "asynq",
+	Module: "github.com/hibiken/asynq",
+	Open:   open,
 }
 
 func main() { measure.Main(system) }

@@ -69,7 +69,7 @@ func payload(job measure.Job) ([]byte, error) {
 
 // EnqueueAll stores tasks one by one from many goroutines: asynq has no call that stores several.
 func (p *peer) EnqueueAll(ctx context.Context, count int, job func(n int) measure.Job) error {
-	return measure.Share(count, p.settings.callers, func(n int) error { return p.Enqueue(ctx, job(n)) })
+	return measure.Share(count, bulkCallers, func(n int) error { return p.Enqueue(ctx, job(n)) })
 }
 
 // Rest does nothing: Redis is as it was.
@@ -80,8 +80,8 @@ func (p *peer) Start(ctx context.Context, queue string, handle measure.Handler) 
 	config := asynq.Config{
 		Concurrency:              p.settings.concurrency,
 		LogLevel:                 asynq.FatalLevel,
-		TaskCheckInterval:        p.settings.check,
-		DelayedTaskCheckInterval: p.settings.delayedCheck,
+		TaskCheckInterval:        p.settings.checkInterval,
+		DelayedTaskCheckInterval: p.settings.checkInterval,
 	}
 	if queue != "" {
 		p.queue = queue

@@ -12,8 +12,7 @@ import (
 	"github.com/belayq/belay/bench/peers/talk"
 )
 
-// patience is how long after the last instant a job may still be missing: a system that is later than this by
-// design has nothing to show in a figure of milliseconds.
+// patience is how long after the last instant all may stand still while jobs are missing.
 const patience = 30 * time.Second
 
 // notice is how far ahead of its instant a future job is stored at the least, so that storing is never what is late.
@@ -33,7 +32,7 @@ func (t *task) latency(ctx context.Context) (talk.Event, error) {
 	var group sync.WaitGroup
 	errs := make([]error, len(timed.due))
 	for n, due := range timed.due {
-		group.Go(func() {
+		group.Go(func() { // each its own, so that one that waits for its reply holds up no other
 			sleepUntil(due)
 			errs[n] = t.peer.Enqueue(ctx, noops(n))
 		})
@@ -45,8 +44,8 @@ func (t *task) latency(ctx context.Context) (talk.Event, error) {
 	return timed.finish(ctx)
 }
 
-// sleepUntil returns at that instant, to some microseconds. The last stretch is not slept: an idle Go program's timers are late
-// by up to a millisecond, and that much would be Go's and not the system's.
+// sleepUntil returns at that instant, to some microseconds. The last stretch is not slept: an idle Go program's timers
+// are late by up to a millisecond, and that much would be Go's and not the system's.
 func sleepUntil(at time.Time) {
 	time.Sleep(time.Until(at) - 2*time.Millisecond)
 	for time.Now().Before(at) {

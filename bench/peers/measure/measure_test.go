@@ -97,7 +97,7 @@ func do(t *testing.T, f *fake, task talk.Task) ([]talk.Event, error) {
 	decoder := json.NewDecoder(&out)
 	for {
 		var event talk.Event
-		if err := decoder.Decode(&event); err == io.EOF { //nolint:errorlint // Decode returns it bare
+		if err := decoder.Decode(&event); err == io.EOF {
 			return events, failed
 		}
 		events = append(events, event)

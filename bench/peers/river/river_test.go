@@ -95,16 +95,16 @@ func do(t *testing.T, task talk.Task) talk.Event {
 func TestEveryMeasureEndsWithFigures(t *testing.T) {
 	t.Parallel()
 	url := startPostgres(t)
-	for _, best := range []bool{true, false} {
-		task := talk.Task{URL: url, Jobs: 500, Concurrency: 5, Producers: 3, Rate: 100, Seconds: 0.5, Best: best}
-		for _, name := range []string{"drain", "enqueue", "bulk", "push"} {
-			task.Measure = name
-			require.Positive(t, do(t, task).Seconds, name)
-		}
-		for name, jobs := range map[string]int{"latency": 50, "schedule": 50, "burst": 500} {
-			task.Measure = name
-			require.Len(t, do(t, task).Latencies, jobs, name)
-		}
+	task := talk.Task{URL: url, Jobs: 500, Concurrency: 5, Producers: 3, Rate: 100, Seconds: 0.5}
+	for _, name := range []string{"drain", "enqueue", "bulk", "push"} {
+		task.Measure, task.Best = name, false
+		require.Positive(t, do(t, task).Seconds, name)
+		task.Best = true
+		require.Positive(t, do(t, task).Seconds, "%s at its best", name)
+	}
+	for name, jobs := range map[string]int{"latency": 50, "schedule": 50, "burst": 500} {
+		task.Measure, task.Best = name, false
+		require.Len(t, do(t, task).Latencies, jobs, name)
 	}
 }
 
@@ -113,4 +113,10 @@ func TestAnHoursRescueIsNotWaitedFor(t *testing.T) {
 	for _, name := range []string{"victim", "survivor"} {
 		require.Contains(t, system.Refuses(name), "an hour", name)
 	}
+}
+
+func TestDefaultsAreMeasuredWhereTheyAreAskedFor(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, choose(talk.Task{Measure: "latency", Concurrency: 7}).config(&worker{}).FetchPollInterval)
+	require.Equal(t, fetchPollInterval, choose(talk.Task{Measure: "latency", Best: true}).config(&worker{}).FetchPollInterval)
 }

@@ -3,17 +3,19 @@
 # This program is Ruby Sidekiq as a subject of the bench. Package subject of the bench says what a subject is.
 #
 # Sidekiq runs inside this process as in bin/sidekiqload, its authors' own benchmark: a Sidekiq::Launcher, the log at
-# ERROR, one queue. The rest was tried on 2026-11-21, on 2 cores with Ruby 3.1.2, redis-rb 4.8.0 and Redis 7.0.15, by
-# draining 40,000 jobs that do nothing; each figure is jobs a second, the best of three interleaved runs on a machine that
+# ERROR, one queue. The rest was tried on 2026-11-21, on 2 cores with Ruby 3.1.2, redis-rb 4.8.0 and Redis 7.0.15, with
+# 20,000 to 40,000 jobs that do nothing; each figure is jobs a second, the best of three interleaved runs on a machine that
 # others used as well:
 #
-#   concurrency 10, YJIT, hiredis       25,400   chosen
-#   concurrency 25, YJIT, hiredis       23,900   and 21,500 with 5
-#   concurrency 10, YJIT, Ruby driver   19,900
-#   concurrency 10, no JIT, Ruby driver 15,500
-#   the same, with redis-rb's warnings   5,600   it writes one for each job unless told not to
-#   a job logger that does nothing               no faster than the log at ERROR
-#   push_bulk of 1,000, one thread     120,000   500, 5,000, or 2 and 4 threads were no faster
+#   drain, concurrency 10, YJIT, hiredis        25,400   chosen
+#   drain, concurrency 25, YJIT, hiredis        23,900   and 21,500 with 5
+#   drain, concurrency 10, YJIT, Ruby driver    19,900
+#   drain, concurrency 10, no JIT, Ruby driver  15,500
+#   the same with redis-rb's warnings            5,600   it writes one for each job unless told not to
+#   drain with a job logger that does nothing            no faster than with the log at ERROR
+#   10 threads enqueue, arguments unchecked     24,500   chosen
+#   10 threads enqueue, arguments checked       22,900   Sidekiq's default
+#   push_bulk of 1,000, one thread             120,000   no fewer than of 500 or 5,000, or with 2 or 4 threads
 #
 # What is not set is Sidekiq's default. For jobs that are due later one setting matters, how often they are looked for:
 # with "best" that is once a second on average, else every five seconds.

@@ -50,6 +50,7 @@ module Setup
     Redis.silence_deprecations = true
     Redis.sadd_returns_boolean = false
     Sidekiq.logger.level = Logger::ERROR
+    Sidekiq.strict_args!(false) # else it makes each job's JSON twice, to warn of arguments that JSON does not keep
     @best = task[:best]
     chosen = @best ? BEST_CONCURRENCY : task[:concurrency].to_i
     Sidekiq.options[:concurrency] = chosen if chosen.positive? # else the default

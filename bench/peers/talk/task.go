@@ -12,10 +12,16 @@ type Task struct {
 	Seconds     float64 `json:"seconds"`     // for so long
 }
 
-// Timed says that the measure is one of how soon a job runs. There, Best asks for the settings under which it runs soonest, and
-// without it a system looks for jobs as often as it does by default: what that costs and what it gains are both told.
+// Timed says that the measure is one of how soon a job runs. There, Best asks for the settings under which it runs
+// soonest, and without it a system looks for jobs as often as it does by default: what that costs and what it gains are
+// both told.
 func Timed(measure string) bool {
 	return measure == "latency" || measure == "schedule" || measure == "burst"
+}
+
+// Stores says that the measure only stores jobs: no worker runs, and there is no concurrency to choose.
+func Stores(measure string) bool {
+	return measure == "enqueue" || measure == "bulk" || measure == "push"
 }
 
 // An Event is one thing that a subject tells the bench. Only the fields of its kind are set.

@@ -32,8 +32,8 @@ func TestWaitGoesOnAtTheNextLine(t *testing.T) {
 	waited := make(chan error, 1)
 	go func() { waited <- wire.Wait(talk.Event{Event: talk.Ready}) }()
 	select {
-	case <-waited:
-		require.Fail(t, "it went on before it was told to")
+	case err := <-waited:
+		require.Fail(t, "it went on before it was told to", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	_, err := io.WriteString(bench, "go\n")
@@ -49,14 +49,14 @@ func TestWaitGoesOnAtTheNextLine(t *testing.T) {
 
 func TestHangUp(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) (*talk.Wire, *io.PipeWriter, chan struct{}) {
+	open := func() (*talk.Wire, *io.PipeWriter, chan struct{}) {
 		in, bench := io.Pipe()
 		hung := make(chan struct{}, 1)
 		return talk.Open(in, io.Discard, func() { hung <- struct{}{} }), bench, hung
 	}
 	t.Run("ends a subject whose bench is gone", func(t *testing.T) {
 		t.Parallel()
-		_, bench, hung := open(t)
+		_, bench, hung := open()
 		require.NoError(t, bench.Close())
 		select {
 		case <-hung:
@@ -66,7 +66,7 @@ func TestHangUp(t *testing.T) {
 	})
 	t.Run("spares one that has said its last event", func(t *testing.T) {
 		t.Parallel()
-		wire, bench, hung := open(t)
+		wire, bench, hung := open()
 		require.NoError(t, wire.Say(talk.Event{Event: talk.Done}))
 		require.NoError(t, bench.Close())
 		require.ErrorIs(t, wire.Await(), io.ErrUnexpectedEOF, "the end was seen")
