@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// at is a field with a position of the database main.
-func at(position dedup.LSN) job.Edit { return dedup.WAL{"main": position}.Edit(dedup.FieldWAL) }
+// located is a field of a job that has a position of the database main itself.
+func located() job.Edit { return dedup.WAL{"main": 1}.Edit(dedup.FieldWAL) }
 
 // refuse pushes a duplicate of j that leaves a position.
 func (r *rig) refuse(j uniqueJob, position dedup.LSN) {
@@ -38,7 +38,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 3, "mail")
 			for n, rule := range []dedup.Rule{plain, untilExecuting, untilExecuted} {
-				j := r.pushUnique(rule, n, at(1))
+				j := r.pushUnique(rule, n, located())
 				r.refuse(j, 9<<32)
 				r.refuse(j, 16<<32)
 				r.refuse(j, 10<<32)
@@ -55,13 +55,13 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r := newRig(t, open, 2, "mail")
 			j := r.pushUnique(plain, 1)
 			r.refuse(j, 9)
-			waits := r.pushUnique(plain, 2, at(1))
+			other := r.pushUnique(plain, 2, located())
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.shaOfStart(), Nth: 1, Do: faultproxy.Before(func() {
 				require.Equal(t, "-"+j.JID, r.lockOf(j))
 			})})
 			r.pump("both jobs", func() bool { return len(r.running) == 2 })
 			require.Equal(t, "-"+j.JID, r.lockOf(j), "its start was not said")
-			require.Equal(t, "s"+waits.JID, r.lockOf(waits))
+			require.Equal(t, "s"+other.JID, r.lockOf(other))
 			require.Nil(t, r.running[0].Left())
 			require.Nil(t, r.running[1].Left(), "of which no duplicate was refused")
 			r.end(done)
@@ -70,7 +70,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 		t.Run("are_told_once_more_when_the_answer_is_lost", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
-			j := r.pushUnique(untilExecuting, 1, at(1))
+			j := r.pushUnique(untilExecuting, 1, located())
 			r.refuse(j, 9)
 			r.proxy.Add(faultproxy.DropReply(r.shaOfStart()))
 			r.pump("the lock to be free", func() bool { return r.lockOf(j) == "" })
@@ -83,7 +83,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 		t.Run("are_kept_for_whoever_gets_the_job_that_was_handed_back", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
-			j := r.pushUnique(untilExecuting, 1, at(1))
+			j := r.pushUnique(untilExecuting, 1, located())
 			r.refuse(j, 9)
 			r.runs()
 			r.fetcher.quiet = true
@@ -99,7 +99,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r := newRig(t, open, 1, "mail")
 			r.record.Beat = 20 * time.Millisecond
 			r.enter()
-			j := r.pushUnique(untilExecuting, 1, at(1))
+			j := r.pushUnique(untilExecuting, 1, located())
 			r.refuse(j, 9)
 			r.runs()
 			require.Empty(t, r.lockOf(j))
@@ -119,7 +119,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 		t.Run("that_came_during_a_run_are_known_to_the_one_more", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
-			j := r.pushUnique(untilExecuted, 1, at(1))
+			j := r.pushUnique(untilExecuted, 1, located())
 			require.Nil(t, r.runs().Left())
 			r.refuse(j, 9)
 			r.refuse(j, 7)

@@ -50,8 +50,8 @@ func install(t *testing.T) *postgres {
 // binaries is where initdb and its kin are: Debian keeps them off the PATH, and there may be links to some of them on it.
 func binaries(t *testing.T) string {
 	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_basebackup")
-	if path, err := exec.LookPath("pg_basebackup"); err == nil {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if path, err := exec.LookPath("postgres"); err == nil {
 		found = append(found, path)
 	}
 	require.NotEmpty(t, found, "PostgreSQL is not installed: apt-get install postgresql")
