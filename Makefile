@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # The steps share two cores and the same build cache; `make -j check` would only mix their outputs up.
 .NOTPARALLEL:
-.PHONY: help check need format vet belayvet lint lua test integration replica mutants torture fuzz bench demo
+.PHONY: help check need format vet belayvet lint lua test integration replica mutants bench-guard peers torture fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
@@ -17,9 +17,9 @@ FUZZTIME ?= 15s
 BENCHTIME ?= 1s
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-check: need format vet belayvet lint lua test integration replica mutants ## all of the steps down to mutants, in this order
+check: need format vet belayvet lint lua test peers bench-guard integration replica mutants ## all of the steps down to mutants, in this order
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -68,6 +68,15 @@ replica: ## what package dedup/wal promises, with a real PostgreSQL and a replic
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"
 	@go test -count=1 -timeout 10m ./integration/mutants
+
+# Not their tests of asynq and River themselves, which want their servers: what the bench needs of all of them.
+peers: ## the bench's peers, a module of their own: they compile, and speak the bench's language
+	@echo "== peers: go vet ./... and go test ./talk ./measure in bench/peers"
+	@cd bench/peers && go vet ./... && go test -count=1 ./talk ./measure
+
+bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
+	@echo "== bench-guard: go run ./bench guard"
+	@go run ./bench guard
 
 torture: ## crashes at every command and rounds of chaos, for MINUTES (25), all drawn from SEED
 	@echo "== torture: $(MINUTES) minutes, seed $(or $(SEED),drawn)"

@@ -56,6 +56,9 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 			return measureAll(cmd.Context(), *o, allMeasures(), stdout, stderr)
 		},
 	}, &cobra.Command{
+		Use: "guard", Short: "Whether a job costs more than it may: counts and ratios, no speeds", Args: cobra.NoArgs, Long: longGuard,
+		RunE: func(cmd *cobra.Command, _ []string) error { return guardAll(cmd.Context(), *o, stdout, stderr) },
+	}, &cobra.Command{
 		Use: "subject", Hidden: true, Args: cobra.NoArgs,
 		Short: "Be Belay's subject: read a task from standard input and do it",
 		Run: func(cmd *cobra.Command, _ []string) {

@@ -14,10 +14,11 @@ type cost struct {
 	who   contender
 	cpu   map[string]time.Duration
 	calls map[string]int64
+	trips map[string]int64
 }
 
 func (b *bench) costs(c contender) *cost {
-	return &cost{b: b, who: c, cpu: map[string]time.Duration{}, calls: map[string]int64{}}
+	return &cost{b: b, who: c, cpu: map[string]time.Duration{}, calls: map[string]int64{}, trips: map[string]int64{}}
 }
 
 // at looks at Redis. The subject waits meanwhile, or has just ended.
@@ -28,7 +29,10 @@ func (c *cost) at(ctx context.Context, e subject.Event) (err error) {
 	if c.cpu[e.Event], err = redisCPU(ctx, c.b.look); err != nil {
 		return err
 	}
-	c.calls[e.Event], err = scriptCalls(ctx, c.b.look)
+	if c.calls[e.Event], err = scriptCalls(ctx, c.b.look); err != nil {
+		return err
+	}
+	c.trips[e.Event], err = roundTrips(ctx, c.b.look)
 	return err
 }
 
@@ -44,6 +48,7 @@ func (c *cost) perJob(jobs int) map[string]float64 {
 	}
 	if c.who.kind != report.Peer {
 		figures["script calls"] = float64(c.calls[subject.Done]-c.calls[subject.Pushed]) / float64(jobs)
+		figures["round trips"] = float64(c.trips[subject.Done]-c.trips[subject.Pushed]) / float64(jobs)
 	}
 	return figures
 }

@@ -22,6 +22,7 @@ var drainMeasure = measure{
 		{Name: "redis push", Unit: "µs CPU/job", Less: true},
 		{Name: "redis run", Unit: "µs CPU/job", Less: true, Plot: true},
 		{Name: "script calls", Unit: "per job", Less: true},
+		{Name: "round trips", Unit: "per job", Less: true},
 		{Name: "allocations", Unit: "per job", Less: true},
 	},
 	run: drain,

@@ -60,14 +60,34 @@ func usedMemory(ctx context.Context, client driver.Client) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
+// roundTrips is how often Redis has read from its clients, but for GET, which asks it how far a drain has come: a pipeline that
+// is not too large is one read.
+func roundTrips(ctx context.Context, client driver.Client) (int64, error) {
+	text, err := info(ctx, client, "stats", "total_reads_processed")
+	if err != nil {
+		return 0, err
+	}
+	reads, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read total_reads_processed: %w", err)
+	}
+	gets, err := calls(ctx, client, "get")
+	return reads - gets, err
+}
+
 // scriptCalls is how many script calls Redis has served.
 func scriptCalls(ctx context.Context, client driver.Client) (int64, error) {
+	return calls(ctx, client, "evalsha")
+}
+
+// calls is how often a command was called.
+func calls(ctx context.Context, client driver.Client, command string) (int64, error) {
 	reply := client.Do(ctx, driver.Command("INFO", "commandstats"))[0]
 	if reply.Err != nil {
 		return 0, reply.Err
 	}
 	text, _ := reply.Value.(string)
-	return callsOf(text, "evalsha"), nil
+	return callsOf(text, command), nil
 }
 
 // callsOf reads how often a command was called from the text of INFO commandstats; one never called is not in it.

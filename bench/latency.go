@@ -9,11 +9,11 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-// idleRate is how many jobs a second come to an idle worker. They come one by one: the gaps, 40 ms on average, are many times
+// idleRate is how many jobs a second come to an idle worker. They come one by one: the gaps, 25 ms on average, are many times
 // what a job takes with any system that waits for jobs. With one that looks for them from time to time, asynq above all, which
 // by default looks at an empty queue once a second, the rate changes little: a look takes all that is there, so that a job
 // that comes at any moment finds the same sleep before it as on a queue where nothing has come for hours.
-const idleRate = 25
+const idleRate = 40
 
 // idleConcurrency is how many jobs the idle worker could run at once: Belay's default. There is never more than one or two.
 const idleConcurrency = 25
@@ -34,7 +34,7 @@ var latencyMeasure = measure{
 }
 
 func latency(ctx context.Context, b *bench, r *report.Result) error {
-	seconds := 8.0
+	seconds := 6.0
 	if b.full {
 		seconds = 60
 	}

@@ -126,5 +126,5 @@ func (b *bench) tell(r *report.Result, d death) {
 		row.Metric = "last job"
 		r.Add(row, d.last.Seconds())
 	}
-	b.say("  %-22s first again after %.1f s, last after %.1f s, lost %d of %d", d.who.name, d.first.Seconds(), d.last.Seconds(), d.lost, jobsInHand)
+	b.say("  %-22s %s", d.who.name, d.said())
 }

@@ -45,6 +45,8 @@ type manager struct {
 	leaving func(at time.Time) // hears once when the process will be gone at the latest
 
 	running map[*fetch.Held]bool
+	ready   []*fetch.Held // room for those that are laid into the tray together
+	ends    []ended       // room for those that are taken together
 	ghosts  ghosts
 	stop    stopping
 	// back are jobs that return unfinished while the process stops. They go together, so that they are in their old order.
@@ -74,8 +76,7 @@ func (m *manager) run() {
 		}
 		timer.Reset(wait(wake))
 		select {
-		case end := <-m.crew.ended:
-			m.end(end)
+		case <-m.crew.ended.some:
 		case event := <-m.fetcher.Events():
 			m.fetcher.Handle(event)
 		case life := <-m.reborn:
@@ -116,10 +117,14 @@ func wait(at time.Time) time.Duration {
 // about to finish then share this turn's round trip.
 func (m *manager) gather() {
 	for range 2 {
+		m.ends = m.crew.ended.take(m.ends)
+		for _, end := range m.ends {
+			m.end(end)
+		}
+		clear(m.ends)
+		m.ends = m.ends[:0]
 		for more := true; more; {
 			select {
-			case end := <-m.crew.ended:
-				m.end(end)
 			case event := <-m.fetcher.Events():
 				m.fetcher.Handle(event)
 			default:
@@ -143,19 +148,24 @@ func (m *manager) end(end ended) {
 	}
 }
 
-// startReady gives taken jobs to idle processors. The channel has room for all of them.
+// startReady gives taken jobs to idle processors.
 func (m *manager) startReady() {
 	for {
 		held, ok := m.fetcher.Ready()
 		if !ok {
-			return
+			break
 		}
 		if ghost := m.ghosts.of(held); ghost != nil {
 			m.refuse(held, ghost, time.Now())
 			continue
 		}
 		m.running[held] = true
-		m.crew.work <- held
+		m.ready = append(m.ready, held)
+	}
+	if len(m.ready) > 0 {
+		m.crew.work.lay(m.ready)
+		clear(m.ready)
+		m.ready = m.ready[:0]
 	}
 }
 

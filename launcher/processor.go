@@ -52,8 +52,8 @@ type crew struct {
 	launcher   *Launcher
 	handlers   map[string]registration // with the middleware already around each
 	fallback   *registration
-	work       chan *fetch.Held
-	ended      chan ended
+	work       *tray
+	ended      *ends
 	processors []*processor
 }
 
@@ -61,9 +61,8 @@ func newCrew(l *Launcher) *crew {
 	c := &crew{
 		launcher: l,
 		handlers: make(map[string]registration, len(l.handlers)),
-		work:     make(chan *fetch.Held, l.cfg.Concurrency),
-		// Room for every run's end, and for one more by a handler that came back after its job was handed back.
-		ended: make(chan ended, 2*l.cfg.Concurrency),
+		work:     newTray(),
+		ended:    newEnds(),
 	}
 	for class, registered := range l.handlers {
 		for _, middleware := range slices.Backward(slices.Concat(l.middleware, registered.class.Middleware)) {
@@ -88,7 +87,7 @@ func (c *crew) start() {
 }
 
 // stop lets idle processors go home; one whose handler does not return stays with it.
-func (c *crew) stop() { close(c.work) }
+func (c *crew) stop() { c.work.close() }
 
 func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
@@ -111,7 +110,11 @@ func (p *processor) loop() {
 			p.decide(r, &retry.GoexitError{})
 		}
 	}()
-	for held := range p.crew.work {
+	for {
+		held, ok := p.crew.work.take()
+		if !ok {
+			return
+		}
 		p.execute(held)
 	}
 }
@@ -121,7 +124,7 @@ func (p *processor) execute(held *fetch.Held) {
 	if err != nil {
 		log := p.crew.launcher.cfg.Log
 		log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("buried: the payload cannot be read")
-		p.crew.ended <- ended{held, job.Unread(held.Bytes)}
+		p.crew.ended.lay(ended{held, job.Unread(held.Bytes)})
 		return
 	}
 	r := &run{launcher: p.crew.launcher, held: held, job: withLeft(parsed, held.Left()), startedAt: time.Now()}
@@ -183,5 +186,5 @@ func (c *crew) registered(class string) registration {
 
 func (p *processor) finish(r *run, outcome job.Outcome) {
 	p.current.Store(nil)
-	p.crew.ended <- ended{r.held, outcome}
+	p.crew.ended.lay(ended{r.held, outcome})
 }

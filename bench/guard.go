@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/belayq/belay/bench/report"
+	"github.com/belayq/belay/bench/subject"
+)
+
+const longGuard = `Compare what a job costs with recorded bounds.
+
+Speeds depend on what else the machine does, so none is looked at: only what is counted (script calls and round trips to
+Redis, allocations) and Redis' processor time as a multiple of what the bare scripts took in the same run. Of several runs
+the least is taken, since noise only adds. The exit status is 1 if a bound is exceeded.`
+
+// What is guarded, by the names that a drain gives them.
+const (
+	scriptCallsPerJob = "script calls"
+	roundTripsPerJob  = "round trips"
+	allocationsPerJob = "allocations"
+	cpuToFloor        = "redis CPU, run, to the floor's"
+)
+
+// A guard is the most that a job may cost in a drain at a concurrency.
+type guard struct {
+	client      string
+	concurrency int
+	bounds      map[string]float64
+}
+
+// guards are a third to a half above what was measured when they were recorded: less than what the smallest regression worth
+// the name adds (one more round trip for each batch, one more allocation for each job and field), more than runs differ.
+// Whoever makes Belay cheaper lowers them.
+var guards = []guard{
+	{"go-redis", 100, map[string]float64{scriptCallsPerJob: 0.055, roundTripsPerJob: 0.035, allocationsPerJob: 10, cpuToFloor: 1.6}},
+	{"go-redis", 25, map[string]float64{scriptCallsPerJob: 0.13, roundTripsPerJob: 0.075, allocationsPerJob: 13.5, cpuToFloor: 2.1}},
+	{"rueidis", 100, map[string]float64{scriptCallsPerJob: 0.05, roundTripsPerJob: 0.035, allocationsPerJob: 9, cpuToFloor: 1.6}},
+	{"rueidis", 25, map[string]float64{scriptCallsPerJob: 0.13, roundTripsPerJob: 0.075, allocationsPerJob: 12, cpuToFloor: 2.1}},
+}
+
+const (
+	guardJobs    = 60_000
+	guardRepeats = 3
+)
+
+// guardAll measures what is guarded and says what is above its bound.
+func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	o.peers = nil
+	if err := o.check(); err != nil {
+		return err
+	}
+	b, err := openBench(ctx, o, stderr)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	least := make([]map[string]float64, len(guards))
+	for round := range guardRepeats {
+		for i, g := range guards {
+			found, err := b.guarded(ctx, g)
+			if err != nil {
+				return fmt.Errorf("%s, concurrency %d: %w", g.client, g.concurrency, err)
+			}
+			least[i] = lesser(least[i], found)
+		}
+		b.say("guard: round %d of %d", round+1, guardRepeats)
+	}
+	return tellGuards(stdout, guards, least)
+}
+
+// guarded is what one drain costs, with its floor right after it.
+func (b *bench) guarded(ctx context.Context, g guard) (map[string]float64, error) {
+	who := contender{name: "Belay, " + g.client, kind: report.Belay, client: g.client, command: b.self}
+	task := subject.Task{Measure: "drain", Jobs: guardJobs, Concurrency: g.concurrency}
+	found, err := b.costOf(ctx, who, task)
+	if err != nil {
+		return nil, err
+	}
+	floor := contender{name: "bare scripts", kind: report.Floor, client: g.client, command: b.self}
+	task.Measure, task.Concurrency = "floor-drain", floorOfGuard
+	bare, err := b.costOf(ctx, floor, task)
+	if err != nil {
+		return nil, err
+	}
+	found[cpuToFloor] = found["redis run"] / bare["redis run"]
+	return found, nil
+}
+
+// floorOfGuard is the batch of the bare scripts, whatever the concurrency: one measure for all.
+const floorOfGuard = 100
+
+// costOf is what a drain costs for each job.
+func (b *bench) costOf(ctx context.Context, who contender, task subject.Task) (map[string]float64, error) {
+	cost := b.costs(who)
+	done, err := b.do(ctx, who, task, func(e subject.Event) error { return cost.at(ctx, e) })
+	if err != nil {
+		return nil, err
+	}
+	found := cost.perJob(task.Jobs)
+	found[allocationsPerJob] = done.Extra["allocs_per_job"]
+	return found, nil
+}
+
+// lesser is the lesser of each figure.
+func lesser(known, found map[string]float64) map[string]float64 {
+	for name, value := range known {
+		found[name] = min(found[name], value)
+	}
+	return found
+}
+
+// tellGuards prints a line for each bound. Its error names those that are exceeded.
+func tellGuards(to io.Writer, guards []guard, least []map[string]float64) error {
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "drain\tper job\tmeasured\tat most\t")
+	var exceeded []string // its writes fail in Flush
+	for i, g := range guards {
+		for _, name := range []string{scriptCallsPerJob, roundTripsPerJob, allocationsPerJob, cpuToFloor} {
+			most, word := g.bounds[name], ""
+			if least[i][name] > most {
+				word = "EXCEEDED"
+				exceeded = append(exceeded, fmt.Sprintf("%s, concurrency %d: %s", g.client, g.concurrency, name))
+			}
+			_, _ = fmt.Fprintf(table, "%s, concurrency %d\t%s\t%s\t%s\t%s\n", g.client, g.concurrency, name, report.Figure(least[i][name]), report.Figure(most), word)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(exceeded) > 0 {
+		slices.Sort(exceeded)
+		return errors.New("a job costs more than it may: " + strings.Join(exceeded, "; "))
+	}
+	return nil
+}
