@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # The steps share two cores and the same build cache; `make -j check` would only mix their outputs up.
 .NOTPARALLEL:
-.PHONY: help check need format vet belayvet lint lua test integration mutants bench-guard peers torture fuzz bench demo
+.PHONY: help check need format vet belayvet lint lua test integration replica mutants bench-guard peers torture fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
@@ -19,7 +19,7 @@ BENCHTIME ?= 1s
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-check: need format vet belayvet lint lua test peers bench-guard integration mutants ## all of the steps down to mutants, in this order
+check: need format vet belayvet lint lua test peers bench-guard integration replica mutants ## all of the steps down to mutants, in this order
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -59,6 +59,11 @@ test: ## tests of every package but integration, with the race detector
 integration: ## the README's promises against real processes and signals (minutes)
 	@echo "== integration: go test -race -count=1 ./integration/..., all but mutants"
 	@go test -race -count=1 -p 1 -parallel 4 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
+
+# In a module of its own, because it brings a driver for SQL.
+replica: ## what package dedup/wal promises, with a real PostgreSQL and a replica of it
+	@echo "== replica: go vet and go test -race -count=1, in integration/replica"
+	@cd integration/replica && go vet ./... && go test -race -count=1 ./...
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"

@@ -137,6 +137,8 @@
 //   - What there is to do: [Define], with options that begin at [DefineOption] and [JobOption].
 //   - Putting jobs in: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [Item] for classes
 //     that are another language's.
+//   - Reading a replica that must have what was written before the push: [StampWAL] or [WALLocation], and in the handler
+//     [WALPositions] and package dedup/wal.
 //   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy], and [ClientLogger] to hear of it.
 //   - Running them: [NewServer] with [ServerOption], [Definition.Handle] or [Handlers], [Server.HandleClass], [Server.Run].
 //   - What a handler may answer: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].

@@ -61,6 +61,9 @@ type Job struct {
 	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is being run: see
 	// package dedup. Such a job's receipt says StatusDuplicate. Not unique.
 	Unique *dedup.Rule
+	// WAL are positions in the write-ahead logs of databases that the job must see: where their primaries stood after what was
+	// written before the push. Of a job that is refused as a duplicate, the job that has the lock learns them. None.
+	WAL dedup.WAL
 	// Tags are shown by dashboards and in logs.
 	Tags []string
 	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they do not know.
@@ -104,8 +107,9 @@ func (j *Job) draft() (job.Draft, dedup.Lock, error) {
 	args, badArgs := j.args()
 	retry, badRetry := retryJSON(j.Retry)
 	extra, badExtra := j.extra()
+	_, badWAL := j.wal()
 	draft := job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: extra}
-	if err := errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, j.checkTime()); err != nil {
+	if err := errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, badWAL, j.checkTime()); err != nil {
 		return draft, dedup.Lock{}, err
 	}
 	lock, err := j.lock(draft)
@@ -113,6 +117,19 @@ func (j *Job) draft() (job.Draft, dedup.Lock, error) {
 		draft.Extra = append(draft.Extra, lock.Edit())
 	}
 	return draft, lock, err
+}
+
+// wal is WAL, or the field of that meaning among Extra, as lines of a file bring it.
+func (j *Job) wal() (dedup.WAL, error) {
+	at := slices.IndexFunc(j.Extra, func(field job.Edit) bool { return field.Name == dedup.FieldWAL })
+	if at < 0 {
+		return j.WAL, j.WAL.Check()
+	}
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(j.Extra[at].JSON), &texts); err != nil {
+		return nil, fmt.Errorf("the field %q must be an object with a position for each connection, such as {\"main\":\"16/B374D848\"}", dedup.FieldWAL)
+	}
+	return dedup.ParseWAL(texts)
 }
 
 // farthest is how far ahead a job may be scheduled. Beyond it lies a mistaken unit, not a plan.
@@ -222,6 +239,9 @@ func (j *Job) options() (fields []job.Edit, wrong []error) {
 	}
 	if j.NoDead {
 		fields = append(fields, job.Edit{Name: "dead", JSON: "false"})
+	}
+	if len(j.WAL) > 0 {
+		fields = append(fields, j.WAL.Edit(dedup.FieldWAL))
 	}
 	if len(j.Tags) > 0 {
 		text, err := job.Marshal(j.Tags)

@@ -85,6 +85,11 @@ func (c *Client) encode(j *Job, now time.Time, r *ready) error {
 		// The script adds the delay, by Redis' clock.
 		r.stored.Lock = &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(j.JID, j.Class), Hold: lock.Lifetime(0)}
 		r.stored.RunLater, r.stored.Mark = lock.Again, j.Unique.MarkDuplicates
+		wal, err := j.wal()
+		if err != nil {
+			return err
+		}
+		r.stored.WAL = wal.Lines()
 	}
 	r.stored.Job = draft.Encode()
 	longest := len(r.stored.Job)

@@ -14,6 +14,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 func unique(args ...any) Job {
@@ -130,6 +131,54 @@ func TestUnique(t *testing.T) {
 			long.Unique.MarkDuplicates = true
 			_, err = w.client.Push(w.Context(), long)
 			require.ErrorContains(w, err, "are allowed")
+		},
+		"a duplicate leaves its positions with the lock": func(w *world) {
+			one := unique(42)
+			one.WAL = dedup.WAL{"main": 9 << 32}
+			first, err := w.client.Push(w.Context(), one)
+			require.NoError(w, err)
+			stored, err := job.Parse(w.queue("default")[0])
+			require.NoError(w, err)
+			text, _ := stored.Field("wal_locations")
+			require.Equal(w, `{"main":"9/0"}`, text)
+			left := func() string {
+				lock, err := dedup.Read(stored)
+				require.NoError(w, err)
+				value, _ := w.do("GET", w.keys.Lock(lock.Digest)).(string)
+				holder, ok := lua.HolderOf(value)
+				require.True(w, ok)
+				return holder.Left
+			}
+			require.Empty(w, left())
+			one.WAL = dedup.WAL{"main": 16 << 32, "ci": 1}
+			second, err := w.client.Push(w.Context(), one)
+			require.NoError(w, err)
+			require.Equal(w, first.JID, second.Holder)
+			require.Equal(w, "ci 0/1\nmain 10/0", left())
+
+			one.WAL, one.Repeatable = nil, true
+			one.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main": "A/0", "ci": "0/2"}`}} // as a line of a file has it
+			_, err = w.client.Push(w.Context(), one)
+			require.NoError(w, err)
+			require.Equal(w, "ci 0/2\nmain 10/0", left())
+			one.Unique = nil
+			_, err = w.client.Push(w.Context(), one)
+			require.NoError(w, err)
+			require.Contains(w, w.queue("default")[1], `"wal_locations":{"main":"A/0","ci":"0/2"}`)
+		},
+		"what is no position is not pushed": func(w *world) {
+			for want, change := range map[string]func(j *Job){
+				"the position of connection \"main\" is none": func(j *Job) { j.WAL = dedup.WAL{"main": 0} },
+				"holds a space or a control character":        func(j *Job) { j.WAL = dedup.WAL{"the main one": 1} },
+				"must be an object with a position for each":  func(j *Job) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: "[]"}} },
+				"\"9\" is no position":                        func(j *Job) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main":"9"}`}} },
+				"the field \"wal_locations\" is set twice":    func(j *Job) { j.WAL = dedup.WAL{"main": 1}; j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}} },
+			} {
+				one := unique(42)
+				change(&one)
+				_, err := w.client.Push(w.Context(), one)
+				require.ErrorContains(w, err, want)
+			}
 		},
 		"nobody else says that one is a duplicate": func(w *world) {
 			one := unique(42)

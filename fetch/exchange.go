@@ -60,6 +60,7 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 	f.addDrain(x)
 	f.addLook(x, first)
 	f.addRenewals(x)
+	f.addForgets(x)
 	if len(x.parts) == 0 {
 		return nil
 	}
@@ -282,8 +283,11 @@ func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
 		f.cfg.Log.Warn().Str("jid", b.held[i].JID()).Str("queue", b.held[i].Queue).Str("identity", b.life.Identity).
 			Str("exit", string(b.held[i].outcome.Exit())).Msg("ownership lost: the job was recovered from us; nothing was written for this run")
 	}
-	for _, held := range b.held {
+	for i, held := range b.held {
 		held.Life.drop(held)
+		if held.lock.kept() && held.outcome.Exit() != job.ExitHandedBack && !slices.Contains(verdict.Lost, i) {
+			f.known = append(f.known, held.lock.JID)
+		}
 		if held.alone && held.Life == f.life {
 			f.endedAlone(time.Now())
 		}

@@ -70,6 +70,7 @@ type Fetcher struct {
 	ready              []*Held  // taken, for processors that are idle
 	unsaid             []*Held  // taken, and it is to be said to Redis that their run begins before it does
 	starting           int      // those of which that is under way
+	known              []string // jids of those whose end is confirmed, and for which something is kept no longer
 	renew              bool     // the locks of what is in hand are to be renewed
 	pending            []*Held  // ended, to be settled in the next turn
 	owed               []*batch // settles whose answer did not come, to be sent again as they are

@@ -19,6 +19,24 @@ type heldLock struct {
 	dedup.Lock
 	class   string
 	started bool // it was said to Redis that the run begins
+	// waits says that the job wants to know how far databases must have come, which its start tells.
+	waits bool
+	// left are the positions that refused duplicates left, as its start told.
+	left dedup.WAL
+}
+
+// kept says that Redis keeps, beside, what was left with the lock that the start has freed.
+func (l *heldLock) kept() bool {
+	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
+}
+
+// Left are the positions in write-ahead logs that duplicates left which were refused for the job's sake, as far as its start was
+// told; nil for nearly all.
+func (h *Held) Left() dedup.WAL {
+	if h.lock == nil {
+		return nil
+	}
+	return h.lock.left
 }
 
 // script is the lock as scripts want it.
@@ -33,7 +51,7 @@ func (f *Fetcher) prepare(held *Held) {
 	if dedup.Has(held.Bytes) {
 		held.lock = f.lockIn(held.Bytes)
 	}
-	if held.lock == nil || held.lock.AtStart() == dedup.StartNothing {
+	if held.lock == nil || (held.lock.AtStart() == dedup.StartNothing && !held.lock.waits) {
 		f.ready = append(f.ready, held)
 		return
 	}
@@ -53,7 +71,7 @@ func (f *Fetcher) lockIn(bytes string) *heldLock {
 	if lock.None() {
 		return nil
 	}
-	return &heldLock{Lock: lock, class: parsed.Class()}
+	return &heldLock{Lock: lock, class: parsed.Class(), waits: len(dedup.ReadWAL(parsed)) > 0}
 }
 
 // addStarts says of jobs of one life that their runs begin.
@@ -78,7 +96,7 @@ func (f *Fetcher) addStarts(x *exchange) {
 	for i, held := range starting {
 		starts[i] = lua.Start{
 			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes,
-			Lock: held.lock.script(), Release: held.lock.AtStart() == dedup.StartRelease,
+			Lock: held.lock.script(), Release: held.lock.AtStart() == dedup.StartRelease, Leave: held.lock.waits,
 		}
 	}
 	ask := f.cfg.Keys.Start(life.Identity, starts)
@@ -86,9 +104,9 @@ func (f *Fetcher) addStarts(x *exchange) {
 }
 
 // handleStarts makes jobs ready whose start is known.
-func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[[]int], reply driver.Reply) {
+func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[lua.Started], reply driver.Reply) {
 	f.starting -= len(starting)
-	lost, err := ask.Read(reply)
+	answer, err := ask.Read(reply)
 	switch {
 	case err == nil:
 		f.succeed()
@@ -108,8 +126,8 @@ func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[[]int], reply drive
 		f.unsaid = nil
 		return
 	}
-	gone := make(map[int]bool, len(lost))
-	for _, i := range lost {
+	gone := make(map[int]bool, len(answer.Lost))
+	for _, i := range answer.Lost {
 		gone[i] = true
 	}
 	for i, held := range starting {
@@ -119,7 +137,7 @@ func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[[]int], reply drive
 			held.Life.drop(held)
 			continue
 		}
-		held.lock.started = err == nil
+		held.lock.started, held.lock.left = err == nil, dedup.WALOfLines(answer.Left[i])
 		f.ready = append(f.ready, held)
 	}
 }
@@ -144,6 +162,15 @@ func (f *Fetcher) addRenewals(x *exchange) {
 			}
 		})
 	}
+}
+
+// addForgets takes away what starts have kept for jobs whose end is confirmed. One that lives on carries it in its payload. Nobody
+// waits for the answer: what stays lapses.
+func (f *Fetcher) addForgets(x *exchange) {
+	for some := range slices.Chunk(f.known, lua.MostItems) {
+		x.add(f.cfg.Keys.ForgetLeft(some), func(driver.Reply) {})
+	}
+	f.known = nil
 }
 
 // lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has released it.

@@ -81,6 +81,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toWork, keys.PushSlot(identity, 1), "type get set del")
 	on(toWork, keys.Paused(), "smismember")
 	on(toWork, lock, "type mget set setrange pexpire del")
+	on(toWork, keys.Left("jid"), "mget set del")
 	on(toWork, keys.Unique(), "type zadd zrem zrangebyscore")
 	on(toWork, keys.Refusals(), "incrby")
 	on(toWork, keys.Schedule(), "type zadd zrem zscore zrangebyscore")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
@@ -27,6 +28,8 @@ type Lock struct {
 	Age     Seconds   `json:"age_seconds"`
 	// TTL is after how long it lapses if nobody releases or renews it.
 	TTL Seconds `json:"ttl_seconds"`
+	// WAL are the positions in write-ahead logs that refused duplicates left for the job, as text by their connections.
+	WAL map[string]string `json:"dedup_wal_locations,omitempty"`
 }
 
 // LockCount is how many locks are held.
@@ -103,6 +106,7 @@ func lockOf(digest, value string, now time.Time) Lock {
 	if holder, ok := lua.HolderOf(value); ok {
 		lock.JID, lock.Class, lock.Started, lock.Dirty = holder.JID, holder.Class, holder.Started, holder.Dirty
 		lock.TakenAt, lock.Age = holder.Since, Seconds{max(now.Sub(holder.Since), 0)}
+		lock.WAL = dedup.WALOfLines(holder.Left).Texts()
 	}
 	return lock
 }

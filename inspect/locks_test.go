@@ -57,6 +57,17 @@ func TestLocks(t *testing.T) {
 			}, locks)
 			require.Equal(w, int64(2), w.status().Duplicates)
 		},
+		"are shown with what duplicates left": func(w *world) {
+			w.unique("d", "a", time.Hour)
+			value, _ := w.do("GET", w.keys.Lock("d")).(string)
+			w.do("SET", w.keys.Lock("d"), value+"\nmain 9/0\nci 0/A", "KEEPTTL")
+			require.Equal(w, map[string]string{"main": "9/0", "ci": "0/A"}, w.locks()[0].WAL)
+			lock, held, err := w.inspector.ReleaseLock(w.Context(), "d")
+			require.NoError(w, err)
+			require.True(w, held)
+			require.Equal(w, "a", lock.JID)
+			require.Len(w, lock.WAL, 2)
+		},
 		"that have lapsed are not shown, nor what lies where a lock should": func(w *world) {
 			w.unique("a", "a", time.Hour)
 			w.unique("gone", "b", time.Hour)

@@ -127,7 +127,7 @@ func (p *processor) execute(held *fetch.Held) {
 		p.crew.ended.lay(ended{held, job.Unread(held.Bytes)})
 		return
 	}
-	r := &run{launcher: p.crew.launcher, held: held, job: parsed, startedAt: time.Now()}
+	r := &run{launcher: p.crew.launcher, held: held, job: withLeft(parsed, held.Left()), startedAt: time.Now()}
 	p.current.Store(r)
 	err = p.call(r)
 	p.finish(r, p.decide(r, err))

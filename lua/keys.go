@@ -124,6 +124,10 @@ func (k Keys) DrainAsked(queue string) string { return k.prefix + "belay:drain-a
 // started). No other key's name contains that word.
 func (k Keys) Lock(digest string) string { return k.prefix + "belay:lock:" + digest }
 
+// Left is what refused duplicates left with the lock of a job, kept for the job once its start has freed the lock: a string
+// that expires.
+func (k Keys) Left(jid string) string { return k.prefix + "belay:left:" + jid }
+
 // Unique is the sorted set of digests that are locked, by the millisecond at which their lock expires. It may name some
 // whose lock has expired.
 func (k Keys) Unique() string { return k.prefix + "belay:unique" }

@@ -26,9 +26,14 @@ type Again struct {
 	Queue string
 }
 
-// OwnerOf is how a lock's value names a job: its jid, and for people its class. Behind it the value has since when the lock
-// is the job's, in ms by Redis' clock.
-func OwnerOf(jid, class string) string { return jid + "\n" + class + "\n" }
+// OwnerOf is how a lock's value names a job: its jid, and for people its class, each on a line. Behind it the value has since when
+// the lock is the job's, in ms by Redis' clock, and what refused duplicates left, each on a line. A line's end in somebody else's
+// name becomes a space.
+func OwnerOf(jid, class string) string {
+	return oneLine.Replace(jid) + "\n" + oneLine.Replace(class) + "\n"
+}
+
+var oneLine = strings.NewReplacer("\n", " ")
 
 // Names are the jid and the class of the lock's owner.
 func (l Lock) Names() (jid, class string) {
@@ -45,19 +50,24 @@ type Holder struct {
 	Dirty bool
 	// Since is when the lock became the job's, by Redis' clock.
 	Since time.Time
+	// Left is what refused duplicates left with it, in lines (see UniqueJob.WAL).
+	Left string
 }
 
 // HolderOf reads a lock's value; ok is false for what is none.
 func HolderOf(value string) (h Holder, ok bool) {
-	end := strings.LastIndexByte(value, '\n')
-	if end < 1 {
+	parts := strings.SplitN(value, "\n", 4)
+	if len(parts) < 3 || parts[0] == "" {
 		return h, false
 	}
-	h.JID, h.Class = Lock{Owner: value[1:end]}.Names()
+	h.JID, h.Class = parts[0][1:], parts[1]
 	h.Dirty = value[0] == 'd'
 	h.Started = h.Dirty || value[0] == 's'
-	ms, err := strconv.ParseInt(value[end+1:], 10, 64)
+	ms, err := strconv.ParseInt(parts[2], 10, 64)
 	h.Since = time.UnixMilli(ms).UTC()
+	if len(parts) == 4 {
+		h.Left = parts[3]
+	}
 	return h, err == nil
 }
 

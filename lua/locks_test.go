@@ -41,11 +41,12 @@ func (w *world) lock() (state, owner string) {
 	left := w.number("PTTL", w.keys.Lock("d"))
 	require.Positive(w, left)
 	w.within((w.now()+float64(left)/1000)*1000-1000, w.score(w.keys.Unique(), "d"), (w.now()+float64(left)/1000)*1000+1000)
-	since := strings.LastIndex(value, "\n") + 1
-	taken, err := strconv.ParseFloat(value[since:], 64)
+	lines := strings.SplitN(value, "\n", 4)
+	require.GreaterOrEqual(w, len(lines), 3, "%q", value)
+	taken, err := strconv.ParseFloat(lines[2], 64)
 	require.NoError(w, err)
 	w.within(w.now()*1000-10_000, taken, w.now()*1000)
-	return value[:1], value[1:since]
+	return value[:1], lines[0][1:] + "\n" + lines[1] + "\n"
 }
 
 func (w *world) held(state, jid string) {
@@ -66,7 +67,7 @@ func (w *world) begin(release bool) (identity string) {
 	w.Helper()
 	identity = w.process("q")
 	w.take(identity, 100, "q")
-	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release}})))
+	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release}})).Lost)
 	return identity
 }
 
@@ -177,7 +178,7 @@ func TestStart(t *testing.T) {
 			identity := w.begin(true)
 			w.unique("b")
 			w.unchanged(func() {
-				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true}})))
+				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true}})).Lost)
 			})
 			w.held("-", "b")
 		}},
@@ -185,7 +186,7 @@ func TestStart(t *testing.T) {
 			w.unique("a")
 			identity := w.process("q")
 			w.unchanged(func() {
-				require.Equal(w, []int{0}, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true}})))
+				require.Equal(w, Started{Lost: []int{0}}, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true}})))
 			})
 		}},
 		promise{"what_is_refused_before_is_served_by_the_run_and_what_comes_after_is_not", func(w *world) {
@@ -410,17 +411,18 @@ func TestHolderOf(t *testing.T) {
 	t.Parallel()
 	since := time.UnixMilli(1767323045000).UTC()
 	for value, want := range map[string]Holder{
-		"-a\nMail\n1767323045000": {JID: "a", Class: "Mail", Since: since},
-		"sa\nMail\n1767323045000": {JID: "a", Class: "Mail", Started: true, Since: since},
-		"da\nMail\n1767323045000": {JID: "a", Class: "Mail", Started: true, Dirty: true, Since: since},
-		"-\n\n1767323045000":      {Since: since},
-		"-a\nA\nB\n1767323045000": {JID: "a", Class: "A\nB", Since: since},
+		"-a\nMail\n1767323045000":                       {JID: "a", Class: "Mail", Since: since},
+		"sa\nMail\n1767323045000":                       {JID: "a", Class: "Mail", Started: true, Since: since},
+		"da\nMail\n1767323045000":                       {JID: "a", Class: "Mail", Started: true, Dirty: true, Since: since},
+		"-\n\n1767323045000":                            {Since: since},
+		"-" + OwnerOf("a\nb", "A\nB") + "1767323045000": {JID: "a b", Class: "A B", Since: since},
+		"-a\nMail\n1767323045000\nmain 9/0\nci 0/1":     {JID: "a", Class: "Mail", Since: since, Left: "main 9/0\nci 0/1"},
 	} {
 		holder, ok := HolderOf(value)
 		require.True(t, ok, "%q", value)
 		require.Equal(t, want, holder, "%q", value)
 	}
-	for _, value := range []string{"", "-", "\n", "\n1", "-a", "-a\nMail\n", "-a\nMail\nsoon"} {
+	for _, value := range []string{"", "-", "\n", "\n1", "-a", "-a\nMail\n", "-a\nMail\nsoon", "-a\nMail\n\nmain 9/0"} {
 		_, ok := HolderOf(value)
 		require.False(t, ok, "%q", value)
 	}

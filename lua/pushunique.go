@@ -21,6 +21,9 @@ type UniqueJob struct {
 	// Mark says of a duplicate that it is to be stored all the same, with the jid of whoever holds the lock as the last of its
 	// fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
+	// WAL are the positions in write-ahead logs that the job wants to find replayed: "NAME LSN" in lines. One that is refused leaves
+	// them with the lock, of each name the later LSN; see Started.Left.
+	WAL string
 }
 
 // Later says whether the job is not for now.
@@ -53,12 +56,15 @@ func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique]
 		if group.when == "now" {
 			keys = append(keys, k.Queue(group.queue))
 		}
-		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate, strconv.Itoa(count))
+		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate, bit(group.leaves), strconv.Itoa(count))
 		for _, j := range jobs[:count] {
 			args = append(args, j.Job)
 			if j.Lock != nil {
 				keys = append(keys, k.Lock(j.Lock.Digest))
 				args = append(args, j.Lock.Digest, j.Lock.Owner)
+			}
+			if group.leaves {
+				args = append(args, j.WAL)
 			}
 		}
 		jobs = jobs[count:]
@@ -71,6 +77,7 @@ type uniqueGroup struct {
 	when, seconds, queue string
 	hold                 string // "" for jobs without a lock
 	duplicate            string // what becomes of one
+	leaves               bool   // positions, if it is refused
 }
 
 func uniqueGroupOf(j UniqueJob) uniqueGroup {
@@ -82,7 +89,7 @@ func uniqueGroupOf(j UniqueJob) uniqueGroup {
 		group.when, group.seconds, group.queue = "in", strconv.FormatFloat(j.In.Seconds(), 'f', 6, 64), ""
 	}
 	if j.Lock != nil {
-		group.hold = millis(j.Lock.Hold)
+		group.hold, group.leaves = millis(j.Lock.Hold), j.WAL != "" && !j.Mark
 	}
 	switch {
 	case j.Mark:

@@ -2,7 +2,8 @@
 -- pushunique: store new jobs of which some are unique: each of those only if nobody holds its lock, and with the lock.
 -- Why one script: a lock without its job would refuse all others until it runs out, and a job without its lock would not
 -- refuse any. Either both are there, or the answer says who holds the lock. A duplicate that is not to be refused is marked
--- in the step that finds it to be one, or the mark could name a job that has long ended.
+-- in the step that finds it to be one, or the mark could name a job that has long ended. What one that is refused wants its
+-- databases to have replayed is left with the lock: the owner's run is in its stead, and is told by start.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 slot, of a push with a number only (see push)  then for each group its queue list, if it is for now, and its jobs'
@@ -10,8 +11,9 @@
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to hold locks from when
 --          it is due ("" for no locks), what becomes of a duplicate: "refuse" | "later" (refuse it, and run for it later if a
---          run of the lock's owner has begun) | "mark" (store it, with the owner's jid as the last field, duplicate-of), how
---          many jobs, and for each its bytes; in a group with locks also digest and owner
+--          run of the lock's owner has begun) | "mark" (store it, with the owner's jid as the last field, duplicate-of),
+--          whether one that is refused leaves positions (0|1), how many jobs, and for each its bytes; in a group with locks also
+--          digest and owner, and then the positions, if it leaves any
 -- Returns  {"pushed", for each job "" or the jid of whoever else holds its lock ...} | {"stale"} (see push)
 -- Again    with a number: the same answer, and nothing is written. Without: a job whose lock is still its own is not stored twice
 -- Cost     O(jobs * log locks of all)
@@ -20,6 +22,7 @@ local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
 local numbered = number ~= ''
 
 -- include must_be
+-- include leave
 local last = numbered and redis.pcall('GET', slot)
 if last and type(last) ~= 'string' then
   return last -- it is none, or must not be read
@@ -42,7 +45,7 @@ local groups, at, key = {}, first_group, numbered and 6 or 5
 while at <= #ARGV do
   local group = {
     when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
-    count = tonumber(ARGV[at + 5]), first = at + 6, step = 1, list = false, lock = false, values = false,
+    leaves = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7, step = 1, list = false, lock = false, values = false,
   }
   if group.when == 'now' then
     group.list, key = KEYS[key], key + 1
@@ -51,7 +54,7 @@ while at <= #ARGV do
     wrong = wrong or must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
   end
   if group.hold_ms ~= '' then
-    group.step, group.lock = 3, key
+    group.step, group.lock = group.leaves and 4 or 3, key
     key = key + group.count
     -- Locks differ by their digest alone: who may write one may write all.
     local lock = KEYS[group.lock]
@@ -102,7 +105,14 @@ for _, group in ipairs(groups) do
         bytes = string.sub(bytes, 1, -2) .. ',"duplicate-of":"' .. plain .. '"}'
       else
         bytes, refused = nil, refused + 1
-        if group.duplicate == 'later' and string.sub(value, 1, 1) == 's' then
+        local left, dirty = value, group.duplicate == 'later' and string.sub(value, 1, 1) == 's'
+        if group.leaves then
+          left = leave(value, ARGV[arg + 3])
+        end
+        taken[lock] = dirty and 'd' .. string.sub(left, 2) or left
+        if left ~= value then
+          redis.call('SET', lock, taken[lock], 'KEEPTTL')
+        elseif dirty then
           redis.call('SETRANGE', lock, 0, 'd')
         end
       end

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/belayq/belay/driver"
 )
@@ -16,12 +17,22 @@ type Start struct {
 	Lock  Lock
 	// Release frees the lock; otherwise it is marked as that of a job whose run has begun.
 	Release bool
+	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until ForgetLeft: so that a
+	// start of the job that is said again, or comes again, tells of it.
+	Leave bool
 }
 
-// Start says that these runs of a process begin. It answers the positions (from 0) of jobs that are not in its hands any
-// more and must not be run. Until the answer has been read no handler may run. The caller keeps within MostItems and
-// MostBytes.
-func (k Keys) Start(identity string, starts []Start) Ask[[]int] {
+// Started is the answer to a Start, in positions from 0.
+type Started struct {
+	// Lost are not in the process' hands any more and must not be run.
+	Lost []int
+	// Left is what refused duplicates left with the jobs' locks, in lines (see UniqueJob.WAL), of those that have any.
+	Left map[int]string
+}
+
+// Start says that these runs of a process begin. Until the answer has been read no handler may run. The caller keeps within
+// MostItems and MostBytes.
+func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
 	args := make([]string, 0, 2+3*len(starts))
 	for len(starts) > 0 {
@@ -31,29 +42,78 @@ func (k Keys) Start(identity string, starts []Start) Ask[[]int] {
 			count++
 		}
 		hand, _ := k.lists(origin{first.Queue, first.Alone}, identity)
-		what := "mark"
-		if first.Release {
-			what = "release"
-		}
-		keys, args = append(keys, hand), append(args, what, strconv.Itoa(count))
+		keys, args = append(keys, hand), append(args, first.what(), strconv.Itoa(count))
 		for _, start := range starts[:count] {
 			keys = append(keys, k.Lock(start.Lock.Digest))
 			args = append(args, start.Bytes, start.Lock.Digest, start.Lock.Owner)
+			if first.what() == startLeave {
+				args = append(args, millis(start.Lock.Hold))
+			}
+		}
+		for _, start := range starts[:count] {
+			if first.what() == startLeave {
+				jid, _ := start.Lock.Names()
+				keys = append(keys, k.Left(jid))
+			}
 		}
 		starts = starts[count:]
 	}
-	return Ask[[]int]{Call: driver.Call{Script: startScript, Keys: keys, Args: args}, read: readStart}
+	return Ask[Started]{Call: driver.Call{Script: startScript, Keys: keys, Args: args}, read: readStart}
+}
+
+// startLeave is what the script calls a start that frees a lock, and keeps what was left with it.
+const startLeave = "leave"
+
+// what becomes of the lock.
+func (s Start) what() string {
+	switch {
+	case !s.Release:
+		return "mark"
+	case s.Leave:
+		return startLeave
+	}
+	return "release"
 }
 
 // like says whether both can stand in one group.
 func (s Start) like(other Start) bool {
-	return s.Queue == other.Queue && s.Alone == other.Alone && s.Release == other.Release
+	return s.Queue == other.Queue && s.Alone == other.Alone && s.what() == other.what()
 }
 
-func readStart(value any) (lost []int, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil || word != "started" {
-		return nil, errShape(value)
+// ForgetLeft takes away what starts have kept for these jobs, which know it themselves now, or have ended. There is at least one.
+func (k Keys) ForgetLeft(jids []string) driver.Call {
+	words := []string{"DEL"}
+	for _, jid := range jids {
+		words = append(words, k.Left(jid))
 	}
-	return positionsOf(rest)
+	return driver.Command(words...)
+}
+
+func readStart(value any) (started Started, err error) {
+	word, rest, err := partsOf(value)
+	if err != nil || word != "started" || len(rest) != 2 {
+		return started, errShape(value)
+	}
+	if started.Lost, err = positionsOf(rest[0]); err != nil {
+		return started, err
+	}
+	left, ok := rest[1].([]any)
+	if !ok || len(left)%2 != 0 {
+		return started, errShape(rest[1])
+	}
+	for ; len(left) > 0; left = left[2:] {
+		position, err := numberOf(left[0])
+		if err != nil {
+			return started, err
+		}
+		text, err := wordOf(left[1])
+		if err != nil {
+			return started, err
+		}
+		if started.Left == nil {
+			started.Left = make(map[int]string)
+		}
+		started.Left[position-1] = strings.TrimPrefix(text, "\n")
+	}
+	return started, nil
 }

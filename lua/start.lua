@@ -3,17 +3,26 @@
 -- Why one script: until_executing, the lock is free from here on, and only if the job is still ours and the lock still its own;
 -- until_executed, a duplicate that is refused from here on is not served by this run, and may have to be run for later.
 -- It changes a lock from "-" to "s" once, at the first start: a job that is run again has served nobody in between.
--- KEYS     1 index of locks  then for each group the list in hand, and its jobs' locks
--- ARGV     groups: "release" | "mark", how many jobs, and for each: its bytes, digest, owner
--- Returns  {"started", positions of jobs that are not in our list any more ...}
--- Again    changes nothing more
+-- What refused duplicates left with the lock (see pushunique) is told. A lock that is freed with that would be all that knew of
+-- it: so it is kept beside, for the job's next start, should the answer or the run be lost.
+-- KEYS     1 index of locks  then for each group the list in hand, and its jobs' locks, and in a group "leave" where to keep what
+--          was left with each
+-- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "mark", how many jobs, and for each: its bytes,
+--          digest, owner; in a group "leave" also ms to keep it
+-- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with each what was left
+--          with its lock}}
+-- Again    changes nothing more; of a group "leave" what was left is told again
 -- Cost     O(jobs * length of the list)
 local index = KEYS[1]
 local groups, at, key = {}, 1, 2
 while at <= #ARGV do
-  local group = { release = ARGV[at] == 'release', count = tonumber(ARGV[at + 1]), first = at + 2, list = KEYS[key], lock = key + 1 }
+  local what, count = ARGV[at], tonumber(ARGV[at + 1])
+  local group = { release = what ~= 'mark', count = count, first = at + 2, list = KEYS[key], lock = key + 1, step = 3, kept = {} }
+  if what == 'leave' then
+    group.step, group.left = 4, group.lock + count
+  end
   groups[#groups + 1] = group
-  at, key = group.first + 3 * group.count, group.lock + group.count
+  at, key = group.first + group.step * count, group.lock + count * (group.left and 2 or 1)
 end
 
 -- include must_be
@@ -26,22 +35,38 @@ for _, group in ipairs(groups) do
   if wrong or group.values.err then
     return group.values
   end
+  if group.left then
+    local left = KEYS[group.left]
+    group.kept = may('SET', left, '') or redis.pcall('MGET', unpack(KEYS, group.left, group.left + group.count - 1))
+    if group.kept.err then
+      return group.kept
+    end
+  end
 end
 
-local answer, position, freed, unlisted = { 'started' }, 0, {}, {}
+local lost, told, position, freed, unlisted = {}, {}, 0, {}, {}
 for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
-    local arg, lock, value = group.first + 3 * job, KEYS[group.lock + job], group.values[job + 1]
-    local owner = ARGV[arg + 2]
+    local arg, lock, value = group.first + group.step * job, KEYS[group.lock + job], group.values[job + 1]
+    local owner, left = ARGV[arg + 2], group.kept[job + 1] or ''
     position = position + 1
     if not redis.call('LPOS', group.list, ARGV[arg]) then
-      answer[#answer + 1] = position
+      lost[#lost + 1], left = position, ''
     elseif value and string.sub(value, 2, #owner + 1) == owner then
+      local now = string.match(value, '^%d+(\n.*)$', #owner + 2) or ''
+      left = left .. now
+      if group.left and now ~= '' then
+        redis.call('SET', KEYS[group.left + job], left, 'PX', ARGV[arg + 3])
+      end
       if group.release then
         freed[#freed + 1], unlisted[#unlisted + 1] = lock, ARGV[arg + 1]
       elseif string.sub(value, 1, 1) == '-' then
         redis.call('SETRANGE', lock, 0, 's')
       end
+    end
+    if left ~= '' then
+      told[#told + 1] = position
+      told[#told + 1] = left
     end
   end
 end
@@ -49,4 +74,4 @@ if #freed > 0 then
   redis.call('DEL', unpack(freed))
   redis.pcall('ZREM', index, unpack(unlisted)) -- it is for people
 end
-return answer
+return { 'started', lost, told }

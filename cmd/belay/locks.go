@@ -23,7 +23,8 @@ and "dirty" when a duplicate was refused since, for which the job will be run on
 Locks come and go while it reads, page by page, so a long list is no snapshot.
 
 With --json it prints one JSON object a line, whose fields stay as they are:
-  digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds
+  digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, and, where refused duplicates left positions in
+  write-ahead logs for the job, dedup_wal_locations
 The instant is by Redis' clock.
 
 Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`

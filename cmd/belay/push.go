@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 )
 
@@ -39,6 +40,10 @@ need; the jid that is printed is that one's. The lock is taken with the push and
 when it has ended, through all its retries (until_executed), or after --unique-ttl at the latest. In a file these flags are for
 all lines, and duplicates are told of on standard error. belay locks shows locks.
 
+With --wal the job knows how far a database must have come that it reads, such as its replica: where the primary stood when all was
+written that the job needs (SELECT pg_current_wal_insert_lsn()). Of a push that is refused as a duplicate, the job that has the
+lock learns it. In a file a line may have "wal_locations", an object.
+
 With --json a receipt is printed instead of a jid, one JSON object a line:
   {"jid","queue","status"}, of a duplicate also "holder", with --file also "line"
 status is queued, scheduled, duplicate (holder is the jid of the job that has the lock), unknown (no answer in all that time:
@@ -60,6 +65,7 @@ type pushFlags struct {
 	in, repeatFor               time.Duration
 	asJSON                      bool
 	unique                      uniqueFlags
+	wal                         map[string]string
 }
 
 func newPush(at *redisFlags) *cobra.Command {
@@ -95,6 +101,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose answer is lost; it is stored once")
 	flags.unique.register(set)
+	set.StringToStringVar(&flags.wal, "wal", nil, "a database must have come so far that the job reads: `NAME=LSN`, such as main=16/B374D848; may be repeated")
 	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
 	return cmd
 }
@@ -107,6 +114,8 @@ func (f *pushFlags) check(args []string) error {
 		return usage("--jid is for one job: in a file each line may have a \"jid\"")
 	case f.file != "" && (f.in != 0 || f.at != ""):
 		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
+	case f.file != "" && len(f.wal) > 0:
+		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
 	case f.queue == "": // not left out, then: a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.repeatFor < 0:
@@ -115,7 +124,11 @@ func (f *pushFlags) check(args []string) error {
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
 	_, err := f.until()
-	return cmp.Or(err, f.unique.check())
+	_, badWAL := dedup.ParseWAL(f.wal)
+	if badWAL != nil {
+		badWAL = usage("--wal: %w", badWAL)
+	}
+	return cmp.Or(err, f.unique.check(), badWAL)
 }
 
 // until is the instant of --at; zero without it.
@@ -162,10 +175,14 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	if err != nil {
 		return err
 	}
+	wal, err := dedup.ParseWAL(flags.wal)
+	if err != nil {
+		return err
+	}
 	ctx := context.Background()
 	receipt, err := pusher.Push(ctx, client.Job{
 		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
-		Unique: flags.unique.rule(),
+		Unique: flags.unique.rule(), WAL: wal,
 	})
 	again := persistence{pusher: pusher, most: flags.repeatFor, errs: cmd.ErrOrStderr()}
 	receipts, err := again.persist(ctx, []client.Receipt{receipt}, err, false)

@@ -241,3 +241,20 @@ func TestPushFile(t *testing.T) {
 		require.Equal(t, "0", oldest.JID())
 	})
 }
+
+func TestPushWithPositions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.Zero(t, h.invoke("", "push", "A", "--wal", "main=16/B374D848", "--wal", "ci=0/1").code)
+	require.Zero(t, h.invoke(`{"class":"A","wal_locations":{"main":"9/0"}}`, "push", "--file", "-").code)
+	jobs, _ := h.do("LRANGE", h.key("queue:default"), "0", "-1").([]any)
+	require.Len(t, jobs, 2)
+	require.Contains(t, jobs[1], `"wal_locations":{"ci":"0/1","main":"16/B374D848"}`)
+	require.Contains(t, jobs[0], `"wal_locations":{"main":"9/0"}`)
+	for _, words := range [][]string{{"A", "--wal", "main=16"}, {"A", "--wal", "a b=0/1"}, {"--file", "-", "--wal", "main=0/1"}} {
+		answer := h.invoke("", append([]string{"push"}, words...)...)
+		require.Equal(t, 2, answer.code, "%q", words)
+		require.Contains(t, answer.errs, "--wal", "%q", words)
+	}
+	require.Equal(t, 1, h.invoke(`{"class":"A","wal_locations":["9/0"]}`, "push", "--file", "-").code)
+}

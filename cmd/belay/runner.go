@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
@@ -46,9 +47,15 @@ func (r *runner) handler(p program) launcher.Handler {
 		cmd.Env = append(slices.Clip(r.environ),
 			"BELAY_JID="+j.JID(), "BELAY_CLASS="+j.Class(), "BELAY_QUEUE="+info.Queue,
 			"BELAY_RETRY_COUNT="+strconv.Itoa(failedRuns(j)))
+		if positions := dedup.ReadWAL(j).Edit(walVariable).JSON; positions != "" {
+			cmd.Env = append(cmd.Env, walVariable+"="+positions)
+		}
 		return r.run(ctx, cmd, j)
 	}
 }
+
+// walVariable tells a program how far the databases must have come that it reads, as a JSON object.
+const walVariable = "BELAY_WAL_POSITIONS"
 
 // failedRuns is how many runs of the job have failed; an operator's retry of a job makes its count -1.
 func failedRuns(j *job.Job) int {

@@ -67,6 +67,16 @@ func TestRunner(t *testing.T) {
 			require.Equal(t, "j1 A "+failed+"\n", read(t, dir, "env"), more)
 		}
 	})
+	t.Run("the_environment_tells_how_far_databases_must_have_come", func(t *testing.T) {
+		t.Parallel()
+		for more, want := range map[string]string{
+			"": "none", `,"wal_locations":{"main":"9/0","ci":"0/1"},"dedup_wal_locations":{"main":"10/0"}`: `{"ci":"0/1","main":"10/0"}`,
+		} {
+			dir, err := runShell(t.Context(), t, nop, payload("[]", more), `echo "${BELAY_WAL_POSITIONS-none}" >env`)
+			require.NoError(t, err)
+			require.Equal(t, want+"\n", read(t, dir, "env"), more)
+		}
+	})
 	t.Run("the_end_of_standard_error_is_the_message", func(t *testing.T) {
 		t.Parallel()
 		_, err := runShell(t.Context(), t, nop, payload("[]", ""), `printf 'it broke \377\n' >&2; exit 3`)

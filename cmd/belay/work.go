@@ -20,6 +20,8 @@ const workHelp = `Takes jobs and runs each as a process of its own, which is a c
 A program gets
   on standard input   the job's args, a JSON array, byte for byte
   in its environment  BELAY_JID, BELAY_CLASS, BELAY_QUEUE, BELAY_RETRY_COUNT (failed runs so far, 0 at first),
+                      BELAY_WAL_POSITIONS (a JSON object, such as {"main":"16/B374D848"}, of a job that was pushed with
+                      positions: how far the databases must have come that it reads),
                       and the worker's own environment without BELAY_REDIS_URL and REDIS_URL
 Exit status 0 is success. Any other is a failure: the job is tried again later, with "exit status N: " and the last
 4 KiB of standard error as its error message. Standard output is thrown away, unless --log-level debug logs its end.

@@ -312,7 +312,7 @@ var bugs = []mutant{
 		name: "the lock is freed, then the run is pushed that was asked for",
 		harm: "between the two calls another takes the lock, and two of a kind wait; or the worker dies, and the run is never pushed",
 		edits: []edit{{
-			"lua/shared/unlock.lua", `  redis.call('SET', lock, string.format('-%s%.0f', ARGV[at + 3], now_ms), 'PXAT', until_ms)
+			"lua/shared/unlock.lua", `  redis.call('SET', lock, value, 'PXAT', until_ms)
 `, `  redis.call('DEL', lock)
 `,
 		}},
@@ -327,6 +327,24 @@ var bugs = []mutant{
 		}},
 		pkg: "./integration", run: "TestLocksAreKeptThroughRetries/go-redis",
 		caught: "TestLocksAreKeptThroughRetries/go-redis", says: "is freed, and the job lives on",
+	},
+	{
+		name: "positions are compared as text",
+		harm: "from 10/0 on, which as text lies before 9/0, the run that is in the refused one's stead does not wait for its write",
+		edits: []edit{{
+			"lua/shared/leave.lua", `(now[2] > was[2] or now[2] == was[2] and now[3] > was[3])`, `now[1] > was[1]`,
+		}},
+		pkg: "./lua", run: "TestPositions/of_the_refused",
+		caught: "TestPositions/of_the_refused_are_left_with_the_lock_the_later_of_each_connection/goredis", says: "main 10/0",
+	},
+	{
+		name: "a start that is said again tells no positions",
+		harm: "the lock is free after the first, whose answer was lost: the run reads a replica that lags",
+		edits: []edit{{
+			"lua/start.lua", `      if group.left and now ~= '' then`, `      if false then`,
+		}},
+		pkg: "./fetch", run: "TestPositionsThatDuplicatesLeft/go-redis/are_told_once_more",
+		caught: "TestPositionsThatDuplicatesLeft/go-redis/are_told_once_more_when_the_answer_is_lost", says: "Not equal",
 	},
 	{
 		name: "a digest without lengths",

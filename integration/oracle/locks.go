@@ -81,6 +81,10 @@ func (s *stride) turn(digest string) *turn {
 // setLock takes in SET, which Redis writes down with the instant at which the key expires, or with none.
 func (s *stride) setLock(digest string, c []string) {
 	s.turn(digest)
+	if len(c) == 4 && strings.EqualFold(c[3], "KEEPTTL") {
+		s.leaveWith(digest, c[2])
+		return
+	}
 	l := &lock{digest: digest, value: c[2]}
 	for at := 3; at+1 < len(c); at++ {
 		if strings.EqualFold(c[at], "PXAT") {
@@ -88,6 +92,47 @@ func (s *stride) setLock(digest string, c []string) {
 		}
 	}
 	s.k.locks[digest] = l
+}
+
+// leaveWith is how a refused duplicate leaves something with a lock: its state, and what stands behind since when it is held,
+// may change, and nothing else.
+func (s *stride) leaveWith(digest, value string) {
+	l := s.k.locks[digest]
+	if l == nil || firstLines(l.value) != firstLines(value) {
+		s.violate(nil, Locks, "something is left with the lock %s, and it is %q then", digest, value)
+		return
+	}
+	s.requireLeft(l, value)
+	l.value = value
+}
+
+// requireLeft holds that what was left with a lock is left with it still, or of the same connection a later position.
+func (s *stride) requireLeft(l *lock, value string) {
+	now := leftIn(value)
+	for name, was := range leftIn(l.value) {
+		if now[name] < was {
+			s.violate(l.of, Locks, "the lock %s forgets a position of %s: it was %X, and is %X", l.digest, name, was, now[name])
+		}
+	}
+}
+
+// leftIn are the positions in write-ahead logs that a lock's value has behind since when it is held.
+func leftIn(value string) map[string]uint64 {
+	found := make(map[string]uint64)
+	for _, line := range strings.Split(value, "\n")[min(strings.Count(value, "\n"), 2)+1:] {
+		name, position, _ := strings.Cut(line, " ")
+		high, low, _ := strings.Cut(position, "/")
+		h, _ := strconv.ParseUint(high, 16, 32)
+		l, _ := strconv.ParseUint(low, 16, 32)
+		found[name] = h<<32 | l
+	}
+	return found
+}
+
+// firstLines are a lock's holder, the holder's class and since when it is held, without the state before them.
+func firstLines(value string) string {
+	lines := strings.SplitN(value, "\n", 4)
+	return strings.Join(lines[:min(len(lines), 3)], "\n")[min(len(value), 1):]
 }
 
 // setrange is how a lock's state is changed in its place.
@@ -210,9 +255,10 @@ var ofOneLife = map[string]bool{
 	"discarded_at": true, "interrupted_count": true, "interrupted_at": true, "at": true,
 }
 
-// judgeFollower holds that the one more run is of the same job.
+// judgeFollower holds that the one more run is of the same job, and learns what was left for it.
 func (s *stride) judgeFollower(l, after *lock) {
 	s.k.report.Reruns++
+	s.requireLeft(l, after.value)
 	for name, ch := range changes(l.of.text, after.of.text) {
 		switch {
 		case name == "jid", name == "created_at", name == "enqueued_at", name == "queue":

@@ -93,6 +93,24 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.begins("d")
 			a.settle(1, 0, done(append(lock("2", 60), c("SADD queues q"), c("LPUSH "+queue, unique("2", executed)))...)...)
 		}},
+		"duplicates leave positions with it": {life: func(a *aof) {
+			a.pushUnique(unique("1", executed), "1")
+			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 9/0", "KEEPTTL"))
+			a.take()
+			a.begins("s")
+			a.step(c("SET "+lockKey, "d1\nC\n1\nmain 10/0\nci 0/1", "KEEPTTL"))
+			taken := lock("2", 60)
+			taken[0][2] += "\nmain 10/0\nci 0/1"
+			a.settle(1, 0, done(append(taken, c("SADD queues q"), c("LPUSH "+queue, unique("2", executed)))...)...)
+		}, reruns: 1},
+		"what they left is kept beside, and goes into the retry": {life: func(a *aof) {
+			a.pushUnique(unique("1", executing), "1")
+			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 9/0", "KEEPTTL"))
+			a.take()
+			a.step(append(release(), c("SET belay:left:1", "\nmain 9/0", "PXAT", ms(60)))...)
+			a.settle(1, 1, c("LREM "+mine+" -1", unique("1", executing)), c("ZADD retry 1", unique("1", executing, failed, `"dedup_wal_locations":{"main":"9/0"}`)))
+			a.step(c("DEL belay:left:1"))
+		}},
 		"it comes with the promotion": {life: func(a *aof) {
 			a.step(c("ZADD schedule 1", unique("1", executed)))
 			a.step(append(lock("1", 60), c("ZREM schedule", unique("1", executed)),
@@ -161,6 +179,23 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 			a.step(c("SET "+lockKey, "-1\nC\n1"), c("ZADD belay:unique 1 d1"), c("LPUSH "+queue, unique("1", executed)))
 		}, []string{"never ends"}},
 		"its TTL is lost": {func(a *aof) { pushed(a); a.step(c("SET "+lockKey, "-1\nC\n1")) }, []string{"never ends"}},
+		"what is left gives it to another": {func(a *aof) { pushed(a); a.step(c("SET "+lockKey, "-2\nC\n1\nmain 9/0", "KEEPTTL")) },
+			[]string{"something is left with the lock d1"}},
+		"a position is compared as text": {func(a *aof) {
+			pushed(a)
+			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 10/0", "KEEPTTL"))
+			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 9/0", "KEEPTTL"))
+		}, []string{"forgets a position of main"}},
+		"a position is forgotten": {func(a *aof) {
+			pushed(a)
+			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 9/0\nci 0/1", "KEEPTTL"))
+			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 9/0", "KEEPTTL"))
+		}, []string{"forgets a position of ci"}},
+		"the one more run does not get the positions": {func(a *aof) {
+			running(a)
+			a.step(c("SET "+lockKey, "d1\nC\n1\nmain 9/0", "KEEPTTL"))
+			a.settle(1, 0, append(lock("2", 60), ended, c("LPUSH "+queue, unique("2", executed)))...)
+		}, []string{"forgets a position of main"}},
 		"not listed": {func(a *aof) {
 			a.step(lock("1", 60)[0], c("LPUSH "+queue, unique("1", executed)))
 		}, []string{"is listed until 0"}},

@@ -96,9 +96,16 @@ func (c *crossing) retried() Move {
 }
 
 func (c *crossing) snoozed() Move {
-	c.requireSameBytes()
+	if !c.of.named {
+		c.requireSameBytes()
+		return Snoozed
+	}
+	c.requireOnly(c.changed(), func(name string, ch change) bool { return name == leftPositions && ch.new != "" })
 	return Snoozed
 }
+
+// leftPositions is the field in which a run that lives on keeps what refused duplicates left.
+const leftPositions = "dedup_wal_locations"
 
 // dies tells apart the three ways to the dead set out of a process' hand: a run that failed for good, what could not be
 // read, and a suspect whose process crashed once too often.
@@ -222,6 +229,8 @@ func (c *crossing) requireFailure() {
 		switch name {
 		case "retry_count", "error_class", "error_message", "error_backtrace", "retried_at":
 			return true
+		case leftPositions:
+			return ch.new != ""
 		case "failed_at":
 			_, err := strconv.ParseFloat(ch.old, 64)
 			return ch.new != "" && err != nil // the first failure's stays

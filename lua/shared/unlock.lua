@@ -5,7 +5,8 @@
 -- A group's locks are the keys from group.lock on, one for each of its group.count jobs. ARGV from group.locks on, and then every
 -- group.step: digest, owner, ms to hold it on; if group.again is set, also owner and bytes of one more run, position of its
 -- queue's key, the queue's bare name.
--- A lock's value is a state, its owner, and since when the owner has it, in ms by Redis' clock, which no script compares.
+-- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script compares, and behind
+-- that what refused duplicates left (see pushunique), which goes wherever the lock goes.
 -- The states are "-": no run of the owner has started. "s": one has, and a duplicate that comes now is not served by it.
 -- "d" (dirty): such a duplicate was refused, and is to be run for.
 local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
@@ -17,7 +18,7 @@ local function may_unlock(group, queues)
   if values.err then
     return values
   end
-  local states, own, at, wrong = {}, nil, group.locks, nil
+  local states, left, own, at, wrong = {}, {}, nil, group.locks, nil
   for job = 1, group.count do
     local value, owner = values[job], ARGV[at + 1]
     states[job] = value and string.sub(value, 2, #owner + 1) == owner and string.byte(value)
@@ -25,12 +26,13 @@ local function may_unlock(group, queues)
       own = own or KEYS[group.lock + job - 1]
       if group.again and states[job] == dirty and not wrong then
         local queue = KEYS[tonumber(ARGV[at + 5])]
+        left[job] = string.match(value, '^%d+(\n.*)$', #owner + 2)
         wrong = must_be(queues, 'set', 'SADD', queues, '') or must_be(queue, 'list', 'LPUSH', queue, '')
       end
     end
     at = at + group.step
   end
-  group.states = states
+  group.states, group.left = states, left
   -- Locks differ by their digest alone: who may write one may write all.
   return wrong or own and (may('SET', own, '') or may('PEXPIRE', own, '0') or may('DEL', own)) or nil
 end
@@ -50,7 +52,8 @@ local function unlock(group, job, lives_on, queues, now_ms)
     redis.call('PEXPIRE', lock, ARGV[at + 2])
     return
   end
-  redis.call('SET', lock, string.format('-%s%.0f', ARGV[at + 3], now_ms), 'PXAT', until_ms)
+  local value = string.format('-%s%.0f', ARGV[at + 3], now_ms) .. (group.left[job] or '')
+  redis.call('SET', lock, value, 'PXAT', until_ms)
   redis.call('SADD', queues, ARGV[at + 6])
   redis.call('LPUSH', KEYS[tonumber(ARGV[at + 5])], ARGV[at + 4])
 end

@@ -1,0 +1,36 @@
+package dedup
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// An LSN is a position in the write-ahead log of a PostgreSQL database: how many bytes of it lie before. 0 is none.
+//
+// Two are compared as numbers, never as text: "10/0" is later than "9/0".
+type LSN uint64
+
+// ParseLSN reads a position as PostgreSQL writes a pg_lsn: two hexadecimal numbers of up to eight digits, "16/B374D848". It
+// refuses 0/0, which PostgreSQL says for "no position".
+func ParseLSN(text string) (LSN, error) {
+	high, low, ok := strings.Cut(text, "/")
+	h, okHigh := half(high)
+	l, okLow := half(low)
+	if !ok || !okHigh || !okLow {
+		return 0, fmt.Errorf("%.40q is no position in a write-ahead log; it is one such as 16/B374D848", text)
+	}
+	if h|l == 0 {
+		return 0, fmt.Errorf("the position %s is none", text)
+	}
+	return LSN(h<<32 | l), nil
+}
+
+// half reads one of the two numbers, which ParseUint alone would take with a sign, and longer.
+func half(digits string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(digits, 16, 32)
+	return n, err == nil && len(digits) <= 8
+}
+
+// String writes the position as PostgreSQL does, without leading zeros.
+func (l LSN) String() string { return fmt.Sprintf("%X/%X", uint64(l)>>32, uint64(l)&0xFFFFFFFF) }
