@@ -103,9 +103,9 @@ func (f *Fetcher) composeBatch() *batch {
 	}
 	next := &batch{life: life}
 	gathered := make([]*Held, 0, min(len(f.pending), lua.MostItems))
-	bytes, rest := 0, f.pending[:0]
+	bytes, rest, most := 0, f.pending[:0], f.part()
 	for i, held := range f.pending {
-		if held.Life != life || len(gathered) == lua.MostItems || bytes > lua.MostBytes {
+		if held.Life != life || len(gathered) == most || bytes > lua.MostBytes {
 			rest = append(rest, f.pending[i])
 			continue
 		}
@@ -120,6 +120,19 @@ func (f *Fetcher) composeBatch() *batch {
 	f.pending = rest
 	f.number(next, gathered)
 	return next
+}
+
+// leastPart is the least that a settle is cut to: with less, what each round trip costs is more than what is gained.
+const leastPart = 32
+
+// part is how many ends go into one settle at most. It is half of what can be in hand, so that Redis works on one half while the
+// processors work on the other; in one piece, they would take turns.
+func (f *Fetcher) part() int {
+	half := (f.cfg.Concurrency + 1) / 2
+	if f.quiet || half < leastPart { // what goes back goes in order, and two pipelines have none
+		return lua.MostItems
+	}
+	return min(half, lua.MostItems)
 }
 
 // spare is how many processors a take may be asked for: not those that proven strays are waiting for, and one less for
