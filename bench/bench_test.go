@@ -45,7 +45,7 @@ func TestATinyDrainFromTheCommandLineToItsFiles(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"Belay, rueidis": 2, "bare scripts, rueidis": 1,
+		"Belay, rueidis": 3, "bare scripts, rueidis": 1,
 	}, found)
 	for _, name := range []string{"report.md", "drain.svg", "drain.png"} {
 		require.FileExists(t, filepath.Join(out, name))

@@ -37,6 +37,9 @@ func drain(ctx context.Context, b *bench, r *report.Result) error {
 		cases = []int{b.concurrency}
 	}
 	for _, c := range b.belays() {
+		if b.concurrency == 0 {
+			turns = append(turns, b.drainTurn(r, c, subject.Task{Jobs: b.size(sample, full), Best: true}))
+		}
 		for _, concurrency := range cases {
 			turns = append(turns, b.drainTurn(r, c, subject.Task{Jobs: b.size(sample, full), Concurrency: concurrency}))
 		}

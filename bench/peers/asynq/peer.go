@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -77,6 +78,9 @@ func (p *peer) Rest(context.Context) error { return nil }
 
 // Start starts one server.
 func (p *peer) Start(ctx context.Context, queue string, handle measure.Handler) (err error) {
+	if p.settings.alone {
+		runtime.GOMAXPROCS(1)
+	}
 	config := asynq.Config{
 		Concurrency:              p.settings.concurrency,
 		LogLevel:                 asynq.FatalLevel,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/belayq/belay/bench/peers/talk"
@@ -15,8 +16,9 @@ import (
 const (
 	// asynq's own benchmark runs 10 at once. A server takes tasks in one loop, one a round trip, so more concurrency only
 	// hides the writing of completions: a drain of 20,000 made 9,700 tasks a second at 10, 10,500 at 25, 10,900 at 50,
-	// 10,800 at 100 and at 200.
-	bestConcurrency = 50
+	// 10,800 at 100 and at 200. With one of Go's processors instead of two, which leaves Redis a core of its own, 10,700 at 50
+	// and 11,800 at 100, where two made 9,100 in the same minutes.
+	bestConcurrency = 100
 	// asynq has no call that enqueues several tasks, so bulk is many callers: 54,000 a second from 10, 55,000 from 20,
 	// 60,000 from 50 with a connection each, 47,000 from 100.
 	bulkCallers = 50
@@ -35,6 +37,8 @@ type settings struct {
 	concurrency   int
 	connections   int
 	checkInterval time.Duration
+	// alone leaves all cores but one to Redis: GOMAXPROCS is 1.
+	alone bool
 }
 
 func choose(task talk.Task) settings {
@@ -49,6 +53,7 @@ func choose(task talk.Task) settings {
 	case talk.Stores(task.Measure):
 	case task.Best:
 		s.concurrency = bestConcurrency
+		s.alone = task.Measure == "drain" && runtime.NumCPU() <= 2
 	default:
 		s.concurrency = task.Concurrency
 		if talk.Timed(task.Measure) {
@@ -66,6 +71,8 @@ func (s settings) String() string {
 		return fmt.Sprintf("%d connections, bulk from %d goroutines", s.connections, bulkCallers)
 	case s.checkInterval == 0:
 		return fmt.Sprintf("concurrency %d, looks at an empty queue every 1s and for due jobs every 5s (its defaults)", s.concurrency)
+	case s.alone:
+		return fmt.Sprintf("concurrency %d, GOMAXPROCS 1", s.concurrency)
 	default:
 		return fmt.Sprintf("concurrency %d, looks at an empty queue and for due jobs every %s", s.concurrency, s.checkInterval)
 	}
