@@ -27,26 +27,30 @@ type Queryer interface {
 // others, too.
 func Current(ctx context.Context, primary Queryer) (dedup.LSN, error) {
 	var text string
-	var block uint64
-	const query = "SELECT pg_current_wal_insert_lsn()::text, current_setting('wal_block_size')::bigint"
-	if err := primary.QueryRowContext(ctx, query).Scan(&text, &block); err != nil {
+	var block, segment uint64
+	const query = "SELECT pg_current_wal_insert_lsn()::text, current_setting('wal_block_size')::bigint, " +
+		"pg_size_bytes(current_setting('wal_segment_size'))"
+	if err := primary.QueryRowContext(ctx, query).Scan(&text, &block, &segment); err != nil {
 		return 0, fmt.Errorf("ask the primary for its position: %w", err)
 	}
 	position, err := dedup.ParseLSN(text)
 	if err != nil {
 		return 0, fmt.Errorf("ask the primary for its position: %w", err)
 	}
-	return endOfRecords(position, dedup.LSN(block)), nil
+	return endOfRecords(position, dedup.LSN(block), dedup.LSN(segment)), nil
 }
 
-// pageHeader is the length of what stands before the records on a page of the log.
-const pageHeader = 24
+// pageHeader is the length of what stands before the records on a page of the log, segmentHeader on the first page of a file of it.
+const pageHeader, segmentHeader = 24, 40
 
 // endOfRecords is an insert position as a replica counts. On a page to which nothing has been written yet the next record goes
 // behind the page's header, but a replica that has replayed everything stands before it, and would stand there until the primary
 // writes again.
-func endOfRecords(position, block dedup.LSN) dedup.LSN {
-	if block > 0 && position%block == pageHeader {
+func endOfRecords(position, block, segment dedup.LSN) dedup.LSN {
+	switch {
+	case segment > 0 && position%segment == segmentHeader:
+		return position - segmentHeader
+	case block > 0 && position%block == pageHeader:
 		return position - pageHeader
 	}
 	return position
