@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -162,6 +161,9 @@ func (j *Job) args() (string, error) {
 	if len(j.Args) > 0 {
 		return "", errors.New("both Args and ArgsJSON are set; set one")
 	}
+	if job.AsWritten(j.ArgsJSON) {
+		return j.ArgsJSON, nil
+	}
 	var elements []json.RawMessage
 	if err := json.Unmarshal([]byte(j.ArgsJSON), &elements); err != nil || elements == nil {
 		return "", errors.New("ArgsJSON is not a JSON array")
@@ -259,7 +261,7 @@ func checkJID(jid string) error {
 		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), longestJID)
 	}
 	for _, r := range jid {
-		if r <= ' ' || r > '~' || strings.ContainsRune(`*?[]\/"`, r) {
+		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {
 			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
 		}
 	}

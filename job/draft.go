@@ -46,11 +46,17 @@ func (d Draft) Encode() string {
 		jid = NewJID()
 	}
 	out = appendQuoted(append(out, `,"jid":`...), jid)
+	created := ""
 	if !d.CreatedAt.IsZero() {
-		out = append(append(out, `,"created_at":`...), Stamp(d.CreatedAt, d.Unit)...)
+		created = Stamp(d.CreatedAt, d.Unit)
+		out = append(append(out, `,"created_at":`...), created...)
 	}
 	if !d.EnqueuedAt.IsZero() {
-		out = append(append(out, `,"enqueued_at":`...), Stamp(d.EnqueuedAt, d.Unit)...)
+		enqueued := created // mostly the same instant, and it takes longer to write than all the rest
+		if !d.EnqueuedAt.Equal(d.CreatedAt) {
+			enqueued = Stamp(d.EnqueuedAt, d.Unit)
+		}
+		out = append(append(out, `,"enqueued_at":`...), enqueued...)
 	}
 	return string(append(out, '}'))
 }

@@ -35,6 +35,21 @@ func Marshal(v any) (string, error) {
 	return string(out), nil
 }
 
+// AsWritten says, at one look and no more, that text is an array just as MarshalArgs would write it: nothing between its parts, and no
+// escapes. What it says no to may still be one.
+func AsWritten(text string) bool {
+	if text == "" || text[0] != '[' {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] == '\\' {
+			return false
+		}
+	}
+	end, why := skipValue(text, 0, 1)
+	return why == sound && end == len(text)
+}
+
 // MarshalArgs writes a payload's args, as Marshal does. No args at all are [], never null, which would cost the job its
 // life when Ruby pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
 func MarshalArgs(args []any) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,6 +163,30 @@ func BenchmarkMarshalArgs(b *testing.B) {
 	for b.Loop() {
 		if _, err := job.MarshalArgs(args); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// What is taken as it is must be what MarshalArgs would have made of it.
+func TestAsWritten(t *testing.T) {
+	t.Parallel()
+	deepest := strings.Repeat("[", job.MaxDepth) + strings.Repeat("]", job.MaxDepth)
+	for text, want := range map[string]bool{
+		`[]`: true, `[1]`: true, `[1,"a",null,true,{"b":[1.0,-2e3]}]`: true, `["ä€"]`: true, deepest[1 : len(deepest)-1]: true,
+		"": false, `{}`: false, `1`: false, `[1`: false, `[1]]`: false, `[1],`: false, `[01]`: false, `[1,]`: false, `[ 1]`: false,
+		`["a b"]`: false, `["\n"]`: false, "[\"\xff\"]": false, "[\"\x01\"]": false, `[nul]`: false, deepest: false,
+	} {
+		require.Equal(t, want, job.AsWritten(text), "%.40s", text)
+		if want {
+			var elements []json.RawMessage
+			require.NoError(t, json.Unmarshal([]byte(text), &elements))
+			args := make([]any, len(elements))
+			for i, element := range elements {
+				args[i] = element
+			}
+			written, err := job.MarshalArgs(args)
+			require.NoError(t, err)
+			require.Equal(t, text, written)
 		}
 	}
 }
