@@ -39,7 +39,8 @@ type UniqueOption func(*UniqueRule)
 // Holder is the jid of the job that the lock belongs to.
 //
 // Two pushes of a class that is NotIdempotent are two effects, so none of them is refused: a duplicate is stored as any other
-// job, without the lock, and marked by the field duplicate-of of its payload and the Holder of its receipt.
+// job, without the lock, and marked by the field duplicate-of of its payload and the Holder of its receipt. (One for later that neither
+// takes nor meets the lock yet is not marked.)
 //
 // What is unique is the accepted push. A job that was accepted runs, at least once as any other, whatever becomes of its lock:
 // a retry or a recovery asks nobody. The lock ends after its LockTTL at the latest if nobody renews it, so it is no

@@ -177,13 +177,14 @@ func ReadRefusedWAL(j *job.Job) WAL {
 
 func fieldWAL(j *job.Job, field string) WAL {
 	text, _ := j.Field(field)
-	var texts map[string]any
-	if text == "" || json.Unmarshal([]byte(text), &texts) != nil {
+	var values map[string]json.RawMessage
+	if text == "" || json.Unmarshal([]byte(text), &values) != nil {
 		return nil
 	}
 	var w WAL
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if position, ok := texts[name].(string); ok {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		var position string
+		if json.Unmarshal(values[name], &position) == nil {
 			w = w.with(name, position)
 		}
 	}

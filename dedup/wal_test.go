@@ -94,6 +94,7 @@ func TestWAL(t *testing.T) {
 		t.Parallel()
 		for fields, want := range map[string]WAL{
 			`"wal_locations":{"main":"9/0","ci":"0/0","geo":7,"":"1/0","a b":"1/0"}`:          {"main": 9 << 32},
+			`"wal_locations":{"main":"9/0","geo":1e999}`:                                      {"main": 9 << 32},
 			`"wal_locations":{"main":"9/0"},"dedup_wal_locations":{"main":"10/0","ci":"0/A"}`: {"main": 16 << 32, "ci": 10},
 			`"wal_locations":{"main":"9/0"},"dedup_wal_locations":[]`:                         {"main": 9 << 32},
 			`"dedup_wal_locations":{"main":"1/0"}`:                                            {"main": 1 << 32},

@@ -2,8 +2,10 @@ package fetch
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -298,13 +300,22 @@ func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 	for i, held := range b.held {
 		held.Life.drop(held)
-		if held.lock.kept() && held.outcome.Exit() != job.ExitHandedBack && !slices.Contains(verdict.Lost, i) {
+		if held.lock.kept() && needless(held.outcome) && !slices.Contains(verdict.Lost, i) {
 			f.known = append(f.known, held.lock.JID)
 		}
 		if held.alone && held.Life == f.life {
 			f.endedAlone(time.Now())
 		}
 	}
+}
+
+// needless says that what was kept for a job's next start is of no more use: the job has ended, or its bytes carry it.
+func needless(outcome job.Outcome) bool {
+	switch outcome.Exit() {
+	case job.ExitDone, job.ExitDiscarded, job.ExitDead:
+		return true
+	}
+	return strings.Contains(outcome.Payload(), `"`+dedup.FieldRefusedWAL+`"`)
 }
 
 func (f *Fetcher) handleTake(life *Life, queues []string, take lua.Ask[lua.Taken], reply driver.Reply) {

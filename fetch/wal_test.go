@@ -90,8 +90,24 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r.end(func(*Held) job.Outcome { return job.HandedBack() })
 			r.fetcher.quiet = false
 			require.Equal(t, dedup.WAL{"main": 9}, r.runs().Left())
-			r.end(func(held *Held) job.Outcome { return job.Retried(held.Bytes, time.Hour) })
+			r.end(func(held *Held) job.Outcome {
+				parsed, err := job.Parse(held.Bytes)
+				require.NoError(t, err)
+				return job.Retried(parsed.Patch(held.Left().Edit(dedup.FieldRefusedWAL)), time.Hour)
+			})
 			r.pump("what is kept to be forgotten", func() bool { return !r.kept(j) })
+		})
+
+		t.Run("are_kept_for_a_job_that_goes_on_and_does_not_carry_them", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 1, "mail")
+			j := r.pushUnique(untilExecuting, 1, located())
+			r.refuse(j, 9)
+			r.runs()
+			r.end(func(held *Held) job.Outcome { return job.Snoozed(held.Bytes, time.Hour) })
+			r.pump("it to be in the schedule", func() bool { return r.do("ZCARD", r.keys.Schedule()) == int64(1) })
+			r.pump("nothing to be under way", r.fetcher.Settled)
+			require.True(t, r.kept(j))
 		})
 
 		t.Run("survive_a_crash_between_the_start_and_the_end", func(t *testing.T) {

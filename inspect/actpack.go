@@ -92,7 +92,9 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if err := job.CheckQueue(queue); err != nil {
 		return errand, jobs, err
 	}
-	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead()}
+	// Of a class of which every push is stored, marked or not, none waits for another's end.
+	_, marked := e.parsed.Field(dedup.DuplicateOf)
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead() && !marked}
 	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(e.parsed), Lock: a.lockOf(e)}, nil
 }
 

@@ -216,6 +216,12 @@ func TestActsAndLocks(t *testing.T) {
 			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
+		"a dead one that was marked, not refused, runs beside the others": func(w *world) {
+			w.unique(digest, "b", time.Hour)
+			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", nil, `"duplicate-of":"b"`))
+			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
+			require.Equal(w, "b", w.locks()[0].JID)
+		},
 		"of many of one kind one is brought back, and all others stay": func(w *world) {
 			for n := range lua.MostItems + 20 {
 				w.fill(w.keys.Dead(), 1e9+float64(n), uniqueSample(fmt.Sprintf("%03d", n), nil))

@@ -29,11 +29,9 @@ func newTray() *tray {
 func (t *tray) lay(jobs []*fetch.Held) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.next == len(t.jobs) {
-		clear(t.jobs)
-		t.jobs, t.next = t.jobs[:0], 0
-	}
-	t.jobs = append(t.jobs, jobs...)
+	rest := copy(t.jobs, t.jobs[t.next:])
+	clear(t.jobs[rest:]) // what is gone is not kept, however seldom the tray is empty
+	t.jobs, t.next = append(t.jobs[:rest], jobs...), 0
 	t.wake()
 }
 
@@ -50,7 +48,7 @@ func (t *tray) take() (held *fetch.Held, ok bool) {
 		t.idle--
 		t.waking = false
 	}
-	held = t.jobs[t.next]
+	held, t.jobs[t.next] = t.jobs[t.next], nil
 	t.next++
 	t.wake()
 	return held, true

@@ -82,6 +82,20 @@ func TestWhatIsLaidDownIsTakenOnce(t *testing.T) {
 	}
 }
 
+func TestATrayThatIsNeverEmptyStaysSmall(t *testing.T) {
+	t.Parallel()
+	tray := newTray()
+	tray.lay([]*fetch.Held{{}})
+	for range 10_000 {
+		tray.lay([]*fetch.Held{{}})
+		_, ok := tray.take()
+		require.True(t, ok)
+	}
+	require.Len(t, tray.jobs, 2, "one that waits, and the room of one that was taken")
+	require.Nil(t, tray.jobs[0], "what was taken is not kept")
+	require.Less(t, cap(tray.jobs), 10)
+}
+
 func TestEndsAreToldOfUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	e := newEnds()

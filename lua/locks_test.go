@@ -124,6 +124,13 @@ func TestPushUnique(t *testing.T) {
 			require.Equal(w, []string{`"\#[]~é`}, ask(w, w.keys.PushUnique(nil, []UniqueJob{mark(`{"jid":"e"}`)})).Holders)
 			require.Equal(w, `{"jid":"e","duplicate-of":"??#[]~??"}`, w.waiting("q")[1])
 		}},
+		promise{"a_lock_that_names_nobody_refuses_and_says_so", func(w *world) {
+			for _, value := range []string{"", "1", "x\n"} {
+				w.redis("SET", w.keys.Lock("d"), value, "PX", "60000")
+				require.Equal(w, "?", w.unique("a"), "%q", value)
+				require.Empty(w, w.waiting("q"))
+			}
+		}},
 		promise{"one_that_is_to_be_marked_and_is_no_duplicate_has_the_lock", func(w *world) {
 			require.Empty(w, w.unique("a", func(j *UniqueJob) { j.Mark = true }))
 			require.Equal(w, []string{"a"}, w.waiting("q"))

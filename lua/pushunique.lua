@@ -98,7 +98,8 @@ for _, group in ipairs(groups) do
     elseif string.sub(value, 2, #owner + 1) == owner then
       bytes = nil -- it is there already
     else
-      holder = string.match(value, '^.([^\n]*)') or ''
+      -- A value that names nobody is not ours, and refuses all the same; '' would say that the job is stored.
+      holder = string.match(value, '^.([^\n]+)') or '?'
       if group.duplicate == 'mark' then
         -- No jid of ours has what JSON would escape; in another's it must not end the string.
         local plain = string.gsub(holder, '[%c"\\\128-\255]', '?')

@@ -30,11 +30,11 @@ func newRunner(log zerolog.Logger) *runner {
 }
 
 // withoutRedis is the environment without the way to Redis: a program has no business there, and what it starts or logs
-// should not carry the password.
+// should not carry the password. Nor is it told another job's positions, if a program of ours started us.
 func withoutRedis(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(urlVariables, name)
+		return slices.Contains(urlVariables, name) || name == walVariable // not every job has positions of its own
 	})
 }
 
