@@ -10,6 +10,8 @@ SHELL := /bin/bash
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
+# Modules of their own, so that what they need is nobody's who imports Belay.
+MODULES := bench/peers cmd/belayvet integration/replica
 SEED ?=
 OUT ?=
 MINUTES ?= 25
@@ -42,9 +44,10 @@ belayvet: ## cmd/belayvet, and what it says of the examples
 
 # Built from source by a module of its own, so that a linter's two hundred dependencies are nobody's who
 # imports Belay. The first build takes a minute or two on two cores; then Go's cache has it.
-lint: ## golangci-lint with .golangci.yaml
-	@echo "== lint: golangci-lint run ./... (built from source the first time)"
+lint: ## golangci-lint with .golangci.yaml, in each module
+	@echo "== lint: golangci-lint run ./... (built from source the first time), and in $(MODULES)"
 	@go tool -modfile=tools/lint/go.mod golangci-lint run ./...
+	@for module in $(MODULES); do (cd $$module && go tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run ./...); done
 
 lua: ## luacheck on the scripts
 	@echo "== lua: luacheck lua/*.lua"

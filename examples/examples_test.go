@@ -166,7 +166,7 @@ func TestDeployHandsBackWhatTakesTooLong(t *testing.T) {
 	said, err := run(t, redis, "", client, "push", "Report", `"2026-11"`, "15")
 	require.NoError(t, err, said)
 	old := startProcess(t, redis, program, "-shutdown-timeout", "100ms", "-heartbeat", "100ms")
-	eventually(t, "v1 to take the job", func() bool { return number(t, redis, "LLEN", "queue:default") == 0 })
+	eventually(t, "v1 to begin the job", func() bool { return strings.Contains(old.out.String(), "v1 begins 2026-11") })
 	old.stop()
 	require.Regexp(t, `v1 hands back 2026-11 at page \d+ because of: .*shut`, old.out.String())
 	require.Equal(t, 1, number(t, redis, "LLEN", "queue:default"))

@@ -41,6 +41,7 @@ func main() {
 }
 
 func write(ctx context.Context, args ReportArgs) error {
+	fmt.Println(*release, "begins", args.Month)
 	for page := range args.Pages {
 		select {
 		case <-ctx.Done():
