@@ -40,7 +40,7 @@ type guard struct {
 var guards = []guard{
 	{"go-redis", 100, map[string]float64{scriptCallsPerJob: 0.055, roundTripsPerJob: 0.035, allocationsPerJob: 10, cpuToFloor: 1.6}},
 	{"go-redis", 25, map[string]float64{scriptCallsPerJob: 0.13, roundTripsPerJob: 0.075, allocationsPerJob: 13.5, cpuToFloor: 2.4}},
-	{"rueidis", 100, map[string]float64{scriptCallsPerJob: 0.05, roundTripsPerJob: 0.035, allocationsPerJob: 9, cpuToFloor: 1.6}},
+	{"rueidis", 100, map[string]float64{scriptCallsPerJob: 0.055, roundTripsPerJob: 0.035, allocationsPerJob: 9.5, cpuToFloor: 1.6}},
 	{"rueidis", 25, map[string]float64{scriptCallsPerJob: 0.13, roundTripsPerJob: 0.075, allocationsPerJob: 12, cpuToFloor: 2.4}},
 }
 

@@ -171,7 +171,8 @@ func (s *site) failOver(to *drivertest.Server) {
 func (s *site) awaitReplica() {
 	s.t.Helper()
 	eventually(s.t, "the replica to follow", func() bool {
-		role, _ := s.do("ROLE").([]any)
-		return role[0] == "slave" && role[3] == "connected"
+		answer, err := s.server.Do(s.t.Context(), "ROLE") // the connection may be cut by the change
+		role, _ := answer.([]any)
+		return err == nil && role[0] == "slave" && role[3] == "connected"
 	})
 }
