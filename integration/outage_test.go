@@ -107,7 +107,7 @@ func (o *outage) pass() {
 	}
 	o.awaitBeat()
 	require.Less(t, time.Since(back), resumed+time.Second, "the heartbeat, looked for after the starts")
-	o.worker.awaitLog("redis is back")
+	eventually(t, "it to say so", func() bool { return strings.Contains(o.worker.log()[said:], "redis is back") })
 	o.requireEachOnce(append([]string{within, beyond, due, fresh}, o.meanwhile...))
 	require.True(t, o.book.awaitEnd(within).At.Before(back), "a running job goes on")
 	o.requireNothingBegun(from, back)
