@@ -26,7 +26,7 @@ func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 		require.NoError(t, err)
 		j.Look(pulse)
 		require.NoError(t, j.Pass(r.ctx, life.Identity))
-		require.NoError(t, j.Sweep(r.ctx, life.Identity))
+		swept(t, j, life.Identity)
 	}
 	require.Len(t, r.list(r.keys.Queue("mail")), 1, "it lies in %s, which nobody reads", r.keys.Working("mail", r.record.Formerly))
 }

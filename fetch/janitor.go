@@ -38,8 +38,6 @@ type Janitor struct {
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
 	// unlistedAt is when this process looked last for locks that ran out.
 	unlistedAt time.Time
-	// bystandUntil is until when another sweeps, as far as we know.
-	bystandUntil time.Time
 }
 
 // JanitorConfig is what a Janitor needs to know.

@@ -35,23 +35,19 @@ const (
 // Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest tombstones
 // first, a page a call. What it finds after an end that left nothing was in nobody's hand: it goes to the head of its
 // queue byte for byte. And now and then it takes out of the index of locks what has run out. One process at a time sweeps;
-// me is our identity.
-func (j *Janitor) Sweep(ctx context.Context, me string) error {
+// me is our identity. It answers when it wants to be called again, if that is not as usual.
+func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
-	if time.Now().Before(j.bystandUntil) {
-		return nil
-	}
 	hold := sweeperBeats * j.cfg.Beat
 	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, hold).Do(ctx, j.cfg.Client)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !held {
-		j.bystandUntil = time.Now().Add(hold)
-		return nil
+		return hold, nil
 	}
-	return errors.Join(j.sweepTombstones(ctx), j.unlistLocks(ctx))
+	return 0, errors.Join(j.sweepTombstones(ctx), j.unlistLocks(ctx))
 }
 
 // unlistLocks takes out of the index of locks what has run out.

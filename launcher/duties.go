@@ -45,7 +45,7 @@ func (l *Launcher) duties() []duty {
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) })},
-		{name: "sweep", period: l.cfg.Beat, pass: each(func(ctx context.Context) error { return l.janitor.Sweep(ctx, l.Identity()) })},
+		{name: "sweep", period: l.cfg.Beat, pass: func(ctx context.Context) (time.Duration, error) { return l.janitor.Sweep(ctx, l.Identity()) }},
 		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) })},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
 		{name: "poll", period: l.cfg.Poll, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true},
