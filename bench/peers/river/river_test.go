@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -17,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/bench/peers/measure"
+	"github.com/belayq/belay/bench/peers/measuretest"
 	"github.com/belayq/belay/bench/peers/talk"
 )
 
@@ -77,35 +75,9 @@ func unprivileged(t *testing.T, dir string) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
-// do runs a task and returns its last event.
-func do(t *testing.T, task talk.Task) talk.Event {
-	t.Helper()
-	line, err := json.Marshal(task)
-	require.NoError(t, err)
-	var out bytes.Buffer
-	wire := talk.Open(strings.NewReader(string(line)+"\ngo\ngo\n"), &out, func() {})
-	require.NoError(t, measure.Run(t.Context(), wire, system), task.Measure)
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	var last talk.Event
-	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
-	require.Equal(t, talk.Done, last.Event)
-	return last
-}
-
 func TestEveryMeasureEndsWithFigures(t *testing.T) {
 	t.Parallel()
-	url := startPostgres(t)
-	task := talk.Task{URL: url, Jobs: 500, Concurrency: 5, Producers: 3, Rate: 100, Seconds: 0.5}
-	for _, name := range []string{"drain", "enqueue", "bulk", "push"} {
-		task.Measure, task.Best = name, false
-		require.Positive(t, do(t, task).Seconds, name)
-		task.Best = true
-		require.Positive(t, do(t, task).Seconds, "%s at its best", name)
-	}
-	for name, jobs := range map[string]int{"latency": 50, "schedule": 50, "burst": 500} {
-		task.Measure, task.Best = name, false
-		require.Len(t, do(t, task).Latencies, jobs, name)
-	}
+	measuretest.EveryMeasure(t, system, startPostgres(t))
 }
 
 func TestAnHoursRescueIsNotWaitedFor(t *testing.T) {
