@@ -19,8 +19,8 @@ import (
 // belaySubject is what Belay's subject does, by the task's measure.
 func belaySubject() map[string]subject.Func {
 	all := map[string]subject.Func{
-		"version": belayVersion, "drain": belayDrain, "enqueue": belayEnqueue, "bulk": belayBulk, "push": belayPush,
-		"backlog": belayBacklog,
+		"version": belayVersion, "drain": pushing(belayDrain), "enqueue": pushing(belayEnqueue), "bulk": pushing(belayBulk),
+		"push": pushing(belayPush), "backlog": pushing(belayBacklog),
 	}
 	maps.Copy(all, floorSubject())
 	maps.Copy(all, timedSubject())
@@ -70,6 +70,18 @@ func openPusher(ctx context.Context, task subject.Task) (*pusher, error) {
 	return &pusher{Client: c, conn: conn}, nil
 }
 
+// pushing is a subject that works with a pusher of its own.
+func pushing(do func(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error) subject.Func {
+	return func(ctx context.Context, task subject.Task, talk *subject.Talk) error {
+		p, err := openPusher(ctx, task)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = p.Close() }()
+		return do(ctx, task, talk, p)
+	}
+}
+
 // pushAll pushes the jobs in bulk and says how long that took.
 func (p *pusher) pushAll(ctx context.Context, jobs iter.Seq[client.Job]) (time.Duration, error) {
 	started := time.Now()
@@ -79,6 +91,17 @@ func (p *pusher) pushAll(ctx context.Context, jobs iter.Seq[client.Job]) (time.D
 		}
 	}
 	return time.Since(started), nil
+}
+
+// fill is ready, pushes the jobs in bulk, says so, and holds still until the bench says go. It answers how long the push took.
+func (p *pusher) fill(ctx context.Context, talk *subject.Talk, jobs iter.Seq[client.Job]) (took time.Duration, err error) {
+	if err := talk.Ready(ctx); err != nil {
+		return 0, err
+	}
+	if took, err = p.pushAll(ctx, jobs); err != nil {
+		return 0, err
+	}
+	return took, talk.Pushed(ctx, took)
 }
 
 // noop is the job that does nothing and knows its number.
@@ -102,20 +125,9 @@ func numbered(jobs int, make func(n int) client.Job) iter.Seq[client.Job] {
 }
 
 // belayPush stores the jobs and holds still, for the bench to look at the store.
-func belayPush(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	p, err := openPusher(ctx, task)
+func belayPush(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
+	took, err := p.fill(ctx, talk, numbered(task.Jobs, welcome))
 	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
-	if err := talk.Ready(ctx); err != nil {
-		return err
-	}
-	took, err := p.pushAll(ctx, numbered(task.Jobs, welcome))
-	if err != nil {
-		return err
-	}
-	if err := talk.Pushed(ctx, took); err != nil {
 		return err
 	}
 	return talk.Done(subject.Event{Seconds: took.Seconds(), Settings: "in bulk"})

@@ -15,25 +15,13 @@ import (
 )
 
 // belayBacklog fills the queue to its length, and then works jobs off while as many are pushed.
-func belayBacklog(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	p, err := openPusher(ctx, task)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
+func belayBacklog(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	worker, err := launcher.New(launcher.Config{Client: p.conn, Prefix: task.Prefix, Concurrency: task.Concurrency})
 	if err != nil {
 		return err
 	}
 	worker.Handle("Noop", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
-	if err := talk.Ready(ctx); err != nil {
-		return err
-	}
-	took, err := p.pushAll(ctx, numbered(task.Backlog, noop))
-	if err != nil {
-		return err
-	}
-	if err := talk.Pushed(ctx, took); err != nil {
+	if _, err := p.fill(ctx, talk, numbered(task.Backlog, noop)); err != nil {
 		return err
 	}
 	started := time.Now()

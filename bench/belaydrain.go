@@ -23,15 +23,10 @@ import (
 const bestConcurrency = 200
 
 // belayDrain pushes the jobs, holds still, and then empties the queue with one worker.
-func belayDrain(ctx context.Context, task subject.Task, talk *subject.Talk) error {
+func belayDrain(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	if task.Best {
 		task.Concurrency = bestConcurrency
 	}
-	p, err := openPusher(ctx, task)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
 	ran := make([]atomic.Int32, task.Jobs)
 	worker, err := launcher.New(launcher.Config{Client: p.conn, Prefix: task.Prefix, Concurrency: task.Concurrency})
 	if err != nil {
@@ -46,14 +41,7 @@ func belayDrain(ctx context.Context, task subject.Task, talk *subject.Talk) erro
 		return nil
 	}, launcher.Class{})
 
-	if err := talk.Ready(ctx); err != nil {
-		return err
-	}
-	took, err := p.pushAll(ctx, numbered(task.Jobs, noop))
-	if err != nil {
-		return err
-	}
-	if err := talk.Pushed(ctx, took); err != nil {
+	if _, err := p.fill(ctx, talk, numbered(task.Jobs, noop)); err != nil {
 		return err
 	}
 	e, err := timeWorker(ctx, task, p.conn, worker)

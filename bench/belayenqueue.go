@@ -12,12 +12,7 @@ import (
 )
 
 // belayEnqueue enqueues one job a call, from several goroutines that share one client, as handlers of requests would.
-func belayEnqueue(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	p, err := openPusher(ctx, task)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
+func belayEnqueue(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	// One push each beforehand: a client's connections are dialled when they are first needed.
 	if err := p.enqueueAll(ctx, task.Producers, task.Producers); err != nil {
 		return err
@@ -54,12 +49,7 @@ func (p *pusher) enqueueAll(ctx context.Context, producers, jobs int) error {
 }
 
 // belayBulk pushes the same jobs in bulk, from one goroutine.
-func belayBulk(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	p, err := openPusher(ctx, task)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
+func belayBulk(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	if err := talk.Ready(ctx); err != nil {
 		return err
 	}

@@ -17,26 +17,15 @@ import (
 // subject as everybody does.
 func floorSubject() map[string]subject.Func {
 	return map[string]subject.Func{
-		"floor-drain": floorDrain, "floor-enqueue": floorEnqueue, "floor-bulk": floorBulk, "floor-push": floorPush,
+		"floor-drain": pushing(floorDrain), "floor-enqueue": pushing(floorEnqueue), "floor-bulk": pushing(floorBulk),
+		"floor-push": pushing(floorPush),
 	}
 }
 
 // floorDrain takes and settles the jobs in batches of Concurrency, one round trip a batch, over one connection. Nobody reads
 // a job or runs it.
-func floorDrain(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	p, err := openPusher(ctx, task)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
-	if err := talk.Ready(ctx); err != nil {
-		return err
-	}
-	took, err := p.pushAll(ctx, numbered(task.Jobs, noop))
-	if err != nil {
-		return err
-	}
-	if err := talk.Pushed(ctx, took); err != nil {
+func floorDrain(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
+	if _, err := p.fill(ctx, talk, numbered(task.Jobs, noop)); err != nil {
 		return err
 	}
 	b := bare{keys: lua.NewKeys(task.Prefix), conn: p.conn, identity: "floor"}
@@ -107,8 +96,8 @@ func (p *pusher) aPayload(ctx context.Context, keys lua.Keys) (string, error) {
 }
 
 // floorEnqueue is LPUSH, one a call, of the bytes that Belay would write, from several goroutines.
-func floorEnqueue(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	return floorPushing(ctx, task, talk, func(p *pusher, payload string) error {
+func floorEnqueue(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
+	return p.timed(ctx, task, talk, func(payload string) error {
 		var next atomic.Int64
 		var group sync.WaitGroup
 		errs := make(chan error, task.Producers)
@@ -132,8 +121,8 @@ func floorEnqueue(ctx context.Context, task subject.Task, talk *subject.Talk) er
 const floorBatch = 1000
 
 // floorBulk is LPUSH of many elements a call.
-func floorBulk(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	return floorPushing(ctx, task, talk, func(p *pusher, payload string) error {
+func floorBulk(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
+	return p.timed(ctx, task, talk, func(payload string) error {
 		words := []string{"LPUSH", bareList}
 		for range floorBatch {
 			words = append(words, payload)
@@ -147,13 +136,8 @@ func floorBulk(ctx context.Context, task subject.Task, talk *subject.Talk) error
 	})
 }
 
-// floorPushing times push.
-func floorPushing(ctx context.Context, task subject.Task, talk *subject.Talk, push func(p *pusher, payload string) error) error {
-	p, err := openPusher(ctx, task)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
+// timed times push, of the bytes of one Noop.
+func (p *pusher) timed(ctx context.Context, task subject.Task, talk *subject.Talk, push func(payload string) error) error {
 	payload, err := p.aPayload(ctx, lua.NewKeys(task.Prefix))
 	if err != nil {
 		return err
@@ -162,19 +146,14 @@ func floorPushing(ctx context.Context, task subject.Task, talk *subject.Talk, pu
 		return err
 	}
 	started := time.Now()
-	if err := push(p, payload); err != nil {
+	if err := push(payload); err != nil {
 		return err
 	}
 	return talk.Done(subject.Event{Seconds: time.Since(started).Seconds(), Settings: "bare LPUSH of the same bytes"})
 }
 
 // floorPush leaves nothing but one list with the bytes that Belay wrote for the jobs.
-func floorPush(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-	p, err := openPusher(ctx, task)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }()
+func floorPush(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	if err := talk.Ready(ctx); err != nil {
 		return err
 	}
