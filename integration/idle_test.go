@@ -29,8 +29,9 @@ func TestIdle(t *testing.T) {
 		eachClient(t, func(t *testing.T, s *site) {
 			names, flags := twentyQueues()
 			book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
-			s.by(proxy.URL()).work(append(flags, "--exec", book.exec("Any"))...)
+			p := s.by(proxy.URL()).work(append(flags, "--exec", book.exec("Any"))...)
 			eventually(t, "all queues to be waited on", func() bool { return proxy.Count("BLMOVE") >= len(names) })
+			awaitStartCheck(t, p)
 			traffic := watchTraffic(s, proxy)
 			time.Sleep(10 * time.Second) // the span that is measured
 			traffic.requireIdle(t, len(names))
@@ -59,6 +60,12 @@ func TestIdle(t *testing.T) {
 	})
 }
 
+// awaitStartCheck waits until a worker has looked at its Redis, whose AOF without fsync it never fails to find.
+func awaitStartCheck(t *testing.T, p *process) {
+	t.Helper()
+	eventually(t, "the worker to have looked at its Redis", func() bool { return strings.Contains(p.log(), `"check":"persistence"`) })
+}
+
 func idleBesidePaused(t *testing.T, s *site) {
 	book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
 	s.do("SADD", s.keys.Paused(), "rest1", "rest2")
@@ -69,6 +76,7 @@ func idleBesidePaused(t *testing.T, s *site) {
 	first := s.push("Any", "open", jsonArgs(4, 0))
 	book.awaitEnd(first)
 	eventually(t, "the open queue alone to be waited on", func() bool { return proxy.Count("BLMOVE") > 0 })
+	awaitStartCheck(t, p)
 
 	const span = 5 * time.Second
 	traffic, used := watchTraffic(s, proxy), cpuTime(t, p.pid)
