@@ -31,7 +31,7 @@ func TestIdle(t *testing.T) {
 			book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
 			p := s.by(proxy.URL()).work(append(flags, "--exec", book.exec("Any"))...)
 			eventually(t, "all queues to be waited on", func() bool { return proxy.Count("BLMOVE") >= len(names) })
-			awaitStartCheck(t, p)
+			p.awaitLog(looked)
 			traffic := watchTraffic(s, proxy)
 			time.Sleep(10 * time.Second) // the span that is measured
 			traffic.requireIdle(t, len(names))
@@ -60,11 +60,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// awaitStartCheck waits until a worker has looked at its Redis, whose AOF without fsync it never fails to find.
-func awaitStartCheck(t *testing.T, p *process) {
-	t.Helper()
-	eventually(t, "the worker to have looked at its Redis", func() bool { return strings.Contains(p.log(), `"check":"persistence"`) })
-}
+// looked is what a worker's log says once its look at Redis, at its start, is over: the tests' AOF has no fsync.
+const looked = `"check":"persistence"`
 
 func idleBesidePaused(t *testing.T, s *site) {
 	book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
@@ -76,7 +73,7 @@ func idleBesidePaused(t *testing.T, s *site) {
 	first := s.push("Any", "open", jsonArgs(4, 0))
 	book.awaitEnd(first)
 	eventually(t, "the open queue alone to be waited on", func() bool { return proxy.Count("BLMOVE") > 0 })
-	awaitStartCheck(t, p)
+	p.awaitLog(looked)
 
 	const span = 5 * time.Second
 	traffic, used := watchTraffic(s, proxy), cpuTime(t, p.pid)
