@@ -40,6 +40,7 @@ type Client struct {
 	// linger is mostWait; tests that count slices set another.
 	linger time.Duration
 	slots  *slots
+	joints joints
 	// refusals are those of duplicates.
 	refusals *refusals
 
@@ -72,7 +73,8 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	}
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), refusals: newRefusals(cfg.Log), born: time.Now(),
+		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys),
+		joints: joints{open: make(map[string]*joint)}, refusals: newRefusals(cfg.Log), born: time.Now(),
 	}, nil
 }
 

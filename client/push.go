@@ -20,10 +20,16 @@ import (
 //
 // Nothing is sent a second time, and pushing again stores a second job, unless the job is Repeatable: then the client sends
 // it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and after that Repeat does.
+//
+// Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome. None waits
+// for another to come.
 func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
 	if err != nil || r.Status == StatusRefused {
 		return r.Receipt, err
+	}
+	if r.mayJoin() && ctx.Err() == nil {
+		return c.pushJoint(ctx, r)
 	}
 	var s slice
 	s.add(r)

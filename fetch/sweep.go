@@ -45,9 +45,16 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 		return 0, err
 	}
 	if !held {
-		return hold, nil
+		return lua.LeaseRest(hold, j.processes()), nil
 	}
 	return 0, errors.Join(j.sweepTombstones(ctx), j.unlistLocks(ctx))
+}
+
+// processes is how many there are, as our last beat was told.
+func (j *Janitor) processes() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last.Processes
 }
 
 // unlistLocks takes out of the index of locks what has run out.

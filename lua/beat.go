@@ -28,6 +28,8 @@ type Pulse struct {
 	Lapsed []string
 	// Signals are names sent through Sidekiq's remote control, oldest first.
 	Signals []string
+	// Processes is how many are alive, or lapsed and not yet recovered.
+	Processes int
 }
 
 // Beat keeps identity alive for ttl from now, by Redis' clock.
@@ -44,7 +46,7 @@ func (k Keys) Beat(identity string, ttl time.Duration) Ask[Pulse] {
 
 func readPulse(value any) (pulse Pulse, err error) {
 	word, rest, err := partsOf(value)
-	if err != nil || len(rest) != 4 {
+	if err != nil || len(rest) != 5 {
 		return pulse, errShape(value)
 	}
 	pulse.State = State(word)
@@ -54,6 +56,9 @@ func readPulse(value any) (pulse Pulse, err error) {
 	if pulse.Lapsed, err = textsOf(rest[2]); err != nil {
 		return pulse, err
 	}
-	pulse.Signals, err = textsOf(rest[3])
+	if pulse.Signals, err = textsOf(rest[3]); err != nil {
+		return pulse, err
+	}
+	pulse.Processes, err = numberOf(rest[4])
 	return pulse, err
 }

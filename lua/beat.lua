@@ -4,7 +4,7 @@
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)
 -- ARGV     1 identity  2 ttl_ms  3 names at most
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has forgotten us), seconds, microseconds,
---           {identities that have lapsed}, {signals}}
+--           {identities that have lapsed}, {signals}, processes alive}
 -- Again    beats again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names)
 local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -35,4 +35,4 @@ local lapsed = redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms, 'LIMIT', 0, mo
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do
   lapsed[#lapsed + 1] = name
 end
-return { state, tonumber(time[1]), tonumber(time[2]), lapsed, heard }
+return { state, tonumber(time[1]), tonumber(time[2]), lapsed, heard, redis.call('ZCARD', alive) }

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -14,4 +15,22 @@ func Lease(key, holder string, hold time.Duration) Ask[bool] {
 		Call: driver.Call{Script: leaseScript, Keys: []string{key}, Args: []string{holder, millis(hold)}},
 		read: wordIs("held"),
 	}
+}
+
+const (
+	// fewProcesses may all ask for a lease as often as its duty would like.
+	fewProcesses = 50
+	// mostPatience is how many times longer than that each of very many rests.
+	mostPatience = 5
+)
+
+// LeaseRest is how long a process that found a lease busy leaves it alone: usual where there are few processes. Of more each
+// rests longer, so that together they ask no more often, and each a length drawn anew, so that they do not ask all at once and
+// none for long. It is never more than five times usual: hundreds may turn into two.
+func LeaseRest(usual time.Duration, processes int) time.Duration {
+	if processes <= fewProcesses {
+		return usual
+	}
+	rest := min(usual*time.Duration(processes)/fewProcesses, usual*mostPatience)
+	return max(usual, rest/2+rand.N(rest/2))
 }

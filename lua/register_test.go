@@ -70,6 +70,12 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, []string{gone}, pulse.Lapsed)
 			require.NotContains(w, pulse.Lapsed, alive)
 		}},
+		promise{"counts_the_living_and_the_lapsed", func(w *world) {
+			me, gone := w.process("q"), w.process("q")
+			w.lapse(gone)
+			require.Equal(w, 2, ask(w, w.keys.Beat(me, someTTL)).Processes)
+			require.Equal(w, 2, ask(w, w.keys.Beat("nobody", someTTL)).Processes)
+		}},
 		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
 			me, timeTraveller := w.process("q"), w.process("q")
 			w.redis("ZADD", w.keys.Alive(), "99999999999999", timeTraveller)

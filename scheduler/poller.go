@@ -20,8 +20,8 @@ const (
 	// least, and a job is this late at most; sooner than a millisecond would be a spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the poller is the poller without saying so again, understudy how often the others ask. A poller
-	// that dies is replaced within their sum.
+	// hold is how long the poller is the poller without saying so again, understudy how often the others ask, if they are
+	// not very many. A poller that dies is replaced within their sum.
 	hold       = 2 * time.Second
 	understudy = 2 * time.Second
 	// mostPages bounds one pass; the next one goes on at once.
@@ -43,6 +43,8 @@ type Config struct {
 	Every time.Duration
 	// Blame says which jobs run alone.
 	Blame retry.Blame
+	// Processes is how many there are, any of which might be the poller. One.
+	Processes func() int
 }
 
 // A Poller promotes due jobs. It is for one goroutine at a time.
@@ -59,6 +61,9 @@ func New(cfg Config) *Poller {
 	if cfg.Every == 0 {
 		cfg.Every = latest
 	}
+	if cfg.Processes == nil {
+		cfg.Processes = func() int { return 1 }
+	}
 	return &Poller{cfg: cfg}
 }
 
@@ -70,7 +75,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	if p.heldAs != me {
 		// Alone: an understudy has no use for what is due.
 		if held, err := p.ask(time.Now(), me, lease, p.cfg.Client.Do(ctx, lease.Call)[0]); !held {
-			return understudy, err
+			return lua.LeaseRest(understudy, p.cfg.Processes()), err
 		}
 	}
 	// Retries first, as Ruby does.
@@ -85,7 +90,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	replies := p.cfg.Client.Do(ctx, calls...)
 	if prolong {
 		if held, err := p.ask(now, me, lease, replies[len(looks)]); !held {
-			return understudy, err
+			return lua.LeaseRest(understudy, p.cfg.Processes()), err
 		}
 	}
 	next = p.cfg.Every

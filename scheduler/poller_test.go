@@ -190,6 +190,21 @@ func TestPoller(t *testing.T) {
 		})
 	})
 
+	t.Run("hundreds_of_understudies_ask_less_often", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			r.pass()
+			crowded := scheduler.New(scheduler.Config{
+				Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(), Largest: job.DefaultPayloadLimit,
+				Processes: func() int { return 500 },
+			})
+			next, err := crowded.Pass(r.t.Context(), "another")
+			require.NoError(r.t, err)
+			require.GreaterOrEqual(r.t, next, 5*time.Second)
+			require.LessOrEqual(r.t, next, 10*time.Second)
+		})
+	})
+
 	t.Run("many_due_at_one_instant_are_promoted_each_once_in_order", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(r *rig) {
