@@ -4,16 +4,21 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/belayq/belay/driver"
 )
 
 // Goroutines that push to one queue at the same moment share a call: to Redis one LPUSH of ten jobs is little more than one
-// of a single job. Nobody waits for company. Whoever opens a joint lets those run first who could run already, and sends
-// what they have added; a push with nobody beside it is sent as it is. One queue, because only its jobs share a fate anyway: a
+// of a single job, and to the client it is one write and one wake. Nobody waits for company. Whoever opens a joint lets those run
+// first who could run already, and sends what they have added. One queue, because only its jobs share a fate anyway: a
 // full Redis refuses them all, a key of another type those of one queue.
 //
 // Pushes that need an answer of their own stay alone: unique, repeatable and scheduled ones.
+
+// crowd is how many pushes must be under way for one of them to let others run first. Fewer are not worth it: that alone may
+// wake another thread, which costs more than a call that is saved.
+const crowd = 3
 
 // A joint is one call that several pushes share.
 type joint struct {
@@ -28,6 +33,9 @@ type joint struct {
 
 // joints are those that may still be joined, by queue.
 type joints struct {
+	// pushing is how many pushes are under way that may join.
+	pushing atomic.Int64
+
 	mu   sync.Mutex
 	open map[string]*joint
 }
@@ -37,8 +45,13 @@ func (r *ready) mayJoin() bool {
 	return r.Status == StatusQueued && r.stored.Lock == nil && !r.repeatable
 }
 
-// pushJoint stores a job together with those that are pushed to its queue at this moment.
-func (c *Client) pushJoint(ctx context.Context, r ready) (Receipt, error) {
+// pushBeside stores a job together with those that are pushed to its queue at this moment.
+func (c *Client) pushBeside(ctx context.Context, r ready) (Receipt, error) {
+	pushing := c.joints.pushing.Add(1)
+	defer c.joints.pushing.Add(-1)
+	if pushing < crowd || ctx.Err() != nil {
+		return c.pushAlone(ctx, r)
+	}
 	shared, at, first := c.joints.join(r, c.cfg.PayloadLimit)
 	if first {
 		runtime.Gosched()

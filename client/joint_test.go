@@ -37,6 +37,8 @@ func jointOf(w *world, contexts map[string]context.Context) (shared *joint, outc
 	shared, at, first := w.client.joints.join(w.ready("first"), w.client.cfg.PayloadLimit)
 	require.True(w, first)
 	require.Zero(w, at)
+	w.client.joints.pushing.Add(crowd)
+	defer w.client.joints.pushing.Add(-crowd)
 	outcomes = make(map[string]chan outcome)
 	for jid, ctx := range contexts {
 		answer := make(chan outcome, 1)
@@ -102,6 +104,16 @@ func TestPushesThatShareACall(t *testing.T) {
 			got = <-outcomes["patient"]
 			require.NoError(w, got.err)
 			require.Len(w, w.queue(DefaultQueue), 3)
+		},
+		"are none where a context has ended before": func(w *world) {
+			shared, _ := jointOf(w, nil)
+			w.client.joints.pushing.Add(crowd)
+			ended, cancel := context.WithCancel(w.Context())
+			cancel()
+			receipt, err := w.client.Push(ended, Job{Class: "A"})
+			require.ErrorIs(w, err, context.Canceled)
+			require.Equal(w, StatusNotPushed, receipt.Status, "it is certain")
+			require.Equal(w, 1, w.client.joints.close(shared, DefaultQueue))
 		},
 		"are of one queue, and fail for no other": func(w *world) {
 			w.do("SET", w.keys.Queue("odd"), "x")

@@ -28,12 +28,16 @@ func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
 	if err != nil || r.Status == StatusRefused {
 		return r.Receipt, err
 	}
-	if r.mayJoin() && ctx.Err() == nil {
-		return c.pushJoint(ctx, r)
+	if r.mayJoin() {
+		return c.pushBeside(ctx, r)
 	}
+	return c.pushAlone(ctx, r)
+}
+
+func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
 	var s slice
 	s.add(r)
-	err = c.send(ctx, &s)
+	err := c.send(ctx, &s)
 	return s.receipts[0], err
 }
 
