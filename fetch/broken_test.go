@@ -14,6 +14,7 @@ func TestABrokenQueueIsNamedOnce(t *testing.T) {
 		r := newRig(t, open, 1, "good", "broken")
 		r.do("SET", r.keys.Queue("broken"), "x")
 		for range 10 {
+			r.stay()
 			r.push("good", 3)
 			for range 3 {
 				r.pump("a job", func() bool { return len(r.running) == 1 })

@@ -68,6 +68,7 @@ func TestFetcher(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 1, "a", "b", "c")
 			for range 20 {
+				r.stay()
 				r.pump("all queues to be waited on", func() bool { return r.fetcher.waits.open() == 3 })
 				// All three waits answer at nearly the same time, and there is one processor.
 				pushed := append(append(r.push("a", 1), r.push("b", 1)...), r.push("c", 1)...)

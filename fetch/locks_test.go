@@ -210,6 +210,7 @@ func TestLocksInHand(t *testing.T) {
 			for n := range jobs {
 				pushed = append(pushed, r.pushUnique(untilExecuted, n))
 			}
+			r.stay()
 			r.pump("all jobs", func() bool { return len(r.running) == jobs })
 			for _, j := range pushed {
 				r.do("PEXPIRE", r.keys.Lock(j.Digest), "30000")

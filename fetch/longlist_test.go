@@ -26,6 +26,7 @@ func TestStraysDeepInALongList(t *testing.T) {
 						Class: "Test", Queue: "mail", ArgsJSON: fmt.Sprintf("[%d,%q]", i, strings.Repeat("x", size.bytes)),
 					}.Encode())
 				}
+				r.stay()
 				r.pump("the jobs", func() bool { return len(r.running) == size.jobs })
 				stray := payload("mail")
 				r.do("RPUSH", r.keys.Working("mail", r.life.Identity), stray)

@@ -67,6 +67,9 @@ type rig struct {
 
 const rigTTL = 4 * time.Second
 
+// rigPatience bounds every wait: far above what anything here takes, so that only a hang fails by it.
+const rigPatience = 20 * time.Second
+
 func newRig(t *testing.T, open opener, concurrency int, queues ...string) *rig {
 	t.Helper()
 	server := drivertest.Redis(t)
@@ -118,10 +121,18 @@ func (r *rig) beat() Pulse {
 	return pulse
 }
 
+// stay renews the lease and does nothing else, where a busy machine may have been at something for as long as that lasts.
+func (r *rig) stay() {
+	r.t.Helper()
+	pulse, err := r.life.Beat(context.Background(), r.direct, r.keys, r.clock)
+	require.NoError(r.t, err)
+	require.Equal(r.t, lua.StateAlive, pulse.State)
+}
+
 // pump lets the fetcher work until a condition holds. Jobs that become ready are noted as running.
 func (r *rig) pump(what string, until func() bool) {
 	r.t.Helper()
-	r.pumpFor(10*time.Second, what, until)
+	r.pumpFor(rigPatience, what, until)
 }
 
 func (r *rig) pumpFor(limit time.Duration, what string, until func() bool) {

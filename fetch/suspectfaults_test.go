@@ -55,7 +55,7 @@ func TestNoStrayIsStartedBesideASuspect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
 	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
-	require.True(t, pumpAll(5*time.Second, func() bool { return len(r.running) == 1 && r.running[0].alone }, r))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].alone }, r))
 	late := payload("mail") // what a half-open idle wait brings after its client gave it up
 	r.do("LPUSH", r.keys.Working("mail", r.life.Identity), late)
 	beside := pumpAll(3*time.Second, func() bool { return len(r.running) == 2 }, r)
@@ -69,11 +69,11 @@ func TestWhatAWaitOfBeforeBringsWaitsForTheSuspect(t *testing.T) {
 	require.NoError(t, err)
 	gone := make(chan bool)
 	go func() { // what stays at the server of a wait that the worker has given up
-		_, ok, _ := waiter.Wait(context.Background(), r.keys.Queue("mail"), r.keys.Working("mail", r.life.Identity), 4*time.Second)
+		_, ok, _ := waiter.Wait(context.Background(), r.keys.Queue("mail"), r.keys.Working("mail", r.life.Identity), rigPatience)
 		gone <- ok
 	}()
 	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
-	require.True(t, pumpAll(3*time.Second, func() bool { return len(r.running) == 1 && r.running[0].alone }, r))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].alone }, r))
 	r.push("mail", 1)
 	require.True(t, <-gone)
 	require.False(t, pumpAll(3*time.Second, func() bool { return len(r.running) == 2 }, r),
@@ -86,9 +86,9 @@ func TestQuietGivesADrainBack(t *testing.T) {
 	r := newRig(t, clients["go-redis"], 2, "mail")
 	r.fetcher.cfg.DrainFor = 20 * time.Second
 	r.push("mail", 1)
-	require.True(t, pumpAll(3*time.Second, func() bool { return len(r.running) == 1 }, r))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
 	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
-	require.True(t, pumpAll(3*time.Second, func() bool { return r.fetcher.suspects.draining != "" }, r))
+	require.True(t, pumpAll(rigPatience, func() bool { return r.fetcher.suspects.draining != "" }, r))
 	r.fetcher.Quiet()
 	r.end(done)
 	pumpAll(2*time.Second, func() bool { return false }, r)
@@ -127,7 +127,7 @@ func TestAQuietFetcherKeepsTheProcessWhileItsSuspectRuns(t *testing.T) {
 	t.Parallel()
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
-	require.True(t, pumpAll(5*time.Second, func() bool { return len(mail.running) == 1 && mail.running[0].alone }, mail, other))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(mail.running) == 1 && mail.running[0].alone }, mail, other))
 	other.push("other", 1)
 	require.False(t, pumpAll(500*time.Millisecond, func() bool { return len(other.running) > 0 }, mail, other))
 	mail.fetcher.Quiet()
@@ -143,7 +143,7 @@ func TestTwoLostSuspectsDoNotWaitForEachOther(t *testing.T) {
 		r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect(q, 2))
 		r.do("HSET", r.keys.Record(r.life.Identity), "alone", q)
 	}
-	require.True(t, pumpAll(8*time.Second, func() bool { return len(mail.running)+len(other.running) > 0 }, mail, other),
+	require.True(t, pumpAll(rigPatience, func() bool { return len(mail.running)+len(other.running) > 0 }, mail, other),
 		"stand still: found %d and %d", len(mail.fetcher.strays.found), len(other.fetcher.strays.found))
 }
 
@@ -156,7 +156,7 @@ func TestTwoSuspectsWhoseRepliesWereLostRun(t *testing.T) {
 		r.do("RPUSH", r.keys.Suspects(q), suspect(q, 2))
 		r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: r.keys.Suspects(q) + "\r\n$" + fmt.Sprint(len(r.keys.Working(q, r.life.Identity))), Nth: 1, Do: faultproxy.Close()})
 	}
-	ran := pumpAll(10*time.Second, func() bool { return len(mail.running)+len(other.running) > 0 }, mail, other)
+	ran := pumpAll(rigPatience, func() bool { return len(mail.running)+len(other.running) > 0 }, mail, other)
 	t.Logf("alone lists %d %d; found %d %d; mail log:\n%s\nother:\n%s", len(mail.list(mail.keys.Alone(mail.life.Identity))), len(other.list(other.keys.Alone(other.life.Identity))), len(mail.fetcher.strays.found), len(other.fetcher.strays.found), mail.log.String(), other.log.String())
 	require.True(t, ran, "stand still")
 }
@@ -165,30 +165,30 @@ func TestALostSuspectDoesNotWaitForOthersJobs(t *testing.T) {
 	t.Parallel()
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	other.push("other", 1)
-	require.True(t, pumpAll(5*time.Second, func() bool { return len(other.running) == 1 }, mail, other)) // a job of hours
+	require.True(t, pumpAll(rigPatience, func() bool { return len(other.running) == 1 }, mail, other)) // a job of hours
 	mail.do("LPUSH", mail.keys.Alone(mail.life.Identity), suspect("mail", 2))
 	mail.do("HSET", mail.keys.Record(mail.life.Identity), "alone", "mail")
 	pumpAll(5*time.Second, func() bool { return mail.fetcher.strays.foundAlone() }, mail, other)
 	other.push("other", 1)
 	mail.push("mail", 1)
-	require.True(t, pumpAll(6*time.Second, func() bool { return len(other.running) == 2 || len(mail.running) == 1 }, mail, other),
+	require.True(t, pumpAll(rigPatience, func() bool { return len(other.running) == 2 || len(mail.running) == 1 }, mail, other),
 		"DrainFor is 2s; nothing is taken in this process for 6s and for as long as the other's job goes on")
 }
 
 func TestAFencedFetcherLeavesTheProcessToOthers(t *testing.T) {
 	t.Parallel()
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
-	require.True(t, pumpAll(5*time.Second, func() bool { return mail.fetcher.waits.open() == 1 && other.fetcher.waits.open() == 1 }, mail, other))
+	require.True(t, pumpAll(rigPatience, func() bool { return mail.fetcher.waits.open() == 1 && other.fetcher.waits.open() == 1 }, mail, other))
 	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
 	// mail's heart does not get through (its own connection); its jobs' connection does. So it lapses.
 	mail.do("ZADD", mail.keys.Alive(), "1", mail.life.Identity)
 	mail.fetcher.Look()
-	for until := time.Now().Add(5 * time.Second); !mail.fetcher.fenced && time.Now().Before(until); {
+	for until := time.Now().Add(rigPatience); !mail.fetcher.fenced && time.Now().Before(until); {
 		stepAll(mail, other)
 	}
 	require.True(t, mail.fetcher.fenced)
 	other.push("other", 1)
-	for until := time.Now().Add(6 * time.Second); len(other.running) == 0 && time.Now().Before(until); {
+	for until := time.Now().Add(rigPatience); len(other.running) == 0 && time.Now().Before(until); {
 		if time.Now().UnixMilli()%300 < 20 {
 			other.beat()
 		}
@@ -318,7 +318,7 @@ func TestARefusedDrainIsNoSpin(t *testing.T) {
 	r := newRigOn(t, clients["go-redis"], server.Addr(), "b", 1, "mail")
 	r.fetcher.cfg.DrainFor = 2 * time.Second
 	r.push("mail", 1)
-	require.True(t, pumpAll(5*time.Second, func() bool { return len(r.running) == 1 }, r))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
 	r.do("SET", r.keys.Draining("mail"), "x") // or a user who may not ZREMRANGEBYSCORE
 	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
 	r.beat()
@@ -367,7 +367,7 @@ func TestNothingRunsBesideALostSuspect(t *testing.T) {
 	_, _ = mail.keys.TakeAlone("x", []string{"mail"}).Do(mail.ctx, mail.direct) // loads the script
 	_, sha := mail.keys.TakeAlone("x", []string{"mail"}).Call.Script.Text(true)
 	mail.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: sha, Nth: 1, Do: faultproxy.Close()})
-	require.True(t, pumpAll(5*time.Second, func() bool { return len(mail.list(mail.keys.Alone(mail.life.Identity))) == 1 }, mail, other))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(mail.list(mail.keys.Alone(mail.life.Identity))) == 1 }, mail, other))
 	other.push("other", 1)
 	beside := pumpAll(3*time.Second, func() bool {
 		return len(other.running) == 1 && len(mail.list(mail.keys.Alone(mail.life.Identity))) == 1

@@ -44,7 +44,7 @@ func TestClockSteps(t *testing.T) {
 	second.recovered()
 	long.undisturbed(stepped)
 
-	each(func(e *routine) { e.soon = e.later("1s") })
+	each(func(e *routine) { e.soon = e.later("10s") }) // not before the clock is set, however long the pushes take
 	stepped = clock.set(-time.Hour)
 	each(func(e *routine) { e.failing = e.failsTwice() })
 	each((*routine).waitsEnd)

@@ -41,7 +41,7 @@ func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
 	eachGuild(t, func(t *testing.T, g *guild) {
 		book := newLedger(t)
 		j := ofOne(untilExecuting())
-		words := append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "1s")}, fast...)
+		words := append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "2s")}, fast...)
 		victim := g.work(words...)
 		first := g.accepts(j)
 		book.awaitStart(first, 1)
@@ -71,7 +71,7 @@ func TestLateEndFreesNobodyElsesLock(t *testing.T) {
 	eachGuild(t, func(t *testing.T, g *guild) {
 		book := newLedger(t)
 		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: 300 * time.Millisecond})
-		slow := []string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "500ms"), "--heartbeat", "100ms", "--ttl", "30s"}
+		slow := []string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "2s"), "--heartbeat", "100ms", "--ttl", "30s"}
 		owner := g.work(slow...)
 		first := g.accepts(j)
 		book.awaitStart(first, 1)
@@ -94,8 +94,8 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 	eachGuild(t, func(t *testing.T, g *guild) {
 		const others = 2000
 		book := newLedger(t)
-		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Second})
-		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "4s"), "--exec", "Quick=true"}, fast...)...)
+		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: 2 * time.Second}) // ten beats: a busy machine may miss some
+		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "7s"), "--exec", "Quick=true"}, fast...)...)
 		first := g.accepts(j)
 		began := book.awaitStart(first, 1).At
 		var waiting []client.Job
@@ -112,7 +112,7 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
-		for n := 0; time.Since(began) < 3500*time.Millisecond; n++ {
+		for n := 0; time.Since(began) < 5*time.Second; n++ {
 			g.refuses(j, first)
 			require.Equal(t, client.StatusDuplicate, g.ask(waiting[n%others]).Status)
 			time.Sleep(20 * time.Millisecond)
@@ -129,8 +129,10 @@ func TestHandedBackJobsKeepTheirLocks(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		book := newLedger(t)
-		words := append([]string{"-c", "2", "--shutdown-timeout", "200ms", "--exec", book.exec("HardWorker", "-for", "2s")}, fast...)
-		worker := g.work(words...)
+		work := func(span string) *process {
+			return g.work(append([]string{"-c", "2", "--shutdown-timeout", "200ms", "--exec", book.exec("HardWorker", "-for", span)}, fast...)...)
+		}
+		worker := work("1h")
 		held, freed := ofOne(onceMore()), ofOne(untilExecuting())
 		freed.ArgsJSON = "[2]"
 		first, second := g.accepts(held), g.accepts(freed)
@@ -142,7 +144,7 @@ func TestHandedBackJobsKeepTheirLocks(t *testing.T) {
 		require.Len(t, g.list(g.keys.Queue("default")), 2)
 		g.refuses(held, first)
 		third := g.accepts(freed) // the second one has run, in part
-		g.work(words...)
+		work("300ms")
 		book.awaitEnd(third)
 		eventually(t, "all to end, and one more run", func() bool { return g.waiting() == 0 })
 		g.settles()

@@ -136,8 +136,10 @@ func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 			t.Parallel()
 			eachClient(t, func(t *testing.T, s *site) {
 				g, book, proxy := newGuild(t, s), newLedger(t), faultproxy.New(t, s.server.Addr())
-				words := append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "300ms")}, fast...)
-				victim := s.by(proxy.URL()).work(words...)
+				work := func(s *site, span string) *process {
+					return s.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", span)}, fast...)...)
+				}
+				victim := work(s.by(proxy.URL()), "3s") // there is much to do before its end
 				first := g.accepts(ofOne(onceMore()))
 				book.awaitStart(first, 1)
 				for range 10 {
@@ -149,7 +151,7 @@ func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 				proxy.Add(faultproxy.Rule{On: c.on, Token: sha, Nth: 1, Do: faultproxy.Hold(gate)})
 				<-gate.Arrived()
 				victim.kill()
-				s.work(words...)
+				work(s, "300ms")
 				eventually(t, "one more run", func() bool { return len(book.starts("")) == c.starts+1 && g.waiting() == 0 })
 				g.settles()
 				require.Len(t, book.starts(first), c.starts)

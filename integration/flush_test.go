@@ -30,7 +30,7 @@ func TestFlushAll(t *testing.T) {
 			t.Parallel()
 			s, book := newSite(t, audited(t)), newLedger(t)
 			s.client = client
-			old := []string{s.push("Long", "default", jsonArgs(1, 5000)), s.push("Failing", "default", jsonArgs(2, 5000))}
+			old := []string{s.push("Long", "default", jsonArgs(1, 8000)), s.push("Failing", "default", jsonArgs(2, 8000))}
 			words := []string{"--exec", book.exec("*"), "--exec", book.exec("Failing", "-fail", "as asked")}
 			workers := []*process{s.work(words...), s.work(words...)}
 			for _, jid := range old {

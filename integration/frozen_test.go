@@ -38,7 +38,7 @@ func givenToAZombie(t *testing.T, s *site, giving string) {
 	// A server that does not know the scripts yet would be asked twice.
 	zombieBook.awaitEnd(s.push("Any", "default", jsonArgs(0, 0)))
 	eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
-	first := s.push("Any", "default", jsonArgs(1, 300))
+	first := s.push("Any", "default", jsonArgs(1, 1500)) // what follows it must be there by its end
 	zombieBook.awaitStart(first, 1)
 	frozen := make(chan struct{})
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: giving, Nth: 1, Do: faultproxy.Before(func() {
@@ -89,7 +89,7 @@ func TestTheEndOfALostRunIsWrittenNowhere(t *testing.T) {
 		tests[late.name] = func(t *testing.T) {
 			s, zombieBook, book := ordinarySite(t), newLedger(t), newLedger(t)
 			s.client = late.client
-			zombie := s.work(append(fast, "-c", "1", "--exec", zombieBook.exec("Late", append(late.flags, "-for", "1s")...))...)
+			zombie := s.work(append(fast, "-c", "1", "--exec", zombieBook.exec("Late", append(late.flags, "-for", "2s")...))...)
 			jid := s.pushWith(late.retry, "Late", jsonArgs(1, 0))
 			zombieBook.awaitStart(jid, 1)
 			zombie.signal(syscall.SIGSTOP)

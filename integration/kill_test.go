@@ -18,7 +18,7 @@ const (
 	// settleTime is how long before its worker's death a run may have ended and yet not have been settled. It is far more
 	// than a round trip takes.
 	settleTime = 2 * time.Second
-	// dyingTime is how long after the kill a hand may still have written: it dies of its worker's death, a moment later.
+	// dyingTime is how long after its worker was gone a hand may still have written: it dies of that, a moment later.
 	dyingTime = 100 * time.Millisecond
 )
 
@@ -37,11 +37,12 @@ func TestKill(t *testing.T) {
 	for range 3 {
 		workers = append(workers, s.work("--exec", book.exec("HardWorker")))
 	}
-	killedAt := make(map[int]time.Time)
+	killedAt, goneAt := make(map[int]time.Time), make(map[int]time.Time)
 	for _, victim := range workers[:2] {
 		time.Sleep(time.Duration(100+rand.IntN(900)) * time.Millisecond) // the moment is random, not the end of a wait
 		killedAt[victim.pid] = time.Now()
 		victim.kill()
+		goneAt[victim.pid] = time.Now()
 	}
 	eventually(t, "every job to complete", func() bool { return s.text(s.keys.Processed()) == "300" })
 
@@ -69,7 +70,7 @@ func TestKill(t *testing.T) {
 				died, killed := killedAt[start.Worker]
 				require.True(t, killed, "job %s ran again though its worker lives", jid)
 				if ended, ok := ends[start.PID]; ok {
-					require.WithinRange(t, ended, died.Add(-settleTime), died.Add(dyingTime),
+					require.WithinRange(t, ended, died.Add(-settleTime), goneAt[start.Worker].Add(dyingTime),
 						"job %s ran again though it had been settled, or its hand outlived its worker", jid)
 				}
 				slowest = max(slowest, starts[i+1].At.Sub(died))
@@ -104,7 +105,7 @@ func TestKilledTwice(t *testing.T) {
 			worker := s.work(append(fast, "--exec", book.exec("HardWorker"))...)
 			workers[worker.pid] = worker
 		}
-		jid := s.push("HardWorker", "default", jsonArgs(1, 1500))
+		jid := s.push("HardWorker", "default", jsonArgs(1, 4000))
 		for run := 1; run <= 2; run++ {
 			pid := book.awaitStart(jid, run).Worker
 			require.Contains(t, workers, pid, "it runs where it was killed")
@@ -117,7 +118,7 @@ func TestKilledTwice(t *testing.T) {
 		require.Len(t, book.starts(jid), 3)
 		for _, start := range book.starts(jid) {
 			require.Equal(t, "0", start.RetryCount)
-			require.Equal(t, "[1,1500]", string(start.Input))
+			require.Equal(t, "[1,4000]", string(start.Input))
 		}
 		require.Empty(t, s.text(s.keys.Failed()))
 		require.Empty(t, s.set(s.keys.Retry()))

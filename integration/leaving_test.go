@@ -38,7 +38,7 @@ func givenToALeaver(t *testing.T, s *site, giving string, lost bool) {
 	// A server that does not know the scripts yet would be asked twice.
 	leaverBook.awaitEnd(s.push("Any", "default", jsonArgs(0, 0)))
 	eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
-	first := s.push("Any", "default", jsonArgs(1, 300))
+	first := s.push("Any", "default", jsonArgs(1, 1500)) // what follows it must be there by its end
 	leaverBook.awaitStart(first, 1)
 	given := make(chan struct{})
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: giving, Nth: 1, Do: faultproxy.Before(func() {

@@ -73,7 +73,7 @@ func TestBothPollersAtOnce(t *testing.T) {
 func TestRubysPollerIsKilled(t *testing.T) {
 	t.Parallel()
 	eachClientWithRuby(t, func(t *testing.T, s *site, _ *rubySide) {
-		const jobs = 4000
+		const jobs = 8000 // so that it is not done before we look
 		worker, _ := startPolling(t, s)
 		words := []string{"ZADD", s.keys.Schedule()}
 		for n := range jobs {

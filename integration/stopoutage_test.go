@@ -64,7 +64,7 @@ func stopsInSilence(t *testing.T, s, seen *site, flags []string, begin, end func
 	t.Logf("gone %v after its timeout", took.Round(time.Millisecond))
 	require.Less(t, took, stopped)
 	require.Contains(t, p.log(), "left without telling redis")
-	require.Empty(t, processesWith(t, book.path), "hands outlive their worker's stop")
+	requireHandsGone(t, book)
 
 	s.work("-c", "10", "--exec", next.exec("Endless", "-for", "1ms"))
 	for _, jid := range jids {

@@ -130,20 +130,25 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	for n := range 12 {
 		jids = append(jids, s.push("HardWorker", "default", jsonArgs(n, 700)))
 	}
-	words := append(fast, "-c", "6", "-q", "default", "-q", "other", "--exec", book.exec("HardWorker"))
-	workers := []*process{s.work(words...), s.work(words...)}
+	flags := append(fast, "-c", "6", "-q", "default", "-q", "other", "--exec")
+	words := append(slices.Clip(flags), book.exec("HardWorker"))
+	// No job ends while all of them are to be in hand, however long it takes until they are.
+	endless := append(slices.Clip(flags), book.exec("HardWorker", "-for", "1h"))
+	workers := []*process{s.work(endless...), s.work(endless...)}
 	for _, jid := range jids {
 		book.awaitStart(jid, 1)
 	}
-	for round := 2; round <= 3; round++ {
-		for _, p := range workers {
+	replace := func(words []string) {
+		for n, p := range workers {
 			p.kill()
-		}
-		workers = []*process{s.work(words...), s.work(words...)}
-		if round == 2 {
-			eventually(t, "all of them to be in hand again", func() bool { return len(book.starts("")) >= 24 })
+			workers[n] = s.work(words...)
 		}
 	}
+	workers[1].kill() // both die before there is another
+	replace(endless)
+	eventually(t, "all of them to be in hand again", func() bool { return len(book.starts("")) >= 24 })
+	workers[1].kill()
+	replace(words)
 	eventually(t, "suspects", func() bool { return len(s.list(s.keys.Suspects("default"))) > 0 })
 	// And again and again, with other jobs in hand while the suspects rest.
 	s.do("SADD", s.keys.Paused(), "default")
@@ -194,7 +199,8 @@ func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	for n := range 20 {
 		book.awaitEnd(s.push("HardWorker", "default", jsonArgs(n, 1)))
 	}
-	require.Less(t, time.Since(began), 5*time.Second, "it drained again at once")
+	// Each of them would wait out the shutdown timeout. What was given up is left for ten times that.
+	require.Less(t, time.Since(began), 10*time.Second, "it drained again at once")
 	require.Len(t, s.list(s.keys.Suspects("default")), 1)
 	require.Equal(t, int64(2), s.status().Suspects)
 

@@ -3,7 +3,6 @@ package integration
 import (
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -105,7 +104,6 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 func buildCrowd(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "crowd")
-	out, err := exec.Command("go", "build", "-o", path, "./testdata/crowd").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, plainBuild(path, "./testdata/crowd"))
 	return path
 }
