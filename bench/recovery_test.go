@@ -27,7 +27,7 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	killedAt := time.Now()
 	// watched is what is made of a survivor that says these events, and then nothing.
-	watched := func(t *testing.T, said func(ran func(jid int, after time.Duration))) (death, error) {
+	watched := func(t *testing.T, limit time.Duration, said func(ran func(jid int, after time.Duration))) (death, error) {
 		script := "read task\n"
 		said(func(jid int, after time.Duration) {
 			script += fmt.Sprintf("echo '{\"event\":\"ran\",\"jid\":\"%d\",\"unix_ns\":%d}'\n", jid, killedAt.Add(after).UnixNano())
@@ -36,11 +36,11 @@ func TestWatch(t *testing.T) {
 		require.NoError(t, err)
 		defer survivor.Close()
 		d := death{who: contender{name: "fake"}}
-		return d, d.watch(bounded(t), survivor, killedAt, time.Since(killedAt)+2*time.Second)
+		return d, d.watch(bounded(t), survivor, killedAt, time.Since(killedAt)+limit)
 	}
 
 	t.Run("the first and the last run are told, in whatever order they come", func(t *testing.T) {
-		d, err := watched(t, func(ran func(int, time.Duration)) {
+		d, err := watched(t, time.Minute, func(ran func(int, time.Duration)) {
 			for n := range jobsInHand {
 				ran(n, time.Duration(n+1)*time.Second)
 			}
@@ -51,7 +51,7 @@ func TestWatch(t *testing.T) {
 		require.Equal(t, jobsInHand*time.Second, d.last)
 	})
 	t.Run("what has not run within the limit is lost, and a second run makes up for none", func(t *testing.T) {
-		d, err := watched(t, func(ran func(int, time.Duration)) {
+		d, err := watched(t, 4*time.Second, func(ran func(int, time.Duration)) {
 			ran(1, time.Second)
 			ran(1, 2*time.Second)
 			ran(2, 3*time.Second)
@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 		require.Equal(t, jobsInHand-2, d.lost)
 	})
 	t.Run("a survivor that took a job before the kill measures nothing", func(t *testing.T) {
-		_, err := watched(t, func(ran func(int, time.Duration)) { ran(1, -time.Millisecond) })
+		_, err := watched(t, time.Minute, func(ran func(int, time.Duration)) { ran(1, -time.Millisecond) })
 		require.ErrorContains(t, err, "before the victim was killed")
 	})
 }

@@ -163,7 +163,7 @@ func TestDeployHandsBackWhatTakesTooLong(t *testing.T) {
 	redis := drivertest.Start(t)
 	program := build(t, "./deploy")
 	client := build(t, "../cmd/belay")
-	said, err := run(t, redis, "", client, "push", "Report", `"2026-11"`, "15")
+	said, err := run(t, redis, "", client, "push", "Report", `"2026-11"`, "40") // four seconds
 	require.NoError(t, err, said)
 	old := startProcess(t, redis, program, "-shutdown-timeout", "100ms", "-heartbeat", "100ms")
 	eventually(t, "v1 to begin the job", func() bool { return strings.Contains(old.out.String(), "v1 begins 2026-11") })

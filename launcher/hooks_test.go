@@ -53,7 +53,7 @@ func TestHooksOfALife(t *testing.T) {
 		<-ctx.Done()
 		heard.note("run ends")
 		return nil
-	}, launcher.Class{Timeout: 300 * time.Millisecond})
+	}, launcher.Class{Timeout: 2 * time.Second}) // when all that comes before has been heard
 	r.push("Greet", "[]")
 	w := r.start(l)
 	receive(t, "the run", began)

@@ -49,7 +49,7 @@ func awaitFinding(t *testing.T, ask func(context.Context) Finding, want Finding)
 func TestAHeartThatHasStoppedIsFoundOut(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
-	g, end := runGroup(t, proxy.URL(), Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}, 300*time.Millisecond)
+	g, end := runGroup(t, proxy.URL(), Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}, 3*time.Second)
 
 	// Redis answers what we ask, and refuses the heart its script.
 	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "EVAL", Do: faultproxy.Fail("ERR no scripts today")},

@@ -167,7 +167,7 @@ func TestWork(t *testing.T) {
 				w.signal(syscall.SIGTERM)
 			}
 			require.Zero(t, w.awaitEnd())
-			require.True(t, dead(pidIn(t, w.dir)), "its program is gone with it")
+			require.Eventually(t, func() bool { return dead(pidIn(t, w.dir)) }, soon, 5*time.Millisecond, "its program is gone with it")
 			back := h.payloads("LRANGE", h.key("queue:default"), "0", "-1")
 			require.Len(t, back, 1)
 			require.NotContains(t, back[0], "error_message")

@@ -244,16 +244,19 @@ func aStoppedServerCannotHold(t *testing.T, w *world) {
 	require.NoError(t, err)
 
 	server.Stop()
-	const limit = 200 * time.Millisecond
+	const (
+		limit = 200 * time.Millisecond
+		busy  = 3 * time.Second // what a busy machine may add
+	)
 	start := time.Now()
 	_, _, err = waiter.Wait(t.Context(), "from", "to", limit)
 	requireUncertain(t, err)
-	require.Less(t, time.Since(start), limit+driver.WaitGrace+500*time.Millisecond)
+	require.Less(t, time.Since(start), limit+driver.WaitGrace+busy)
 
 	start = time.Now()
 	_, _, err = fresh.Wait(t.Context(), "from", "to", limit)
 	require.Error(t, err)
-	require.Less(t, time.Since(start), limit+driver.WaitGrace+500*time.Millisecond, "also one that has yet to shake hands")
+	require.Less(t, time.Since(start), limit+driver.WaitGrace+busy, "also one that has yet to shake hands")
 
 	server.Cont()
 	get(t, client, "DEL", "to")
@@ -303,7 +306,7 @@ func aReleaseAfterABreak(t *testing.T, w *world) {
 // released2 is released while the client's own connection may be broken too.
 func released2(t *testing.T, waiter driver.Waiter, outcome <-chan waited) waited {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		_, _ = waiter.Release(t.Context()) // an error here is the broken connection's; the next attempt has another
 		select {
 		case got := <-outcome:
