@@ -182,7 +182,8 @@ func TestWorkersSayWhatCheckSays(t *testing.T) {
 		worker.awaitLog("maxmemory-policy is allkeys-lru")
 		worker.signal(syscall.SIGTERM)
 		require.Zero(t, worker.wait(), worker.log())
-		require.Equal(t, 1, strings.Count(worker.log(), `"check":`), worker.log())
+		slow := strings.Count(worker.log(), `"check":"latency"`) // which a busy machine is
+		require.Equal(t, 1, strings.Count(worker.log(), `"check":`)-slow, worker.log())
 	})
 }
 

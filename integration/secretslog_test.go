@@ -66,7 +66,7 @@ func secretServer(t *testing.T, d driver.Client, to belay.ServerOption) (end fun
 		belay.Log(ctx).Info("of the handler's own")
 		return errors.New("as it does")
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err = fails.Enqueue(ctx, client, 1)
 	if err != nil {
