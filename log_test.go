@@ -219,7 +219,7 @@ func runOnce(t *testing.T, arg string, fn func() error, options ...belay.ServerO
 	t.Helper()
 	client := openShared(t)
 	pay := belay.Define[string]("Pay")
-	server := belay.NewServer(client, append(options, belay.ShutdownTimeout(0))...)
+	server := belay.NewServer(client, append(options, belay.ShutdownTimeout(time.Minute))...) // in which a run that has ended is told of
 	ran := make(chan struct{})
 	pay.Handle(server, func(context.Context, string) error {
 		defer close(ran)
