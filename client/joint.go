@@ -2,39 +2,54 @@ package client
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/belayq/belay/driver"
 )
 
 // Goroutines that push to one queue at the same moment share a call: to Redis one LPUSH of ten jobs is little more than one
-// of a single job, and to the client it is one write and one wake. Nobody waits for company. Whoever opens a joint lets those run
-// first who could run already, and sends what they have added. One queue, because only its jobs share a fate anyway: a
-// full Redis refuses them all, a key of another type those of one queue.
+// of a single job, and to the client it is one write and one wake. Nobody waits for a push that has not begun. Whoever opens a
+// joint lets those run first who could run already, and sends what they have added. One queue, because only its jobs share a
+// fate anyway: a full Redis refuses them all, a key of another type those of one queue. And nearly one deadline, because that is
+// what ends a call; cancelling ends none that is under way, shared or not.
 //
 // Pushes that need an answer of their own stay alone: unique, repeatable and scheduled ones.
 
-// crowd is how many pushes must be under way for one of them to let others run first. Fewer are not worth it: that alone may
-// wake another thread, which costs more than a call that is saved.
-const crowd = 3
+const (
+	// crowd is how many pushes must be under way for one of them to let others run first. Fewer are not worth it: that alone
+	// may wake another thread, which costs more than a call that is saved.
+	crowd = 3
+	// yieldFor and yieldForEach are how long it may take to let others run, and how much longer for each that has joined. It
+	// takes longer where the processors are busy with something else: behind each goroutine that computes one waits for ten
+	// milliseconds.
+	yieldFor     = 200 * time.Microsecond
+	yieldForEach = 20 * time.Microsecond
+	// aloneFor is for how long pushes stay alone after that, for twice as long each time that it happens again, up to longestAlone.
+	aloneFor     = time.Second
+	longestAlone = time.Minute
+	// alike is by how much the deadlines of pushes that share a call may differ. The earliest is that of all.
+	alike = 10 * time.Millisecond
+)
 
 // A joint is one call that several pushes share.
 type joint struct {
 	slice slice
-	// sent is closed when receipts and err are those of a slice that has been answered, or never will be.
+	until time.Time // the first one's deadline; zero for none
+	// sent is closed when slice's receipts and err are what became of it; nil while nobody else has joined.
 	sent chan struct{}
 	err  error
-	// waiting is how many still want to know, giveUp what ends the call when nobody does. Both are guarded by joints.mu.
-	waiting int
-	giveUp  context.CancelFunc
 }
 
-// joints are those that may still be joined, by queue.
+// joints are those that may still be joined, by queue, and whether it is worth while.
 type joints struct {
 	// pushing is how many pushes are under way that may join.
 	pushing atomic.Int64
+	// alone is for how long pushes stay alone, until aloneUntil, since the client was born.
+	alone, aloneUntil atomic.Int64
 
 	mu   sync.Mutex
 	open map[string]*joint
@@ -49,56 +64,82 @@ func (r *ready) mayJoin() bool {
 func (c *Client) pushBeside(ctx context.Context, r ready) (Receipt, error) {
 	pushing := c.joints.pushing.Add(1)
 	defer c.joints.pushing.Add(-1)
-	if pushing < crowd || ctx.Err() != nil {
+	if pushing < crowd || ctx.Err() != nil || int64(time.Since(c.born)) < c.joints.aloneUntil.Load() {
 		return c.pushAlone(ctx, r)
 	}
-	shared, at, first := c.joints.join(r, c.cfg.PayloadLimit)
-	if first {
-		runtime.Gosched()
-		if c.joints.close(shared, r.Queue) == 1 {
-			err := c.send(ctx, &shared.slice)
-			return shared.slice.receipts[at], err
-		}
-		c.sendJoint(ctx, shared)
+	until, _ := ctx.Deadline()
+	shared, at, first := c.joints.join(r, until, c.cfg.PayloadLimit)
+	switch {
+	case shared == nil:
+		return c.pushAlone(ctx, r)
+	case first:
+		c.lead(ctx, shared, r.Queue)
+	default:
+		<-shared.sent
 	}
-	select {
-	case <-shared.sent:
-		return shared.slice.receipts[at], shared.err
-	case <-ctx.Done():
-		c.joints.leave(shared)
-		status, err := pushError(&driver.UncertainError{Err: ctx.Err()})
-		r.Receipt.Status = status
-		return r.Receipt, err
-	}
+	return shared.slice.receipts[at], shared.err
 }
 
-// sendJoint begins to send what several have joined. One whose context ends takes nothing from the others.
-func (c *Client) sendJoint(ctx context.Context, shared *joint) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.joints.mu.Lock()
-	shared.giveUp = cancel
-	c.joints.mu.Unlock()
-	go func() {
-		defer cancel()
+// errBrokenOff is what the others are told when the one who sends is gone by runtime.Goexit or a panic.
+var errBrokenOff = errors.New("the goroutine that sent it ended before there was an answer")
+
+// lead sends a joint that the caller has opened, and tells the others.
+func (c *Client) lead(ctx context.Context, shared *joint, queue string) {
+	begun := time.Since(c.born)
+	runtime.Gosched()
+	joined := c.joints.close(shared, queue)
+	c.joints.judge(begun, time.Since(c.born), joined)
+	if joined == 1 {
 		shared.err = c.send(ctx, &shared.slice)
+		return
+	}
+	answered := false
+	defer func() {
+		if !answered {
+			var status Status
+			status, shared.err = pushError(&driver.UncertainError{Err: errBrokenOff})
+			shared.slice.fail(status, nil)
+		}
 		close(shared.sent)
 	}()
+	ctx = context.WithoutCancel(ctx) // the call is others' too
+	if !shared.until.IsZero() {
+		var end context.CancelFunc
+		ctx, end = context.WithDeadline(ctx, shared.until)
+		defer end()
+	}
+	shared.err = c.send(ctx, &shared.slice)
+	answered = true
 }
 
-// join adds a job to the joint of its queue, and says where its receipt will be, and whether the caller is the first, who
-// has to send it.
-func (j *joints) join(r ready, limit int) (shared *joint, at int, first bool) {
+// judge sees to it that pushes stay alone for a while if it took long to let others run, of whom so many have joined.
+func (j *joints) judge(begun, ended time.Duration, joined int) {
+	if ended-begun <= yieldFor+yieldForEach*time.Duration(joined) {
+		j.alone.Store(0)
+		return
+	}
+	alone := min(max(2*time.Duration(j.alone.Load()), aloneFor), longestAlone)
+	j.alone.Store(int64(alone))
+	j.aloneUntil.Store(int64(ended + alone))
+}
+
+// join adds a job to the joint of its queue, unless their deadlines differ, and says where its receipt will be, and whether the
+// caller is the first, who leads.
+func (j *joints) join(r ready, until time.Time, limit int) (shared *joint, at int, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	shared = j.open[r.Queue]
-	if first = shared == nil; first {
-		shared = &joint{}
+	switch {
+	case shared == nil:
+		first = true
+		shared = &joint{until: until}
 		j.open[r.Queue] = shared
-	} else if shared.sent == nil {
+	case shared.until.IsZero() != until.IsZero() || until.Before(shared.until) || until.Sub(shared.until) > alike:
+		return nil, 0, false
+	case shared.sent == nil:
 		shared.sent = make(chan struct{})
 	}
 	shared.slice.add(r)
-	shared.waiting++
 	if shared.slice.full(limit) {
 		delete(j.open, r.Queue)
 	}
@@ -113,13 +154,4 @@ func (j *joints) close(shared *joint, queue string) int {
 		delete(j.open, queue)
 	}
 	return len(shared.slice.receipts)
-}
-
-// leave says that one does not want to know any more. When nobody does, nobody has to wait for Redis either.
-func (j *joints) leave(shared *joint) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if shared.waiting--; shared.waiting == 0 {
-		shared.giveUp()
-	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
@@ -30,17 +32,18 @@ type outcome struct {
 	err     error
 }
 
-// jointOf begins pushes of these jobs, each with its context, so that they share a call, which has not been sent: the
-// first of them is in the test's hand. The others' outcomes come later.
-func jointOf(w *world, contexts map[string]context.Context) (shared *joint, outcomes map[string]chan outcome) {
+// jointOf begins pushes of these jobs, so that they share a call with a first one, which the test has to send. Their outcomes
+// come later.
+func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outcomes map[string]chan outcome) {
 	w.Helper()
-	shared, at, first := w.client.joints.join(w.ready("first"), w.client.cfg.PayloadLimit)
+	until, _ := ctx.Deadline()
+	shared, at, first := w.client.joints.join(w.ready("first"), until, w.client.cfg.PayloadLimit)
 	require.True(w, first)
 	require.Zero(w, at)
 	w.client.joints.pushing.Add(crowd)
 	defer w.client.joints.pushing.Add(-crowd)
 	outcomes = make(map[string]chan outcome)
-	for jid, ctx := range contexts {
+	for _, jid := range jids {
 		answer := make(chan outcome, 1)
 		outcomes[jid] = answer
 		go func() {
@@ -51,77 +54,95 @@ func jointOf(w *world, contexts map[string]context.Context) (shared *joint, outc
 	require.Eventually(w, func() bool {
 		w.client.joints.mu.Lock()
 		defer w.client.joints.mu.Unlock()
-		return shared.waiting == 1+len(contexts)
+		return len(shared.slice.receipts) == 1+len(jids)
 	}, 20*time.Second, time.Millisecond, "all to have joined")
 	return shared, outcomes
+}
+
+// lead sends what has joined, and is what became of the first.
+func (w *world) lead(ctx context.Context, shared *joint) outcome {
+	w.client.lead(ctx, shared, DefaultQueue)
+	return outcome{shared.slice.receipts[0], shared.err}
 }
 
 func TestPushesThatShareACall(t *testing.T) {
 	promises(t, Config{}, map[string]func(w *world){
 		"are stored by one LPUSH, and each gets its own receipt": func(w *world) {
-			shared, outcomes := jointOf(w, map[string]context.Context{"b": w.Context(), "c": w.Context()})
-			require.Equal(w, 3, w.client.joints.close(shared, DefaultQueue))
-			w.client.sendJoint(w.Context(), shared)
+			shared, outcomes := jointOf(w.Context(), w, "b", "c")
+			require.Equal(w, outcome{Receipt{JID: "first", Queue: DefaultQueue, Status: StatusQueued}, nil}, w.lead(w.Context(), shared))
 			for jid, answer := range outcomes {
-				got := <-answer
-				require.NoError(w, got.err)
-				require.Equal(w, Receipt{JID: jid, Queue: DefaultQueue, Status: StatusQueued}, got.receipt)
+				require.Equal(w, outcome{Receipt{JID: jid, Queue: DefaultQueue, Status: StatusQueued}, nil}, <-answer)
 			}
 			require.Len(w, w.queue(DefaultQueue), 3)
 			require.Equal(w, 1, w.proxy.Count("LPUSH"))
 		},
 		"are unknown together when the answer is lost, and nothing is sent again": func(w *world) {
-			shared, outcomes := jointOf(w, map[string]context.Context{"b": w.Context()})
+			shared, outcomes := jointOf(w.Context(), w, "b")
 			w.proxy.Add(faultproxy.DropReply("LPUSH"))
-			w.client.joints.close(shared, DefaultQueue)
-			w.client.sendJoint(w.Context(), shared)
+			require.ErrorIs(w, w.lead(w.Context(), shared).err, ErrUnknown)
 			got := <-outcomes["b"]
 			require.ErrorIs(w, got.err, ErrUnknown)
 			require.Equal(w, StatusUnknown, got.receipt.Status)
-			<-shared.sent
-			require.ErrorIs(w, shared.err, ErrUnknown)
 			require.Equal(w, 1, w.proxy.Count("LPUSH"))
 			require.Len(w, w.queue(DefaultQueue), 2)
 		},
-		"do not lose each other when one's context ends": func(w *world) {
-			brief, cancel := context.WithCancel(w.Context())
-			defer cancel()
-			shared, outcomes := jointOf(w, map[string]context.Context{"brief": brief, "patient": w.Context()})
-			gate := faultproxy.NewGate()
-			w.Cleanup(gate.Open)
-			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Do: faultproxy.Hold(gate)})
-			w.client.joints.close(shared, DefaultQueue)
-			leader, end := context.WithCancel(w.Context())
-			w.client.sendJoint(leader, shared)
-			<-gate.Arrived()
-			end() // the one who sends takes nothing from the others either
+		"are certainly not stored together when Redis refuses": func(w *world) {
+			shared, outcomes := jointOf(w.Context(), w, "b")
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Do: faultproxy.Fail("OOM command not allowed")})
+			require.ErrorIs(w, w.lead(w.Context(), shared).err, ErrFull)
+			got := <-outcomes["b"]
+			require.ErrorIs(w, got.err, ErrFull)
+			require.Equal(w, StatusNotPushed, got.receipt.Status)
+		},
+		"are not ended by cancelling one of them, who sends or not": func(w *world) {
+			ctx, cancel := context.WithCancel(w.Context())
+			shared, outcomes := jointOf(ctx, w, "b")
 			cancel()
-			got := <-outcomes["brief"]
+			require.NoError(w, w.lead(ctx, shared).err)
+			require.NoError(w, (<-outcomes["b"]).err)
+			require.Len(w, w.queue(DefaultQueue), 2)
+		},
+		"end at their deadline": func(w *world) {
+			_, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "other"}) // over the same connection, which is there then
+			require.NoError(w, err)
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Do: faultproxy.Blackhole()})
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			shared, outcomes := jointOf(ctx, w, "b")
+			require.ErrorIs(w, w.lead(ctx, shared).err, context.DeadlineExceeded)
+			got := <-outcomes["b"]
 			require.ErrorIs(w, got.err, ErrUnknown)
-			require.ErrorIs(w, got.err, context.Canceled)
-			require.Equal(w, Receipt{JID: "brief", Queue: DefaultQueue, Status: StatusUnknown}, got.receipt)
-			gate.Open()
-			got = <-outcomes["patient"]
-			require.NoError(w, got.err)
-			require.Len(w, w.queue(DefaultQueue), 3)
+			require.Equal(w, StatusUnknown, got.receipt.Status)
+		},
+		"have no other deadline than their own": func(w *world) {
+			shared, _ := jointOf(w.Context(), w)
+			w.client.joints.pushing.Add(crowd)
+			defer w.client.joints.pushing.Add(-crowd)
+			ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+			defer cancel()
+			_, err := w.client.Push(ctx, Job{Class: "A"}) // it would wait for ever if it joined
+			require.NoError(w, err)
+			require.Len(w, shared.slice.receipts, 1)
 		},
 		"are none where a context has ended before": func(w *world) {
-			shared, _ := jointOf(w, nil)
+			shared, _ := jointOf(w.Context(), w)
 			w.client.joints.pushing.Add(crowd)
+			defer w.client.joints.pushing.Add(-crowd)
 			ended, cancel := context.WithCancel(w.Context())
 			cancel()
 			receipt, err := w.client.Push(ended, Job{Class: "A"})
 			require.ErrorIs(w, err, context.Canceled)
 			require.Equal(w, StatusNotPushed, receipt.Status, "it is certain")
-			require.Equal(w, 1, w.client.joints.close(shared, DefaultQueue))
+			require.Len(w, shared.slice.receipts, 1)
 		},
 		"are of one queue, and fail for no other": func(w *world) {
 			w.do("SET", w.keys.Queue("odd"), "x")
-			shared, outcomes := jointOf(w, map[string]context.Context{"b": w.Context()})
+			shared, outcomes := jointOf(w.Context(), w, "b")
+			w.client.joints.pushing.Add(crowd)
+			defer w.client.joints.pushing.Add(-crowd)
 			_, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "odd"})
 			require.ErrorContains(w, err, "WRONGTYPE")
-			w.client.joints.close(shared, DefaultQueue)
-			w.client.sendJoint(w.Context(), shared)
+			require.NoError(w, w.lead(w.Context(), shared).err)
 			require.NoError(w, (<-outcomes["b"]).err)
 		},
 		"of which there are many are each stored once, whoever comes with whom": func(w *world) {
@@ -153,29 +174,81 @@ func TestPushesThatShareACall(t *testing.T) {
 	})
 }
 
-func TestAJointWaitsForRedisAsLongAsSomebodyWantsToKnow(t *testing.T) {
-	var given int
-	j := joints{open: make(map[string]*joint)}
-	shared := &joint{waiting: 2, giveUp: func() { given++ }}
-	j.leave(shared)
-	require.Zero(t, given)
-	j.leave(shared)
-	require.Equal(t, 1, given)
+// A driver ends its caller's goroutine where it is a test's fake, or panics.
+type broken struct{ driver.Client }
+
+func (broken) Do(context.Context, ...driver.Call) []driver.Reply {
+	runtime.Goexit()
+	return nil
+}
+
+func TestNobodyWaitsForOneWhoseGoroutineEnded(t *testing.T) {
+	t.Parallel()
+	client, err := New(broken{}, Config{})
+	require.NoError(t, err)
+	shared, _, _ := client.joints.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1)
+	_, at, first := client.joints.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1)
+	require.False(t, first)
+	go client.lead(t.Context(), shared, "q")
+	select {
+	case <-shared.sent:
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "waits for ever")
+	}
+	require.ErrorIs(t, shared.err, ErrUnknown)
+	require.Equal(t, StatusUnknown, shared.slice.receipts[at].Status)
+}
+
+func TestPushesStayAloneWhereItTakesLongToLetOthersRun(t *testing.T) {
+	var j joints
+	j.judge(0, yieldFor+3*yieldForEach, 3)
+	require.Zero(t, j.aloneUntil.Load())
+	for _, alone := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		j.judge(time.Hour, time.Hour+time.Millisecond, 3)
+		require.Equal(t, int64(time.Hour+time.Millisecond+alone*time.Second), j.aloneUntil.Load())
+	}
+	j.judge(2*time.Hour, 2*time.Hour+yieldFor, 1)
+	j.judge(2*time.Hour, 2*time.Hour+time.Millisecond, 1)
+	require.Equal(t, int64(2*time.Hour+time.Millisecond+time.Second), j.aloneUntil.Load(), "it begins anew")
+}
+
+func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
+	at := time.Now()
+	for name, c := range map[string]struct {
+		first, second time.Time
+		same          bool
+	}{
+		"none":                {time.Time{}, time.Time{}, true},
+		"the first has one":   {at, time.Time{}, false},
+		"the second has one":  {time.Time{}, at, false},
+		"the same":            {at, at, true},
+		"a moment later":      {at, at.Add(alike), true},
+		"later":               {at, at.Add(alike + 1), false},
+		"earlier by a moment": {at, at.Add(-1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := joints{open: make(map[string]*joint)}
+			r := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
+			one, _, _ := j.join(r, c.first, 1)
+			two, _, _ := j.join(r, c.second, 1)
+			require.Equal(t, c.same, one == two)
+		})
+	}
 }
 
 func TestAJointIsAsLargeAsASliceAtMost(t *testing.T) {
 	j := joints{open: make(map[string]*joint)}
 	large := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 	large.stored.Job = strings.Repeat("x", 1<<20)
-	one, _, first := j.join(large, 1<<20)
+	one, _, first := j.join(large, time.Time{}, 1<<20)
 	require.True(t, first)
 	for n := 1; n < 4; n++ {
-		same, at, first := j.join(large, 1<<20)
+		same, at, first := j.join(large, time.Time{}, 1<<20)
 		require.Same(t, one, same)
 		require.Equal(t, n, at)
 		require.False(t, first)
 	}
-	_, _, first = j.join(large, 1<<20)
+	_, _, first = j.join(large, time.Time{}, 1<<20)
 	require.True(t, first, "a fifth megabyte is another call's")
 	require.Equal(t, 4, j.close(one, "a"))
 	require.Len(t, j.open, 1, "closing the first leaves the second open")

@@ -22,7 +22,7 @@ import (
 // it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and after that Repeat does.
 //
 // Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome. None waits
-// for another to come.
+// for another that has not begun.
 func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
 	if err != nil || r.Status == StatusRefused {
@@ -61,7 +61,9 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 			return notPushed(j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
 		}
 	}
-	j = j.withDefaults() // middleware may have emptied a field
+	if len(c.cfg.Middleware) > 0 {
+		j = j.withDefaults() // it may have emptied a field
+	}
 	now := c.now(ctx)
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
