@@ -35,13 +35,15 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 	s, book := ordinarySite(t, oracle.MostInterruptions(1000)), newLedger(t)
 	path := buildCrowd(t)
 	proxy := faultproxy.New(t, s.server.Addr())
-	start := func(url string) *process {
-		p := s.launch(path, "-redis", url, "-prefix", s.prefix, "-c", strconv.Itoa(inHand), book.path)
+	start := func(url, ttl string) *process {
+		p := s.launch(path, "-redis", url, "-prefix", s.prefix, "-c", strconv.Itoa(inHand), "-ttl", ttl, book.path)
 		p.awaitLog(`"working"`)
 		return p
 	}
-	sleeper := start(s.url)
-	janitor := start(proxy.URL())
+	sleeper := start(s.url, "1s")
+	// The proxy is at this process' pace: what the janitor hears of its recoveries must not come too late for it when other
+	// tests keep that busy.
+	janitor := start(proxy.URL(), "10s")
 	t.Cleanup(func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) })
 
 	pushed := 0

@@ -1,7 +1,7 @@
 // Command crowd is a worker of the integration tests that has hundreds of jobs in hand at once, which programs run by
 // belay work --exec would be too many for:
 //
-//	crowd -redis URL -prefix TEXT -c N LEDGER
+//	crowd -redis URL -prefix TEXT -c N [-ttl 1s] LEDGER
 //
 // A job takes as many milliseconds as its second argument says, or until it is cancelled. Each run appends a line to LEDGER
 // when it starts and one when it ends, as the program hand does.
@@ -27,14 +27,15 @@ func main() {
 	url := flag.String("redis", "", "the URL of Redis")
 	prefix := flag.String("prefix", "", "what stands before every key")
 	most := flag.Int("c", 100, "how many jobs at once")
+	ttl := flag.Duration("ttl", time.Second, "how long it counts as alive after a beat")
 	flag.Parse()
-	if err := work(*url, *prefix, *most, flag.Arg(0)); err != nil {
+	if err := work(*url, *prefix, *most, *ttl, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "crowd:", err)
 		os.Exit(70)
 	}
 }
 
-func work(url, prefix string, most int, path string) error {
+func work(url, prefix string, most int, ttl time.Duration, path string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	ledger, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -46,7 +47,7 @@ func work(url, prefix string, most int, path string) error {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	server := belay.NewServer(client, belay.Heartbeat(200*time.Millisecond, time.Second), belay.Concurrency(most),
+	server := belay.NewServer(client, belay.Heartbeat(200*time.Millisecond, ttl), belay.Concurrency(most),
 		belay.MaxInterruptions(1000), belay.Logger(zerolog.New(os.Stderr)))
 	server.HandleClass("*", func(ctx context.Context, j *belay.Job) error {
 		var args []json.Number
