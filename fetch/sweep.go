@@ -19,8 +19,8 @@ const (
 	sweptLists = 256
 	// sweptTombstones bounds the records that one pass reads to find so many lists.
 	sweptTombstones = 64
-	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it: hundreds of them
-	// that ask at each beat cost Redis as much as their beats.
+	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it, or longer where
+	// they are many: hundreds that ask at each beat cost Redis as much as their beats.
 	sweeperBeats = 3
 	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps: what it names too much
 	// harms nobody for that long. Of up to mostUnlisted times lua.MostItems locks a look, more than a hundred in a second could run out

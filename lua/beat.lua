@@ -4,7 +4,7 @@
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)
 -- ARGV     1 identity  2 ttl_ms  3 names at most
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has forgotten us), seconds, microseconds,
---           {identities that have lapsed}, {signals}, processes alive}
+--           {identities that have lapsed}, {signals}, how many are alive or lapsed}
 -- Again    beats again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names)
 local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -24,13 +24,14 @@ const (
 	mostPatience = 5
 )
 
-// LeaseRest is how long a process that found a lease busy leaves it alone: usual where there are few processes. Of more each
-// rests longer, so that together they ask no more often, and each a length drawn anew, so that they do not ask all at once and
-// none for long. It is never more than five times usual: hundreds may turn into two.
+// LeaseRest is how long a process that found a lease busy leaves it alone: usual where there are few processes. Of up to 250
+// each rests longer, so that together they ask hardly more often than 50 would; of more each as long as those, because hundreds may
+// turn into two, who must not rest for minutes. Each time is drawn anew, so that they do not ask all at once and then none
+// for long. It is between usual and five times that.
 func LeaseRest(usual time.Duration, processes int) time.Duration {
 	if processes <= fewProcesses {
 		return usual
 	}
 	rest := min(usual*time.Duration(processes)/fewProcesses, usual*mostPatience)
-	return max(usual, rest/2+rand.N(rest/2))
+	return max(usual, rest/2+rand.N(rest/2+1))
 }
