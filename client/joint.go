@@ -26,11 +26,10 @@ const (
 	// yieldFor and yieldForEach are how long it may take to let others run, and how much longer for each that has joined. It
 	// takes longer where the processors are busy with something else: behind each goroutine that computes one waits for ten
 	// milliseconds.
-	yieldFor     = 200 * time.Microsecond
+	yieldFor     = 500 * time.Microsecond
 	yieldForEach = 20 * time.Microsecond
-	// aloneFor is for how long pushes stay alone after that, for twice as long each time that it happens again, up to longestAlone.
-	aloneFor     = time.Second
-	longestAlone = time.Minute
+	// aloneFor is for how many times the excess pushes stay alone then: what is lost so is a twentieth of the time at most.
+	aloneFor = 20
 	// alike is by how much the deadlines of pushes that share a call may differ. The earliest is that of all.
 	alike = 10 * time.Millisecond
 )
@@ -48,8 +47,8 @@ type joint struct {
 type joints struct {
 	// pushing is how many pushes are under way that may join.
 	pushing atomic.Int64
-	// alone is for how long pushes stay alone, until aloneUntil, since the client was born.
-	alone, aloneUntil atomic.Int64
+	// aloneUntil is until when pushes stay alone, as a duration since the client was born.
+	aloneUntil atomic.Int64
 
 	mu   sync.Mutex
 	open map[string]*joint
@@ -114,13 +113,9 @@ func (c *Client) lead(ctx context.Context, shared *joint, queue string) {
 
 // judge sees to it that pushes stay alone for a while if it took long to let others run, of whom so many have joined.
 func (j *joints) judge(begun, ended time.Duration, joined int) {
-	if ended-begun <= yieldFor+yieldForEach*time.Duration(joined) {
-		j.alone.Store(0)
-		return
+	if excess := ended - begun - yieldFor - yieldForEach*time.Duration(joined); excess > 0 {
+		j.aloneUntil.Store(int64(ended + aloneFor*excess))
 	}
-	alone := min(max(2*time.Duration(j.alone.Load()), aloneFor), longestAlone)
-	j.alone.Store(int64(alone))
-	j.aloneUntil.Store(int64(ended + alone))
 }
 
 // join adds a job to the joint of its queue, unless their deadlines differ, and says where its receipt will be, and whether the

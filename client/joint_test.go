@@ -201,15 +201,11 @@ func TestNobodyWaitsForOneWhoseGoroutineEnded(t *testing.T) {
 
 func TestPushesStayAloneWhereItTakesLongToLetOthersRun(t *testing.T) {
 	var j joints
-	j.judge(0, yieldFor+3*yieldForEach, 3)
+	j.judge(time.Hour, time.Hour+yieldFor+3*yieldForEach, 3)
 	require.Zero(t, j.aloneUntil.Load())
-	for _, alone := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		j.judge(time.Hour, time.Hour+time.Millisecond, 3)
-		require.Equal(t, int64(time.Hour+time.Millisecond+alone*time.Second), j.aloneUntil.Load())
-	}
-	j.judge(2*time.Hour, 2*time.Hour+yieldFor, 1)
-	j.judge(2*time.Hour, 2*time.Hour+time.Millisecond, 1)
-	require.Equal(t, int64(2*time.Hour+time.Millisecond+time.Second), j.aloneUntil.Load(), "it begins anew")
+	ended := time.Hour + yieldFor + 3*yieldForEach + 10*time.Millisecond
+	j.judge(time.Hour, ended, 3)
+	require.Equal(t, int64(ended+200*time.Millisecond), j.aloneUntil.Load())
 }
 
 func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
