@@ -24,7 +24,7 @@ type late struct {
 }
 
 // little is time enough to send something, on a busy machine too.
-const little = 200 * time.Millisecond
+const little = 500 * time.Millisecond
 
 // holdUp pushes a job.
 func holdUp(w *world) *late {

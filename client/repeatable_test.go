@@ -189,7 +189,7 @@ func TestRepeatable_endsWhen(t *testing.T) {
 	repeats(t, Config{}, map[string]func(w *world){
 		"the context does": func(w *world) {
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Do: faultproxy.Close()})
-			ctx, cancel := context.WithTimeout(w.Context(), 500*time.Millisecond)
+			ctx, cancel := context.WithTimeout(w.Context(), 2*time.Second)
 			defer cancel()
 			receipt, err := w.client.Push(ctx, Job{Class: "A", Repeatable: true})
 			require.ErrorIs(w, err, ErrUnknown)

@@ -118,13 +118,21 @@ func TestPoller(t *testing.T) {
 	t.Run("says_when_the_next_one_is_due_and_is_never_early", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(r *rig) {
-			soon := strconv.FormatFloat(float64(time.Now().Add(60*time.Millisecond).UnixMicro())/1e6, 'f', 6, 64)
-			r.do("ZADD", r.keys.Schedule(), soon, job.Draft{Class: "A", Queue: "q"}.Encode())
-			next := r.pass()
-			require.LessOrEqual(r.t, next, 60*time.Millisecond)
-			require.Positive(r.t, next)
-			require.Empty(r.t, r.waiting("q"))
-			r.do("DEL", r.keys.Schedule())
+			for tries := 0; ; tries++ {
+				require.Less(r.t, tries, 50, "a pass takes 60 ms")
+				soon := time.Now().Add(60 * time.Millisecond)
+				r.do("ZADD", r.keys.Schedule(), strconv.FormatFloat(float64(soon.UnixMicro())/1e6, 'f', 6, 64), job.Draft{Class: "A", Queue: "q"}.Encode())
+				next := r.pass()
+				r.do("DEL", r.keys.Schedule())
+				if time.Now().After(soon) {
+					r.do("DEL", r.keys.Queue("q")) // a busy machine: it may have come to its pass when the job was due
+					continue
+				}
+				require.LessOrEqual(r.t, next, 60*time.Millisecond)
+				require.Positive(r.t, next)
+				require.Empty(r.t, r.waiting("q"))
+				break
+			}
 			require.Equal(r.t, 100*time.Millisecond, r.pass(), "with nothing in sight it looks again soon, for what Ruby schedules")
 		})
 	})
