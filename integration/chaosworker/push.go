@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/belayq/belay"
@@ -150,8 +151,25 @@ func (p *pusher) push(ctx context.Context, batch []*try) error {
 		receipt, err := p.client.Push(ctx, items[0])
 		return note(batch, []belay.Receipt{receipt}, err)
 	}
+	if batch[0].job.Batch%2 == 1 {
+		return p.pushAtOnce(ctx, items, batch)
+	}
 	receipts, err := p.client.PushMany(ctx, slices.Values(items))
 	return note(batch, receipts, err)
+}
+
+// pushAtOnce pushes each job by itself, all at the same moment: some of them share a call.
+func (p *pusher) pushAtOnce(ctx context.Context, items []belay.Item, batch []*try) error {
+	wrong := make([]error, len(items))
+	var group sync.WaitGroup
+	for i := range items {
+		group.Go(func() {
+			receipt, err := p.client.Push(ctx, items[i])
+			wrong[i] = note(batch[i:i+1], []belay.Receipt{receipt}, err)
+		})
+	}
+	group.Wait()
+	return errors.Join(wrong...)
 }
 
 // repeat asks again what became of jobs.
