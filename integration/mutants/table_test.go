@@ -378,4 +378,15 @@ var bugs = []mutant{
 		pkg: "./fetch", run: "TestLocksInHand/go-redis/are_renewed",
 		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",
 	},
+	{
+		name: "who shares a call does not wait for its answer",
+		harm: "a push is said to be stored although Redis refused it, or nobody knows",
+		edits: []edit{{
+			"client/joint.go", `	default:
+		<-shared.sent
+`, ``,
+		}},
+		pkg: "./client", run: "TestPushesThatShareACall/are_certainly_not_stored",
+		caught: "TestPushesThatShareACall/are_certainly_not_stored_together_when_Redis_refuses/goredis", says: "out of memory",
+	},
 }
