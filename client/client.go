@@ -73,8 +73,7 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	}
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys),
-		joints: joints{open: make(map[string]*joint)}, refusals: newRefusals(cfg.Log), born: time.Now(),
+		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), refusals: newRefusals(cfg.Log), born: time.Now(),
 	}, nil
 }
 

@@ -38,7 +38,7 @@ const (
 type joint struct {
 	slice slice
 	until time.Time // the first one's deadline; zero for none
-	// sent is closed when slice's receipts and err are what became of it; nil while nobody else has joined.
+	// sent is closed when slice's receipts and err are what became of it.
 	sent chan struct{}
 	err  error
 }
@@ -88,10 +88,6 @@ func (c *Client) lead(ctx context.Context, shared *joint, queue string) {
 	runtime.Gosched()
 	joined := c.joints.close(shared, queue)
 	c.joints.judge(begun, time.Since(c.born), joined)
-	if joined == 1 {
-		shared.err = c.send(ctx, &shared.slice)
-		return
-	}
 	answered := false
 	defer func() {
 		if !answered {
@@ -101,14 +97,22 @@ func (c *Client) lead(ctx context.Context, shared *joint, queue string) {
 		}
 		close(shared.sent)
 	}()
-	ctx = context.WithoutCancel(ctx) // the call is others' too
-	if !shared.until.IsZero() {
+	if joined > 1 {
 		var end context.CancelFunc
-		ctx, end = context.WithDeadline(ctx, shared.until)
+		ctx, end = uncancelled(ctx) // the call is others' too
 		defer end()
 	}
 	shared.err = c.send(ctx, &shared.slice)
 	answered = true
+}
+
+// uncancelled has ctx's deadline, and nothing else that ends it.
+func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	kept := context.WithoutCancel(ctx)
+	if until, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(kept, until)
+	}
+	return kept, func() {}
 }
 
 // judge sees to it that pushes stay alone for a while if it took long to let others run, of whom so many have joined.
@@ -127,12 +131,13 @@ func (j *joints) join(r ready, until time.Time, limit int) (shared *joint, at in
 	switch {
 	case shared == nil:
 		first = true
-		shared = &joint{until: until}
+		shared = &joint{until: until, sent: make(chan struct{})}
+		if j.open == nil {
+			j.open = make(map[string]*joint)
+		}
 		j.open[r.Queue] = shared
 	case shared.until.IsZero() != until.IsZero() || until.Before(shared.until) || until.Sub(shared.until) > alike:
 		return nil, 0, false
-	case shared.sent == nil:
-		shared.sent = make(chan struct{})
 	}
 	shared.slice.add(r)
 	if shared.slice.full(limit) {

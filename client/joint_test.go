@@ -40,8 +40,7 @@ func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outc
 	shared, at, first := w.client.joints.join(w.ready("first"), until, w.client.cfg.PayloadLimit)
 	require.True(w, first)
 	require.Zero(w, at)
-	w.client.joints.pushing.Add(crowd)
-	defer w.client.joints.pushing.Add(-crowd)
+	defer w.crowded()()
 	outcomes = make(map[string]chan outcome)
 	for _, jid := range jids {
 		answer := make(chan outcome, 1)
@@ -57,6 +56,12 @@ func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outc
 		return len(shared.slice.receipts) == 1+len(jids)
 	}, 20*time.Second, time.Millisecond, "all to have joined")
 	return shared, outcomes
+}
+
+// crowded has as many pushes under way as it takes to share calls, until the answer is called.
+func (w *world) crowded() (end func()) {
+	w.client.joints.pushing.Add(crowd)
+	return func() { w.client.joints.pushing.Add(-crowd) }
 }
 
 // lead sends what has joined, and is what became of the first.
@@ -116,8 +121,7 @@ func TestPushesThatShareACall(t *testing.T) {
 		},
 		"have no other deadline than their own": func(w *world) {
 			shared, _ := jointOf(w.Context(), w)
-			w.client.joints.pushing.Add(crowd)
-			defer w.client.joints.pushing.Add(-crowd)
+			defer w.crowded()()
 			ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 			defer cancel()
 			_, err := w.client.Push(ctx, Job{Class: "A"}) // it would wait for ever if it joined
@@ -126,8 +130,7 @@ func TestPushesThatShareACall(t *testing.T) {
 		},
 		"are none where a context has ended before": func(w *world) {
 			shared, _ := jointOf(w.Context(), w)
-			w.client.joints.pushing.Add(crowd)
-			defer w.client.joints.pushing.Add(-crowd)
+			defer w.crowded()()
 			ended, cancel := context.WithCancel(w.Context())
 			cancel()
 			receipt, err := w.client.Push(ended, Job{Class: "A"})
@@ -138,8 +141,7 @@ func TestPushesThatShareACall(t *testing.T) {
 		"are of one queue, and fail for no other": func(w *world) {
 			w.do("SET", w.keys.Queue("odd"), "x")
 			shared, outcomes := jointOf(w.Context(), w, "b")
-			w.client.joints.pushing.Add(crowd)
-			defer w.client.joints.pushing.Add(-crowd)
+			defer w.crowded()()
 			_, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "odd"})
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.NoError(w, w.lead(w.Context(), shared).err)
@@ -223,7 +225,7 @@ func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
 		"earlier by a moment": {at, at.Add(-1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := joints{open: make(map[string]*joint)}
+			j := joints{}
 			r := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 			one, _, _ := j.join(r, c.first, 1)
 			two, _, _ := j.join(r, c.second, 1)
@@ -233,7 +235,7 @@ func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
 }
 
 func TestAJointIsAsLargeAsASliceAtMost(t *testing.T) {
-	j := joints{open: make(map[string]*joint)}
+	j := joints{}
 	large := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 	large.stored.Job = strings.Repeat("x", 1<<20)
 	one, _, first := j.join(large, time.Time{}, 1<<20)
