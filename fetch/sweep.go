@@ -45,13 +45,13 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 		return 0, err
 	}
 	if !held {
-		return lua.LeaseRest(hold, j.processes()), nil
+		return lua.LeaseRest(hold, j.Processes()), nil
 	}
 	return 0, errors.Join(j.sweepTombstones(ctx), j.unlistLocks(ctx))
 }
 
-// processes is how many there are, as our last beat was told.
-func (j *Janitor) processes() int {
+// Processes is how many there are, as our last beat was told; 0 before it.
+func (j *Janitor) Processes() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.last.Processes

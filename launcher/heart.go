@@ -20,7 +20,6 @@ func (l *Launcher) beat(ctx context.Context) error {
 		return fmt.Errorf("beat: %w", err)
 	}
 	l.rtt.Store(int64(pulse.RTT()))
-	l.processes.Store(int64(pulse.Processes))
 	l.janitor.Look(pulse)
 	switch pulse.State {
 	case lua.StateAlive:

@@ -43,13 +43,11 @@ type Launcher struct {
 	report  *fetch.Reporter
 	bornAt  time.Time
 	rtt     atomic.Int64
-	// processes is how many there were at the last beat.
-	processes atomic.Int64
-	quiet     atomic.Bool
-	asked     atomic.Bool
-	over      atomic.Bool               // the manager has come to its end
-	goneAt    atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
-	watch     watch
+	quiet   atomic.Bool
+	asked   atomic.Bool
+	over    atomic.Bool               // the manager has come to its end
+	goneAt  atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
+	watch   watch
 }
 
 // lanes are the connections of duties that must not wait for each other, nor behind jobs.
@@ -223,7 +221,7 @@ func (l *Launcher) open() error {
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Every: l.cfg.Poll, Blame: l.cfg.blame(),
-		Processes: func() int { return int(l.processes.Load()) },
+		Processes: l.janitor.Processes,
 	})
 	return nil
 }

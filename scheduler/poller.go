@@ -75,7 +75,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	if p.heldAs != me {
 		// Alone: an understudy has no use for what is due.
 		if held, err := p.ask(time.Now(), me, lease, p.cfg.Client.Do(ctx, lease.Call)[0]); !held {
-			return lua.LeaseRest(understudy, p.cfg.Processes()), err
+			return p.rest(), err
 		}
 	}
 	// Retries first, as Ruby does.
@@ -90,7 +90,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	replies := p.cfg.Client.Do(ctx, calls...)
 	if prolong {
 		if held, err := p.ask(now, me, lease, replies[len(looks)]); !held {
-			return lua.LeaseRest(understudy, p.cfg.Processes()), err
+			return p.rest(), err
 		}
 	}
 	next = p.cfg.Every
@@ -102,6 +102,9 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	}
 	return max(next, soonest), wrong
 }
+
+// rest is how long an understudy leaves the lease alone.
+func (p *Poller) rest() time.Duration { return lua.LeaseRest(understudy, p.cfg.Processes()) }
 
 // ask reads the answer to a lease that was asked for at now, and remembers it.
 func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
