@@ -113,20 +113,24 @@ func (r *rig) enter() {
 
 // beat beats once, and looks as a process does after a confirmed beat.
 func (r *rig) beat() Pulse {
-	pulse, err := r.life.Beat(context.Background(), r.direct, r.keys, r.clock)
-	require.NoError(r.t, err)
+	pulse := r.pulse()
 	if pulse.State == lua.StateAlive {
 		r.fetcher.Look()
 	}
 	return pulse
 }
 
-// stay renews the lease and does nothing else, where a busy machine may have been at something for as long as that lasts.
-func (r *rig) stay() {
+func (r *rig) pulse() Pulse {
 	r.t.Helper()
 	pulse, err := r.life.Beat(context.Background(), r.direct, r.keys, r.clock)
 	require.NoError(r.t, err)
-	require.Equal(r.t, lua.StateAlive, pulse.State)
+	return pulse
+}
+
+// stay renews the lease and does nothing else, where a busy machine may have been at something for as long as that lasts.
+func (r *rig) stay() {
+	r.t.Helper()
+	require.Equal(r.t, lua.StateAlive, r.pulse().State)
 }
 
 // pump lets the fetcher work until a condition holds. Jobs that become ready are noted as running.

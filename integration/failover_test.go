@@ -170,9 +170,13 @@ func (s *site) failOver(to *drivertest.Server) {
 
 func (s *site) awaitReplica() {
 	s.t.Helper()
-	eventually(s.t, "the replica to follow", func() bool {
-		answer, err := s.server.Do(s.t.Context(), "ROLE") // the connection may be cut by the change
-		role, _ := answer.([]any)
-		return err == nil && role[0] == "slave" && role[3] == "connected"
-	})
+	eventually(s.t, "the replica to follow", func() bool { return follows(s.t, s.server) })
+}
+
+// follows is whether a server is a replica that is connected to its primary. Whoever makes a server a replica cuts its connections, so
+// that who asks just then has no answer.
+func follows(t *testing.T, server *drivertest.Server) bool {
+	answer, err := server.Do(t.Context(), "ROLE")
+	role, _ := answer.([]any)
+	return err == nil && role[0] == "slave" && role[3] == "connected"
 }

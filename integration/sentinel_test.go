@@ -168,12 +168,7 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 		time.Sleep(time.Until(failed.Add(frozen)))
 		old.Cont()
 		woken := time.Now()
-		eventually(t, "the old primary to follow", func() bool {
-			// The sentinel cuts the connections of whom it makes a replica, this one too if it is there just then.
-			answer, err := old.Do(t.Context(), "ROLE")
-			role, _ := answer.([]any)
-			return err == nil && role[0] == "slave" && role[3] == "connected"
-		})
+		eventually(t, "the old primary to follow", func() bool { return follows(t, old) })
 		settled := time.Now()
 		h.awaitStart(settled)
 		t.Logf("the old primary followed after %v; stored and lost: %d", settled.Sub(woken), h.rest(t, failed.Add(-replicated), settled))

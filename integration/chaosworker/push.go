@@ -147,11 +147,7 @@ func (p *pusher) push(ctx context.Context, batch []*try) error {
 		items[i] = p.item(t.job)
 		t.receipt = belay.Receipt{Status: belay.StatusNotPushed}
 	}
-	if len(items) == 1 {
-		receipt, err := p.client.Push(ctx, items[0])
-		return note(batch, []belay.Receipt{receipt}, err)
-	}
-	if batch[0].job.Batch%2 == 1 {
+	if len(items) == 1 || batch[0].job.Batch%2 == 1 {
 		return p.pushAtOnce(ctx, items, batch)
 	}
 	receipts, err := p.client.PushMany(ctx, slices.Values(items))
