@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -57,7 +58,7 @@ const (
 )
 
 // A Fetcher takes jobs for one process and settles them. It is confined to one goroutine, its user's, which alone calls
-// its methods: Handle for each of Events, Ready and End for each run, Look after each beat, and Turn after any of them.
+// its methods but Watched: Handle for each of Events, Ready and End for each run, Look after each beat, and Turn after any of them.
 // Nothing here blocks on Redis; what does runs in goroutines of its own and reports through Events.
 type Fetcher struct {
 	cfg    Config
@@ -93,6 +94,8 @@ type Fetcher struct {
 	suspects suspects
 	outage   outage
 	lease    lease
+	calm     atomic.Pointer[calm]
+	unlooked int // beats in a row that have stood for looks
 	nextOp   int64
 	takes    map[int64]bool // operations under way that may bring jobs
 }
@@ -234,14 +237,6 @@ func (f *Fetcher) finish(held *Held, outcome job.Outcome) {
 	f.pending = append(f.pending, held)
 }
 
-// Look reads, in the next turn, what lies in our lists and which queues are paused. Call it after each confirmed beat.
-func (f *Fetcher) Look() {
-	f.look, f.renew, f.fenced = true, true, false
-	if len(f.broken) > 0 {
-		f.dry = false
-	}
-}
-
 // idle is how many processors could be promised a job now.
 func (f *Fetcher) idle() int {
 	return f.cfg.Concurrency - f.running - len(f.ready) - len(f.unsaid) - f.starting - f.promised - f.owing - len(f.pending)
@@ -275,6 +270,7 @@ func (f *Fetcher) Turn() time.Time {
 	}
 	f.adjustWaits(now)
 	f.keepCompany()
+	f.noteCalm()
 	return earlier(f.wake(now), forgiveAt)
 }
 

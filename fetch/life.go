@@ -121,11 +121,11 @@ func newLife(parent context.Context, identity string, record lua.Record, confirm
 	return life
 }
 
-// Beat keeps the life alive and answers what Redis says of it. A life that is dead or unknown stays so: beat no more
-// and register another.
-func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock) (Pulse, error) {
+// Beat keeps the life alive and answers what Redis says of it, and of what is watched: see Fetcher.Watched. A life that is
+// dead or unknown stays so: beat no more and register another.
+func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (Pulse, error) {
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
-	pulse, err := keys.Beat(l.Identity, l.record.TTL).Do(ctx, client)
+	pulse, err := keys.Beat(l.Identity, l.record.TTL, watched...).Do(ctx, client)
 	if err != nil {
 		return Pulse{}, err
 	}
@@ -140,13 +140,14 @@ func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, cl
 		// Redis has lost its data: nobody else has the jobs either, so their handlers may as well finish.
 		l.over.Store(true)
 	}
-	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot}, nil
+	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0}, nil
 }
 
 // A Pulse is the answer to a beat, with the instant it was sent.
 type Pulse struct {
 	lua.Pulse
 	sinceBoot, rtt time.Duration
+	watched        bool
 }
 
 // RTT is how long the beat's answer took.

@@ -115,14 +115,14 @@ func (r *rig) enter() {
 func (r *rig) beat() Pulse {
 	pulse := r.pulse()
 	if pulse.State == lua.StateAlive {
-		r.fetcher.Look()
+		r.fetcher.Look(pulse)
 	}
 	return pulse
 }
 
 func (r *rig) pulse() Pulse {
 	r.t.Helper()
-	pulse, err := r.life.Beat(context.Background(), r.direct, r.keys, r.clock)
+	pulse, err := r.life.Beat(context.Background(), r.direct, r.keys, r.clock, r.fetcher.Watched(r.life)...)
 	require.NoError(r.t, err)
 	return pulse
 }

@@ -182,7 +182,7 @@ func TestAFencedFetcherLeavesTheProcessToOthers(t *testing.T) {
 	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
 	// mail's heart does not get through (its own connection); its jobs' connection does. So it lapses.
 	mail.do("ZADD", mail.keys.Alive(), "1", mail.life.Identity)
-	mail.fetcher.Look()
+	mail.fetcher.Look(Pulse{})
 	for until := time.Now().Add(rigPatience); !mail.fetcher.fenced && time.Now().Before(until); {
 		stepAll(mail, other)
 	}

@@ -14,7 +14,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	if life.Over() {
 		return l.rebirth(ctx)
 	}
-	pulse, err := life.Beat(ctx, l.lanes.heart, l.keys, l.clock)
+	pulse, err := life.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.manager.fetcher.Watched(life)...)
 	if err != nil {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
@@ -24,7 +24,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	switch pulse.State {
 	case lua.StateAlive:
 		select {
-		case l.looks <- struct{}{}:
+		case l.looks <- pulse:
 		default: // the manager has not come to the last one yet
 		}
 	case lua.StateDead:

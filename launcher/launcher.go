@@ -27,7 +27,7 @@ type Launcher struct {
 	hooks      hooks
 
 	orders  chan order
-	looks   chan struct{}
+	looks   chan fetch.Pulse
 	changed chan struct{} // there is news for Sidekiq's readers
 	halt    chan struct{} // closed by the first Stop
 	started atomic.Bool
@@ -67,7 +67,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
 		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
-		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)}, orders: make(chan order, 64), looks: make(chan struct{}, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
+		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)}, orders: make(chan order, 64), looks: make(chan fetch.Pulse, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}, nil
 }
 

@@ -38,7 +38,7 @@ type manager struct {
 	crew    *crew
 	log     *zerolog.Logger
 	orders  chan order
-	looks   chan struct{} // a beat was confirmed
+	looks   chan fetch.Pulse // of beats that were confirmed
 	reborn  chan *fetch.Life
 	cancel  context.CancelCauseFunc // ends the context of every run
 	timeout time.Duration
@@ -83,8 +83,8 @@ func (m *manager) run() {
 			m.ghosts.haunt(m.running)
 			m.fetcher.Enter(life)
 		case <-m.fetcher.Nudges():
-		case <-m.looks:
-			m.fetcher.Look()
+		case pulse := <-m.looks:
+			m.fetcher.Look(pulse)
 		case what := <-m.orders:
 			m.obey(what)
 		case <-timer.C:

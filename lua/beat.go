@@ -30,14 +30,17 @@ type Pulse struct {
 	Signals []string
 	// Processes is how many are alive, or lapsed and not yet recovered.
 	Processes int
+	// There is how many of the keys exist that the beat asked for.
+	There int
 }
 
-// Beat keeps identity alive for ttl from now, by Redis' clock.
-func (k Keys) Beat(identity string, ttl time.Duration) Ask[Pulse] {
+// Beat keeps identity alive for ttl from now, by Redis' clock, and says how many of some keys exist: at most
+// 2*MostQueues+2.
+func (k Keys) Beat(identity string, ttl time.Duration, keys ...string) Ask[Pulse] {
 	return Ask[Pulse]{
 		Call: driver.Call{
 			Script: beatScript,
-			Keys:   []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)},
+			Keys:   append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
 			Args:   []string{identity, millis(ttl), strconv.Itoa(MostItems / 2)},
 		},
 		read: readPulse,
@@ -46,7 +49,7 @@ func (k Keys) Beat(identity string, ttl time.Duration) Ask[Pulse] {
 
 func readPulse(value any) (pulse Pulse, err error) {
 	word, rest, err := partsOf(value)
-	if err != nil || len(rest) != 5 {
+	if err != nil || len(rest) != 6 {
 		return pulse, errShape(value)
 	}
 	pulse.State = State(word)
@@ -59,6 +62,9 @@ func readPulse(value any) (pulse Pulse, err error) {
 	if pulse.Signals, err = textsOf(rest[3]); err != nil {
 		return pulse, err
 	}
-	pulse.Processes, err = numberOf(rest[4])
+	if pulse.Processes, err = numberOf(rest[4]); err != nil {
+		return pulse, err
+	}
+	pulse.There, err = numberOf(rest[5])
 	return pulse, err
 }

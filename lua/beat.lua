@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- beat: stay alive for one more TTL, and see who has lapsed.
+-- beat: stay alive for one more TTL, and see who has lapsed, and whether lists are there that an idle process has not.
 -- Why one script: whoever has been declared dead must never beat again, or two would answer for its jobs.
--- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)
+-- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may be there
 -- ARGV     1 identity  2 ttl_ms  3 names at most
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has forgotten us), seconds, microseconds,
---           {identities that have lapsed}, {signals}, how many are alive or lapsed}
+--           {identities that have lapsed}, {signals}, how many are alive or lapsed, how many of KEYS 5… are there}
 -- Again    beats again; a signal whose reply was lost is gone, as in Ruby
--- Cost     O(log processes + names)
+-- Cost     O(log processes + names + keys)
 local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local maybe = { unpack(KEYS, 5) }
 local identity, ttl_ms, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local time = redis.call('TIME')
@@ -35,4 +36,5 @@ local lapsed = redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms, 'LIMIT', 0, mo
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do
   lapsed[#lapsed + 1] = name
 end
-return { state, tonumber(time[1]), tonumber(time[2]), lapsed, heard, redis.call('ZCARD', alive) }
+local there = #maybe > 0 and redis.call('EXISTS', unpack(maybe)) or 0
+return { state, tonumber(time[1]), tonumber(time[2]), lapsed, heard, redis.call('ZCARD', alive), there }

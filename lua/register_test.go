@@ -76,6 +76,22 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, 2, ask(w, w.keys.Beat(me, someTTL)).Processes)
 			require.Equal(w, 2, ask(w, w.keys.Beat("nobody", someTTL)).Processes)
 		}},
+		promise{"counts_those_keys_that_are_there_whatever_they_are", func(w *world) {
+			identity := w.process("q")
+			hands := append(w.keys.HandsOf([]string{"q"}, identity), w.keys.Paused())
+			require.Zero(w, ask(w, w.keys.Beat(identity, someTTL)).There)
+			require.Zero(w, ask(w, w.keys.Beat(identity, someTTL, hands...)).There)
+			w.push("q", "a")
+			require.Zero(w, ask(w, w.keys.Beat(identity, someTTL, hands...)).There, "a job that waits is in nobody's hands")
+			w.take(identity, 1, "q")
+			w.redis("SET", w.keys.Paused(), "no set")
+			require.Equal(w, 2, ask(w, w.keys.Beat(identity, someTTL, hands...)).There)
+			most := make([]string, 2*MostQueues+2)
+			for i := range most {
+				most[i] = w.keys.Paused()
+			}
+			require.Equal(w, len(most), ask(w, w.keys.Beat(identity, someTTL, most...)).There)
+		}},
 		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
 			me, timeTraveller := w.process("q"), w.process("q")
 			w.redis("ZADD", w.keys.Alive(), "99999999999999", timeTraveller)
