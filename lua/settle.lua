@@ -76,6 +76,17 @@ for _, group in ipairs(groups) do
   end
 end
 
+-- A set has no two members alike, and a queue may have two jobs alike: somebody pushed the same bytes twice. JSON may end in
+-- spaces.
+local function add(home, score, job)
+  for _ = 1, 256 do
+    if redis.call('ZADD', home, 'NX', score, job) == 1 then
+      return
+    end
+    job = job .. ' '
+  end
+end
+
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local now_ms = math.floor(now * 1000)
@@ -92,7 +103,7 @@ for _, group in ipairs(groups) do
       ended = ended + 1
       if home then
         -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
-        redis.call('ZADD', home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1])
+        add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1])
       elseif handed_back then
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
@@ -140,7 +151,10 @@ if not known then
   return answer
 end
 redis.pcall('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
-for old = held_mark, mark - 1 do
+-- No more are kept than may be unread. What the record knows may be a million batches old: a snapshot's, or after FLUSHALL a
+-- new one's.
+local most_unread = 8
+for old = held_mark, math.min(mark, held_mark + most_unread) - 1 do
   redis.pcall('HDEL', record, 'batch:' .. old)
 end
 return answer

@@ -118,6 +118,13 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, []int{1}, w.settle(identity, 2, end("q", "twin", job.Done()), end("q", "twin", job.Done())).Lost)
 			w.counted(2, 0)
 		}},
+		promise{"two_identical_entries_are_two_in_a_set", func(w *world) {
+			identity := w.hold("{}", "{}", "{}")
+			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "{}", job.Snoozed("{}", time.Hour)), end("q", "{}", job.Snoozed("{}", time.Minute))))
+			require.Equal(w, allSettled, w.settle(identity, 2, end("q", "{}", job.Snoozed("{}", time.Second))))
+			require.Equal(w, []string{"{}  ", "{} ", "{}"}, w.sorted(w.keys.Schedule()))
+			w.within(w.now()+3599, w.score(w.keys.Schedule(), "{}"), w.now()+3601)
+		}},
 		promise{"the_same_number_again_answers_the_same_and_writes_nothing", func(w *world) {
 			identity := w.hold("a", "b", "c")
 			batch := w.settlement(identity, 1,
@@ -206,6 +213,12 @@ func TestSettle(t *testing.T) {
 				ask(w, w.keys.Settle(batch))
 			}
 			require.Equal(w, before+MostUnread, w.number("HLEN", w.keys.Record(identity)))
+		}},
+		promise{"costs_no_more_where_the_record_is_far_behind", func(w *world) {
+			identity := w.hold("a")
+			batch := w.settlement(identity, 1<<40, end("q", "a", job.Done()))
+			require.Equal(w, allSettled, ask(w, w.keys.Settle(batch)), "within the time that a call has")
+			w.unchanged(func() { require.Equal(w, allSettled, ask(w, w.keys.Settle(batch))) })
 		}},
 		promise{"one_batch_may_hold_jobs_of_several_queues_and_every_exit", func(w *world) {
 			identity := w.process("q", "r")
