@@ -13,7 +13,7 @@ var dueScript = load("due")
 type Due struct {
 	// Jobs are due, earliest first: a page of them.
 	Jobs []string
-	// Next is how long it is until the next one that was not due; negative for none.
+	// Next is how long it is until the next one that was not due, a million seconds at most; negative for none.
 	Next time.Duration
 }
 

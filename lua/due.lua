@@ -3,7 +3,7 @@
 -- Why a script: one clock, Redis', decides what is due; and what is too large for any page goes to the dead set on the way.
 -- KEYS     1 set (schedule or retry)  2 dead
 -- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to pass over
--- Returns  {microseconds until the next one that is not due yet, -1 for none; the due jobs, earliest first ...}
+-- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; the due jobs, earliest first ...}
 -- Again    the same, but for what was buried
 -- Cost     O(log set + passed over + jobs)
 local set, dead = KEYS[1], KEYS[2]
@@ -42,6 +42,7 @@ while #answer - 1 < most and room > 0 do
 end
 local next_one = redis.call('ZRANGEBYSCORE', set, '(' .. string.format('%.17g', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 if next_one[2] then
-  answer[1] = math.ceil((tonumber(next_one[2]) - now) * 1000000)
+  -- Bounded, because a score can be anything: what was written in milliseconds, or infinity. It is asked again long before.
+  answer[1] = math.min(math.ceil(((tonumber(next_one[2]) or math.huge) - now) * 1000000), 1e12)
 end
 return answer

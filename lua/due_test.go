@@ -35,6 +35,15 @@ func TestDue(t *testing.T) {
 			require.Empty(w, due.Jobs)
 			require.Negative(w, due.Next)
 		}},
+		promise{"a_next_one_after_a_long_time_whatever_its_score", func(w *world) {
+			for _, score := range []string{"+inf", "1e300", "9300000000000", "1790000000000000"} {
+				w.redis("DEL", w.keys.Schedule())
+				w.redis("ZADD", w.keys.Schedule(), score, "far")
+				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit))
+				require.Empty(w, due.Jobs, score)
+				require.Equal(w, 1_000_000*time.Second, due.Next, score)
+			}
+		}},
 		promise{"a_page_at_most", func(w *world) {
 			jobs := make([]string, MostItems+10)
 			for i := range jobs {

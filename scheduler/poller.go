@@ -54,6 +54,8 @@ type Poller struct {
 	// One that is the poller no more and does not know it yet harms nobody: promote moves each job once.
 	heldAs string
 	heldAt time.Time
+	// skip is how many jobs of a set to pass over, because a pass that came to no end could not move them.
+	skip map[string]int
 }
 
 // New makes a Poller.
@@ -64,7 +66,7 @@ func New(cfg Config) *Poller {
 	if cfg.Processes == nil {
 		cfg.Processes = func() int { return 1 }
 	}
-	return &Poller{cfg: cfg}
+	return &Poller{cfg: cfg, skip: make(map[string]int)}
 }
 
 // Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be called again. A
@@ -126,13 +128,17 @@ type look struct {
 	set string
 }
 
-func (p *Poller) at(set string) look { return look{p.cfg.Keys.Due(set, 0, p.cfg.Largest), set} }
+func (p *Poller) at(set string) look {
+	return look{p.cfg.Keys.Due(set, p.skip[set], p.cfg.Largest), set}
+}
 
 // drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is until the
 // next one's time.
 func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (time.Duration, error) {
 	var wrong error
-	set, skip := first.set, 0 // jobs that cannot be moved, which must not hold up those behind them
+	set := first.set
+	skip := p.skip[set] // jobs that cannot be moved, which must not hold up those behind them
+	p.skip[set] = 0
 	due, err := first.Read(reply)
 	for range mostPages {
 		if err != nil {
@@ -158,6 +164,7 @@ func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (tim
 		}
 		due, err = p.cfg.Keys.Due(set, skip, p.cfg.Largest).Do(ctx, p.cfg.Client)
 	}
+	p.skip[set] = skip
 	return soonest, errors.Join(wrong, err)
 }
 

@@ -115,6 +115,28 @@ func TestPoller(t *testing.T) {
 		})
 	})
 
+	t.Run("gets_past_any_number_of_jobs_that_cannot_be_moved", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			r.do("SET", r.keys.Queue("broken"), "no list")
+			words := []string{"ZADD", r.keys.Schedule()}
+			for i := range 9000 { // more than a pass comes to
+				words = append(words, "1", fmt.Sprintf(`{"class":"A","args":[],"jid":"%d","queue":"broken"}`, i))
+			}
+			r.do(append(words, "2", `{"class":"A","args":[],"jid":"good","queue":"mail"}`)...)
+			for range 2 {
+				_, err := r.poller.Pass(r.t.Context(), "me")
+				require.Error(r.t, err)
+			}
+			require.Len(r.t, r.waiting("mail"), 1)
+			r.do("DEL", r.keys.Queue("broken"))
+			for range 2 {
+				r.pass()
+			}
+			require.Len(r.t, r.waiting("broken"), 9000, "none is passed over for good")
+		})
+	})
+
 	t.Run("says_when_the_next_one_is_due_and_is_never_early", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(r *rig) {
