@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -34,7 +35,7 @@ func (j *Janitor) blame(entries []string, queue string, alone, inHand bool) []lu
 
 // interrupted is the payload after one more crash, and where it goes.
 func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
-	count := parsed.InterruptedCount() + 1
+	count := min(parsed.InterruptedCount(), math.MaxInt32) + 1 // it may be anything
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
 	home := lua.HomeQueue
 	switch {

@@ -9,7 +9,9 @@ import (
 func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 	t.Parallel()
 	looks := func(r *rig) bool {
-		r.pump("calm", func() bool { return r.fetcher.waits.open() == 2 && r.fetcher.inFlight == 0 && r.fetcher.calm.Load() != nil })
+		r.pump("calm", func() bool {
+			return r.fetcher.waits.open() == 2 && r.fetcher.inFlight == 0 && r.fetcher.calm.Load() != nil
+		})
 		r.beat()
 		return r.fetcher.look
 	}

@@ -36,6 +36,7 @@ type Janitor struct {
 	passing  sync.Mutex           // held by a Pass or a Sweep, for its I/O too
 	reminded map[string]time.Time // of long-waiting suspects, by queue; Remind's own
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
+	forgetAt int                  // how many of the oldest ones were found to have to stay
 	// unlistedAt is when this process looked last for locks that ran out.
 	unlistedAt time.Time
 }
@@ -236,9 +237,15 @@ func (j *Janitor) rescueFormer(ctx context.Context, heir, former string, record 
 	return moved, err
 }
 
-// rescue moves what lies in the lists of identity, page by page, and ends with the verdict that nothing is left. A queue
-// whose key is broken is passed over, so that it holds up no other; its jobs stay, and the error says why.
+// rescue has identity declared dead, and moves what lies in its lists, page by page. Nothing is read before: the lists of one
+// that lives are its own, and to read them may bury what we think too large. A queue whose key is broken is passed over, so
+// that it holds up no other; its jobs stay, and the error says why.
 func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record) (moved int, state lua.State, err error) {
+	verdict, err := j.cfg.Keys.Recover(identity, record.Queues, nil).Do(ctx, j.cfg.Client)
+	if err != nil || verdict.State != lua.StateDead || verdict.Left == 0 {
+		return 0, verdict.State, err
+	}
+	state = lua.StateDead
 	broken := make(map[place]error)
 	for range mostPages {
 		orphans, err := j.page(ctx, identity, record, broken)

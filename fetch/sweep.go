@@ -19,6 +19,8 @@ const (
 	sweptLists = 256
 	// sweptTombstones bounds the records that one pass reads to find so many lists.
 	sweptTombstones = 64
+	// forgotten is how many tombstones one pass takes away at most.
+	forgotten = 16
 	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it, or longer where
 	// they are many: hundreds that ask at each beat cost Redis as much as their beats.
 	sweeperBeats = 3
@@ -47,7 +49,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	if !held {
 		return lua.LeaseRest(hold, j.Processes()), nil
 	}
-	return 0, errors.Join(j.sweepTombstones(ctx), j.unlistLocks(ctx))
+	return 0, errors.Join(j.sweepTombstones(ctx), j.forgetOld(ctx), j.unlistLocks(ctx))
 }
 
 // Processes is how many there are, as our last beat was told; 0 before it.
@@ -102,6 +104,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var wrong error
 	for _, name := range names[:swept] {
 		record := records[name]
 		found := false
@@ -111,42 +114,51 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 		}
 		lengths = lengths[hands:]
 		// Whoever followed it may have died before looking there.
-		if _, err := j.rescueFormer(ctx, name, record.Formerly, formers[record.Formerly]); err != nil {
-			return err
+		_, err := j.rescueFormer(ctx, name, record.Formerly, formers[record.Formerly])
+		moved := 0
+		if found && err == nil {
+			moved, _, err = j.rescue(ctx, name, record)
 		}
-		if !found {
-			continue
-		}
-		moved, _, err := j.rescue(ctx, name, record)
 		if moved > 0 {
 			j.cfg.Log.Warn().Str("dead", name).Int("jobs", moved).
 				Msg("recovered latecomers: they reached the lists of a process after its end")
 		}
-		if err != nil {
-			return err
+		if driver.Outage(err) {
+			return errors.Join(wrong, err)
 		}
+		// One that cannot be rescued must not cost the others their turn.
+		wrong = errors.Join(wrong, err)
 	}
-	return j.forgetOld(ctx)
+	return wrong
 }
 
-// forgetOld takes away a few of the tombstones whose time has come. The script asks Redis' clock again.
+// forgetOld takes away a few of the tombstones whose time has come, and goes on behind those that had to stay. The script asks
+// Redis' clock again.
 func (j *Janitor) forgetOld(ctx context.Context) error {
 	now := j.now()
 	if now.IsZero() {
 		return nil
 	}
 	before := strconv.FormatInt(now.Add(-tombstoneStands).UnixMilli(), 10)
-	names, err := lua.Texts(j.cfg.Client.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before, "LIMIT", "0", "16"))[0])
-	if err != nil || len(names) == 0 {
+	names, err := lua.Texts(j.cfg.Client.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
+		"LIMIT", strconv.Itoa(j.forgetAt), strconv.Itoa(forgotten)))[0])
+	if err != nil {
 		return err
+	}
+	if len(names) < forgotten {
+		defer func() { j.forgetAt = 0 }() // this was the last page
 	}
 	records, err := j.records(ctx, names)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if _, err := j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, j.cfg.Client); err != nil {
+		gone, err := j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, j.cfg.Client)
+		if err != nil {
 			return err
+		}
+		if !gone {
+			j.forgetAt++
 		}
 	}
 	return nil

@@ -93,7 +93,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	}
 	on(toWork, keys.ProcessedOn(today), "expire")
 	on(toWork, keys.FailedOn(today), "expire")
-	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrangebyscore")
+	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrange zrangebyscore")
 	on(toWork, keys.Tombstones(), "zadd zrem zscore zrangebyscore zrevrange")
 	on(toWork, keys.Record(identity), "exists hget hmget hset hdel hexists del")
 	for _, lease := range []string{keys.Claim(identity), keys.Poller(), keys.Sweeper()} {

@@ -30,7 +30,8 @@ if state == 'alive' then
     heard[#heard + 1] = signal
   end
 end
-local lapsed = redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms, 'LIMIT', 0, most)
+-- The latest first: those that cannot be recovered stay, and must not hide who lapses now.
+local lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most)
 -- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL than ours is
 -- named here too; recover knows better.
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do

@@ -104,7 +104,11 @@ func TestBeat(t *testing.T) {
 				words = append(words, "1", "old"+string(rune('a'+i)), "99999999999999", "far"+string(rune('a'+i)))
 			}
 			w.redis(words...)
-			require.Len(w, ask(w, w.keys.Beat(me, someTTL)).Lapsed, MostItems)
+			lately := w.process("q")
+			w.redis("ZADD", w.keys.Alive(), "1000", lately)
+			lapsed := ask(w, w.keys.Beat(me, someTTL)).Lapsed
+			require.Len(w, lapsed, MostItems)
+			require.Equal(w, lately, lapsed[0], "who lapsed last is not hidden by those that stay")
 		}},
 		promise{"brings_signals_oldest_first_and_once", func(w *world) {
 			identity := w.process("q")

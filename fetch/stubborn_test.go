@@ -1,0 +1,109 @@
+package fetch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// dead makes a process that has left, at an instant in milliseconds, with so many jobs that arrived after that.
+func (r *rig) dead(identity string, at time.Time, queue string, jobs int) {
+	r.t.Helper()
+	_, err := r.keys.Register(identity, lua.Record{Queues: []string{queue}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.direct)
+	require.NoError(r.t, err)
+	_, err = r.keys.Deregister(identity, []string{queue}).Do(r.ctx, r.direct)
+	require.NoError(r.t, err)
+	r.do("ZADD", r.keys.Tombstones(), fmt.Sprint(at.UnixMilli()), identity)
+	for range jobs {
+		r.do("LPUSH", r.keys.Working(queue, identity), payload(queue))
+	}
+}
+
+// What cannot be recovered stays where it is, and costs nobody else a turn.
+func TestTheStubbornStopNobodyElse(t *testing.T) {
+	t.Parallel()
+
+	t.Run("from_being_recovered_however_many_they_are", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, clients["go-redis"], 1, "good")
+		r.do("SET", r.keys.Queue("broken"), "no list")
+		for i := range lua.MostItems {
+			stubborn := fmt.Sprintf("h:%d:aa", i)
+			_, err := r.keys.Register(stubborn, lua.Record{Queues: []string{"broken"}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.direct)
+			require.NoError(t, err)
+			r.do("LPUSH", r.keys.Working("broken", stubborn), payload("broken"))
+			r.lapse(stubborn)
+		}
+		r.record.Beat = 20 * time.Millisecond
+		r.enter()
+		r.push("good", 1)
+		r.pump("a job", func() bool { return len(r.running) == 1 })
+		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.life.Identity) // after them
+		j, life := r.newJanitor()
+		require.Eventually(t, func() bool {
+			pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
+			require.NoError(t, err)
+			j.Look(pulse)
+			j.since = min(j.since, pulse.sinceBoot-rigTTL)
+			_ = j.Pass(r.ctx, life.Identity) // which tells of the others
+			return len(r.list(r.keys.Queue("good"))) == 1
+		}, 30*time.Second, 20*time.Millisecond)
+	})
+
+	t.Run("from_being_swept_and_forgotten", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, clients["go-redis"], 1, "good")
+		r.do("SET", r.keys.Queue("broken"), "no list")
+		now := time.Now()
+		r.dead("h:1:aa", now.Add(-time.Second), "broken", 1)
+		r.dead("h:2:aa", now.Add(-2*time.Second), "good", 1)
+		for i := range 2 * forgotten {
+			r.dead(fmt.Sprintf("h:1%d:aa", i), now.Add(-31*time.Hour), "broken", 1)
+		}
+		r.dead("h:3:aa", now.Add(-30*time.Hour), "good", 0)
+		j, life := r.newJanitor()
+		pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
+		require.NoError(t, err)
+		j.Look(pulse)
+		for range 3 {
+			_, err := j.Sweep(r.ctx, life.Identity)
+			require.ErrorContains(t, err, "WRONGTYPE")
+		}
+		require.Len(t, r.list(r.keys.Queue("good")), 1, "the latecomer")
+		require.False(t, r.isTombstoned("h:3:aa"), "its time has come")
+		require.Equal(t, int64(2*forgotten+2), r.do("ZCARD", r.keys.Tombstones()), "the others' has not")
+	})
+}
+
+func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, clients["go-redis"], 1, "mail")
+	r.fetcher.cfg.Largest = job.MaxPayloadLimit + job.PayloadSlack
+	// To a process of a shorter TTL it always seems to have lapsed.
+	r.record.TTL, r.record.Beat = time.Minute, 20*time.Millisecond
+	r.enter()
+	large := job.Draft{Class: "A", JID: "large", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", job.DefaultPayloadLimit+job.PayloadSlack) + `"]`}.Encode()
+	r.do("LPUSH", r.keys.Queue("mail"), large)
+	r.pump("the job", func() bool { return len(r.running) == 1 })
+	j, life := r.newJanitor()
+	followed := 0
+	for range 30 {
+		pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
+		require.NoError(t, err)
+		require.Contains(t, pulse.Lapsed, r.life.Identity)
+		j.Look(pulse)
+		j.since = min(j.since, pulse.sinceBoot-time.Hour)
+		followed += len(j.condemned(life.Identity))
+		require.NoError(t, j.Pass(r.ctx, life.Identity))
+		time.Sleep(10 * time.Millisecond)
+	}
+	require.Positive(t, followed)
+	require.Equal(t, []string{large}, r.working("mail"))
+	r.end(done)
+}
