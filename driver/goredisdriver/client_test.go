@@ -143,3 +143,15 @@ func TestAWrongURLIsToldOfSoThatOneCanMendIt(t *testing.T) {
 	_, err = Open("127.0.0.1:6379")
 	require.ErrorContains(t, err, "it should look like redis://host:port/db")
 }
+
+func TestALengthThatNoRedisAnnouncesIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"$9223372036854775806", "$9223372036854775807", "$99999999999999", "=536870913", "*9223372036854775807", "%9223372036854775807", "$99999999999999999999"} {
+		_, err := new(reply).Write([]byte(line))
+		require.ErrorContains(t, err, "length", line)
+	}
+	for _, line := range []string{"$-1", "*-1", "$0", "$536870912", "*1048576"} {
+		_, err := new(reply).Write([]byte(line))
+		require.NoError(t, err, line)
+	}
+}

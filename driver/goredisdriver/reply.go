@@ -63,12 +63,19 @@ func (r *reply) line(kind byte, text []byte) error {
 		if err != nil {
 			return fmt.Errorf("goredisdriver: not a length: %.40q", text)
 		}
+		if n > longest {
+			return fmt.Errorf("goredisdriver: a reply of length %d: that is no Redis", n)
+		}
 		r.open(kind, n)
 	default:
 		return fmt.Errorf("goredisdriver: a reply of unknown type %q", kind)
 	}
 	return nil
 }
+
+// longest is what no string or array of Redis' exceeds with its default settings. What announces more speaks something else,
+// and room for it would end the program.
+const longest = 512 << 20
 
 // open begins a string or an array of n.
 func (r *reply) open(kind byte, n int) {
