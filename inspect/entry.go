@@ -83,7 +83,7 @@ func utc(at time.Time, ok bool) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	return at.UTC()
+	return sayable(at)
 }
 
 // unreadableID names a text that names itself nothing.

@@ -165,12 +165,30 @@ func atoi(text string) int {
 	return n
 }
 
+// latest is the last second that JSON has a way to write.
+var latest = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+
 // instant reads seconds since 1970; none is the zero time.
 func instant(seconds float64) time.Time {
-	if seconds <= 0 {
+	switch {
+	case seconds <= 0:
 		return time.Time{}
+	case seconds > float64(latest.Unix()): // before it is converted: beyond an int64, infinity included, that answers anything
+		return latest
 	}
 	return time.UnixMicro(int64(seconds * 1e6)).UTC()
+}
+
+// sayable is an instant as JSON can write it: one beyond the years of the calendar, which anybody may have put into Redis,
+// would otherwise take the whole list with it.
+func sayable(at time.Time) time.Time {
+	switch {
+	case at.After(latest):
+		return latest
+	case at.Before(time.Time{}):
+		return time.Time{}
+	}
+	return at.UTC()
 }
 
 func orEmpty(list []string) []string {

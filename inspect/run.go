@@ -27,6 +27,9 @@ type Run struct {
 	Overdue Seconds `json:"overdue_seconds"`
 }
 
+// mostOverdue is as many seconds as a time.Duration can well hold; what is said to be more did not come from a worker.
+const mostOverdue = 1e9
+
 // runs fills in what the processes of one page run. Sidekiq wrote it under another name until 6.4.1; only processes
 // that are busy and have nothing under the new name are asked for it, because Belay writes both.
 func (i *Inspector) runs(ctx context.Context, r *reading, processes []Process, now time.Time) {
@@ -80,7 +83,7 @@ func readRun(thread, entry string, now time.Time) (Run, error) {
 		return run, err
 	}
 	run.Queue, run.Since = fields.Queue, instant(fields.RunAt)
-	run.Overdue = Seconds{time.Duration(fields.Overdue * float64(time.Second))}
+	run.Overdue = Seconds{time.Duration(min(max(fields.Overdue, 0), mostOverdue) * float64(time.Second))}
 	if !run.Since.IsZero() {
 		run.Elapsed = Seconds{max(now.Sub(run.Since), 0)}
 	}

@@ -1,0 +1,41 @@
+package inspect
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Anybody may write any number into Redis. One that is no instant of the calendar hides nothing else.
+func TestInstantsBeyondTheCalendar(t *testing.T) {
+	const payload = `{"class":"A","jid":"1","queue":"q","args":[],"created_at":1e15,"enqueued_at":-1e15,"failed_at":1000000000000000}`
+	promises(t, map[string]func(w *world){
+		"of jobs are shown as its last second": func(w *world) {
+			for score, want := range map[string]time.Time{
+				"1795299000000": latest, "1e300": latest, "+inf": latest, "-inf": {}, "1795299000.5": time.UnixMilli(1795299000500).UTC(),
+			} {
+				w.do("ZADD", w.keys.Retry(), score, payload)
+				for entry, err := range w.inspector.Entries(w.Context(), Retries(), 0) {
+					require.NoError(w, err)
+					_, err = json.Marshal(entry)
+					require.NoError(w, err, score)
+					require.Equal(w, want, entry.At, score)
+					require.Equal(w, []time.Time{latest, {}, latest}, []time.Time{entry.CreatedAt, entry.EnqueuedAt, entry.FailedAt})
+				}
+			}
+		},
+		"of processes and of what they run as well": func(w *world) {
+			w.do("SADD", w.keys.Processes(), "vm:7:aa")
+			w.do("HSET", w.keys.Process("vm:7:aa"), "info", `{"hostname":"vm","started_at":1e300}`, "busy", "1", "beat", "1e300")
+			w.do("HSET", w.keys.Work("vm:7:aa"), "p1", `{"queue":"q","run_at":1e300,"overdue":1e300,"payload":`+payload+`}`)
+			status := w.status()
+			_, err := json.Marshal(status)
+			require.NoError(w, err)
+			process := status.Processes[0]
+			require.Equal(w, []time.Time{latest, latest}, []time.Time{process.StartedAt, process.Running[0].Since})
+			require.Equal(w, time.Duration(mostOverdue*time.Second), process.Running[0].Overdue.Duration)
+		},
+	})
+}
