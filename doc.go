@@ -95,7 +95,8 @@
 //	                 script renew prolongs it at each beat while the job is in hand; a retry, a shutdown and a crash keep it
 //
 // With [RescheduleOnce] what was refused after the start of the run is not forgotten: when the job ends, settle stores it once
-// more, as a job of its own, and gives that the lock. So the last change is always seen by a run that began after it.
+// more, as a job of its own, and gives that the lock. So the last change is always seen by a run that began after it. The rule
+// travels with the job that has the lock: what the refused one said does not count.
 //
 // A class that is [NotIdempotent] has no push refused, because two runs of it are two effects. Its duplicates are stored as
 // any other job, without the lock, and marked: duplicate-of in the payload is the jid of the lock's owner.

@@ -60,7 +60,11 @@ func Unique(until Until, options ...UniqueOption) JobOption {
 func NotUnique() JobOption { return func(i *Item) { i.Unique = nil } }
 
 // LockTTL is how long a lock stands at most that nobody releases or renews, in whole milliseconds: six hours without it. For a
-// job that waits, for its time or a retry, it counts from when the job may run; while the job runs it is renewed.
+// job that waits, for its time or a retry, it counts from when the job may run; while the job runs it is renewed at each beat of its
+// process (1.5 s, see Heartbeat), for at least as long as the process would count as alive.
+//
+// One that is shorter than the longest wait in the queue lets a second job in. One of less than two beats may, without
+// RescheduleOnce, even lapse between the take of the job and the first renewal.
 func LockTTL(d time.Duration) UniqueOption {
 	if d == 0 {
 		d = -1 // or it would be taken for "not said"
@@ -75,6 +79,10 @@ func IncludingScheduled() UniqueOption { return func(r *UniqueRule) { r.Includin
 // RescheduleOnce runs the job once more when it has ended, if any other was refused after it had started: what that one was
 // pushed for may have come too late for the run. However many were refused, they are one more run. It goes with
 // UntilExecuted alone, and not with NotIdempotent, which refuses none.
+//
+// The rule travels with the job that has the lock. So whoever is refused is run for, also one that was pushed without it, such as by
+// an older version of the program; and a job that was pushed before RescheduleOnce was said of its class is not run once more.
+// A push under the jid of the job itself, once that has started, is refused and run for like any other.
 func RescheduleOnce() UniqueOption { return func(r *UniqueRule) { r.RescheduleOnce = true } }
 
 // PerQueue makes jobs in different queues different. Without it the queue does not count.

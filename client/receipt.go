@@ -40,7 +40,7 @@ type Receipt struct {
 	// Reason is why the job was refused, for people.
 	Reason string `json:"reason,omitempty"`
 	// Holder is, of a duplicate, the jid of the job that it is a duplicate of, also when the job was stored and marked all the
-	// same (dedup.Rule.MarkDuplicates).
+	// same (dedup.Rule.MarkDuplicates). It is the JID itself of a job that was pushed again, under its own jid, after its start.
 	Holder string `json:"holder,omitempty"`
 
 	// push is how to send it again, and then what its Status is when it is stored: both are set while it is not.

@@ -65,7 +65,7 @@ const (
 	StartNothing Start = iota
 	// StartRelease releases the lock: it was for the time before the run.
 	StartRelease
-	// StartClear forgets that others were refused: this run serves them. From here on a refused one is remembered.
+	// StartClear says that this run serves those who were refused before it. From here on a refused one is remembered.
 	StartClear
 )
 

@@ -43,6 +43,8 @@ type Rule struct {
 	// RescheduleOnce runs the job once more when it has ended, if any other was refused after its start: what that one was
 	// pushed for may have come too late for the run. However many were refused, they are one more run. Those refused
 	// before the start are served by the run itself. It goes with UntilExecuted alone.
+	//
+	// It travels with the job that has the lock: what the refused one's own rule says does not count.
 	RescheduleOnce bool
 	// MarkDuplicates stores a duplicate all the same, and marks it by the field DuplicateOf: for classes that are not
 	// idempotent, of which two pushes are two effects. It leaves nothing for RescheduleOnce.

@@ -42,6 +42,14 @@ func (h *Held) Left() dedup.WAL {
 // script is the lock as scripts want it.
 func (l heldLock) script() lua.Lock { return lockOf(l.Lock, l.class) }
 
+// inHand is the lock while its job is in hand: it stands for as long as the process may be silent, however short its own TTL is. Or
+// it would lapse between two beats, and with it the run that it promises to those refused.
+func (l heldLock) inHand(life *Life) lua.Lock {
+	lock := l.script()
+	lock.Hold = max(lock.Hold, life.record.TTL)
+	return lock
+}
+
 func lockOf(lock dedup.Lock, class string) lua.Lock {
 	return lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, class), Hold: lock.Lifetime(0)}
 }
@@ -95,8 +103,8 @@ func (f *Fetcher) addStarts(x *exchange) {
 	starts := make([]lua.Start, len(starting))
 	for i, held := range starting {
 		starts[i] = lua.Start{
-			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes,
-			Lock: held.lock.script(), Release: held.lock.AtStart() == dedup.StartRelease, Leave: held.lock.waits,
+			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes, Lock: held.lock.inHand(held.Life),
+			Release: held.lock.AtStart() == dedup.StartRelease, Leave: held.lock.waits, Mark: held.lock.AtStart() == dedup.StartClear,
 		}
 	}
 	ask := f.cfg.Keys.Start(life.Identity, starts)
@@ -151,7 +159,7 @@ func (f *Fetcher) addRenewals(x *exchange) {
 	var locks []lua.Lock
 	for _, held := range f.life.held {
 		if held.lock != nil && held.lock.InHand() && held.phase != phaseGone {
-			locks = append(locks, held.lock.script())
+			locks = append(locks, held.lock.inHand(held.Life))
 		}
 	}
 	for some := range slices.Chunk(locks, lua.MostItems) {

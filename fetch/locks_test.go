@@ -40,7 +40,7 @@ func (r *rig) pushUnique(rule dedup.Rule, arg int, extra ...job.Edit) uniqueJob 
 	draft.Extra = append(draft.Extra, lock.Edit())
 	j := uniqueJob{Lock: lock, bytes: draft.Encode()}
 	answer, err := r.keys.PushUnique(nil, []lua.UniqueJob{{
-		Queue: "mail", Scheduled: lua.Scheduled{Job: j.bytes}, RunLater: lock.Again,
+		Queue: "mail", Scheduled: lua.Scheduled{Job: j.bytes},
 		Lock: &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, "Test"), Hold: lock.Lifetime(0)},
 	}}).Do(context.Background(), r.direct)
 	require.NoError(r.t, err)
@@ -230,6 +230,28 @@ func TestLocksInHand(t *testing.T) {
 			require.Empty(t, r.do("ZRANGE", r.keys.Unique(), "0", "-1"))
 		})
 
+		t.Run("live_as_long_as_their_process_would_however_short_they_are", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 1, "mail")
+			short := dedup.Rule{Until: dedup.UntilExecuted, TTL: 2 * time.Second, RescheduleOnce: true}
+			require.Less(t, short.TTL, r.life.record.TTL)
+			j := r.pushUnique(short, 1)
+			left := func() time.Duration {
+				ms, _ := r.do("PTTL", r.keys.Lock(j.Digest)).(int64)
+				return time.Duration(ms) * time.Millisecond
+			}
+			require.LessOrEqual(t, left(), short.TTL)
+			r.runs()
+			require.Greater(t, left(), short.TTL, "from the start on")
+			r.do("PEXPIRE", r.keys.Lock(j.Digest), "2000")
+			r.stay()
+			r.beat()
+			r.pump("the renewal", func() bool { return left() > short.TTL })
+			require.Equal(t, j.JID, r.pushUnique(short, 1).holder)
+			r.end(done)
+			require.NotEmpty(t, r.lockOf(j), "that of the run for the one that was refused")
+		})
+
 		t.Run("that_are_anothers_by_now_are_not", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
@@ -337,7 +359,7 @@ func TestLocksOfTheDead(t *testing.T) {
 			r.do("RPOPLPUSH", r.keys.Queue("mail"), r.keys.Alone(victim))
 			r.do("HSET", r.keys.Record(victim), "beat_ms", "20", "alone", "mail")
 			_, err := r.keys.Start(victim, []lua.Start{{
-				Queue: "mail", Alone: true, Bytes: j.bytes, Lock: lockOf(j.Lock, "Test"),
+				Queue: "mail", Alone: true, Bytes: j.bytes, Lock: lockOf(j.Lock, "Test"), Mark: true,
 			}}).Do(r.ctx, r.direct)
 			require.NoError(t, err)
 			require.Equal(t, j.JID, r.pushUnique(untilExecuted, 1).holder)

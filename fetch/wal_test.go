@@ -21,7 +21,7 @@ func (r *rig) refuse(j uniqueJob, position dedup.LSN) {
 	r.t.Helper()
 	jid := job.NewJID()
 	answer, err := r.keys.PushUnique(nil, []lua.UniqueJob{{
-		Queue: "mail", Scheduled: lua.Scheduled{Job: "duplicate"}, RunLater: j.Again, WAL: dedup.WAL{"main": position}.Lines(),
+		Queue: "mail", Scheduled: lua.Scheduled{Job: "duplicate"}, WAL: dedup.WAL{"main": position}.Lines(),
 		Lock: &lua.Lock{Digest: j.Digest, Owner: lua.OwnerOf(jid, "Test"), Hold: time.Minute},
 	}}).Do(context.Background(), r.direct)
 	require.NoError(r.t, err)
@@ -61,7 +61,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			})})
 			r.pump("both jobs", func() bool { return len(r.running) == 2 })
 			require.Equal(t, "-"+j.JID, r.lockOf(j), "its start was not said")
-			require.Equal(t, "s"+other.JID, r.lockOf(other))
+			require.Equal(t, "-"+other.JID, r.lockOf(other), "no run of it is owed to those who come now")
 			require.Nil(t, r.running[0].Left())
 			require.Nil(t, r.running[1].Left(), "of which no duplicate was refused")
 			r.end(done)

@@ -19,7 +19,8 @@ type Lock struct {
 	// JID and Class are those of the job that holds it.
 	JID   string `json:"jid"`
 	Class string `json:"class"`
-	// Started says that a run of the job has begun; it is said only of jobs that hold their lock until they have ended.
+	// Started says that a run of the job has begun; it is said only of jobs that are run once more for whoever is refused now
+	// (dedup.Rule.RescheduleOnce).
 	Started bool `json:"started"`
 	// Dirty says that a duplicate was refused since, and that the job will be run once more for it.
 	Dirty bool `json:"dirty"`

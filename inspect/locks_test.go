@@ -17,7 +17,7 @@ import (
 func (w *world) unique(digest, jid string, hold time.Duration) (holder string) {
 	w.Helper()
 	push := w.keys.PushUnique(nil, []lua.UniqueJob{{
-		Queue: "q", Scheduled: lua.Scheduled{Job: jid}, RunLater: true,
+		Queue: "q", Scheduled: lua.Scheduled{Job: jid},
 		Lock: &lua.Lock{Digest: digest, Owner: lua.OwnerOf(jid, "Report"), Hold: hold},
 	}})
 	answer, err := push.Do(w.Context(), w.driver)

@@ -115,6 +115,48 @@ func TestRescheduleOnceOutlives(t *testing.T) {
 	}
 }
 
+// The rule travels with the job that has the lock: whoever is refused while that runs is run for.
+func TestRescheduleOnceIsTheOwnersRule(t *testing.T) {
+	owner := ofOne(onceMore())
+	owner.JID = "reindex-1"
+	other := ofOne(untilExecuted())
+	for name, late := range map[string]client.Job{"the job itself, pushed again": owner, "one that does not say it": other} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachGuild(t, func(t *testing.T, g *guild) {
+				g.accepts(owner)
+				stop := g.serve(func(ctx context.Context, _ *job.Job) error {
+					if len(g.started()) == 1 {
+						receipt, err := g.pusher.Push(ctx, late)
+						if err != nil || receipt.Status != client.StatusDuplicate || receipt.Holder != owner.JID {
+							t.Errorf("%+v: %v", receipt, err)
+						}
+					}
+					return nil
+				})
+				g.settles()
+				stop()
+				require.Len(t, g.started(), 2)
+			})
+		})
+	}
+	t.Run("one that says it, of an owner that does not", func(t *testing.T) {
+		t.Parallel()
+		eachGuild(t, func(t *testing.T, g *guild) {
+			first := g.accepts(other)
+			stop := g.serve(func(ctx context.Context, _ *job.Job) error {
+				if receipt, err := g.pusher.Push(ctx, ofOne(onceMore())); err != nil || receipt.Holder != first {
+					t.Errorf("%+v: %v", receipt, err)
+				}
+				return nil
+			})
+			g.settles()
+			stop()
+			require.Equal(t, []string{first}, g.started())
+		})
+	})
+}
+
 // digest is that of the only lock there is.
 func (g *guild) digest() string {
 	g.t.Helper()

@@ -48,7 +48,7 @@ for _, group in ipairs(groups) do
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   end
   if not wrong and group.how == 'free' then
-    wrong = may_unlock(group, queues)
+    wrong = may_unlock(group)
   end
   for lock = group.lock, group.fate == 'queue' and group.lock > 0 and group.lock + group.count - 1 or -1 do
     wrong = wrong or must_be(KEYS[lock], 'string', 'SET', KEYS[lock], '') or may('GET', KEYS[lock])

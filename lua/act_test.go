@@ -158,14 +158,14 @@ func TestActEndsLocks(t *testing.T) {
 				}},
 				promise{"and_hands_them_to_the_run_that_a_duplicate_was_promised", func(w *world) {
 					from := waiting(w)
-					require.Equal(w, "a", w.unique("b", func(j *UniqueJob) { j.RunLater = true }))
+					require.Equal(w, "a", w.unique("b"))
 					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
 					w.held("-", "a2")
 					require.Equal(w, []string{"a2"}, w.waiting("q"))
 				}},
 				promise{"or_stops_before_anything_is_written", func(w *world) {
 					from := waiting(w)
-					w.unique("b", func(j *UniqueJob) { j.RunLater = true })
+					w.unique("b")
 					w.redis("SET", w.keys.Queue("q"), "no queue")
 					w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Act(from, ofLock(fate, false, onceMore))) })
 				}},

@@ -94,7 +94,7 @@ func (m *meter) unique() {
 			locks[i] = Lock{Digest: fmt.Sprintf("%032x", id*2654435761), Owner: OwnerOf(fmt.Sprintf("%024x", id), "Welcome"), Hold: time.Hour}
 			mine[i] = UniqueJob{Queue: "q", Scheduled: Scheduled{Job: bytes}, Lock: &locks[i]}
 			others[i] = UniqueJob{Queue: "q", Scheduled: Scheduled{Job: bytes}, Lock: &Lock{locks[i].Digest, OwnerOf(fmt.Sprintf("%024x", -id), "Welcome"), time.Hour, nil}}
-			begun[i] = Start{Queue: "q", Bytes: bytes, Lock: locks[i]}
+			begun[i] = Start{Queue: "q", Bytes: bytes, Lock: locks[i], Mark: true}
 		}
 		pushes = append(pushes, m.keys.PushUnique(nil, mine).Call)
 		refusals = append(refusals, m.keys.PushUnique(nil, others).Call)

@@ -107,7 +107,7 @@ var moves = []move{
 	{script: "act", jobs: []string{"a", "plain", "last", "a2"}, once: true, begin: func(w *world) call {
 		w.unique("a")
 		w.settle(w.begin(false), 1, locked(job.Retried("a", time.Hour), nil))
-		w.unique("b", func(j *UniqueJob) { j.RunLater = true })
+		w.unique("b")
 		w.dueAt(w.keys.Retry(), -time.Hour, "plain", "last")
 		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, ofLock(FateDead, false, onceMore)))
 	}},

@@ -67,7 +67,7 @@ func (w *world) begin(release bool) (identity string) {
 	w.Helper()
 	identity = w.process("q")
 	w.take(identity, 100, "q")
-	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release}})).Lost)
+	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release, Mark: !release}})).Lost)
 	return identity
 }
 
@@ -93,6 +93,18 @@ func TestPushUnique(t *testing.T) {
 		promise{"the_same_job_again_is_there_already", func(w *world) {
 			require.Empty(w, w.unique("a"))
 			w.unchanged(func() { require.Empty(w, w.unique("a")) })
+		}},
+		promise{"the_same_job_again_is_its_own_duplicate_once_its_run_has_begun", func(w *world) {
+			require.Empty(w, w.unique("a"))
+			identity := w.begin(false)
+			for range 2 {
+				require.Equal(w, "a", w.unique("a"))
+				w.held("d", "a")
+			}
+			require.Empty(w, w.waiting("q"))
+			require.Equal(w, 2, w.counter(w.keys.Refusals()))
+			require.Equal(w, allSettled, w.settle(identity, 1, locked(job.Done(), onceMore)))
+			require.Equal(w, []string{"a2"}, w.waiting("q"))
 		}},
 		promise{"a_second_one_of_the_same_call_is_told_of_the_first", func(w *world) {
 			two := lockOf("x")
@@ -162,6 +174,8 @@ func TestPushUnique(t *testing.T) {
 			})
 			first := ask(w, push)
 			require.Equal(w, PushedUnique{Word: PushStored, Holders: []string{"a", ""}}, first)
+			w.redis("SETRANGE", w.keys.Lock("d3"), "0", "s")
+			w.unchanged(func() { require.Equal(w, first, ask(w, push), "though a run of it has begun") })
 			w.redis("DEL", w.keys.Lock("d"), w.keys.Lock("d3"), w.keys.Queue("q"))
 			w.unchanged(func() { require.Equal(w, first, ask(w, push)) })
 			later := *number
@@ -197,18 +211,38 @@ func TestStart(t *testing.T) {
 			})
 		}},
 		promise{"what_is_refused_before_is_served_by_the_run_and_what_comes_after_is_not", func(w *world) {
-			runLater := func(j *UniqueJob) { j.RunLater = true }
-			w.unique("a", runLater)
-			require.Equal(w, "a", w.unique("b", runLater))
+			w.unique("a")
+			require.Equal(w, "a", w.unique("b"))
 			w.held("-", "a")
 			identity := w.begin(false)
 			w.held("s", "a")
 			require.Equal(w, "a", w.unique("c"))
-			w.held("s", "a")
-			require.Equal(w, "a", w.unique("d", runLater))
 			w.held("d", "a")
+			require.Equal(w, "a", w.unique("d"))
+			w.held("d", "a")
+			ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Mark: true}}))
+			w.held("d", "a")
+		}},
+		promise{"leaves_no_mark_for_a_job_that_is_not_run_once_more", func(w *world) {
+			w.unique("a")
+			identity := w.process("q")
+			w.take(identity, 100, "q")
 			ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a")}}))
-			w.held("d", "a")
+			require.Equal(w, "a", w.unique("b"))
+			w.held("-", "a")
+		}},
+		promise{"holds_on_to_the_lock_until_it_is_renewed", func(w *world) {
+			for _, mark := range []bool{false, true} {
+				w.unique("a")
+				w.redis("PEXPIRE", w.keys.Lock("d"), "500")
+				identity, short := w.process("q"), *lockOf("a")
+				w.take(identity, 100, "q")
+				short.Hold = 6 * time.Second
+				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: short, Mark: mark}})).Lost)
+				w.within(5000, float64(w.number("PTTL", w.keys.Lock("d"))), 6000)
+				w.held(map[bool]string{false: "-", true: "s"}[mark], "a")
+				w.settle(identity, 1, locked(job.Done(), nil))
+			}
 		}},
 	)
 }
@@ -260,7 +294,7 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 					w.unique("a")
 					identity := w.begin(false)
 					for n := range 5 {
-						require.Equal(w, "a", w.unique(strconv.Itoa(n), func(j *UniqueJob) { j.RunLater = true }))
+						require.Equal(w, "a", w.unique(strconv.Itoa(n)))
 					}
 					batch := w.settlement(identity, 1, locked(c.outcome, onceMore))
 					require.Equal(w, allSettled, ask(w, w.keys.Settle(batch)))
@@ -323,7 +357,7 @@ func TestLocksOfTheDead(t *testing.T) {
 			w.unique("a")
 			w.push("q", "plain")
 			identity := w.begin(false)
-			w.unique("b", func(j *UniqueJob) { j.RunLater = true })
+			w.unique("b")
 			recovery(w, identity, HomeDead)
 			w.held("-", "a2")
 			require.Equal(w, []string{"plain", "a2"}, w.waiting("q"))
@@ -381,7 +415,7 @@ func TestRelease(t *testing.T) {
 		promise{"tells_of_a_duplicate_that_will_not_be_run_for", func(w *world) {
 			w.unique("a")
 			identity := w.begin(false)
-			require.Equal(w, "a", w.unique("b", func(j *UniqueJob) { j.RunLater = true }))
+			require.Equal(w, "a", w.unique("b"))
 			holder, ok := HolderOf(ask(w, w.keys.Release("d")))
 			require.True(w, ok)
 			require.True(w, holder.Started)

@@ -16,13 +16,11 @@ type UniqueJob struct {
 	Scheduled
 	// Lock is what the job must get to be stored, or nil if it needs none. Its Hold counts from when the job is due.
 	Lock *Lock
-	// RunLater says of a duplicate that it is to be run for later, if a run of the job that holds the lock has begun.
-	RunLater bool
 	// Mark says of a duplicate that it is to be stored all the same, with the jid of whoever holds the lock as the last of its
 	// fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
-	// WAL are the positions in write-ahead logs that the job wants to find replayed: "NAME LSN" in lines. One that is refused leaves
-	// them with the lock, of each name the later LSN; see Started.Left.
+	// WAL are the positions in write-ahead logs that the job wants to find replayed: "NAME LSN" in lines. One that is not stored
+	// leaves them with the lock, of each name the later LSN; see Started.Left.
 	WAL string
 }
 
@@ -33,8 +31,9 @@ func (j UniqueJob) Later() bool { return j.In > 0 || !j.At.IsZero() }
 type PushedUnique struct {
 	// Word is PushStored or PushStale.
 	Word string
-	// Holders has, for each job, the jid of the other one that holds its lock, for which it was not stored, or was marked; "" for
-	// one that is no duplicate: it is stored, or was before, under the same jid.
+	// Holders has, for each job, the jid of the one that holds its lock, for which it was not stored, or was marked; "" for one
+	// that is no duplicate: it is stored, or was before, under the same jid. That jid itself is the holder once its run has begun
+	// and was marked (see Start): then the job counts as a duplicate of its own.
 	Holders []string
 }
 
@@ -77,7 +76,7 @@ type uniqueGroup struct {
 	when, seconds, queue string
 	hold                 string // "" for jobs without a lock
 	duplicate            string // what becomes of one
-	leaves               bool   // positions, if it is refused
+	leaves               bool   // positions, if it is not stored
 }
 
 func uniqueGroupOf(j UniqueJob) uniqueGroup {
@@ -89,13 +88,10 @@ func uniqueGroupOf(j UniqueJob) uniqueGroup {
 		group.when, group.seconds, group.queue = "in", strconv.FormatFloat(j.In.Seconds(), 'f', 6, 64), ""
 	}
 	if j.Lock != nil {
-		group.hold, group.leaves = millis(j.Lock.Hold), j.WAL != "" && !j.Mark
+		group.hold, group.leaves = millis(j.Lock.Hold), j.WAL != ""
 	}
-	switch {
-	case j.Mark:
+	if j.Mark {
 		group.duplicate = "mark"
-	case j.RunLater:
-		group.duplicate = "later"
 	}
 	return group
 }

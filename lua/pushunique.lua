@@ -3,19 +3,20 @@
 -- Why one script: a lock without its job would refuse all others until it runs out, and a job without its lock would not
 -- refuse any. Either both are there, or the answer says who holds the lock. A duplicate that is not to be refused is marked
 -- in the step that finds it to be one, or the mark could name a job that has long ended. What one that is refused wants its
--- databases to have replayed is left with the lock: the owner's run is in its stead, and is told by start.
+-- databases to have replayed is left with the lock: the owner's run is in its stead, and is told by start. Once that has begun
+-- and counts (see unlock), one more is owed: the owner's rule decides, for its payload is what will be run.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 slot, of a push with a number only (see push)  then for each group its queue list, if it is for now, and its jobs'
 --          locks, if they have any
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to hold locks from when
---          it is due ("" for no locks), what becomes of a duplicate: "refuse" | "later" (refuse it, and run for it later if a
---          run of the lock's owner has begun) | "mark" (store it, with the owner's jid as the last field, duplicate-of),
---          whether one that is refused leaves positions (0|1), how many jobs, and for each its bytes; in a group with locks also
---          digest and owner, and then the positions, if it leaves any
--- Returns  {"pushed", for each job "" or the jid of whoever else holds its lock ...} | {"stale"} (see push)
--- Again    with a number: the same answer, and nothing is written. Without: a job whose lock is still its own is not stored twice
+--          it is due ("" for no locks), what becomes of a duplicate: "refuse" | "mark" (store it, with the owner's jid as the
+--          last field, duplicate-of), whether one that is not stored leaves positions (0|1), how many jobs, and for each its
+--          bytes; in a group with locks also digest and owner, and then the positions, if it leaves any
+-- Returns  {"pushed", for each job "" or the jid of whoever holds its lock ...} | {"stale"} (see push)
+-- Again    with a number: the same answer, and nothing is written. Without: a job whose lock is its own is not stored twice; if
+--          it waits, that is no duplicate, and if a run of it has begun that counts, it is one of itself
 -- Cost     O(jobs * log locks of all)
 local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
@@ -58,7 +59,7 @@ while at <= #ARGV do
     key = key + group.count
     -- Locks differ by their digest alone: who may write one may write all.
     local lock = KEYS[group.lock]
-    wrong = wrong or may('SET', lock, '') or group.duplicate == 'later' and may('SETRANGE', lock, '0', '')
+    wrong = wrong or may('SET', lock, '')
     -- MGET: a key that is no lock reads as none, and becomes one.
     group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
     wrong = wrong or group.values.err and group.values
@@ -87,7 +88,9 @@ for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
     local lock = group.lock and KEYS[group.lock + job]
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
-    local bytes = ARGV[arg]
+    local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
+    -- It is there already. (Once it has begun, the push asks for what its run may have missed, like any other's.)
+    local waits = value and string.sub(value, 2, #owner + 1) == owner and state ~= 's' and state ~= 'd'
     if not value then
       if lock then
         taken[lock] = '-' .. owner .. since
@@ -95,27 +98,25 @@ for _, group in ipairs(groups) do
         listed[#listed + 1] = until_ms
         listed[#listed + 1] = ARGV[arg + 1]
       end
-    elseif string.sub(value, 2, #owner + 1) == owner then
-      bytes = nil -- it is there already
     else
-      -- A value that names nobody is not ours, and refuses all the same; '' would say that the job is stored.
-      holder = string.match(value, '^.([^\n]+)') or '?'
-      if group.duplicate == 'mark' then
+      if not waits then
+        -- A value that names nobody is not ours, and refuses all the same; '' would say that the job is stored.
+        holder = string.match(value, '^.([^\n]+)') or '?'
+      end
+      if group.duplicate == 'mark' and not waits then
         -- No jid of ours has what JSON would escape; in another's it must not end the string.
         local plain = string.gsub(holder, '[%c"\\\128-\255]', '?')
         bytes = string.sub(bytes, 1, -2) .. ',"duplicate-of":"' .. plain .. '"}'
       else
-        bytes, refused = nil, refused + 1
-        local left, dirty = value, group.duplicate == 'later' and string.sub(value, 1, 1) == 's'
-        if group.leaves then
-          left = leave(value, ARGV[arg + 3])
+        bytes, refused = nil, refused + (waits and 0 or 1)
+        local marked = group.leaves and leave(value, ARGV[arg + 3]) or value
+        if state == 's' then
+          marked = 'd' .. string.sub(marked, 2)
         end
-        taken[lock] = dirty and 'd' .. string.sub(left, 2) or left
-        if left ~= value then
-          redis.call('SET', lock, taken[lock], 'KEEPTTL')
-        elseif dirty then
-          redis.call('SETRANGE', lock, 0, 'd')
+        if marked ~= value then
+          redis.call('SET', lock, marked, 'KEEPTTL')
         end
+        taken[lock] = marked
       end
     end
     if bytes then

@@ -14,12 +14,15 @@ type Start struct {
 	Queue string
 	Alone bool
 	Bytes string
-	Lock  Lock
-	// Release frees the lock; otherwise it is marked as that of a job whose run has begun.
+	// Lock is held on to for its Hold, unless Release is set.
+	Lock Lock
+	// Release frees the lock.
 	Release bool
 	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until ForgetLeft: so that a
 	// start of the job that is said again, or comes again, tells of it.
 	Leave bool
+	// Mark has a duplicate that is refused from now on be run for, when the job ends with an Again.
+	Mark bool
 }
 
 // Started is the answer to a Start, in positions from 0.
@@ -34,7 +37,7 @@ type Started struct {
 // MostItems and MostBytes.
 func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
-	args := make([]string, 0, 2+3*len(starts))
+	args := make([]string, 0, 2+4*len(starts))
 	for len(starts) > 0 {
 		first := starts[0]
 		count := 1
@@ -45,10 +48,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 		keys, args = append(keys, hand), append(args, first.what(), strconv.Itoa(count))
 		for _, start := range starts[:count] {
 			keys = append(keys, k.Lock(start.Lock.Digest))
-			args = append(args, start.Bytes, start.Lock.Digest, start.Lock.Owner)
-			if first.what() == startLeave {
-				args = append(args, millis(start.Lock.Hold))
-			}
+			args = append(args, start.Bytes, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
 		}
 		for _, start := range starts[:count] {
 			if first.what() == startLeave {
@@ -67,12 +67,14 @@ const startLeave = "leave"
 // what becomes of the lock.
 func (s Start) what() string {
 	switch {
-	case !s.Release:
-		return "mark"
-	case s.Leave:
+	case s.Release && s.Leave:
 		return startLeave
+	case s.Release:
+		return "release"
+	case s.Mark:
+		return "mark"
 	}
-	return "release"
+	return "hold"
 }
 
 // like says whether both can stand in one group.

@@ -1,28 +1,28 @@
 #!lua flags=allow-oom
 -- start: say of unique jobs in hand that their run begins now.
 -- Why one script: until_executing, the lock is free from here on, and only if the job is still ours and the lock still its own;
--- until_executed, a duplicate that is refused from here on is not served by this run, and may have to be run for later.
--- It changes a lock from "-" to "s" once, at the first start: a job that is run again has served nobody in between.
+-- until_executed with a rerun to come, a duplicate that is refused from here on is not served by this run, and is run for later.
+-- It changes a lock from "-" to "s" once, at the first start: a job that is run again has served nobody in between. It is held on
+-- to like by renew, whose first turn would come too late for a short one, and a rerun would be forgotten with it.
 -- What refused duplicates left with the lock (see pushunique) is told. A lock that is freed with that would be all that knew of
 -- it: so it is kept beside, for the job's next start, should the answer or the run be lost.
 -- KEYS     1 index of locks  then for each group the list in hand, and its jobs' locks, and in a group "leave" where to keep what
 --          was left with each
--- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "mark", how many jobs, and for each: its bytes,
---          digest, owner; in a group "leave" also ms to keep it
+-- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, and as that of a job
+--          that is run once more for those who come now), how many jobs, and for each: its bytes, digest, owner, ms to keep what
+--          was left or to hold the lock on
 -- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with each what was left
 --          with its lock}}
--- Again    changes nothing more; of a group "leave" what was left is told again
--- Cost     O(jobs * length of the list)
+-- Again    holds on again, and changes nothing more; of a group "leave" what was left is told again
+-- Cost     O(jobs * (length of the list + log locks of all))
 local index = KEYS[1]
 local groups, at, key = {}, 1, 2
 while at <= #ARGV do
   local what, count = ARGV[at], tonumber(ARGV[at + 1])
-  local group = { release = what ~= 'mark', count = count, first = at + 2, list = KEYS[key], lock = key + 1, step = 3, kept = {} }
-  if what == 'leave' then
-    group.step, group.left = 4, group.lock + count
-  end
+  local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', left = what == 'leave' and key + 1 + count,
+    count = count, first = at + 2, list = KEYS[key], lock = key + 1, kept = {} }
   groups[#groups + 1] = group
-  at, key = group.first + group.step * count, group.lock + count * (group.left and 2 or 1)
+  at, key = group.first + 4 * count, group.lock + count * (group.left and 2 or 1)
 end
 
 -- include must_be
@@ -30,6 +30,7 @@ for _, group in ipairs(groups) do
   local lock = KEYS[group.lock]
   -- Locks differ by their digest alone: who may write one may write all.
   local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or may('SETRANGE', lock, '0', '') or may('DEL', lock)
+    or may('PEXPIRE', lock, '0')
   -- MGET: a key that is no lock reads as none, and is nobody's.
   group.values = wrong or redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
   if wrong or group.values.err then
@@ -44,10 +45,12 @@ for _, group in ipairs(groups) do
   end
 end
 
-local lost, told, position, freed, unlisted = {}, {}, 0, {}, {}
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local lost, told, position, freed, unlisted, listed = {}, {}, 0, {}, {}, {}
 for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
-    local arg, lock, value = group.first + group.step * job, KEYS[group.lock + job], group.values[job + 1]
+    local arg, lock, value = group.first + 4 * job, KEYS[group.lock + job], group.values[job + 1]
     local owner, left = ARGV[arg + 2], group.kept[job + 1] or ''
     position = position + 1
     if not redis.call('LPOS', group.list, ARGV[arg]) then
@@ -58,9 +61,14 @@ for _, group in ipairs(groups) do
       if group.left and now ~= '' then
         redis.call('SET', KEYS[group.left + job], left, 'PX', ARGV[arg + 3])
       end
-      if group.release then
+      if group.holds then
+        redis.call('PEXPIRE', lock, ARGV[arg + 3])
+        listed[#listed + 1] = string.format('%.0f', now_ms + ARGV[arg + 3])
+        listed[#listed + 1] = ARGV[arg + 1]
+      else
         freed[#freed + 1], unlisted[#unlisted + 1] = lock, ARGV[arg + 1]
-      elseif string.sub(value, 1, 1) == '-' then
+      end
+      if group.marks and string.sub(value, 1, 1) == '-' then
         redis.call('SETRANGE', lock, 0, 's')
       end
     end
@@ -70,8 +78,12 @@ for _, group in ipairs(groups) do
     end
   end
 end
+-- pcall: the index is for people.
 if #freed > 0 then
   redis.call('DEL', unpack(freed))
-  redis.pcall('ZREM', index, unpack(unlisted)) -- it is for people
+  redis.pcall('ZREM', index, unpack(unlisted))
+end
+if #listed > 0 then
+  redis.pcall('ZADD', index, unpack(listed))
 end
 return { 'started', lost, told }

@@ -28,7 +28,7 @@ func (w *world) left() string {
 // started says that the run of job a begins, which identity has in hand, and answers what was left for it.
 func (w *world) started(identity string, release bool) string {
 	w.Helper()
-	answer := ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release, Leave: true}}))
+	answer := ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release, Leave: true, Mark: !release}}))
 	require.Empty(w, answer.Lost)
 	return answer.Left[0]
 }
@@ -61,20 +61,33 @@ func TestPositions(t *testing.T) {
 			require.Equal(w, value, w.redis("GET", w.keys.Lock("d")))
 		}},
 		promise{"of_one_call_are_all_left", func(w *world) {
-			duplicate := func(jid, wal string, later bool) UniqueJob {
-				return UniqueJob{Queue: "q", Scheduled: Scheduled{Job: jid}, Lock: lockOf(jid), WAL: wal, RunLater: later}
+			duplicate := func(jid, wal string) UniqueJob {
+				return UniqueJob{Queue: "q", Scheduled: Scheduled{Job: jid}, Lock: lockOf(jid), WAL: wal}
 			}
 			push := w.keys.PushUnique(nil, []UniqueJob{
-				duplicate("a", "main 1/0", false), duplicate("b", "main 9/0", false), duplicate("c", "ci 1/0", false), duplicate("e", "", false),
-				duplicate("f", "main 10/0", true), duplicate("g", "main 2/0\nci 2/0", false),
+				duplicate("a", "main 1/0"), duplicate("b", "main 9/0"), duplicate("c", "ci 1/0"), duplicate("e", ""),
+				duplicate("f", "main 10/0"), duplicate("g", "main 2/0\nci 2/0"),
 			})
 			require.Equal(w, []string{"", "a", "a", "a", "a", "a"}, ask(w, push).Holders)
 			require.Equal(w, "main 10/0\nci 2/0", w.left())
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 			w.begin(false)
-			ask(w, w.keys.PushUnique(nil, []UniqueJob{duplicate("b", "main 11/0", true), duplicate("c", "main 12/0", false), duplicate("e", "", true)}))
+			ask(w, w.keys.PushUnique(nil, []UniqueJob{duplicate("b", "main 11/0"), duplicate("c", "main 12/0"), duplicate("e", "")}))
 			require.Equal(w, "main 12/0\nci 2/0", w.left())
 			w.held("d", "a")
+		}},
+		promise{"of_the_holder_itself_pushed_again_are_left_too", func(w *world) {
+			require.Empty(w, w.unique("a", leaving("main 1/0")))
+			require.Empty(w, w.unique("a", leaving("main 2/0")))
+			require.Equal(w, "main 2/0", w.left())
+			require.Empty(w, w.unique("a", leaving("main 3/0"), func(j *UniqueJob) { j.Mark = true }))
+			require.Equal(w, "main 3/0", w.left())
+			w.held("-", "a")
+			w.begin(false)
+			require.Equal(w, "a", w.unique("a", leaving("main 4/0")))
+			require.Equal(w, "main 4/0", w.left())
+			w.held("d", "a")
+			require.Len(w, w.list(w.keys.Queue("q")), 0)
 		}},
 		promise{"are_bounded_and_none_is_left_with_what_is_no_lock", func(w *world) {
 			require.Empty(w, w.unique("a"))
@@ -98,7 +111,7 @@ func TestPositions(t *testing.T) {
 			require.Equal(w, "main 10/0", w.started(identity, false))
 			require.Equal(w, allSettled, w.settle(identity, 1, locked(job.Retried("a", time.Hour), nil)))
 			require.Equal(w, "main 10/0", w.left(), "and are kept through a retry")
-			w.held("s", "a")
+			w.held("d", "a")
 		}},
 		promise{"are_told_again_by_a_start_that_is_said_again_though_the_lock_is_anothers_then", func(w *world) {
 			w.unique("a")
@@ -128,7 +141,7 @@ func TestPositions(t *testing.T) {
 		promise{"go_to_the_run_that_comes_once_more", func(w *world) {
 			w.unique("a")
 			identity := w.begin(false)
-			w.unique("b", leaving("main 9/0"), func(j *UniqueJob) { j.RunLater = true })
+			w.unique("b", leaving("main 9/0"))
 			require.Equal(w, allSettled, w.settle(identity, 1, locked(job.Done(), onceMore)))
 			w.held("-", "a2")
 			require.Equal(w, "main 9/0", w.left())

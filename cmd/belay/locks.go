@@ -17,8 +17,8 @@ import (
 
 const locksHelp = `Shows the locks that unique jobs hold, those that would lapse first first: whose each is, for how long the job has had it (AGE),
 and after how long it lapses if nobody releases or renews it (TTL). While a lock is held, a push of another job that counts as
-the same is refused as a duplicate. STATE is "started" when a run of a job has begun that holds its lock until it has ended,
-and "dirty" when a duplicate was refused since, for which the job will be run once more.
+the same is refused as a duplicate. Of a job with reschedule once STATE is "started" when a run of it has begun, and "dirty" when a
+duplicate was refused since, for which it will be run once more.
 
 Locks come and go while it reads, page by page, so a long list is no snapshot.
 

@@ -7,12 +7,12 @@
 -- queue's key, the queue's bare name.
 -- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script compares, and behind
 -- that what refused duplicates left (see pushunique), which goes wherever the lock goes.
--- The states are "-": no run of the owner has started. "s": one has, and a duplicate that comes now is not served by it.
--- "d" (dirty): such a duplicate was refused, and is to be run for.
+-- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has, and a duplicate that
+-- comes now is not served by it. "d" (dirty): such a duplicate was refused, and is to be run for.
 local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
 
 -- may_unlock: nil when unlock and unlocked would meet nothing that stops them half-way; else the error.
-local function may_unlock(group, queues)
+local function may_unlock(group)
   -- MGET: a key that is no lock reads as none, and is nobody's.
   local values = redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
   if values.err then
@@ -27,7 +27,7 @@ local function may_unlock(group, queues)
       if group.again and states[job] == dirty and not wrong then
         local queue = KEYS[tonumber(ARGV[at + 5])]
         left[job] = string.match(value, '^%d+(\n.*)$', #owner + 2)
-        wrong = must_be(queues, 'set', 'SADD', queues, '') or must_be(queue, 'list', 'LPUSH', queue, '')
+        wrong = must_be(queue, 'list', 'LPUSH', queue, '')
       end
     end
     at = at + group.step
@@ -54,8 +54,8 @@ local function unlock(group, job, lives_on, queues, now_ms)
   end
   local value = string.format('-%s%.0f', ARGV[at + 3], now_ms) .. (group.left[job] or '')
   redis.call('SET', lock, value, 'PXAT', until_ms)
-  redis.call('SADD', queues, ARGV[at + 6])
   redis.call('LPUSH', KEYS[tonumber(ARGV[at + 5])], ARGV[at + 4])
+  redis.pcall('SADD', queues, ARGV[at + 6]) -- the job is there, whoever may list it
 end
 
 local function unlocked(index)
