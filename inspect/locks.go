@@ -112,7 +112,8 @@ func lockOf(digest, value string, now time.Time) Lock {
 	return lock
 }
 
-// ReleaseLock frees a lock, whoever holds it, and answers what it was (without its TTL); ok says whether it was held. The job
+// ReleaseLock frees a lock, whoever holds it, and answers what it was (without its TTL; without a JID if something else stood in
+// its place); ok says whether it was held. The job
 // runs all the same, and another that counts as the same may be pushed and run beside it. If the lock was Dirty, the run
 // that it promised does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
@@ -120,11 +121,11 @@ func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, 
 	if err != nil {
 		return lock, false, err
 	}
-	value, err := i.keys.Release(digest).Do(ctx, i.driver)
+	released, err := i.keys.Release(digest).Do(ctx, i.driver)
 	if err != nil {
 		return lock, false, fmt.Errorf("release lock %s: %w", digest, err)
 	}
-	return lockOf(digest, value, now), value != "", nil
+	return lockOf(digest, released.Value, now), released.Held, nil
 }
 
 // redisTime asks Redis for its time.

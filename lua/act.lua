@@ -34,6 +34,7 @@ while at <= #ARGV do
 end
 
 -- include must_be
+-- include take_lock
 -- include unlock
 local wrong
 if kind == 'set' then
@@ -51,7 +52,7 @@ for _, group in ipairs(groups) do
     wrong = may_unlock(group)
   end
   for lock = group.lock, group.fate == 'queue' and group.lock > 0 and group.lock + group.count - 1 or -1 do
-    wrong = wrong or must_be(KEYS[lock], 'string', 'SET', KEYS[lock], '') or may('GET', KEYS[lock])
+    wrong = wrong or may('SET', KEYS[lock], '') or may('GET', KEYS[lock])
   end
 end
 if wrong then
@@ -74,15 +75,9 @@ local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local gone, held, position = {}, {}, 0
 -- who_else: the jid of another job that has the lock that this one needs; nil if there is none, or this one has left.
 local function who_else(job, lock, owner)
-  local value = redis.call('GET', lock)
-  if value and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
+  local value = redis.pcall('GET', lock) -- what is no string is no lock
+  if type(value) == 'string' and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
     return string.match(value, '^.([^\n]*)') or ''
-  end
-end
-local function take(lock, first)
-  local until_ms = string.format('%.0f', now_ms + ARGV[first + 2])
-  if redis.call('SET', lock, string.format('-%s%.0f', ARGV[first + 1], now_ms), 'NX', 'PXAT', until_ms) then
-    redis.pcall('ZADD', index, until_ms, ARGV[first])
   end
 end
 
@@ -102,7 +97,7 @@ for _, group in ipairs(groups) do
       redis.call('LPUSH', group.list, ARGV[arg + 1])
       arrived = true
       if group.how ~= 'none' then
-        take(lock, locks)
+        take_lock(lock, index, ARGV[locks], ARGV[locks + 1], ARGV[locks + 2], now_ms)
       end
     else
       if group.fate == 'dead' then

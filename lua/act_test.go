@@ -196,6 +196,17 @@ func TestActTakesLocks(t *testing.T) {
 			w.held("-", "a")
 			require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
 		}},
+		promise{"though_something_else_stands_in_their_place", func(w *world) {
+			for _, set := range []string{w.keys.Schedule(), w.keys.Dead()} {
+				w.redis("DEL", w.keys.Lock("d"), w.keys.Unique(), w.keys.Queue("q"))
+				w.redis("LPUSH", w.keys.Lock("d"), "x")
+				w.redis("SET", w.keys.Unique(), "junk")
+				w.dueAt(set, -time.Hour, "plain", "a", "last")
+				require.Empty(w, ask(w, w.keys.Act(Source{Key: set}, ofLock(FateQueue, set == w.keys.Dead(), nil))))
+				require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
+				require.Regexp(w, "^-a\nMail\n", w.redis("GET", w.keys.Lock("d")))
+			}
+		}},
 		promise{"and_moves_those_whose_lock_another_has", func(w *world) {
 			w.unique("b")
 			w.dueAt(w.keys.Schedule(), -time.Hour, "plain", "a", "last")

@@ -81,6 +81,12 @@ var moves = []move{
 			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Suspect: true},
 		}))
 	}},
+	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {
+		w.dueAt(w.keys.Schedule(), time.Hour, "a", "plain")
+		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
+			{Queue: "q", Jobs: []Promotion{{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "plain", New: "plain"}}},
+		}))
+	}},
 	{script: "due", jobs: []string{"due", tooLarge}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", tooLarge)
 		return try(w, w.keys.Due(w.keys.Schedule(), 0, len("due")))

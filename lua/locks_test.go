@@ -248,7 +248,16 @@ func TestStart(t *testing.T) {
 }
 
 func TestRenew(t *testing.T) {
-	keep(t, promise{"holds_on_to_what_is_still_its_own", func(w *world) {
+	keep(t, promise{"holds_on_whatever_has_become_of_the_index_or_of_another_lock", func(w *world) {
+		w.unique("a")
+		w.redis("DEL", w.keys.Unique())
+		w.redis("SET", w.keys.Unique(), "junk")
+		mine, broken := *lockOf("a"), *lockOf("b")
+		mine.Hold, broken.Digest = time.Hour, "d2"
+		w.redis("LPUSH", w.keys.Lock("d2"), "x")
+		require.Equal(w, 1, ask(w, w.keys.Renew([]Lock{broken, mine})))
+		w.within(3_590_000, float64(w.number("PTTL", w.keys.Lock("d"))), 3_600_000)
+	}}, promise{"holds_on_to_what_is_still_its_own", func(w *world) {
 		w.unique("a")
 		before, _ := w.lock()
 		mine, theirs, gone := *lockOf("a"), *lockOf("b"), *lockOf("a")
@@ -383,6 +392,14 @@ func TestPromoteTakesLocks(t *testing.T) {
 			w.held("-", "b")
 			require.Equal(w, []string{"b", "plain", "a", "last"}, w.waiting("q"))
 		}},
+		promise{"though_something_else_stands_in_their_place", func(w *world) {
+			w.redis("LPUSH", w.keys.Lock("d"), "x")
+			w.redis("SET", w.keys.Unique(), "junk")
+			w.dueAt(w.keys.Schedule(), time.Hour, "plain", "a", "last")
+			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"))))
+			require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
+			require.Regexp(w, "^-a\nMail\n", w.redis("GET", w.keys.Lock("d")))
+		}},
 		promise{"for_nobody_who_is_not_moved", func(w *world) {
 			w.dueAt(w.keys.Schedule(), -time.Hour, "a")
 			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Promote(w.keys.Schedule(), page("a")))) })
@@ -394,14 +411,13 @@ func TestRelease(t *testing.T) {
 	keep(t,
 		promise{"frees_a_lock_and_says_whose_it_was", func(w *world) {
 			w.unique("a")
-			value := ask(w, w.keys.Release("d"))
-			holder, ok := HolderOf(value)
+			holder, ok := HolderOf(ask(w, w.keys.Release("d")).Value)
 			require.True(w, ok)
 			w.within(w.now()-10, float64(holder.Since.UnixMilli())/1000, w.now())
 			holder.Since = time.Time{}
 			require.Equal(w, Holder{JID: "a", Class: "Mail"}, holder)
 			w.free()
-			w.unchanged(func() { require.Empty(w, ask(w, w.keys.Release("d"))) })
+			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Release("d"))) })
 			require.Empty(w, w.unique("b"))
 		}},
 		promise{"the_end_of_a_job_that_lost_it_frees_nobody_elses", func(w *world) {
@@ -416,16 +432,20 @@ func TestRelease(t *testing.T) {
 			w.unique("a")
 			identity := w.begin(false)
 			require.Equal(w, "a", w.unique("b"))
-			holder, ok := HolderOf(ask(w, w.keys.Release("d")))
+			holder, ok := HolderOf(ask(w, w.keys.Release("d")).Value)
 			require.True(w, ok)
 			require.True(w, holder.Started)
 			require.True(w, holder.Dirty)
 			require.Equal(w, allSettled, w.settle(identity, 1, locked(job.Done(), onceMore)))
 			require.Empty(w, w.waiting("q"))
 		}},
-		promise{"does_nothing_to_what_is_no_lock", func(w *world) {
+		promise{"frees_what_is_no_lock_too", func(w *world) {
+			w.redis("SET", w.keys.Unique(), "no set")
 			w.redis("RPUSH", w.keys.Lock("d"), "a")
-			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Release("d")) })
+			require.Equal(w, Released{Held: true}, ask(w, w.keys.Release("d")))
+			w.redis("SET", w.keys.Lock("d"), "")
+			require.Equal(w, Released{Held: true}, ask(w, w.keys.Release("d")))
+			require.Zero(w, ask(w, w.keys.Release("d")))
 		}},
 	)
 }

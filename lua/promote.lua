@@ -14,6 +14,7 @@
 local set, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 -- include must_be
+-- include take_lock
 local groups, at = {}, 1
 while at <= #ARGV do
   local list, locked, count = tonumber(ARGV[at]), ARGV[at + 2] == '1', tonumber(ARGV[at + 3])
@@ -30,7 +31,7 @@ while at <= #ARGV do
   end
   for job = 0, locked and count - 1 or -1 do
     local lock = KEYS[tonumber(ARGV[group.first + 6 * job + 2])]
-    wrong = wrong or must_be(lock, 'string', 'SET', lock, '') or must_be(index, 'zset', 'ZADD', index, '0', '')
+    wrong = wrong or may('SET', lock, '')
   end
   if wrong then
     return wrong
@@ -57,9 +58,8 @@ for _, group in ipairs(groups) do
       else
         redis.call('LPUSH', group.list, new)
         arrived = true
-        local hold_ms = group.locked and tonumber(ARGV[arg + 5])
-        if hold_ms and redis.call('SET', KEYS[tonumber(ARGV[arg + 2])], '-' .. ARGV[arg + 4] .. now_ms, 'NX', 'PX', hold_ms) then
-          redis.call('ZADD', index, now_ms + hold_ms, ARGV[arg + 3])
+        if group.locked then
+          take_lock(KEYS[tonumber(ARGV[arg + 2])], index, ARGV[arg + 3], ARGV[arg + 4], ARGV[arg + 5], now_ms)
         end
       end
     end

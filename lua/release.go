@@ -4,20 +4,28 @@ import "github.com/belayq/belay/driver"
 
 var releaseScript = load("release")
 
-// Release frees the lock of this digest, whoever holds it, and answers its value, as HolderOf reads it; "" if nobody held it.
-func (k Keys) Release(digest string) Ask[string] {
-	return Ask[string]{
+// A Released is the answer to a Release.
+type Released struct {
+	// Held says that there was something to free.
+	Held bool
+	// Value is what HolderOf reads; "" also when the key was no lock, but something else.
+	Value string
+}
+
+// Release frees the lock of this digest, whoever holds it, and whatever stands in its place.
+func (k Keys) Release(digest string) Ask[Released] {
+	return Ask[Released]{
 		Call: driver.Call{Script: releaseScript, Keys: []string{k.Lock(digest), k.Unique()}, Args: []string{digest}},
-		read: func(value any) (string, error) {
+		read: func(value any) (Released, error) {
 			word, rest, err := partsOf(value)
 			if err != nil || word == "free" {
-				return "", err
+				return Released{}, err
 			}
 			texts, err := textsOf(rest)
 			if err != nil || word != "released" || len(texts) != 1 {
-				return "", errShape(value)
+				return Released{}, errShape(value)
 			}
-			return texts[0], nil
+			return Released{Held: true, Value: texts[0]}, nil
 		},
 	}
 }

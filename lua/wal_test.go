@@ -149,7 +149,7 @@ func TestPositions(t *testing.T) {
 		promise{"are_what_an_operator_is_told_of", func(w *world) {
 			w.unique("a")
 			w.unique("b", leaving("main 9/0"))
-			holder, ok := HolderOf(ask(w, w.keys.Release("d")))
+			holder, ok := HolderOf(ask(w, w.keys.Release("d")).Value)
 			require.True(w, ok)
 			require.Equal(w, "main 9/0", holder.Left)
 		}},

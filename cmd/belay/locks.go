@@ -184,6 +184,10 @@ func releaseLocks(cmd *cobra.Command, i *inspect.Inspector, digests []string) er
 			missing = append(missing, digest)
 			continue
 		}
+		if lock.JID == "" {
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: released; what stood there named no job\n", plain(digest))
+			continue
+		}
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: released; it was held by %s (%s) for %s\n", plain(digest), plain(lock.JID), plain(lock.Class), short(lock.Age))
 		if lock.Dirty {
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: it was dirty: a duplicate was refused while %s ran, and will not be run for; push it again\n",

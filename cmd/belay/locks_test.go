@@ -95,6 +95,8 @@ func TestLocks(t *testing.T) {
 			require.Contains(t, answer.errs, "it was dirty: a duplicate was refused while one ran, and will not be run for; push it again\n")
 			require.Contains(t, answer.errs, "not there, or not any more: nosuch\n")
 			require.Equal(t, exitAbsent, belay("locks", "release", lock.Digest).code)
+			h.do("LPUSH", h.key("belay:lock:"+lock.Digest), "x")
+			require.Equal(t, said{out: lock.Digest + ": released; what stood there named no job\n"}, belay("locks", "release", lock.Digest))
 			require.Zero(t, belay("push", "Report", "--unique", "until_executed").code)
 		})
 	}

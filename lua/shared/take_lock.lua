@@ -1,0 +1,10 @@
+-- take_lock: take a lock for a job, if nobody has it. What is no string is no lock, and becomes one, as for pushunique.
+-- It needs TYPE, which must_be has used before, and SET; the index is for people, and must not make it look as if the job had not
+-- moved.
+local function take_lock(lock, index, digest, owner, hold_ms, now_ms)
+  if redis.call('TYPE', lock).ok ~= 'string' then
+    local until_ms = string.format('%.0f', now_ms + hold_ms)
+    redis.call('SET', lock, string.format('-%s%.0f', owner, now_ms), 'PXAT', until_ms)
+    redis.pcall('ZADD', index, until_ms, digest)
+  end
+end
