@@ -51,7 +51,7 @@ while at <= #ARGV do
     wrong = must_be(group.home, 'list', 'RPUSH', group.home, '')
   end
   if not wrong and group.lock > 0 then
-    wrong = may_unlock(group, queues)
+    wrong = may_unlock(group)
   end
   if wrong then
     return wrong

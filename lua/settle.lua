@@ -69,7 +69,7 @@ for _, group in ipairs(groups) do
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
   if not wrong and group.lock > 0 then
-    wrong = may_unlock(group, queues)
+    wrong = may_unlock(group)
   end
   if wrong then
     return wrong
