@@ -89,7 +89,7 @@ func RescheduleOnce() UniqueOption { return func(r *UniqueRule) { r.RescheduleOn
 func PerQueue() UniqueOption { return func(r *UniqueRule) { r.PerQueue = true } }
 
 // UniqueByFields has the jobs of a Unique class count as the same when these fields of their arguments are equal, instead
-// of all arguments.
+// of all arguments. A push of the class by belay push --unique, which compares all arguments, counts as the same as none of these.
 func UniqueByFields(names ...string) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, _ reflect.Type, rule *UniqueRule) error {
@@ -113,7 +113,11 @@ func UniqueByFields(names ...string) DefineOption {
 }
 
 // UniqueBy has the jobs of a Unique class count as the same when identity answers the same for their arguments: any value
-// that has JSON. It is called at each push, with the arguments as they are to be stored, which OnPush may have changed.
+// that has JSON. It is called at each push, with the arguments as they are to be stored, which OnPush may have changed. An answer
+// that holds a struct of which nothing is written, such as one without exported fields, fails the push.
+//
+// A push of the class by belay push --unique, or by another language, counts as the same as none of these: that compares all
+// arguments, unless it computes dedup.Digest of the same answer.
 func UniqueBy[T any](identity func(args T) any) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, of reflect.Type, rule *UniqueRule) error {
@@ -136,11 +140,23 @@ func UniqueBy[T any](identity func(args T) any) DefineOption {
 				if err := shape.Fill(reflect.ValueOf(&args).Elem(), list); err != nil {
 					return "", err
 				}
-				return job.Marshal(identity(args))
+				return marshalIdentity(identity(args))
 			}
 			return nil
 		})
 	})
+}
+
+// marshalIdentity refuses an answer that would make all jobs of the class one: they would be dropped without a word.
+func marshalIdentity(answer any) (string, error) {
+	text, err := job.Marshal(answer)
+	if err != nil {
+		return "", err
+	}
+	if err := args.Lossless(answer); err != nil {
+		return "", fmt.Errorf("the answer of UniqueBy: %w", err)
+	}
+	return text, nil
 }
 
 // An identification says in a rule what identifies jobs whose arguments are of this shape and type.

@@ -1,6 +1,7 @@
 package belay
 
 import (
+	"math/big"
 	"testing"
 	"time"
 
@@ -89,6 +90,22 @@ func TestUnique(t *testing.T) {
 		require.ErrorContains(t, item.Check(), "find what identifies the job: argument 1 (ProductID)")
 		bad := Define[int]("A", Unique(UntilExecuted), UniqueBy(func(int) any { return make(chan int) }))
 		require.ErrorContains(t, bad.Item(1).Check(), "find what identifies the job")
+	})
+	t.Run("an answer of which nothing is written fails the push, and drops no job", func(t *testing.T) {
+		t.Parallel()
+		type key struct{ id int }
+		for _, answer := range []func(int) any{
+			func(n int) any { return key{n} }, func(n int) any { return &key{n} }, func(n int) any { return []any{"a", key{n}} },
+		} {
+			d := Define[int]("A", Unique(UntilExecuted), UniqueBy(answer))
+			require.ErrorContains(t, d.Item(1).Check(), "find what identifies the job: the answer of UniqueBy: belay.key has no exported fields")
+		}
+		for _, answer := range []func(int) any{
+			func(n int) any { return time.Unix(int64(n), 0) }, func(n int) any { return big.NewInt(int64(n)) }, func(n int) any { return []int{n} },
+		} {
+			d := Define[int]("A", Unique(UntilExecuted), UniqueBy(answer))
+			require.NotEqual(t, digestOf(t, d.Item(1)), digestOf(t, d.Item(2)))
+		}
 	})
 	t.Run("panics in Define over what cannot be meant", func(t *testing.T) {
 		t.Parallel()

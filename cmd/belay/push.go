@@ -37,7 +37,8 @@ day. So is what comes after the first jobs of a file while Redis is away.
 
 With --unique a job is refused, as a duplicate, while another of its class with the same arguments holds the lock that both
 need; the jid that is printed is that one's. The lock is taken with the push and ends when the job starts (until_executing) or
-when it has ended, through all its retries (until_executed), or after --unique-ttl at the latest. In a file these flags are for
+when it has ended, through all its retries (until_executed), or after --unique-ttl at the latest. A class that programs push with
+UniqueByFields or UniqueBy is compared by that, and is no duplicate of what is pushed here, nor the other way. In a file these flags are for
 all lines, and duplicates are told of on standard error. belay locks shows locks.
 
 With --wal the job knows how far a database must have come that it reads, such as its replica: where the primary stood when all was
