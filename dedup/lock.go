@@ -25,6 +25,9 @@ type Lock struct {
 	Again bool
 	// Scheduled says that a push for later takes the lock too.
 	Scheduled bool
+	// Mark says that duplicates are stored and marked (see Rule.MarkDuplicates): then none waits for another's end, and who has
+	// died is run again whoever has the lock. Payloads of older versions do not say it.
+	Mark bool
 }
 
 // None says that there is no lock.

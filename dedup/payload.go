@@ -15,6 +15,7 @@ import (
 //	ttl_ms     the lock's TTL in milliseconds, an integer
 //	again      true if the job is run once more for those refused; left out when false
 //	scheduled  true if a push for later takes the lock too; left out when false
+//	mark       true if duplicates are stored and marked; left out when false
 //
 // Workers that do not know the field, Ruby's among them, leave it as it is. A job that they run keeps its lock until the
 // TTL has passed.
@@ -38,6 +39,7 @@ type fields struct {
 	TTL       int64  `json:"ttl_ms"`
 	Again     bool   `json:"again,omitempty"`
 	Scheduled bool   `json:"scheduled,omitempty"`
+	Mark      bool   `json:"mark,omitempty"`
 }
 
 // Edit writes the lock into a payload. That of the zero Lock takes a lock away.
@@ -45,8 +47,8 @@ func (l Lock) Edit() job.Edit {
 	if l.None() {
 		return job.Remove(FieldName)
 	}
-	// It cannot fail: there is nothing in it but text, a number and two booleans.
-	text, _ := json.Marshal(fields{l.Digest, l.Until, l.TTL.Milliseconds(), l.Again, l.Scheduled})
+	// It cannot fail: there is nothing in it but text, a number and booleans.
+	text, _ := json.Marshal(fields{l.Digest, l.Until, l.TTL.Milliseconds(), l.Again, l.Scheduled, l.Mark})
 	return job.Edit{Name: FieldName, JSON: string(text)}
 }
 
@@ -94,7 +96,7 @@ func Read(j *job.Job) (Lock, error) {
 	}
 	return Lock{
 		Digest: f.Digest, JID: j.JID(), Until: f.Until, TTL: time.Duration(f.TTL) * time.Millisecond,
-		Again: f.Again && f.Until == UntilExecuted, Scheduled: f.Scheduled,
+		Again: f.Again && f.Until == UntilExecuted, Scheduled: f.Scheduled, Mark: f.Mark,
 	}, nil
 }
 

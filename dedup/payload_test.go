@@ -30,8 +30,9 @@ func TestRead(t *testing.T) {
 				Until:              rapid.SampledFrom([]dedup.Until{dedup.UntilExecuting, dedup.UntilExecuted}).Draw(t, "until"),
 				TTL:                time.Duration(rapid.Int64Range(0, dedup.MaxTTL.Milliseconds()).Draw(t, "ms")) * time.Millisecond,
 				IncludingScheduled: rapid.Bool().Draw(t, "scheduled"),
+				MarkDuplicates:     rapid.Bool().Draw(t, "mark"),
 			}
-			rule.RescheduleOnce = rule.Until == dedup.UntilExecuted && rapid.Bool().Draw(t, "again")
+			rule.RescheduleOnce = rule.Until == dedup.UntilExecuted && !rule.MarkDuplicates && rapid.Bool().Draw(t, "again")
 			draft := job.Draft{Class: "C", Queue: "q", JID: job.NewJID(), ArgsJSON: `["` + dedup.FieldName + `"]`}
 			lock, err := rule.Lock(draft)
 			require.NoError(t, err)
@@ -54,8 +55,8 @@ func TestRead(t *testing.T) {
 		t.Parallel()
 		lock := held(dedup.UntilExecuted)
 		require.Equal(t, job.Edit{Name: "belay_unique", JSON: `{` + soundDigest + `,"until":"until_executed","ttl_ms":1000}`}, lock.Edit())
-		lock.Again, lock.Scheduled = true, true
-		require.Equal(t, `{`+soundDigest+`,"until":"until_executed","ttl_ms":1000,"again":true,"scheduled":true}`, lock.Edit().JSON)
+		lock.Again, lock.Scheduled, lock.Mark = true, true, true
+		require.Equal(t, `{`+soundDigest+`,"until":"until_executed","ttl_ms":1000,"again":true,"scheduled":true,"mark":true}`, lock.Edit().JSON)
 	})
 	t.Run("other_hands_and_other_versions_may_have_written_it", func(t *testing.T) {
 		t.Parallel()

@@ -134,7 +134,7 @@ func (r Rule) Lock(d job.Draft) (Lock, error) {
 	if ttl == 0 {
 		ttl = DefaultTTL
 	}
-	return Lock{Digest: digest, JID: d.JID, Until: r.Until, TTL: ttl, Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled}, nil
+	return Lock{Digest: digest, JID: d.JID, Until: r.Until, TTL: ttl, Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled, Mark: r.MarkDuplicates}, nil
 }
 
 // identity is what identifies a job among those of its class, as JSON.

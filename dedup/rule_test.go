@@ -76,6 +76,8 @@ func TestRuleLock(t *testing.T) {
 			lock(t, dedup.Rule{Until: dedup.UntilExecuting}, draft))
 		require.Equal(t, dedup.Lock{Digest: want, JID: "j", Until: dedup.UntilExecuted, TTL: time.Second, Again: true, Scheduled: true},
 			lock(t, dedup.Rule{TTL: time.Second, RescheduleOnce: true, IncludingScheduled: true}, draft))
+		require.Equal(t, dedup.Lock{Digest: want, JID: "j", Until: dedup.UntilExecuted, TTL: time.Second, Mark: true},
+			lock(t, dedup.Rule{TTL: time.Second, MarkDuplicates: true}, draft), "and the digest is the same")
 	})
 	t.Run("the_queue_counts_only_when_asked", func(t *testing.T) {
 		t.Parallel()

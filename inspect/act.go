@@ -17,7 +17,7 @@ type Action string
 const (
 	// Retry sends jobs to the backs of their queues, now, as Sidekiq's pages do: their retry_count goes down by one (but not
 	// that of scheduled jobs, which have not failed), so that they have one more run, and their crashes are forgotten. A unique
-	// job that is dead takes its lock again, and is refused if another job has that.
+	// job that is dead takes its lock again, and is refused if another job has that, unless its class refuses no push.
 	Retry Action = "retry"
 	// Kill sends jobs to the dead set as they are. With it, as with Delete, unique jobs free their locks in the same step; one
 	// that promised a duplicate one more run (see dedup.Rule.RescheduleOnce) is followed by that.

@@ -34,10 +34,14 @@ type batch struct {
 }
 
 // pack puts the chosen jobs at these positions into as many calls as bounds ask for. One queue a call: one whose key is broken stops only
-// its own jobs. left are those that cannot be sent at all.
+// its own jobs. Those that need their lock and those that do not go apart. left are those that cannot be sent at all.
 func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []parcel, left []int) {
 	most := mostOf(source)
-	open := make(map[string]*batch)
+	type kind struct {
+		queue string
+		need  bool
+	}
+	open := make(map[kind]*batch)
 	var order []*batch
 	for _, n := range which {
 		entry := chosen[n]
@@ -47,14 +51,15 @@ func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []pa
 			a.refuse(1, fmt.Sprintf("%s: %v", entry.ID, why))
 			continue
 		}
-		b := open[errand.Queue]
+		of := kind{errand.Queue, errand.Need}
+		b := open[of]
 		size := len(jobs.Old) + len(jobs.New)
 		if jobs.Lock != nil && jobs.Lock.Again != nil {
 			size += len(jobs.Lock.Again.Bytes)
 		}
 		if b == nil || len(b.at) == most || b.bytes+size > lua.MostBytes {
 			b = &batch{errand: errand}
-			open[errand.Queue] = b
+			open[of] = b
 			order = append(order, b)
 		}
 		b.errand.Jobs, b.at = append(b.errand.Jobs, jobs), append(b.at, n)
@@ -92,10 +97,15 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if err := job.CheckQueue(queue); err != nil {
 		return errand, jobs, err
 	}
-	// Of a class of which every push is stored, marked or not, none waits for another's end.
-	_, marked := e.parsed.Field(dedup.DuplicateOf)
-	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead() && !marked}
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead() && !stored(e.parsed)}
 	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(e.parsed), Lock: a.lockOf(e)}, nil
+}
+
+// stored says that the job is of a class of which every push is stored, marked or not: none waits for another's end.
+func stored(j *job.Job) bool {
+	_, marked := j.Field(dedup.DuplicateOf) // as older payloads say it, of all but the first
+	lock, _ := dedup.Read(j)
+	return marked || lock.Mark
 }
 
 // lockOf is the lock of a unique job that this act takes or frees; nil for a job that has none, or keeps it.

@@ -225,6 +225,14 @@ func TestActsAndLocks(t *testing.T) {
 			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
+		"a dead one of a class that refuses none waits for nobody, marked or not": func(w *world) {
+			w.unique(digest, "b", time.Hour)
+			marks := func(l *dedup.Lock) { l.Mark = true }
+			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", marks), uniqueSample("old", nil), uniqueSample("c", marks, `"duplicate-of":"b"`))
+			tally := w.act(Dead(), Retry, Selection{All: true})
+			require.Equal(w, Tally{Moved: 2, Refused: 1, Problems: []string{"old: it is a duplicate of b, which has the lock"}}, tally)
+			require.Equal(w, "b", w.locks()[0].JID)
+		},
 		"of many of one kind one is brought back, and all others stay": func(w *world) {
 			for n := range lua.MostItems + 20 {
 				w.fill(w.keys.Dead(), 1e9+float64(n), uniqueSample(fmt.Sprintf("%03d", n), nil))
