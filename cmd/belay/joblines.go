@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,66 +18,155 @@ import (
 // longer is refused without being kept in memory.
 const mostLine = 2 * job.MaxPayloadLimit
 
+// patience is how long the jobs that have been read wait for company when the input pauses: what comes through a pipe is
+// pushed then, and not when the next line comes. It is what the client gives a slow iterator, too.
+const patience = 100 * time.Millisecond
+
 // jobLines reads jobs from lines of JSON. Those that are none are refused and passed over; empty lines are passed over.
 type jobLines struct {
-	in       *bufio.Reader
+	lines    <-chan jobLine
+	unwanted chan struct{} // closed when nobody takes any more
+	reading  context.Context
+	pause    *time.Timer
 	defaults client.Job
 	refuse   func(line int, why error)
-	line     int
+	taken    int   // the last line that was
+	ended    bool  // there is nothing more to come
 	err      error // why reading ended before the end
 }
 
-func newJobLines(in io.Reader, defaults client.Job, refuse func(int, error)) *jobLines {
-	return &jobLines{in: bufio.NewReaderSize(in, 64<<10), defaults: defaults, refuse: refuse}
+// A jobLine is one line as it was read. One that has an end is none, and is the last.
+type jobLine struct {
+	number int
+	text   []byte
+	long   bool
+	end    error
 }
 
-// next is the next job; not ok at the end, or at an error, which is in err then.
-func (l *jobLines) next() (numbered, bool) {
-	for l.err == nil {
-		text, long, more := l.read()
-		if !more {
+// newJobLines reads until the end of in, or until reading ends, and wants to be closed. The goroutine that reads may stay
+// behind in a read that nothing can end.
+func newJobLines(reading context.Context, in io.Reader, defaults client.Job, refuse func(int, error)) *jobLines {
+	lines := make(chan jobLine) // not buffered: a line may be long
+	l := &jobLines{lines: lines, unwanted: make(chan struct{}), reading: reading, pause: time.NewTimer(0), defaults: defaults, refuse: refuse}
+	l.pause.Stop()
+	go readLines(reading, in, lines, l.unwanted)
+	return l
+}
+
+func (l *jobLines) close() { close(l.unwanted) }
+
+// next is the next job; not ok at the end, at an error, which is in err then, and when jobs are waiting and none comes soon.
+func (l *jobLines) next(waiting bool) (numbered, bool) {
+	if waiting {
+		l.pause.Reset(patience)
+	}
+	defer l.pause.Stop()
+	for !l.ended {
+		line, ok := l.take()
+		if !ok {
 			break
 		}
-		l.line++
-		text = bytes.TrimSpace(text)
+		if line.end != nil {
+			l.stop(line.end)
+			break
+		}
+		l.taken = line.number
+		text := bytes.TrimSpace(line.text)
 		switch {
-		case long:
-			l.refuse(l.line, fmt.Errorf("it is longer than %d bytes", mostLine))
+		case line.long:
+			l.refuse(line.number, fmt.Errorf("it is longer than %d bytes", mostLine))
 			continue
 		case len(text) == 0:
 			continue
 		}
 		j, err := parseJobLine(text, l.defaults)
 		if err != nil {
-			l.refuse(l.line, err)
+			l.refuse(line.number, err)
 			continue
 		}
-		return numbered{j, l.line}, true
+		return numbered{j, line.number}, true
 	}
 	return numbered{}, false
 }
 
-// read reads a line; of one that is too long only that it was.
-func (l *jobLines) read() (text []byte, long, more bool) {
+// take is the next line. When reading has ended it is what had been read before, and then none.
+func (l *jobLines) take() (line jobLine, ok bool) {
+	over := l.reading.Done()
 	for {
-		part, err := l.in.ReadSlice('\n')
-		more = more || len(part) > 0
-		if long = long || len(text)+len(part) > mostLine; long {
-			text = nil
+		select {
+		case line = <-l.lines:
+			return line, true
+		case <-over:
+			over = nil
+			l.pause.Reset(patience) // what had been read comes at once
+		case <-l.pause.C:
+			if over == nil {
+				l.stop(context.Cause(l.reading))
+			}
+			return line, false
+		}
+	}
+}
+
+// stop notes the end, and what brought it.
+func (l *jobLines) stop(why error) {
+	l.ended = true
+	if !errors.Is(why, io.EOF) {
+		l.err = fmt.Errorf("read jobs: after line %d: %w", l.taken, why)
+	}
+}
+
+// readLines reads lines, each when the one before has been taken, and the end.
+func readLines(reading context.Context, in io.Reader, lines chan<- jobLine, unwanted <-chan struct{}) {
+	buffered := bufio.NewReaderSize(endingReader{reading, in}, 64<<10)
+	for number := 1; ; number++ {
+		line := readLine(buffered)
+		line.number = number
+		select {
+		case lines <- line:
+		case <-unwanted:
+			return
+		}
+		if line.end != nil {
+			return
+		}
+	}
+}
+
+// readLine reads a line; of one that is too long only that it was.
+func readLine(in *bufio.Reader) (line jobLine) {
+	some := false
+	for {
+		part, err := in.ReadSlice('\n')
+		some = some || len(part) > 0
+		if line.long = line.long || len(line.text)+len(part) > mostLine; line.long {
+			line.text = nil
 		} else {
-			text = append(text, part...)
+			line.text = append(line.text, part...)
 		}
 		switch {
 		case err == nil:
-			return text, long, true
+			return line
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF):
-			return text, long, more
+		case errors.Is(err, io.EOF) && some: // the last line may lack its end; the next read answers EOF again
+			return line
 		default:
-			l.err = fmt.Errorf("read jobs: after line %d: %w", l.line, err)
-			return nil, false, false
+			return jobLine{end: err}
 		}
 	}
+}
+
+// An endingReader reads until its context ends.
+type endingReader struct {
+	context.Context
+	io.Reader
+}
+
+func (r endingReader) Read(into []byte) (int, error) {
+	if r.Err() != nil {
+		return 0, context.Cause(r)
+	}
+	return r.Reader.Read(into)
 }
 
 // parseJobLine reads one job. What encoding/json refuses is refused; what is in order but cannot be pushed, the client

@@ -29,8 +29,11 @@ With --file each line of a file (- is standard input) is one job, a JSON object:
 class must be there. args, queue, retry, jid, at, retry_for, retry_queue, backtrace, dead and tags mean what they mean
 in Sidekiq; other fields go into the job as they are. -q and --retry are for lines that do not say. A line that cannot be
 pushed is reported with its number, and the others are pushed; a Redis that cannot be reached ends it. Files of any
-length are read as they are pushed. How far it has come is said on standard
-error every two seconds, and at the end what became of them.
+length are read as they are pushed. What comes through a pipe is pushed when the pipe pauses for a tenth of a second. How far it
+has come is said on standard error every two seconds, and at the end what became of them.
+
+INT and TERM end the reading: what has been read is pushed, the end is told, with the number of the last line. A second one ends
+it where it stands. When nobody reads its standard output any more, nothing more is pushed, and the end is told as well.
 
 A push whose answer is lost is repeated for --repeat-for, and is stored once all the same: Redis remembers its number for a
 day. So is what comes after the first jobs of a file while Redis is away.
@@ -51,7 +54,7 @@ status is queued, scheduled, duplicate (holder is the jid of the job that has th
 Redis may or may not have the job) or not_pushed.
 
 Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line; 3 when nothing
-went wrong and a duplicate was refused.`
+went wrong and a duplicate was refused; 130 or 143 when INT or TERM ended the reading of a file before its end.`
 
 const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Report '{"month":"2026-11"}' null -5 --retry 3

@@ -21,10 +21,11 @@ type bulk struct {
 	again  persistence
 	lines  *jobLines
 	flags  pushFlags
-	out    io.Writer
+	out    *output
 	errs   io.Writer
 
 	pending []numbered // drawn by the pusher, and nothing heard of yet
+	through int        // the last line that Redis was asked to store
 	queued  int
 	refused int
 	unknown int
@@ -54,12 +55,16 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 		defer func() { _ = file.Close() }()
 		in = file
 	}
-	b := &bulk{pusher: pusher, flags: flags, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), every: progressEvery}
+	reading, stop := untilSignal()
+	defer stop()
+	defer surviveBrokenPipes()()
+	b := &bulk{pusher: pusher, flags: flags, out: &output{Writer: cmd.OutOrStdout()}, errs: cmd.ErrOrStderr(), every: progressEvery}
 	b.began = time.Now()
 	b.toldAt = b.began
 	b.again = persistence{pusher: pusher, most: flags.repeatFor, errs: b.errs}
-	b.lines = newJobLines(in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}, b.refuse)
-	err := b.push(context.Background())
+	b.lines = newJobLines(reading, in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}, b.refuse)
+	defer b.lines.close()
+	err := b.push(context.Background()) // not reading: what has been read by then is pushed
 	duplicates := ""
 	if b.already > 0 || flags.unique.until != "" {
 		duplicates = fmt.Sprintf("%d duplicates, ", b.already)
@@ -76,13 +81,16 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	return nil
 }
 
-// push pushes until the file or Redis ends. A job that cannot be pushed takes its slice with it before anything of that
-// is sent; so the others are pushed again, now as a slice of their own, and each job is tried twice at most.
+// push pushes until the file, Redis or the output ends. A job that cannot be pushed takes its slice with it before anything
+// of that is sent; so the others are pushed again, now as a slice of their own, and each job is tried twice at most.
 func (b *bulk) push(ctx context.Context) error {
 	for {
 		err := b.slices(ctx, b.lines.next)
-		if err == nil {
+		switch {
+		case err == nil && b.lines.ended:
 			return b.lines.err
+		case err == nil: // the input paused, and what had come is pushed
+			continue
 		}
 		var invalid *client.InvalidError
 		if !errors.As(err, &invalid) {
@@ -98,11 +106,14 @@ func (b *bulk) push(ctx context.Context) error {
 	}
 }
 
+// A source draws the next job. It answers none at its end, and, if others are waiting to be pushed, when none comes soon.
+type source func(waiting bool) (numbered, bool)
+
 // drawn yields what next draws, and notes it as pending.
-func (b *bulk) drawn(next func() (numbered, bool)) iter.Seq[client.Job] {
+func (b *bulk) drawn(next source) iter.Seq[client.Job] {
 	return func(yield func(client.Job) bool) {
 		for {
-			job, ok := next()
+			job, ok := next(len(b.pending) > 0)
 			if !ok {
 				return
 			}
@@ -115,8 +126,8 @@ func (b *bulk) drawn(next func() (numbered, bool)) iter.Seq[client.Job] {
 }
 
 // each draws jobs that were drawn before.
-func each(jobs []numbered) func() (numbered, bool) {
-	return func() (numbered, bool) {
+func each(jobs []numbered) source {
+	return func(bool) (numbered, bool) {
 		if len(jobs) == 0 {
 			return numbered{}, false
 		}
@@ -126,8 +137,8 @@ func each(jobs []numbered) func() (numbered, bool) {
 	}
 }
 
-// slices pushes what next draws, to its end.
-func (b *bulk) slices(ctx context.Context, next func() (numbered, bool)) error {
+// slices pushes what next draws, until that draws none.
+func (b *bulk) slices(ctx context.Context, next source) error {
 	for {
 		repeated, err := b.until(ctx, next)
 		if err != nil || !repeated {
@@ -137,7 +148,7 @@ func (b *bulk) slices(ctx context.Context, next func() (numbered, bool)) error {
 }
 
 // until pushes what next draws, and reports each slice that Redis has heard of, up to the first that had to be repeated.
-func (b *bulk) until(ctx context.Context, next func() (numbered, bool)) (repeated bool, err error) {
+func (b *bulk) until(ctx context.Context, next source) (repeated bool, err error) {
 	for receipts, failure := range b.pusher.PushSlices(ctx, b.drawn(next)) {
 		var invalid *client.InvalidError
 		if errors.As(failure, &invalid) {
@@ -149,6 +160,9 @@ func (b *bulk) until(ctx context.Context, next func() (numbered, bool)) (repeate
 		}
 		receipts, err = b.again.persist(ctx, receipts, failure, b.queued+b.already > 0)
 		b.report(receipts)
+		if err == nil {
+			err = b.heard()
+		}
 		if err != nil {
 			return false, err
 		}
@@ -160,6 +174,7 @@ func (b *bulk) until(ctx context.Context, next func() (numbered, bool)) (repeate
 func (b *bulk) report(receipts []client.Receipt) {
 	for i, receipt := range receipts {
 		line := b.pending[i].line
+		b.through = line
 		switch receipt.Status {
 		case client.StatusQueued, client.StatusScheduled:
 			b.queued++
@@ -181,6 +196,15 @@ func (b *bulk) report(receipts []client.Receipt) {
 	}
 	b.pending = append(b.pending[:0], b.pending[len(receipts):]...)
 	b.progress(time.Now())
+}
+
+// heard is an error when nobody reads the receipts any more. Nothing more is pushed then: whoever wants the jids would have
+// to guess which of the lines they are of.
+func (b *bulk) heard() error {
+	if err := b.out.failure(); err != nil {
+		return fmt.Errorf("%w; nothing after line %d was pushed", err, b.through)
+	}
+	return nil
 }
 
 // progress says how far it has come, when it is time to.

@@ -21,6 +21,7 @@ const (
 	exitUsage     = 2
 	exitDuplicate = 3
 	exitAbsent    = 4
+	exitSignal    = 128 // and the number of the signal
 )
 
 const rootHelp = `Belay is background jobs on Redis: Sidekiq's wire format, and workers that survive kill -9 with nothing lost.
@@ -31,6 +32,7 @@ Exit status, of every command:
   2  the command line is wrong
   3  a push was refused as a duplicate
   4  the job, queue, process or lock that was named is not there, or not any more
+  130 or 143  INT or TERM ended it before it was done
 
 Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.
 BELAY_CLIENT and BELAY_PREFIX stand for --client and --prefix where these are not given.`
@@ -103,6 +105,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		return exitUsage
 	}
 	_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(hidePasswords(err.Error()))+advice(err))
+	if interrupted, was := errors.AsType[interruptedError](err); was {
+		return interrupted.status()
+	}
 	if _, isAbsent := errors.AsType[absentError](err); isAbsent {
 		return exitAbsent
 	}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A stream is a push of what comes through a pipe.
+type stream struct {
+	*house
+	cmd  *exec.Cmd
+	in   *os.File
+	errs bytes.Buffer
+	end  func() int // waits for it, and answers the exit status
+}
+
+func newStream(t *testing.T, out *os.File) *stream {
+	t.Helper()
+	s := &stream{house: newHouse(t)}
+	theirs, ours, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ours.Close() })
+	s.in, s.cmd = ours, exec.Command(binary, s.at("push", "--file", "-")...)
+	s.cmd.Stdin, s.cmd.Stderr = theirs, &s.errs
+	if out != nil { // a nil *os.File is no nil
+		s.cmd.Stdout = out
+	}
+	require.NoError(t, s.cmd.Start())
+	_ = theirs.Close()
+	s.end = sync.OnceValue(func() int {
+		late := time.AfterFunc(soon, func() { _ = s.cmd.Process.Kill() })
+		defer late.Stop()
+		_ = s.cmd.Wait()
+		return s.cmd.ProcessState.ExitCode()
+	})
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		s.end()
+	})
+	return s
+}
+
+func (s *stream) write(text string) {
+	s.t.Helper()
+	_, err := s.in.WriteString(text)
+	require.NoError(s.t, err)
+}
+
+func (s *stream) awaitStored(n int) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.do("LLEN", s.key("queue:default")) == int64(n) }, soon, 5*time.Millisecond)
+}
+
+const aLine = `{"class":"A"}` + "\n"
+
+func TestPushOfAPipe(t *testing.T) {
+	t.Parallel()
+	t.Run("what_has_come_is_pushed_while_the_pipe_pauses", func(t *testing.T) {
+		t.Parallel()
+		s := newStream(t, nil)
+		s.write(aLine)
+		s.awaitStored(1)
+		s.write(aLine + "no job\n" + aLine + `{"class":`)
+		s.awaitStored(3)
+		s.write(`"A"}`)
+		require.NoError(t, s.in.Close())
+		require.Equal(t, exitFailure, s.end())
+		s.awaitStored(4)
+		require.Contains(t, s.errs.String(), "line 3: refused: ")
+		require.Contains(t, s.errs.String(), "4 queued, 1 refused, 0 unknown, 0 not pushed\n")
+	})
+	t.Run("lines_that_are_refused_hold_no_other_back", func(t *testing.T) {
+		t.Parallel()
+		s := newStream(t, nil)
+		s.write(aLine)
+		require.Eventually(t, func() bool {
+			s.write("\n")
+			return s.do("LLEN", s.key("queue:default")) == int64(1)
+		}, soon, 5*time.Millisecond)
+	})
+	t.Run("a_signal_ends_the_reading_and_nothing_that_was_read_is_lost", func(t *testing.T) {
+		t.Parallel()
+		for sig, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+			s := newStream(t, nil)
+			s.write(aLine)
+			s.awaitStored(1)
+			s.write(strings.Repeat(aLine, 1000) + `{"class":`)
+			s.awaitStored(1001)
+			require.NoError(t, s.cmd.Process.Signal(sig))
+			require.Equal(t, status, s.end(), s.errs.String())
+			s.awaitStored(1001)
+			require.Contains(t, s.errs.String(), "1001 queued, 0 refused, 0 unknown, 0 not pushed\n")
+			require.Contains(t, s.errs.String(), "after line 1001: interrupted")
+		}
+	})
+	t.Run("without_a_reader_of_its_jids_it_ends_and_says_where", func(t *testing.T) {
+		t.Parallel()
+		theirs, ours, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, theirs.Close())
+		s := newStream(t, ours)
+		_ = ours.Close()
+		s.write(aLine)
+		require.Equal(t, exitFailure, s.end())
+		require.Contains(t, s.errs.String(), "1 queued, 0 refused, 0 unknown, 0 not pushed\n")
+		require.Contains(t, s.errs.String(), "nothing after line 1 was pushed")
+		s.awaitStored(1)
+	})
+}
+
+// What a signal finds in the program's own memory is pushed as well: nobody else could read it any more.
+func TestASignalFindsLinesInMemory(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, nil)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 0; ; n++ {
+			if _, err := fmt.Fprintf(s.in, `{"class":"A","jid":"%d"}`+"\n", n); err != nil {
+				return
+			}
+		}
+	}()
+	require.Eventually(t, func() bool { return s.do("LLEN", s.key("queue:default")).(int64) > 2000 }, soon, time.Millisecond)
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, 143, s.end())
+	<-stopped
+	stored := s.do("LLEN", s.key("queue:default")).(int64)
+	require.Contains(t, s.errs.String(), fmt.Sprintf("%d queued, 0 refused, 0 unknown, 0 not pushed\n", stored))
+	require.Contains(t, s.errs.String(), fmt.Sprintf("after line %d: interrupted", stored))
+}
