@@ -166,7 +166,7 @@ func TestTheEnvironmentsPrefixHoldsForAllCommands(t *testing.T) {
 func TestPasswordsInAFileAreNeverPrinted(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"redis://:SECRET@127.0.0.1:1/0", "redis://u:SECRET#1@127.0.0.1:1/0", "redis://:12?SECRET@h", "redis://h?password=SECRET", "://:SECRET@h", "redis://:SE%zzCRET@h",
+		"redis://:SECRET@127.0.0.1:1/0", "redis://u:SECRET#1@127.0.0.1:1/0", "redis://:12?SECRET@h", "redis://h?password=SECRET", "://:SECRET@h", "redis://:SE%zzCRET@h", "redis:SECRET@h",
 	} {
 		path := configFile(t, "redis: '"+url+"'", "nosuch: 1")
 		answer := invoke("", "work", "--config", path, "--exec", "A=true")

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/belayq/belay/driver"
 )
 
 const printedHead = "What belay work works with here; behind each setting stands where it comes from."
@@ -133,7 +135,7 @@ func (c *config) capsulesNode() *yaml.Node {
 // misspelt.
 func hiddenURL(text string) (hidden string, secret bool) {
 	parsed, err := url.Parse(text)
-	if err != nil || strayPassword(text) {
+	if err != nil || driver.CheckURL(text) != nil {
 		return "(hidden)", true
 	}
 	if _, secret = parsed.User.Password(); secret {

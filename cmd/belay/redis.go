@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -43,9 +42,6 @@ func (f *redisFlags) address() string {
 // open makes the client. Nothing is dialled yet.
 func (f *redisFlags) open() (driver.Client, error) {
 	url := f.address()
-	if strayPassword(url) {
-		return nil, usage("the Redis URL holds a # or an @ where none belongs: percent-encode special characters in the password (%%23, %%40)")
-	}
 	var client driver.Client
 	var err error
 	switch f.client {
@@ -60,18 +56,4 @@ func (f *redisFlags) open() (driver.Client, error) {
 		return nil, usageError{err}
 	}
 	return client, nil
-}
-
-// strayPassword says whether a part of a password may stand where the host is looked for: a password that holds a bare
-// #, ? or / ends what URL parsers take for the host, and an error that names the host would then name its beginning.
-func strayPassword(url string) bool {
-	if strings.HasPrefix(url, "unix:") {
-		return false
-	}
-	_, rest, _ := strings.Cut(url, "://")
-	if strings.Contains(rest, "#") {
-		return true
-	}
-	end := strings.IndexAny(rest, "/?")
-	return end >= 0 && strings.Contains(rest[end:], "@")
 }

@@ -24,7 +24,7 @@ type promise struct {
 
 // Exercise is the conformance suite: an adapter is right when it passes, on a real Redis and on miniredis.
 func Exercise(t *testing.T, maker Maker) {
-	promises := [][]promise{valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises}
+	promises := [][]promise{valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises, urlPromises}
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		for _, group := range promises {

@@ -3,8 +3,8 @@ package goredisdriver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"net/url"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,23 +24,25 @@ const dialTimeout = 2 * time.Second
 // callTimeout is the deadline of a Do whose context has none.
 const callTimeout = 5 * time.Second
 
-// parseURL reads a URL without ever repeating it: url.Parse and go-redis both quote the part they stumble over,
-// which for a malformed URL can be the password.
+// ownParameters are the parameters of URLs that only go-redis knows. Of those about connections kept in stock or made for
+// pipelines, and about retries, ours leaves nothing.
+var ownParameters = []string{
+	"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
+	"max_conn_age", "max_idle_conns", "max_retry_backoff", "min_idle_conns", "min_retry_backoff", "pipeline_pool_size",
+	"pipeline_read_buffer_size", "pipeline_write_buffer_size", "pool_fifo", "pool_size", "pool_timeout",
+}
+
+// parseURL reads a URL without ever repeating it: go-redis quotes the part it stumbles over.
 func parseURL(text string) (*redis.Options, error) {
-	options, err := redis.ParseURL(text)
-	if err == nil {
-		return options, nil
+	parsed, err := driver.ParseURL(text, ownParameters...)
+	if err != nil {
+		return nil, fmt.Errorf("goredisdriver: %w", err)
 	}
-	if text == "" {
-		return nil, errors.New("goredisdriver: the Redis URL is empty: give one such as redis://localhost:6379/0")
+	options, err := redis.ParseURL(parsed.String())
+	if err != nil {
+		return nil, errors.New("goredisdriver: the Redis URL has a parameter whose value go-redis does not understand")
 	}
-	var malformed *url.Error
-	if errors.As(err, &malformed) {
-		return nil, errors.New("goredisdriver: the Redis URL cannot be parsed: it should look like redis://host:port/db, with user:password@" +
-			" before the host if it wants them, and their special characters percent-encoded")
-	}
-	return nil, errors.New("goredisdriver: the Redis URL has a scheme (not redis, rediss or unix), database number or parameter" +
-		" that go-redis does not know")
+	return options, nil
 }
 
 // ours copies options and sets what the promises of driver.Client rest on.

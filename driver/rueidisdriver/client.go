@@ -3,7 +3,6 @@ package rueidisdriver
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"sync"
 	"time"
 
@@ -32,7 +31,8 @@ const dialTimeout = 2 * time.Second
 type Option func(*rueidis.ClientOption)
 
 // Open makes a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
-// unix://[user:password@]/path?db=N, with rueidis' query parameters. Nothing is dialled before the first use.
+// unix://[user:password@]/path?db=N. Parameters are those of driver.ParseURL, which other adapters know as well, and rueidis' own
+// for Sentinel: master_set, and addr for each further sentinel. Nothing is dialled before the first use.
 // Its error never repeats the URL, which may hold a password.
 func Open(url string, opts ...Option) (*Client, error) {
 	options, err := parseURL(url)
@@ -80,23 +80,20 @@ func connect(options rueidis.ClientOption, link *link) (rueidis.Client, error) {
 	return client, nil
 }
 
-// parseURL reads a URL without ever repeating it: url.Parse and rueidis both quote the part they stumble over,
-// which for a malformed URL can be the password.
+// ownParameters are the parameters of URLs that only rueidis knows. There is no cache for client_cache to switch off.
+var ownParameters = []string{"addr", "client_cache", "master_set"}
+
+// parseURL reads a URL without ever repeating it: rueidis quotes the part it stumbles over.
 func parseURL(text string) (rueidis.ClientOption, error) {
-	options, err := rueidis.ParseURL(text)
-	if err == nil {
-		return options, nil
+	parsed, err := driver.ParseURL(text, ownParameters...)
+	if err != nil {
+		return rueidis.ClientOption{}, fmt.Errorf("rueidisdriver: %w", err)
 	}
-	if text == "" {
-		return options, errors.New("rueidisdriver: the Redis URL is empty: give one such as redis://localhost:6379/0")
+	options, err := rueidis.ParseURL(parsed.String())
+	if err != nil {
+		return options, errors.New("rueidisdriver: the Redis URL has a part that rueidis does not understand")
 	}
-	var malformed *url.Error
-	if errors.As(err, &malformed) {
-		return options, errors.New("rueidisdriver: the Redis URL cannot be parsed: it should look like redis://host:port/db, with user:password@" +
-			" before the host if it wants them, and their special characters percent-encoded")
-	}
-	return options, errors.New("rueidisdriver: the Redis URL has a scheme (not redis, rediss or unix), database number or parameter" +
-		" that rueidis does not know")
+	return options, nil
 }
 
 // ours sets what the promises of driver.Client rest on.
