@@ -12,7 +12,7 @@ import (
 var definitions = &analysis.Analyzer{
 	Name:       "belaydefinitions",
 	Doc:        "find the calls of belay.Define",
-	Run:        func(pass *analysis.Pass) (any, error) { return findDefinitions(newSource(pass)), nil },
+	Run:        func(pass *analysis.Pass) (any, error) { return findDefinitions(pass), nil },
 	ResultType: reflect.TypeFor[*classes](),
 }
 
@@ -29,13 +29,19 @@ type definition struct {
 	// class is its name; known says that it is a constant.
 	class string
 	known bool
-	// options are those that are seen to be calls of Belay's functions, by the names of these: each as Define is given it.
+	// options are those that are seen to be calls of Belay's functions, by the names of these: each as Define is given it, and
+	// no Unique that a later option takes back, or may.
 	options map[string]ast.Expr
 	// guessed: there are options of which it cannot be seen what they say.
 	guessed bool
 }
 
-func findDefinitions(s *source) *classes {
+// findDefinitions is nil for a package that has nothing to do with Belay: there is nothing to find in it, and most are such.
+func findDefinitions(pass *analysis.Pass) *classes {
+	if !speaksOfBelay(pass) {
+		return nil
+	}
+	s := newSource(pass)
 	c := &classes{source: s, of: map[*ast.CallExpr]*definition{}}
 	for _, file := range s.Files {
 		ast.Inspect(file, func(node ast.Node) bool {
@@ -56,7 +62,11 @@ func (s *source) definition(call *ast.CallExpr) *definition {
 	options, all := s.list(call, 1)
 	d.guessed = !all
 	for _, option := range options {
-		if name := s.called(s.value(option)); name != "" {
+		name := s.called(s.value(option))
+		if name == "" || name == "NotUnique" {
+			delete(d.options, "Unique")
+		}
+		if name != "" {
 			d.options[name] = within(call, option)
 		} else if !s.isJobOption(option) {
 			d.guessed = true
@@ -76,7 +86,7 @@ func within(call *ast.CallExpr, option ast.Expr) ast.Expr {
 // isJobOption says whether an option is one that jobs may have, too: those say nothing of the class.
 func (s *source) isJobOption(option ast.Expr) bool {
 	named, ok := types.Unalias(s.TypesInfo.TypeOf(option)).(*types.Named)
-	return ok && named.Obj().Name() == "JobOption"
+	return ok && isBelay(named.Obj().Pkg()) && named.Obj().Name() == "JobOption"
 }
 
 // name is how to speak of the class.

@@ -17,6 +17,9 @@ NotIdempotent with the reason why a second effect is borne.`,
 	Requires: []*analysis.Analyzer{definitions},
 	Run: func(pass *analysis.Pass) (any, error) {
 		c, _ := pass.ResultOf[definitions].(*classes)
+		if c == nil {
+			return nil, nil //nolint:nilnil // nobody asks this analyzer for a result
+		}
 		for _, d := range c.defined {
 			if c.mayBeLax(d.call) {
 				continue

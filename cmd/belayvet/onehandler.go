@@ -19,6 +19,9 @@ package are seen, too, if they are not registered under a condition.`,
 	Requires: []*analysis.Analyzer{definitions},
 	Run: func(pass *analysis.Pass) (any, error) {
 		c, _ := pass.ResultOf[definitions].(*classes)
+		if c == nil {
+			return nil, nil //nolint:nilnil // nobody asks this analyzer for a result
+		}
 		r := newRegistrar(c)
 		for _, file := range pass.Files {
 			ast.Inspect(file, func(node ast.Node) bool {

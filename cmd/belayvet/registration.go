@@ -68,10 +68,13 @@ func (r *registrar) by(call *ast.CallExpr) []registration {
 	switch r.called(call) {
 	case "Definition.Handle":
 		if server, ok := r.place(call.Args[0]); ok && method != nil {
-			return r.one(server, method.X, call)
+			return r.one(server, method, call)
 		}
 	case "Server.HandleClass":
-		server, ok := r.place(method.X)
+		if method == nil {
+			return nil
+		}
+		server, ok := r.operand(method)
 		if name, known := r.text(call.Args[0]); ok && known {
 			return []registration{{server, classKey{name: name}, call, call.Pos()}}
 		}
@@ -83,12 +86,12 @@ func (r *registrar) by(call *ast.CallExpr) []registration {
 	return nil
 }
 
-// one is the registration of the class that an expression defines.
-func (r *registrar) one(server place, class, at ast.Expr) []registration {
+// one is the registration of the class whose method is called.
+func (r *registrar) one(server place, method *ast.SelectorExpr, at ast.Expr) []registration {
 	key := classKey{}
-	if d := r.definitionOf(class); d != nil && d.known {
+	if d := r.definitionOf(method.X); d != nil && d.known {
 		key.name = d.class
-	} else if of, ok := r.place(class); ok {
+	} else if of, ok := r.operand(method); ok {
 		key.place = of
 	} else {
 		return nil
@@ -115,7 +118,7 @@ func (r *registrar) byOptions(call *ast.CallExpr) (found []registration) {
 				continue
 			}
 			if method, ok := ast.Unparen(with.Fun).(*ast.SelectorExpr); ok {
-				found = append(found, r.one(server, method.X, element)...)
+				found = append(found, r.one(server, method, element)...)
 			}
 		}
 	}
@@ -128,32 +131,51 @@ func (r *registrar) byCallee(call *ast.CallExpr, method *ast.SelectorExpr) (foun
 	if fn == nil || r.bodies[fn.Origin()] == nil {
 		return nil
 	}
-	fn = fn.Origin()
-	handed := map[types.Object]place{}
-	hand := func(parameter *types.Var, e ast.Expr) {
-		if at, ok := r.place(e); ok {
-			handed[parameter] = at
-		}
+	always := r.alwaysBy(fn.Origin())
+	if len(always) == 0 {
+		return nil
 	}
-	if recv := fn.Signature().Recv(); recv != nil && method != nil {
-		hand(recv, method.X)
-	}
-	for i := range min(fn.Signature().Params().Len(), len(call.Args)) {
-		hand(fn.Signature().Params().At(i), call.Args[i])
-	}
-	for _, its := range r.alwaysBy(fn) {
-		var ok, same bool
-		its.at = call
-		its.server, ok = its.server.in(handed)
-		same = its.class.name != ""
-		if !same {
-			its.class.place, same = its.class.in(handed)
-		}
+	handed := r.handed(fn.Origin(), call, method)
+	for _, its := range always {
+		server, ok := its.server.in(handed)
+		class, same := r.classIn(its.class, handed)
 		if ok && same {
-			found = append(found, its)
+			found = append(found, registration{server, class, call, its.pos})
 		}
 	}
 	return found
+}
+
+// classIn is a class as the caller of a function knows it.
+func (r *registrar) classIn(class classKey, caller map[types.Object]place) (as classKey, ok bool) {
+	if class.name != "" {
+		return class, true
+	}
+	of, ok := class.in(caller)
+	if call, isCall := r.only(of.root).(*ast.CallExpr); isCall && of.path == "" && r.of[call] != nil && r.of[call].known {
+		return classKey{name: r.of[call].class}, ok
+	}
+	return classKey{place: of}, ok
+}
+
+// handed are the places that a function's parameters have in a call.
+func (r *registrar) handed(fn *types.Func, call *ast.CallExpr, method *ast.SelectorExpr) map[types.Object]place {
+	handed := map[types.Object]place{}
+	parameters := fn.Signature().Params()
+	if recv := fn.Signature().Recv(); recv != nil {
+		if selection := r.TypesInfo.Selections[method]; selection == nil || selection.Kind() != types.MethodVal {
+			return handed // T.Method(receiver, arguments)
+		}
+		if of, ok := r.operand(method); ok {
+			handed[recv] = of
+		}
+	}
+	for i := range min(parameters.Len(), len(call.Args)) {
+		if at, ok := r.place(call.Args[i]); ok {
+			handed[parameters.At(i)] = at
+		}
+	}
+	return handed
 }
 
 // alwaysBy are the registrations that a function makes unless it returns early: those on which no if or loop decides.
@@ -173,6 +195,19 @@ func (r *registrar) alwaysBy(fn *types.Func) []registration {
 			}
 		}
 	}
-	r.always[fn] = slices.Clip(found)
+	r.always[fn] = distinct(found)
+	return r.always[fn]
+}
+
+// distinct are registrations without those that repeat an earlier one: a function that calls another one twice, and is called
+// twice by a third, would double them at every step.
+func distinct(all []registration) (found []registration) {
+	for _, its := range all {
+		if !slices.ContainsFunc(found, func(earlier registration) bool {
+			return earlier.server == its.server && earlier.class == its.class
+		}) {
+			found = append(found, its)
+		}
+	}
 	return found
 }

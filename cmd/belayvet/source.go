@@ -3,7 +3,6 @@ package main
 import (
 	"go/ast"
 	"go/constant"
-	"go/token"
 	"go/types"
 	"strings"
 
@@ -17,74 +16,36 @@ const belayPath = "github.com/belayq/belay"
 // A source is one package's files, with what its variables are for certain.
 type source struct {
 	*analysis.Pass
-	// written counts how often a variable or field gets a value; one whose address is taken counts as written often.
-	written map[types.Object]int
-	// values are the last that variables and fields get.
-	values map[types.Object]ast.Expr
-	// targets are what expressions are assigned to: values, the other way round.
-	targets map[ast.Expr]ast.Expr
+	*writes
+	// names are the places that variables and fields are other names of.
+	names map[types.Object]place
 }
 
 func newSource(pass *analysis.Pass) *source {
-	s := &source{pass, map[types.Object]int{}, map[types.Object]ast.Expr{}, map[ast.Expr]ast.Expr{}}
+	s := &source{pass, newWrites(pass.Pkg), map[types.Object]place{}}
 	for _, file := range pass.Files {
-		ast.Inspect(file, func(node ast.Node) bool {
-			switch node := node.(type) {
-			case *ast.ValueSpec:
-				for i, name := range node.Names {
-					if len(node.Values) > 0 {
-						s.write(name, one(node.Values, i, len(node.Names)))
-					}
-				}
-			case *ast.AssignStmt:
-				for i, target := range node.Lhs {
-					s.write(target, one(node.Rhs, i, len(node.Lhs)))
-				}
-			case *ast.RangeStmt:
-				s.write(node.Key, nil)
-				s.write(node.Value, nil)
-			case *ast.KeyValueExpr:
-				if field, ok := s.object(node.Key).(*types.Var); ok && field.IsField() {
-					s.write(node.Key, node.Value)
-				}
-			case *ast.Field: // a parameter has a value from the beginning
-				for _, name := range node.Names {
-					if parameter, ok := s.object(name).(*types.Var); ok && !parameter.IsField() {
-						s.write(name, nil)
-					}
-				}
-			case *ast.UnaryExpr:
-				if node.Op == token.AND {
-					s.write(node.X, nil)
-					s.write(node.X, nil)
-				}
-			}
+		ast.PreorderStack(file, nil, func(node ast.Node, around []ast.Node) bool {
+			s.read(node, around)
 			return true
 		})
 	}
 	return s
 }
 
-// one is the value that belongs to the target at i, or nil if a call answers for all.
-func one(values []ast.Expr, i, targets int) ast.Expr {
-	if len(values) != targets {
-		return nil
+// speaksOfBelay says whether anything in a package is Belay's. It need not import that: another package may hand it a
+// server, and a third one a definition.
+func speaksOfBelay(pass *analysis.Pass) bool {
+	for _, object := range pass.TypesInfo.Uses {
+		if isBelay(object.Pkg()) {
+			return true
+		}
 	}
-	return values[i]
+	return false
 }
 
-func (s *source) write(target, value ast.Expr) {
-	object := s.object(target)
-	if object == nil {
-		return
-	}
-	if s.written[object]++; value != nil {
-		value = ast.Unparen(value)
-		s.values[object], s.targets[value] = value, target
-	}
-}
+func isBelay(pkg *types.Package) bool { return pkg != nil && pkg.Path() == belayPath }
 
-// object is the variable or field that an expression names, or nil.
+// object is the variable or field that an expression names, or nil. A generic struct has one of each, whatever its types.
 func (s *source) object(e ast.Expr) types.Object {
 	var object types.Object
 	switch e := e.(type) {
@@ -96,19 +57,23 @@ func (s *source) object(e ast.Expr) types.Object {
 		object = s.TypesInfo.ObjectOf(e.Sel)
 	}
 	if variable, ok := object.(*types.Var); ok {
-		return variable
+		return variable.Origin()
 	}
 	return nil
 }
 
-// value follows variables and fields of this package that get one value to this value.
+// value follows variables and fields of this package that get one value to this value. Those that lead back to themselves
+// have none.
 func (s *source) value(e ast.Expr) ast.Expr {
-	e = ast.Unparen(e)
-	object := s.object(e)
-	if object == nil || s.written[object] != 1 || s.values[object] == nil {
-		return e
+	for seen := map[types.Object]bool{}; ; {
+		e = ast.Unparen(e)
+		object := s.object(e)
+		if object == nil || seen[object] || s.only(object) == nil {
+			return e
+		}
+		seen[object] = true
+		e = s.only(object)
 	}
-	return s.value(s.values[object])
 }
 
 // called is the name of the function of Belay that an expression calls, "Define" or "Server.HandleClass", or "".
@@ -118,7 +83,7 @@ func (s *source) called(e ast.Expr) string {
 		return ""
 	}
 	fn := typeutil.StaticCallee(s.TypesInfo, call)
-	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != belayPath {
+	if fn == nil || !isBelay(fn.Pkg()) {
 		return ""
 	}
 	return strings.TrimPrefix(receiver(fn)+"."+fn.Name(), ".")
@@ -166,7 +131,8 @@ func (s *source) list(call *ast.CallExpr, from int) (elements []ast.Expr, all bo
 	}
 	elements = call.Args[from:]
 	if !call.Ellipsis.IsValid() {
-		return elements, true
+		_, answersForAll := s.TypesInfo.TypeOf(call.Args[0]).(*types.Tuple) // f(g()), and g has several results
+		return elements, !answersForAll
 	}
 	switch spread := s.value(elements[len(elements)-1]).(type) {
 	case *ast.CompositeLit:

@@ -15,6 +15,9 @@ stored and marked by the field duplicate-of. Who wants just that switches this c
 	Requires: []*analysis.Analyzer{definitions},
 	Run: func(pass *analysis.Pass) (any, error) {
 		c, _ := pass.ResultOf[definitions].(*classes)
+		if c == nil {
+			return nil, nil //nolint:nilnil // nobody asks this analyzer for a result
+		}
 		for _, d := range c.defined {
 			c.checkUnique(pass, d, d.options["Unique"])
 		}
@@ -45,11 +48,16 @@ func (c *classes) checkPush(pass *analysis.Pass, call *ast.CallExpr) {
 		return
 	}
 	options, _ := c.list(call, from)
+	var unique ast.Expr
 	for _, option := range options {
-		if c.callOf("Unique", option) != nil {
-			c.checkUnique(pass, d, within(call, option))
+		switch c.called(c.value(option)) {
+		case "Unique":
+			unique = within(call, option)
+		case "NotUnique", "": // it takes that back, or may
+			unique = nil
 		}
 	}
+	c.checkUnique(pass, d, unique)
 }
 
 // checkUnique looks at a class with the Unique that it or a push of it says, if any.

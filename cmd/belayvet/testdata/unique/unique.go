@@ -16,6 +16,16 @@ var (
 	bill   = belay.Define[int64]("Bill", belay.NotIdempotent("two bills are borne"))
 )
 
+// The last option that speaks of it counts, and one that is not seen may.
+var (
+	_ = belay.Define[int]("N", belay.Unique(belay.UntilExecuted), belay.NotIdempotent("x"), belay.NotUnique())
+	_ = belay.Define[int]("N", belay.NotUnique(), once, belay.NotIdempotent("x")) // want `^N is NotIdempotent`
+	_ = belay.Define[int]("N", once, belay.NotIdempotent("x"), house())
+	_ = belay.Define[int]("N", house(), once, belay.NotIdempotent("x")) // want `^N is NotIdempotent`
+)
+
+func house() belay.JobOption { return belay.NotUnique() }
+
 var once = belay.Unique(belay.UntilExecuting)
 
 func push(ctx context.Context, c *belay.Client) {
@@ -24,6 +34,9 @@ func push(ctx context.Context, c *belay.Client) {
 	_, _ = bill.Enqueue(ctx, c, 1, belay.NotUnique())
 	_, _ = bill.Enqueue(ctx, c, 1, belay.Unique(belay.UntilExecuted)) // want `^Bill is NotIdempotent`
 	_ = bill.Item(1, once)                                            // want `^Bill is NotIdempotent`
+	_ = bill.Item(1, once, belay.NotUnique())
+	_ = bill.Item(1, once, house())
+	_ = bill.Item(1, belay.NotUnique(), once) // want `^Bill is NotIdempotent`
 	options := []belay.JobOption{once}
 	_, _ = bill.EnqueueMany(ctx, c, slices.Values([]int64{1}), options...) // want `^Bill is NotIdempotent`
 }
