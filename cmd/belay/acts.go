@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -22,7 +20,7 @@ import (
 
 const actStatus = `Exit status: 0 when it was done, also when nothing matched --class, --unreadable or --all; 1 when Redis cannot be reached or
 some could not be moved; 2 for a wrong command line; 4 when a job that was named is not there, or not any more: somebody else
-got it first.`
+got it first; 130 or 143 when INT or TERM ended it.`
 
 // actFlags say which jobs an operator means, and how he wants to hear of it.
 type actFlags struct {
@@ -69,11 +67,12 @@ type operation struct {
 
 // in acts on these homes, one after the other.
 func (o operation) in(homes ...inspect.Home) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := o.confirm(ctx, homes); err != nil {
+	// Until he has been asked signals are not caught: one at the question ends the program where it stands.
+	if err := o.confirm(homes); err != nil {
 		return err
 	}
+	ctx, stop := untilSignal()
+	defer stop()
 	var sum inspect.Tally
 	told := time.Now()
 	selection := o.flags.selection
@@ -96,6 +95,9 @@ func (o operation) in(homes ...inspect.Home) error {
 		if o.flags.many() == (len(tally.Missing) > 0) {
 			break
 		}
+	}
+	if errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx)
 	}
 	return o.tell(sum, err)
 }
@@ -124,9 +126,10 @@ func (o operation) tell(sum inspect.Tally, err error) error {
 			_, _ = fmt.Fprintln(o.cmd.ErrOrStderr(), plain(problem))
 		}
 	}
+	interrupted, was := errors.AsType[interruptedError](err)
 	switch {
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted: %d were %s; the others are where they were", sum.Moved, done[o.action])
+	case was:
+		return fmt.Errorf("%w: %d were %s; the others are where they were", interrupted, sum.Moved, done[o.action])
 	case err != nil:
 		return fmt.Errorf("%w (%d were %s before, perhaps a page more; say it again to go on)", err, sum.Moved, done[o.action])
 	case sum.Refused > 0:
@@ -151,10 +154,12 @@ func absent(ids []string) error {
 type absentError struct{ error }
 
 // confirm asks a person before much is destroyed. Who is no person has to have said --yes.
-func (o operation) confirm(ctx context.Context, homes []inspect.Home) error {
+func (o operation) confirm(homes []inspect.Home) error {
 	if !o.flags.many() || o.flags.yes || o.action == inspect.Retry {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
 	size, where := 0, homes[0].String()
 	for _, home := range homes {
 		n, err := o.inspector.Size(ctx, home)
@@ -173,7 +178,7 @@ func (o operation) confirm(ctx context.Context, homes []inspect.Home) error {
 	return agree(o.cmd, fmt.Sprintf("%s %s", o.action, which))
 }
 
-// agree asks a person at a terminal whether to do it.
+// agree asks a person at a terminal whether to do it. Nobody may catch signals meanwhile: the person could not leave.
 func agree(cmd *cobra.Command, what string) error {
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); !ok || !isatty.IsTerminal(file.Fd()) {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -56,8 +53,7 @@ func (f *listFlags) list(cmd *cobra.Command, i *inspect.Inspector, homes ...insp
 	if f.limit < 0 || f.offset < 0 {
 		return usage("--limit and --offset are not negative")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := context.Background() // nothing is left behind when a signal ends it
 	shown := &entryTable{out: cmd.OutOrStdout(), asJSON: f.asJSON}
 	total, passed := 0, 0
 	for _, home := range homes {
@@ -222,8 +218,7 @@ func find(cmd *cobra.Command, i *inspect.Inspector, homes []inspect.Home, ids []
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := context.Background()
 	for _, home := range homes {
 		for entry, err := range i.Entries(ctx, home, 0) {
 			if err != nil {

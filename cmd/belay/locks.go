@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -69,8 +66,7 @@ func (f *lockFlags) list(cmd *cobra.Command, i *inspect.Inspector) error {
 	if f.limit < 0 || f.offset < 0 {
 		return usage("--limit and --offset are not negative")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := context.Background() // nothing is left behind when a signal ends it
 	total, err := i.LockCount(ctx)
 	if err != nil {
 		return err
@@ -172,12 +168,14 @@ Exit status: 0 when all were freed; 1 when Redis cannot be reached; 2 for a wron
 }
 
 func releaseLocks(cmd *cobra.Command, i *inspect.Inspector, digests []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	var missing []string
 	for _, digest := range digests {
 		lock, held, err := i.ReleaseLock(ctx, digest)
 		switch {
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w; this one may have been released: %s", context.Cause(ctx), digest)
 		case err != nil:
 			return err
 		case !held:

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -57,8 +54,12 @@ func newStatus(at *redisFlags) *cobra.Command {
 			if every < leastEvery {
 				return usageError{fmt.Errorf("--every %v: it is at least %v", every, leastEvery)}
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
+			ctx := context.Background()
+			if watch { // that is how one ends it
+				var stop func()
+				ctx, stop = untilSignal()
+				defer stop()
+			}
 			read := func() (inspect.Status, error) {
 				ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 				defer cancel()

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -23,6 +28,40 @@ func openTerminal(t *testing.T) (person, terminal *os.File) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = terminal.Close() })
 	return person, terminal
+}
+
+// At the question Ctrl-C and TERM end the command at once, and nothing is done.
+func TestAPersonWhoIsAskedMayLeave(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"dead clear", "queues delete mail --class A", "processes stop --all"} {
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			h := newHouse(t)
+			h.bury(deadJob("A", "1"))
+			h.do("LPUSH", h.key("queue:mail"), deadJob("A", "2"))
+			person, terminal := openTerminal(t)
+			cmd := exec.Command(binary, h.at(strings.Fields(words)...)...)
+			cmd.Stdin = terminal
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that Ctrl-C is its
+			questions, err := cmd.StderrPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			late := time.AfterFunc(soon, func() { _ = cmd.Process.Kill() })
+			_, err = bufio.NewReader(questions).ReadString(']')
+			require.NoError(t, err)
+			if sig == syscall.SIGINT {
+				_, err = person.WriteString("\x03")
+			} else {
+				err = cmd.Process.Signal(sig)
+			}
+			require.NoError(t, err)
+			_ = cmd.Wait()
+			late.Stop()
+			status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			require.Equal(t, sig, status.Signal(), "%s: %v", words, cmd.ProcessState)
+			require.Equal(t, int64(1), h.do("ZCARD", h.key("dead")))
+			require.Equal(t, int64(1), h.do("LLEN", h.key("queue:mail")))
+		}
+	}
 }
 
 // A person at a terminal is asked, and what is no yes is a no.
