@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
@@ -185,7 +187,7 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	}
 	ctx := context.Background()
 	receipt, err := pusher.Push(ctx, client.Job{
-		Class: args[0], ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
+		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
 		Unique: flags.unique.rule(), WAL: wal,
 	})
 	again := persistence{pusher: pusher, most: flags.repeatFor, errs: cmd.ErrOrStderr()}
@@ -242,7 +244,6 @@ func printReceipt(out io.Writer, asJSON bool, receipt client.Receipt, line int) 
 }
 
 func parseRetry(text string) (job.RetryRule, error) {
-	text = unshield(text)
 	switch text {
 	case "true":
 		return job.RetryRule{Kind: job.RetryDefault}, nil
@@ -261,18 +262,40 @@ const shielded = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)
 
-// shieldNegatives lets negative numbers be arguments of push: to whoever reads flags, -5 is the flag 5.
-func shieldNegatives(args []string) []string {
-	out := make([]string, len(args))
-	push := false
-	for i, arg := range args {
-		if push && negative.MatchString(arg) {
-			arg = shielded + arg
+// shieldNegatives lets negative numbers be arguments of push: to whoever reads flags, -5 is the flag 5. What a flag takes for its
+// value is no argument, and is left to it.
+func shieldNegatives(root *cobra.Command, args []string) []string {
+	out := slices.Clone(args)
+	at := slices.Index(args, "push")
+	push, _, err := root.Find([]string{"push"})
+	if at < 0 || err != nil {
+		return out
+	}
+	flags := true
+	for i := at + 1; i < len(args); i++ {
+		switch {
+		case flags && args[i] == "--":
+			flags = false
+		case flags && takesNext(push, args[i]):
+			i++
+		case negative.MatchString(args[i]):
+			out[i] = shielded + args[i]
 		}
-		push = push || arg == "push"
-		out[i] = arg
 	}
 	return out
+}
+
+// takesNext says whether a word is a flag of the command whose value is the next word.
+func takesNext(cmd *cobra.Command, word string) bool {
+	name, long := strings.CutPrefix(word, "--")
+	var flag *pflag.Flag
+	switch {
+	case long:
+		flag = cmd.Flag(name)
+	case len(word) == len("-q") && word[0] == '-':
+		flag = cmd.Flags().ShorthandLookup(word[1:])
+	}
+	return flag != nil && flag.NoOptDefVal == ""
 }
 
 func unshield(word string) string { return strings.TrimPrefix(word, shielded) }

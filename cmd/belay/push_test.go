@@ -257,4 +257,29 @@ func TestPushWithPositions(t *testing.T) {
 		require.Contains(t, answer.errs, "--wal", "%q", words)
 	}
 	require.Equal(t, 1, h.invoke(`{"class":"A","wal_locations":["9/0"]}`, "push", "--file", "-").code)
+	require.Zero(t, h.invoke(`{"class":"A","wal_locations":[]}`, "push", "--file", "-").code, "Ruby's none")
+	require.Zero(t, h.invoke(`{"class":"A","wal_locations":[ ],"args":[1]}`, "push", "--file", "-", "--unique", "until_executed").code)
+}
+
+// A negative number is an argument where one may stand, and elsewhere what it is there.
+func TestNegativeNumbersAreNotFlags(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.Zero(t, h.invoke("", "push", "A", "-1", "-q", "low", "-2.5").code)
+	job := h.payloads("LRANGE", h.key("queue:low"), "0", "-1")[0]
+	require.Contains(t, job, `"args":[-1,-2.5]`)
+	require.Equal(t, []string{"push", "A", "--", "--in", shielded + "-3"}, shieldNegatives(newRoot(), []string{"push", "A", "--", "--in", "-3"}))
+	for want, args := range map[string][]string{
+		"--in -5s: it is not negative":         {"A", "--in", "-5s"},
+		"--unique: a lock for -1s holds":       {"A", "--unique", "until_executed", "--unique-ttl", "-1s"},
+		"--repeat-for -2s: it is not negative": {"A", "--repeat-for", "-2s"},
+		`--retry "-5": it is`:                  {"A", "--retry", "-5"},
+		`--at "-5": it is an instant`:          {"A", "--at", "-5"},
+		`invalid argument "-1x"`:               {"A", "--in", "-1x"},
+	} {
+		answer := h.invoke("", append([]string{"push"}, args...)...)
+		require.Equal(t, exitUsage, answer.code, want)
+		require.Contains(t, answer.errs, want)
+		require.NotContains(t, answer.errs, "x00")
+	}
 }

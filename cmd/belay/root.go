@@ -91,7 +91,7 @@ func readEverywhere(flags *pflag.FlagSet) error {
 // run is the whole program: it answers the exit status.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
-	root.SetArgs(shieldNegatives(args))
+	root.SetArgs(shieldNegatives(root, args))
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
