@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -125,6 +126,9 @@ func (j *Job) wal() (dedup.WAL, error) {
 		return j.WAL, j.WAL.Check()
 	}
 	var texts map[string]string
+	if compact := strings.Join(strings.Fields(j.Extra[at].JSON), ""); compact == "[]" { // as dedup.ReadWAL reads it: Ruby's none
+		return nil, nil
+	}
 	if err := json.Unmarshal([]byte(j.Extra[at].JSON), &texts); err != nil {
 		return nil, fmt.Errorf("the field %q must be an object with a position for each connection, such as {\"main\":\"16/B374D848\"}", dedup.FieldWAL)
 	}

@@ -170,7 +170,7 @@ func TestUnique(t *testing.T) {
 			for want, change := range map[string]func(j *Job){
 				"the position of connection \"main\" is none": func(j *Job) { j.WAL = dedup.WAL{"main": 0} },
 				"holds a space or a control character":        func(j *Job) { j.WAL = dedup.WAL{"the main one": 1} },
-				"must be an object with a position for each":  func(j *Job) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: "[]"}} },
+				"must be an object with a position for each":  func(j *Job) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `["9/0"]`}} },
 				"\"9\" is no position":                        func(j *Job) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main":"9"}`}} },
 				"the field \"wal_locations\" is set twice":    func(j *Job) { j.WAL = dedup.WAL{"main": 1}; j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}} },
 			} {
