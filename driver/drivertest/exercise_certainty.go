@@ -2,10 +2,13 @@ package drivertest
 
 import (
 	"context"
+	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
@@ -20,6 +23,7 @@ var certaintyPromises = []promise{
 	{name: "answers_before_the_deadline_are_kept", keep: answersBeforeTheDeadline},
 	{name: "a_missed_deadline_is_uncertain_and_the_next_call_works", keep: aMissedDeadline},
 	{name: "a_refused_dial_is_not_sent", keep: aRefusedDial},
+	{name: "a_server_that_is_no_redis_is_sent_nothing", keep: noRedis},
 	{name: "a_context_that_is_over_sends_nothing", keep: aContextThatIsOver},
 	{name: "a_deadline_ends_a_call_to_a_stopped_server", keep: aStoppedServer, fake: noSignals},
 }
@@ -38,6 +42,10 @@ func aLostReply(t *testing.T, w *world) {
 	proxy.Add(faultproxy.DropReply(p + "plain"))
 	requireUncertain(t, client.Do(t.Context(), driver.Command("INCR", p+"plain"))[0].Err)
 	require.Equal(t, "1", get(t, client, "GET", p+"plain"))
+
+	proxy.Add(faultproxy.DropReply(p + "first"))
+	requireUncertain(t, w.open(t, proxy.Addr()).Do(t.Context(), driver.Command("INCR", p+"first"))[0].Err)
+	require.Equal(t, "1", get(t, client, "GET", p+"first"), "also what follows the handshake at once")
 }
 
 func aLostRequest(t *testing.T, w *world) {
@@ -130,6 +138,53 @@ func aRefusedDial(t *testing.T, w *world) {
 		_, _, err := waiter.Wait(t.Context(), "a", "b", time.Second)
 		requireNotSent(t, err)
 		require.True(t, driver.Outage(err))
+	}
+}
+
+// noRedis holds that who gets no handshake has sent none of its calls: there is nothing to repeat, and it says so.
+func noRedis(t *testing.T, w *world) {
+	for name, answer := range map[string]string{"closes": "", "speaks HTTP": "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "is silent": "silence"} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		var served sync.WaitGroup
+		served.Go(func() { serveNoRedis(listener, answer) })
+		t.Cleanup(served.Wait)
+		t.Cleanup(func() { _ = listener.Close() })
+		client := w.open(t, listener.Addr().String())
+		waiter := w.waiter(t, client)
+		var calls sync.WaitGroup
+		for range 4 {
+			calls.Go(func() {
+				for _, reply := range client.Do(within(t, time.Second), driver.Command("PING"), driver.Command("INCR", "n")) {
+					var unsent *driver.NotSentError
+					assert.ErrorAs(t, reply.Err, &unsent, name)
+					assert.True(t, driver.Outage(reply.Err))
+				}
+			})
+		}
+		calls.Wait()
+		if answer != "silence" { // of which a waiter hears when its limit is over
+			_, _, err = waiter.Wait(t.Context(), "a", "b", time.Second)
+			requireNotSent(t, err)
+		}
+	}
+}
+
+// serveNoRedis answers every connection with one text, and ends it, but for silence.
+func serveNoRedis(listener net.Listener, answer string) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		if answer == "silence" {
+			defer func() { _ = conn.Close() }()
+			continue
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = conn.Read(make([]byte, 1<<10)) // or the end would be a reset, in which the answer is lost
+		_, _ = io.WriteString(conn, answer)
+		_ = conn.Close()
 	}
 }
 

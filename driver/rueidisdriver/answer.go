@@ -11,22 +11,26 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// answer tells what became of a call. late says that its deadline passed, which is then the cause of a failure.
-func answer(result rueidis.RedisResult, late bool) driver.Reply {
+// answer tells what became of a call. late says that its deadline passed, which is then the cause of a failure, and unsent
+// that it has certainly not been written.
+func answer(result rueidis.RedisResult, late, unsent bool) driver.Reply {
 	err := result.NonRedisError()
 	if err == nil {
 		return value(result)
 	}
-	var unsent *driver.NotSentError
+	var undialled *driver.NotSentError
 	var refused *rueidis.RedisError
 	switch {
-	case errors.As(err, &unsent):
-		return driver.Reply{Err: unsent}
+	case errors.As(err, &undialled):
+		return driver.Reply{Err: undialled}
 	case errors.As(err, &refused):
 		// An error reply in the place of a network error is the server's to our handshake.
 		return driver.Reply{Err: &driver.NotSentError{Err: serverError(refused.Error())}}
 	case late:
-		return driver.Reply{Err: &driver.UncertainError{Err: context.DeadlineExceeded}}
+		err = context.DeadlineExceeded
+	}
+	if unsent {
+		return driver.Reply{Err: &driver.NotSentError{Err: fmt.Errorf("prepare the connection: %w", err)}}
 	}
 	return driver.Reply{Err: &driver.UncertainError{Err: err}}
 }

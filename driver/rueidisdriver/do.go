@@ -59,10 +59,13 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 		batch[k] = build(c.redis.B(), &calls[i], how)
 	}
 	handed = true
+	before := c.link.generation()
 	results, ending, used := c.exec(deadline, batch)
+	// A call that is given up may still be written. Any other was on a connection that there was, or on one dialled since.
+	unsent := ending != gaveUp && c.link.unasked(before)
 	broken := false
 	for k, i := range indexes {
-		replies[i] = answer(results[k], ending != inTime)
+		replies[i] = answer(results[k], ending != inTime, unsent)
 		broken = broken || isBroken(replies[i].Err)
 	}
 	if broken && ending != gaveUp {

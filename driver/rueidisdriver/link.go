@@ -27,6 +27,9 @@ type link struct {
 	conn *heard
 	// dials counts connections; one and the same number means one and the same connection.
 	dials int64
+
+	// asked is the last connection on which anything but the handshake may have been written.
+	asked atomic.Int64
 }
 
 // A dialer connects to an address, with TLS where there is a configuration for it.
@@ -75,6 +78,7 @@ func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config
 	}
 	l.conn = conn
 	l.dials++
+	conn.generation = l.dials
 	if dialled, _ := ctx.Value(dialledKey{}).(*int64); dialled != nil {
 		*dialled = l.dials
 	}
@@ -108,6 +112,10 @@ func (l *link) generation() int64 {
 	defer l.mu.Unlock()
 	return l.dials
 }
+
+// unasked says that nothing of ours has been written on the connection of the generation, nor on any dialled after it. (0,
+// before the first dial, is written on by nobody.)
+func (l *link) unasked(generation int64) bool { return l.asked.Load() < max(generation, 1) }
 
 // cut ends the connection: what is in flight on it fails now, and the next call dials another.
 func (l *link) cut() {
@@ -158,6 +166,9 @@ type heard struct {
 	link *link
 	last atomic.Int64 // nanoseconds since the link was made
 
+	generation int64
+	answered   atomic.Bool // the server has said something
+
 	ending sync.Once
 	gone   chan struct{}
 }
@@ -171,9 +182,29 @@ func (h *heard) Close() error {
 func (h *heard) Read(p []byte) (int, error) {
 	n, err := h.Conn.Read(p)
 	if n > 0 {
+		h.answered.Store(true)
 		h.note()
 	}
 	return n, err
+}
+
+// Write takes note of whether what is written may be ours. rueidis begins a connection with a handshake, and lets nothing
+// else onto it before the server has answered all of that: what is written before any answer is the handshake alone.
+func (h *heard) Write(p []byte) (int, error) {
+	if h.answered.Load() {
+		h.link.note(h.generation)
+	}
+	return h.Conn.Write(p)
+}
+
+// note says that something of ours may be on the connection of the generation.
+func (l *link) note(generation int64) {
+	for {
+		last := l.asked.Load()
+		if last >= generation || l.asked.CompareAndSwap(last, generation) {
+			return
+		}
+	}
 }
 
 func (h *heard) note() { h.last.Store(int64(time.Since(h.link.born))) }

@@ -71,7 +71,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	// A slow dial is taken from the limit, or the answer would come after nobody reads any more.
 	left := driver.Seconds(time.Until(deadline) - driver.WaitGrace)
 	move := w.redis.B().Arbitrary("BLMOVE", from, to, "RIGHT", "LEFT", left).Blocking()
-	reply := answer(w.redis.Do(unending, move), late.Load())
+	reply := answer(w.redis.Do(unending, move), late.Load(), false)
 	if reply.Err != nil {
 		if !driver.Certain(reply.Err) {
 			w.forget()
@@ -90,7 +90,7 @@ func (w *waiter) introduce(ctx context.Context) error {
 	if known {
 		return nil
 	}
-	reply := answer(w.redis.Do(ctx, w.redis.B().Arbitrary("CLIENT", "ID").Blocking()), false)
+	reply := answer(w.redis.Do(ctx, w.redis.B().Arbitrary("CLIENT", "ID").Blocking()), false, false)
 	var refused *driver.ServerError
 	if reply.Err != nil && !errors.As(reply.Err, &refused) {
 		return reply.Err
