@@ -49,6 +49,7 @@ func TestPanicIsAFailedRun(t *testing.T) {
 		"of_nothing":                    {panics(nil), launcher.Class{}, "nil"},
 		"of_an_error_that_panics":       {panics(unspeakable{}), launcher.Class{}, "panic"},
 		"of_a_pointer_to_nothing":       {panics((*unspeakable)(nil)), launcher.Class{}, "panic"},
+		"of_a_nil_that_is_returned":     {func(context.Context, *job.Job) error { return (*unspeakable)(nil) }, launcher.Class{}, "no text"},
 		"of_an_error_that_is_returned":  {func(context.Context, *job.Job) error { return unspeakable{} }, launcher.Class{}, "no text"},
 		"in_middleware_before":          {fail, launcher.Class{Middleware: []launcher.Middleware{before}}, "before the handler"},
 		"in_middleware_after":           {fail, launcher.Class{Middleware: []launcher.Middleware{after}}, "after the handler"},
@@ -76,6 +77,12 @@ func TestPanicIsAFailedRun(t *testing.T) {
 				r.eventually("all to be counted", func() bool { return r.counter(r.keys.Processed()) == "3" && r.counter(r.keys.Failed()) == "2" })
 				requireStored(t, r.set(r.keys.Retry()), kind.says, strings.TrimSuffix(pushed, "}"))
 				requireStored(t, r.set(r.keys.Dead()), kind.says, "{")
+				parsed, err := job.Parse(pushed)
+				require.NoError(t, err)
+				failure := fmt.Sprintf(`"jid":"%s","class":"Bad","queue":"default","attempt":1,"exit":"retry","message":"run failed"`, parsed.JID())
+				require.Equal(t, 1, strings.Count(r.log.String(), failure), r.log.String())
+				require.Equal(t, 2, strings.Count(r.log.String(), `"message":"run failed"`), "one is dead at once")
+				require.Equal(t, kind.about.Backoff != nil, strings.Contains(r.log.String(), `"message":"backoff panicked"`))
 				for line := range strings.Lines(r.log.String()) {
 					require.Less(t, len(line), mostStored, "a line of the log: %.300s", line)
 				}

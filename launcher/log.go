@@ -3,7 +3,6 @@ package launcher
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -115,8 +114,7 @@ func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 	text := l.errorText(r.job.DisplayClass(), err)
 	if exit != job.ExitHandedBack && exit != job.ExitSnoozed {
 		event := l.cfg.Log.Warn().Str(zerolog.ErrorFieldName, text)
-		var panicked *retry.PanicError
-		if errors.As(err, &panicked) {
+		if panicked := retry.Panicked(err); panicked != nil {
 			event.Str("stack", cutLines(panicked.Stack, mostStack))
 		}
 		info := r.info()
@@ -152,7 +150,7 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 // errorText is what may be shown of a run's error.
 func (l *Launcher) errorText(class string, err error) string {
 	if l.cfg.Logging.RedactError == nil {
-		return cutText(err.Error(), mostText)
+		return cutText(retry.Text(err), mostText)
 	}
 	return cutText(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), mostText)
 }

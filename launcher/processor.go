@@ -168,7 +168,10 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		Backoff: p.crew.registered(r.job.Class()).class.Backoff, Ours: r.ours(),
 	})
 	r.outcome = &verdict.Outcome
-	l.guard("the text of an error", func() { l.logEnd(r, err, verdict.Outcome) })
+	if verdict.Panic != nil {
+		l.logPanic("backoff", verdict.Panic)
+	}
+	l.guard("the log of a failed run", func() { l.logEnd(r, err, verdict.Outcome) })
 	l.tellError(&runContext{Context: r.held.Life.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }

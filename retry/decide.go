@@ -55,6 +55,8 @@ type Verdict struct {
 	Exhausted bool
 	// Reason is a short phrase for the log.
 	Reason string
+	// Panic is what the class' own Backoff panicked with; nil if it did not. The formula's delay was taken then.
+	Panic any
 }
 
 // Decide says what becomes of a job whose run has ended. It never panics, whatever the error does.
@@ -113,6 +115,7 @@ type failure struct {
 	again    bool      // it had failed before
 	failedAt time.Time // when it first failed
 	stamped  bool      // the payload says so readably
+	panicked any       // what the class' backoff panicked with
 }
 
 func newFailure(p Policy, r Run) *failure {
@@ -169,7 +172,8 @@ func (f *failure) retries(ask AskError) Verdict {
 	if within, ok := f.run.Job.RetryFor(); ok {
 		reason = fmt.Sprintf("retry %d within %v", f.count+1, within)
 	}
-	return Verdict{Outcome: job.Retried(payload, f.delay(ask)), Reason: reason}
+	delay := f.delay(ask)
+	return Verdict{Outcome: job.Retried(payload, delay), Reason: reason, Panic: f.panicked}
 }
 
 func (f *failure) delay(ask AskError) time.Duration {
@@ -182,13 +186,13 @@ func (f *failure) delay(ask AskError) time.Duration {
 	return f.policy.Formula.Delay(f.count, f.run.Rand)
 }
 
-// ownBackoff asks the class; one that panics has nothing to say.
+// ownBackoff asks the class; one that panics has nothing to say, but for the log.
 func (f *failure) ownBackoff() (d time.Duration) {
 	if f.run.Backoff == nil {
 		return 0
 	}
 	defer func() {
-		if recover() != nil {
+		if f.panicked = recover(); f.panicked != nil {
 			d = 0
 		}
 	}()

@@ -211,6 +211,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestABackoffsPanicIsToldOf(t *testing.T) {
+	t.Parallel()
+	run := retry.Run{Job: parse(t, payload(`"retry":true`)), Queue: "q", Err: errBoom, Now: now}
+	require.Nil(t, retry.Decide(retry.Policy{}, run).Panic)
+	panickingBackoff(nil, &run)
+	require.Equal(t, "backoff", retry.Decide(retry.Policy{}, run).Panic)
+}
+
 func ours(_ *retry.Policy, r *retry.Run)   { r.Ours = true }
 func millis(p *retry.Policy, _ *retry.Run) { p.Unit = job.Millis }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A handler's error is somebody else's code: its Error, Unwrap and ErrorClass may panic (that of a nil pointer does),
-// and a chain of them may have no end. All of it is called from here only, under guard.
+// and a chain of them may have no end. All of it is called from here only, under guard; package launcher asks by Text and Panicked.
 
 const (
 	// maxMessage is Sidekiq's bound for error_message, in characters.
@@ -34,8 +34,11 @@ func textOf(method func() string, otherwise string) (text string) {
 // noText stands for the text of an error that has none to give.
 const noText = "(no text: the error's own method panicked)"
 
+// Text is the text of an error, whatever its methods do: one that panics, as that of a nil pointer does, has none.
+func Text(err error) string { return textOf(err.Error, noText) }
+
 // message is what error_message says.
-func message(err error) string { return shorten(textOf(err.Error, noText), maxMessage) }
+func message(err error) string { return shorten(Text(err), maxMessage) }
 
 // shorten cuts text to so many characters and makes it valid UTF-8, one byte of which would otherwise make the payload
 // unreadable.
@@ -91,6 +94,15 @@ func asked(err error) (ask AskError) {
 		return true
 	})
 	return ask
+}
+
+// Panicked finds the panic among the errors of a chain that may do anything when it is walked; nil if there is none.
+func Panicked(err error) (panicked *PanicError) {
+	chain(err, func(err error) bool {
+		panicked, _ = err.(*PanicError) //nolint:errorlint // each link of the chain is visited by itself
+		return panicked == nil
+	})
+	return panicked
 }
 
 func isUnregistered(err error) (found bool) {

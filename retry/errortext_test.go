@@ -210,3 +210,13 @@ func TestPayloadLimit(t *testing.T) {
 		require.Equal(t, "panic", text(t, j, "error_class"))
 	})
 }
+
+func TestAnErrorThatPanicsHasATextAndNoPanicInIt(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "boom", retry.Text(errBoom))
+	require.Equal(t, "(no text: the error's own method panicked)", retry.Text((*fs.PathError)(nil)))
+	require.Nil(t, retry.Panicked(&badError{}))
+	require.Nil(t, retry.Panicked(nil))
+	panicked := &retry.PanicError{Value: 1}
+	require.Same(t, panicked, retry.Panicked(fmt.Errorf("wrapped: %w", panicked)))
+}
