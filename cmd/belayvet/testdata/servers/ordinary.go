@@ -137,3 +137,39 @@ func odd(server *belay.Server) {
 	even(server)
 	jobs.Farewell.Handle(server, run)
 }
+
+var registered = map[*belay.Server]bool{}
+
+// A function that returns early because it has been called before registers nothing then; one that fails ends the program.
+func once(server *belay.Server) {
+	if registered[server] {
+		return
+	}
+	registered[server] = true
+	mail.Handle(server, run)
+}
+
+func onceOrError(server *belay.Server) error {
+	if registered[server] {
+		return nil
+	}
+	report.Handle(server, run)
+	return nil
+}
+
+func orError(ctx context.Context, server *belay.Server) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	jobs.Welcome.Handle(server, run)
+	return 1, nil
+}
+
+func many(ctx context.Context, server *belay.Server) {
+	once(server)
+	once(server)
+	_ = onceOrError(server)
+	_ = onceOrError(server)
+	_, _ = orError(ctx, server)
+	_, _ = orError(ctx, server) // want `^Welcome gets a second handler`
+}
