@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,6 +46,7 @@ const mostProblems = 20
 // any other failure means that Redis cannot be read, and is the error of the whole.
 type reading struct {
 	problems []string
+	refused  []error // those of the problems that Redis answered with an error; as many at most
 	err      error
 }
 
@@ -57,15 +59,21 @@ func (r *reading) value(what string, reply driver.Reply) any {
 			r.err = fmt.Errorf("read %s: %w", what, reply.Err)
 		}
 	default:
-		r.problem("%s: %v", what, reply.Err)
+		if r.problem("%s: %v", what, reply.Err) {
+			r.refused = append(r.refused, fmt.Errorf("%s: %w", what, reply.Err))
+		}
 	}
 	return nil
 }
 
-func (r *reading) problem(format string, args ...any) {
-	if len(r.problems) < mostProblems {
-		r.problems = append(r.problems, fmt.Sprintf(format, args...))
+// problem notes a problem, once, and says whether it did.
+func (r *reading) problem(format string, args ...any) bool {
+	text := fmt.Sprintf(format, args...)
+	if len(r.problems) == mostProblems || slices.Contains(r.problems, text) {
+		return false
 	}
+	r.problems = append(r.problems, text)
+	return true
 }
 
 // number reads an integer, or a string that holds one; 0 where there is none.

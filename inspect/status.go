@@ -1,7 +1,10 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -39,29 +42,40 @@ type Status struct {
 	Processes    []Process `json:"processes"`
 	// Problems are keys and entries that could not be read, in words. At most 20 are named.
 	Problems []string `json:"problems"`
+	// QueuesErr and ProcessesErr say that Redis refused to tell of some of the Queues or Processes, or which there are: a key
+	// of another type, or a user that may not read it. What is listed is then not all, or not as it is. It is in Problems, too.
+	QueuesErr    error `json:"-"`
+	ProcessesErr error `json:"-"`
 }
 
-// Status reads the whole picture. It fails only when Redis cannot be read; what is wrong with single keys is in
-// Status.Problems.
+// Status reads the whole picture. It fails only when Redis cannot be read, or lets nothing be read; what is wrong with single
+// keys is in Status.Problems.
 func (i *Inspector) Status(ctx context.Context) (Status, error) {
-	r := &reading{problems: []string{}}
-	s, queues, processes := i.summary(ctx, r)
-	if r.err == nil {
-		s.Queues = i.queues(ctx, r, queues, s.At)
+	var r readings
+	s, queues, processes := i.summary(ctx, &r)
+	if r.err() == nil {
+		s.Queues = i.queues(ctx, &r.queues, queues, s.At)
 	}
-	if r.err == nil {
-		s.Processes = i.processes(ctx, r, processes, s.At)
+	if r.err() == nil {
+		s.Processes = i.processes(ctx, &r.processes, processes, s.At)
 	}
 	for _, queue := range s.Queues {
 		s.Enqueued += queue.Size
 		s.Suspects += queue.Suspects
 	}
-	s.Problems = r.problems
-	return s, r.err
+	problems := orEmpty(slices.Concat(r.sums.problems, r.queues.problems, r.processes.problems))
+	s.Problems = problems[:min(len(problems), mostProblems)]
+	s.QueuesErr, s.ProcessesErr = errors.Join(r.queues.refused...), errors.Join(r.processes.refused...)
+	return s, r.err()
 }
 
+// readings are those of a Status, by what they are about.
+type readings struct{ sums, queues, processes reading }
+
+func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.processes.err) }
+
 // summary reads what one round trip can, and the names of what is to be read next.
-func (i *Inspector) summary(ctx context.Context, r *reading) (s Status, queues, processes []string) {
+func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues, processes []string) {
 	most := strconv.Itoa(mostShown)
 	replies := i.do(ctx, []driver.Call{
 		driver.Command("TIME"),
@@ -78,13 +92,18 @@ func (i *Inspector) summary(ctx context.Context, r *reading) (s Status, queues, 
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown-1)),
 		driver.Command("GET", i.keys.Refusals()),
 	})
-	s.At = readTime(r.texts("the time", replies[0]))
-	s.Processed, s.Failed = r.number("processed", replies[1]), r.number("failed", replies[2])
-	s.Duplicates = r.number("duplicates", replies[11])
-	s.Scheduled, s.Retries, s.Dead = r.number("schedule", replies[3]), r.number("retry", replies[4]), r.number("dead", replies[5])
-	s.QueueCount, s.ProcessCount = r.number("queues", replies[6]), r.number("processes", replies[8])
-	queues = sorted(r.texts("queues", replies[7]))
-	processes = sorted(append(r.texts("processes", replies[9]), r.texts("alive", replies[10])...))
+	sums := &r.sums
+	s.At = readTime(sums.texts("the time", replies[0]))
+	s.Processed, s.Failed = sums.number("processed", replies[1]), sums.number("failed", replies[2])
+	s.Duplicates = sums.number("duplicates", replies[11])
+	s.Scheduled, s.Retries, s.Dead = sums.number("schedule", replies[3]), sums.number("retry", replies[4]), sums.number("dead", replies[5])
+	s.QueueCount, s.ProcessCount = r.queues.number("queues", replies[6]), r.processes.number("processes", replies[8])
+	queues = sorted(r.queues.texts("queues", replies[7]))
+	processes = sorted(append(r.processes.texts("processes", replies[9]), r.processes.texts("alive", replies[10])...))
+	if answered := func(reply driver.Reply) bool { return reply.Err == nil }; !slices.ContainsFunc(replies[1:], answered) {
+		// A page of zeros would be taken for an empty Redis.
+		sums.err = cmp.Or(sums.err, fmt.Errorf("nothing can be read: %w", replies[1].Err))
+	}
 	return s, queues, processes
 }
 

@@ -74,6 +74,17 @@ func TestStatus(t *testing.T) {
 			}
 			require.Len(w, status.Queues, 3)
 			require.Equal(w, int64(2), status.Enqueued)
+			require.ErrorContains(w, status.QueuesErr, "queue odd: WRONGTYPE")
+			require.NotContains(w, status.QueuesErr.Error(), "garbage", "an answer that is odd is no refusal")
+			require.NoError(w, status.ProcessesErr)
+		},
+		"lists that are none are told apart from empty ones": func(w *world) {
+			w.do("SET", w.keys.Queues(), "x")
+			status := w.status()
+			require.ErrorContains(w, status.QueuesErr, "WRONGTYPE")
+			require.Len(w, status.Problems, 1, "and once")
+			w.do("SET", w.keys.Alive(), "x")
+			require.ErrorContains(w, w.status().ProcessesErr, "alive: WRONGTYPE")
 		},
 		"lists a page of many queues and counts them all": func(w *world) {
 			names := []string{"SADD", w.keys.Queues()}
@@ -99,6 +110,23 @@ func TestStatusFailsWhenRedisIsAway(t *testing.T) {
 	require.ErrorContains(t, err, "read the time")
 	_, err = New(d, "").Working(t.Context())
 	require.Error(t, err)
+}
+
+// A page of zeros would be taken for an empty Redis.
+func TestStatusFailsWhenNothingMayBeRead(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	_, err := server.Do(t.Context(), "ACL", "SETUSER", "watcher", "on", ">secret", "+time", "+ping", "+hello", "+select", "+client")
+	require.NoError(t, err)
+	for _, url := range []string{"redis://" + server.Addr() + "/99", "redis://watcher:secret@" + server.Addr() + "/0"} {
+		for name, open := range drivers {
+			d, err := open(url)
+			require.NoError(t, err)
+			_, err = New(d, "").Status(t.Context())
+			require.Error(t, err, "%s %s", name, url)
+			require.NoError(t, d.Close())
+		}
+	}
 }
 
 func TestSecondsAreANumberInJSON(t *testing.T) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -16,7 +18,7 @@ const processesHelp = `Shows the worker processes, of Belay and of Sidekiq, with
 With --json it prints one JSON object a line, with the fields of "processes" in belay status --json. At most 1,000 processes
 are listed.
 
-Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`
+Exit status: 0; 1 when Redis cannot be read, or refuses to tell of a process, which standard error names; 2 for a wrong command line.`
 
 func newProcesses(at *redisFlags) *cobra.Command {
 	var asJSON bool
@@ -29,7 +31,9 @@ func newProcesses(at *redisFlags) *cobra.Command {
   belay processes stop --all --yes`,
 		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withStatus(at, func(s inspect.Status) error { return printProcesses(cmd, s, asJSON) })
+			return withStatus(at, func(s inspect.Status) error {
+				return cmp.Or(printProcesses(cmd.OutOrStdout(), s, asJSON), s.ProcessesErr)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
@@ -40,11 +44,11 @@ Whatever supervises them may start them anew.`))
 	return cmd
 }
 
-func printProcesses(cmd *cobra.Command, s inspect.Status, asJSON bool) error {
+func printProcesses(out io.Writer, s inspect.Status, asJSON bool) error {
 	if asJSON {
-		return printJSONLines(cmd.OutOrStdout(), s.Processes)
+		return printJSONLines(out, s.Processes)
 	}
-	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(cells ...any) {
 		texts := make([]string, len(cells))
 		for i, cell := range cells {
@@ -85,19 +89,20 @@ Exit status: 0 when it was sent; 1 when Redis cannot be reached; 2 for a wrong c
 			return withInspector(at, func(i *inspect.Inspector) error {
 				ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 				defer cancel()
+				var unread error
 				if all {
 					status, err := i.Status(ctx)
 					if err != nil {
 						return err
 					}
-					args = living(status)
+					args, unread = living(status), status.ProcessesErr
 					if !yes {
 						if err := agree(cmd, fmt.Sprintf("%s all %d processes", order, len(args))); err != nil {
 							return err
 						}
 					}
 				}
-				return tell(cmd, i, order, args, all)
+				return cmp.Or(tell(cmd, i, order, args, all), unread)
 			})
 		},
 	}

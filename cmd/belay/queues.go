@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -18,7 +20,7 @@ With --json it prints one JSON object a line, whose fields stay as they are:
   name, size, latency_seconds, paused, suspects, suspect_seconds
 At most 1,000 queues are listed.
 
-Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`
+Exit status: 0; 1 when Redis cannot be read, or refuses to tell of a queue, which standard error names; 2 for a wrong command line.`
 
 func newQueues(at *redisFlags) *cobra.Command {
 	var asJSON bool
@@ -33,7 +35,9 @@ func newQueues(at *redisFlags) *cobra.Command {
   belay queues clear mail --yes`,
 		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withStatus(at, func(s inspect.Status) error { return printQueues(cmd, s, asJSON) })
+			return withStatus(at, func(s inspect.Status) error {
+				return cmp.Or(printQueues(cmd.OutOrStdout(), s, asJSON), s.QueuesErr)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
@@ -60,11 +64,11 @@ func withStatus(at *redisFlags, do func(inspect.Status) error) error {
 	})
 }
 
-func printQueues(cmd *cobra.Command, s inspect.Status, asJSON bool) error {
+func printQueues(out io.Writer, s inspect.Status, asJSON bool) error {
 	if asJSON {
-		return printJSONLines(cmd.OutOrStdout(), s.Queues)
+		return printJSONLines(out, s.Queues)
 	}
-	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "QUEUE\tSIZE\tLATENCY\t")
 	for _, queue := range s.Queues {
 		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", plain(queue.Name), queue.Size, short(queue.Latency), queueNotes(s, queue))

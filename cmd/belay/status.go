@@ -27,7 +27,7 @@ duplicates are pushes that were refused because another job held their lock. sus
 lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the counts are of
 all. problems are keys that hold what they should not.
 
-Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`
+Exit status: 0, also with problems; 1 when Redis cannot be read, or lets nothing be read; 2 for a wrong command line.`
 
 // statusTimeout is how long reading may take in all. A healthy Redis answers in milliseconds; beyond this an operator
 // would rather be told.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/inspect"
 )
 
@@ -33,6 +34,30 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, int64(41), status.Processed)
 		require.Len(t, status.Queues, 2)
 	}
+}
+
+// What Redis refuses to tell is not shown as if it were nothing.
+func TestWhatCannotBeReadIsAFailure(t *testing.T) {
+	t.Parallel()
+	nowhere := "redis://" + drivertest.Redis(t).Addr() + "/99"
+	for _, words := range []string{"queues", "processes", "status"} {
+		answer := invoke("", words, "--redis", nowhere)
+		require.Equal(t, exitFailure, answer.code, words)
+		require.Empty(t, answer.out, words)
+		require.Contains(t, answer.errs, "belay "+words+": ")
+	}
+	h := newHouse(t)
+	h.do("SADD", h.key("queues"), "good", "odd")
+	h.do("SET", h.key("queue:odd"), "x")
+	answer := h.invoke("", "queues")
+	require.Equal(t, exitFailure, answer.code)
+	require.Contains(t, answer.errs, "queue odd: WRONGTYPE")
+	require.Contains(t, answer.out, "good")
+	require.Zero(t, h.invoke("", "processes").code, "that is about queues")
+	require.Zero(t, h.invoke("", "status").code, "it shows problems beside all that it could read")
+	h.do("SET", h.key("processes"), "x")
+	require.Equal(t, exitFailure, h.invoke("", "processes", "--json").code)
+	require.Equal(t, exitFailure, h.invoke("", "processes", "stop", "--all", "--yes").code)
 }
 
 // Jobs in a queue that nobody takes from wait for ever, and nothing else says so.
