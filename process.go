@@ -12,9 +12,9 @@ import (
 // yourself in a program that reads its settings in its own way. Server.Run alone is for a server beside other things.
 //
 // Signals are Sidekiq's: TERM and INT stop, a second one at once; TSTP and USR1 quiet; TTIN logs what runs and where all
-// goroutines stand; USR2 calls Reopen. Under systemd (Type=notify) it says READY=1 once the server is registered and
-// STOPPING=1 when a stop begins, keeps STATUS up to date, and with WatchdogSec= pings for as long as Server.Health would
-// call the server alive.
+// goroutines stand; USR2 calls Reopen. The same signal again within 200 ms is no second one, since GNU timeout sends two.
+// Under systemd (Type=notify) it says READY=1 once the server is registered and STOPPING=1 when a stop begins, keeps STATUS
+// up to date, and with WatchdogSec= pings for as long as Server.Health would call the server alive.
 type Process struct {
 	Server *Server
 	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty is nowhere.

@@ -35,7 +35,7 @@ not outlive its worker (Linux), but what it has started itself may, when the wor
 
 Signals:
   TERM, INT   take nothing more, let running jobs finish within --shutdown-timeout, hand back the rest; a second one
-              ends the timeout at once
+              ends the timeout at once (not the same one within 200 ms: GNU timeout sends two)
   TSTP, USR1  quiet: take nothing more, and live on
   TTIN        write the running jobs and all goroutines to the log
   USR2        open --logfile anew

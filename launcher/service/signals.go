@@ -6,13 +6,15 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 )
 
 // Signals carries to a worker what signals say, as Sidekiq's do: those of versions 4 and 5 as well. TERM and INT stop, a
 // second one at once; TSTP and USR1 quiet; TTIN dumps; USR2 reopens the log. HUP is left alone: it ends the process, and
-// under nohup it does not.
+// under nohup it does not. Who ends a program may tell both the process and its group, as GNU timeout does: the same signal
+// again within sameSignal of the first to stop is no second one.
 type Signals struct {
 	Worker Commanded
 	// Stop ends the context of the worker's Run, and with it whatever else of the program hangs on that: the first signal
@@ -24,6 +26,20 @@ type Signals struct {
 	Log zerolog.Logger
 }
 
+// sameSignal is many times what a sender that means one signal takes for both, and less than a person for two.
+const sameSignal = 200 * time.Millisecond
+
+// asked is by which signal a stop was first asked for, and when.
+type asked struct {
+	by os.Signal
+	at time.Time
+}
+
+// same says whether a signal means what was asked before, and nothing more.
+func (a asked) same(sig os.Signal, now time.Time) bool {
+	return sig == a.by && now.Sub(a.at) < sameSignal
+}
+
 // Obey obeys signals, those that this system has, until end is called.
 func (s Signals) Obey() (end func()) {
 	signals := make(chan os.Signal, 16)
@@ -31,17 +47,21 @@ func (s Signals) Obey() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		stopping := false
+		var first asked
 		for sig := range signals {
+			if first.same(sig, time.Now()) {
+				s.Log.Info().Str("signal", signalNames[sig]).Msg("the same signal again at once: taken for the first")
+				continue
+			}
 			s.Log.Info().Str("signal", signalNames[sig]).Msg("obeying")
 			switch sig {
 			case syscall.SIGTERM, os.Interrupt:
-				if !stopping {
+				if first.by == nil {
+					first = asked{by: sig, at: time.Now()}
 					s.Stop()
 				} else {
 					s.Worker.Stop()
 				}
-				stopping = true
 			default:
 				s.obey(sig)
 			}
