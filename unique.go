@@ -44,7 +44,8 @@ type UniqueOption func(*UniqueRule)
 //
 // What is unique is the accepted push. A job that was accepted runs, at least once as any other, whatever becomes of its lock:
 // a retry or a recovery asks nobody. The lock ends after its LockTTL at the latest if nobody renews it, so it is no
-// mutual exclusion: see "Unique jobs" in the package's documentation.
+// mutual exclusion: see "Unique jobs" in the package's documentation. A payload that is too large for a worker is buried unread, and
+// its lock stands until then.
 func Unique(until Until, options ...UniqueOption) JobOption {
 	rule := UniqueRule{Until: until}
 	for _, option := range options {

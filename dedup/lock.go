@@ -90,7 +90,7 @@ func (l Lock) InHand() bool { return l.Until == UntilExecuted }
 
 // Releases says whether a run that ends so releases the lock: the job has ended, well or badly. One that lives on (retry, snoozed,
 // handed back) keeps it. With UntilExecuting the start has released it already, and what is released here is the
-// lock of a job that ended without one, such as a payload too large to be run.
+// lock of a job that ended without one, such as one that an operator deletes while it waits.
 func (l Lock) Releases(exit job.Exit) bool {
 	switch exit {
 	case job.ExitDone, job.ExitDiscarded, job.ExitDead:

@@ -154,13 +154,7 @@ func (f *Fetcher) Enter(life *Life) {
 // Quiet takes no more jobs, ever. Jobs still on their way go straight back. A second call does nothing more.
 func (f *Fetcher) Quiet() {
 	f.quiet = true
-	for _, held := range f.ready {
-		f.finish(held, job.HandedBack())
-	}
-	for _, held := range f.unsaid {
-		f.finish(held, job.HandedBack())
-	}
-	f.ready, f.unsaid = nil, nil
+	f.giveBackAll()
 	f.waits.release(nil)
 	if f.suspects.draining != "" {
 		f.endDrain()
@@ -208,7 +202,10 @@ func (f *Fetcher) End(held *Held, outcome job.Outcome) {
 // Refuse hands straight back a job that Ready answered and that must not run here now, and leaves its queue to others for
 // a while: with nobody else there, taking and refusing it would be a spin.
 func (f *Fetcher) Refuse(held *Held) {
-	f.End(held, job.HandedBack())
+	if held.phase == phaseRunning {
+		f.running--
+		f.giveBack(held)
+	}
 	if held.alone {
 		delete(f.suspects.queues, held.Queue) // until the next look
 		return

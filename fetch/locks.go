@@ -18,7 +18,9 @@ import (
 type heldLock struct {
 	dedup.Lock
 	class   string
-	started bool // it was said to Redis that the run begins
+	said    bool // it was said to Redis that the run begins, or may have been
+	started bool // and Redis has answered
+	back    bool // it is to be said that it does not after all
 	// waits says that the job wants to know how far databases must have come, which its start tells.
 	waits bool
 	// left are the positions that refused duplicates left, as its start told.
@@ -82,7 +84,28 @@ func (f *Fetcher) lockIn(bytes string) *heldLock {
 	return &heldLock{Lock: lock, class: parsed.Class(), waits: len(dedup.ReadWAL(parsed)) > 0}
 }
 
-// addStarts says of jobs of one life that their runs begin.
+// giveBack hands a job back whose run has not begun. If it may have been said to Redis that it does, and its lock be free for that, it
+// takes that again first: or another would be accepted while it waits. (One that has begun before then holds a lock that it need
+// not have; it is freed at the next start.)
+func (f *Fetcher) giveBack(held *Held) {
+	if held.lock == nil || !held.lock.said || held.lock.AtStart() != dedup.StartRelease {
+		f.finish(held, job.HandedBack())
+		return
+	}
+	held.lock.back, held.phase = true, phaseReady
+	f.unsaid = append(f.unsaid, held)
+}
+
+// giveBackAll does so with all whose run has not begun.
+func (f *Fetcher) giveBackAll() {
+	back := append(f.ready, f.unsaid...)
+	f.ready, f.unsaid = nil, nil
+	for _, held := range back {
+		f.giveBack(held)
+	}
+}
+
+// addStarts says of jobs of one life that their runs begin, or that they do not after all.
 func (f *Fetcher) addStarts(x *exchange) {
 	if len(f.unsaid) == 0 {
 		return
@@ -105,7 +128,9 @@ func (f *Fetcher) addStarts(x *exchange) {
 		starts[i] = lua.Start{
 			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes, Lock: held.lock.inHand(held.Life),
 			Release: held.lock.AtStart() == dedup.StartRelease, Leave: held.lock.waits, Mark: held.lock.AtStart() == dedup.StartClear,
+			Back: held.lock.back,
 		}
+		held.lock.said = true
 	}
 	ask := f.cfg.Keys.Start(life.Identity, starts)
 	x.add(ask.Call, func(reply driver.Reply) { f.handleStarts(starting, ask, reply) })
@@ -127,13 +152,6 @@ func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[lua.Started], reply
 		// Waiting would not cure it, and a job is not to wait for its lock: that lapses.
 		f.cfg.Reporter.refuse("start", err)
 	}
-	if f.quiet {
-		for _, held := range append(starting, f.unsaid...) {
-			f.finish(held, job.HandedBack())
-		}
-		f.unsaid = nil
-		return
-	}
 	gone := make(map[int]bool, len(answer.Lost))
 	for _, i := range answer.Lost {
 		gone[i] = true
@@ -145,8 +163,16 @@ func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[lua.Started], reply
 			held.Life.drop(held)
 			continue
 		}
+		if held.lock.back {
+			held.lock.said, held.lock.started, held.lock.back = false, false, false
+			f.finish(held, job.HandedBack())
+			continue
+		}
 		held.lock.started, held.lock.left = err == nil, dedup.WALOfLines(answer.Left[i])
 		f.ready = append(f.ready, held)
+	}
+	if f.quiet {
+		f.giveBackAll()
 	}
 }
 

@@ -183,6 +183,57 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			require.Equal(t, "s"+j.JID, r.lockOf(j))
 		})
 
+		for name, rule := range map[string]faultproxy.Rule{
+			"held_up": {On: faultproxy.Requests}, "whose_answer_is_held_up": {On: faultproxy.Replies},
+		} {
+			t.Run(name+"_when_all_is_quiet_have_their_lock_again", func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, open, 1, "mail")
+				gate := faultproxy.NewGate()
+				rule.Token, rule.Nth, rule.Do = r.shaOfStart(), 1, faultproxy.Hold(gate)
+				r.proxy.Add(rule)
+				j := r.pushUnique(untilExecuting, 1)
+				r.pump("the start", func() bool { return r.fetcher.starting == 1 })
+				<-gate.Arrived()
+				r.fetcher.Quiet()
+				gate.Open()
+				r.pump("the hand-back", func() bool { return r.fetcher.Settled() })
+				require.Empty(t, r.running)
+				require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
+				require.Equal(t, "-"+j.JID, r.lockOf(j))
+				require.Equal(t, j.JID, r.pushUnique(untilExecuting, 1).holder, "it waits as it did")
+			})
+		}
+
+		t.Run("whose_answer_is_lost_when_all_is_quiet_have_their_lock_again", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 1, "mail")
+			r.proxy.Add(faultproxy.DropReply(r.shaOfStart()))
+			j := r.pushUnique(untilExecuting, 1)
+			r.pump("the lock to be free", func() bool { return r.lockOf(j) == "" })
+			r.fetcher.Quiet()
+			r.pump("the hand-back", func() bool { return r.fetcher.Settled() })
+			require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
+			require.Equal(t, "-"+j.JID, r.lockOf(j))
+		})
+
+		t.Run("of_jobs_that_are_refused_here_have_their_lock_again_unless_it_is_anothers", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail")
+			j, other := r.pushUnique(untilExecuting, 1), r.pushUnique(untilExecuting, 2)
+			r.pump("both jobs", func() bool { return len(r.running) == 2 })
+			r.do("SADD", r.keys.Paused(), "mail")
+			second := r.pushUnique(untilExecuting, 2)
+			require.Empty(t, second.holder)
+			for _, held := range r.running {
+				r.fetcher.Refuse(held)
+			}
+			r.running = nil
+			r.pump("the hand-back", func() bool { return r.fetcher.Settled() && len(r.list(r.keys.Queue("mail"))) == 3 })
+			require.Equal(t, "-"+j.JID, r.lockOf(j))
+			require.Equal(t, "-"+second.JID, r.lockOf(other))
+		})
+
 		t.Run("not_said_yet_when_all_is_quiet_are_never_said", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")

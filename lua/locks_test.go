@@ -223,6 +223,20 @@ func TestStart(t *testing.T) {
 			ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Mark: true}}))
 			w.held("d", "a")
 		}},
+		promise{"that_does_not_take_place_after_all_takes_the_lock_again_if_it_is_free", func(w *world) {
+			w.unique("a")
+			identity := w.begin(true)
+			back := w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true, Back: true}})
+			require.Empty(w, ask(w, back).Lost)
+			w.held("-", "a")
+			require.Equal(w, "a", w.unique("b"))
+			w.unchanged(func() { ask(w, back) })
+			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
+			w.unique("c")
+			w.unchanged(func() { ask(w, back) })
+			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique(), w.keys.Working("q", identity))
+			w.unchanged(func() { require.Equal(w, Started{Lost: []int{0}}, ask(w, back)) })
+		}},
 		promise{"leaves_no_mark_for_a_job_that_is_not_run_once_more", func(w *world) {
 			w.unique("a")
 			identity := w.process("q")

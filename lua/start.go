@@ -23,6 +23,9 @@ type Start struct {
 	Leave bool
 	// Mark has a duplicate that is refused from now on be run for, when the job ends with an Again.
 	Mark bool
+	// Back says that the run does not begin after all, though it may have been said that it does: the job goes back to where it
+	// was taken from, and takes its lock again, if that is free. Release, Leave and Mark do not count then.
+	Back bool
 }
 
 // Started is the answer to a Start, in positions from 0.
@@ -67,6 +70,8 @@ const startLeave = "leave"
 // what becomes of the lock.
 func (s Start) what() string {
 	switch {
+	case s.Back:
+		return "back"
 	case s.Release && s.Leave:
 		return startLeave
 	case s.Release:

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- start: say of unique jobs in hand that their run begins now.
+-- start: say of unique jobs in hand that their run begins now, or that it does not after all.
 -- Why one script: until_executing, the lock is free from here on, and only if the job is still ours and the lock still its own;
 -- until_executed with a rerun to come, a duplicate that is refused from here on is not served by this run, and is run for later.
 -- It changes a lock from "-" to "s" once, at the first start: a job that is run again has served nobody in between. It is held on
@@ -9,8 +9,8 @@
 -- KEYS     1 index of locks  then for each group the list in hand, and its jobs' locks, and in a group "leave" where to keep what
 --          was left with each
 -- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, and as that of a job
---          that is run once more for those who come now), how many jobs, and for each: its bytes, digest, owner, ms to keep what
---          was left or to hold the lock on
+--          that is run once more for those who come now) | "back" (take it again, if it is free: the job goes back, and waits as
+--          it did), how many jobs, and for each: its bytes, digest, owner, ms to keep what was left or to hold the lock
 -- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with each what was left
 --          with its lock}}
 -- Again    holds on again, and changes nothing more; of a group "leave" what was left is told again
@@ -19,18 +19,19 @@ local index = KEYS[1]
 local groups, at, key = {}, 1, 2
 while at <= #ARGV do
   local what, count = ARGV[at], tonumber(ARGV[at + 1])
-  local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', left = what == 'leave' and key + 1 + count,
-    count = count, first = at + 2, list = KEYS[key], lock = key + 1, kept = {} }
+  local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', back = what == 'back',
+    left = what == 'leave' and key + 1 + count, count = count, first = at + 2, list = KEYS[key], lock = key + 1, kept = {} }
   groups[#groups + 1] = group
   at, key = group.first + 4 * count, group.lock + count * (group.left and 2 or 1)
 end
 
 -- include must_be
+-- include take_lock
 for _, group in ipairs(groups) do
   local lock = KEYS[group.lock]
   -- Locks differ by their digest alone: who may write one may write all.
   local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or may('SETRANGE', lock, '0', '') or may('DEL', lock)
-    or may('PEXPIRE', lock, '0')
+    or may('PEXPIRE', lock, '0') or may('SET', lock, '')
   -- MGET: a key that is no lock reads as none, and is nobody's.
   group.values = wrong or redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
   if wrong or group.values.err then
@@ -55,6 +56,8 @@ for _, group in ipairs(groups) do
     position = position + 1
     if not redis.call('LPOS', group.list, ARGV[arg]) then
       lost[#lost + 1], left = position, ''
+    elseif group.back then
+      take_lock(lock, index, ARGV[arg + 1], owner, ARGV[arg + 3], now_ms)
     elseif value and string.sub(value, 2, #owner + 1) == owner then
       local now = string.match(value, '^%d+(\n.*)$', #owner + 2) or ''
       left = left .. now

@@ -269,10 +269,13 @@ func (s *stride) judgeFollower(l, after *lock) {
 	}
 }
 
-// judgeTaking holds that a lock comes with its job: in the step that stores it, or that brings it out of the schedule.
+// judgeTaking holds that a lock comes with its job: in the step that stores it, or that brings it out of the schedule; or, before a
+// job goes back whose run has not begun after all, again.
 func (s *stride) judgeTaking(l *lock) {
 	of := l.of
+	back := of != nil && of.movedAt != s.Number && of.inHand() && l.rule.Until == "until_executing"
 	switch {
+	case back && l.rule.Digest == l.digest && l.state() == "-":
 	case of == nil || of.movedAt != s.Number:
 		s.failLock(l, "is taken in a step that does not store the job")
 	case of.edge.From != Nowhere && of.edge.From != Schedule && of.edge.Move != Sent && of.edge.Move != Allowed:

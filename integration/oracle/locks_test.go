@@ -74,6 +74,13 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.pushUnique(unique("2", executing), "2")
 			a.settle(1, 1, c("LREM "+mine+" -1", unique("1", executing)), c("ZADD retry 1", unique("1", executing, failed)))
 		}},
+		"until executing, and it goes back unrun, and waits as it did": {life: func(a *aof) {
+			a.pushUnique(unique("1", executing), "1")
+			a.take()
+			a.step(release()...)
+			a.step(lock("1", 70)...)
+			a.step(append([][]string{c("LREM "+mine+" -1", unique("1", executing)), c("RPUSH "+queue, unique("1", executing))}, hold(80)...)...)
+		}},
 		"through a retry": {life: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.take()
