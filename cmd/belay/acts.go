@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -181,7 +179,7 @@ func (o operation) confirm(homes []inspect.Home) error {
 // agree asks a person at a terminal whether to do it. Nobody may catch signals meanwhile: the person could not leave.
 func agree(cmd *cobra.Command, what string) error {
 	in := cmd.InOrStdin()
-	if file, ok := in.(*os.File); !ok || !isatty.IsTerminal(file.Fd()) {
+	if !isTerminal(in) {
 		return usage("it would %s: say --yes if that is meant", plain(what))
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s? [y/N] ", plain(what))

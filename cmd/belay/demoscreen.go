@@ -3,10 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"github.com/mattn/go-isatty"
 )
 
 // A screen is what a person sees of a demonstration: on a terminal one line that counts, otherwise a line now and then.
@@ -30,8 +27,7 @@ func newScreen(out, errs io.Writer, asJSON bool) *screen {
 	if asJSON {
 		s.out = errs
 	}
-	file, ok := s.out.(*os.File)
-	s.terminal = ok && isatty.IsTerminal(file.Fd())
+	s.terminal = isTerminal(s.out)
 	return s
 }
 

@@ -3,7 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"sync"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
 )
 
 // An output is a stream that remembers that something could not be written to it. Who prints need not ask each time.
@@ -25,6 +30,14 @@ func (o *output) Write(text []byte) (int, error) {
 	return n, err
 }
 
+// outputOf is where a command prints.
+func outputOf(cmd *cobra.Command) *output {
+	if out, ok := cmd.OutOrStdout().(*output); ok {
+		return out
+	}
+	return &output{Writer: cmd.OutOrStdout()}
+}
+
 // mostLost is how much is told of what could not be written: enough for a jid, a receipt or a count.
 const mostLost = 200
 
@@ -35,5 +48,26 @@ func (o *output) failure() error {
 	if o.err == nil {
 		return nil
 	}
-	return fmt.Errorf("the output cannot be written: %w", o.err)
+	return lostError{o.err, o.lost}
+}
+
+// A lostError says that a command could not tell of what it has done, and tells it.
+type lostError struct {
+	error
+	lost string
+}
+
+func (e lostError) Error() string {
+	return fmt.Sprintf("the output cannot be written: %v; it was to say: %s", e.error, strings.TrimSpace(e.lost))
+}
+
+func (e lostError) Unwrap() error { return e.error }
+
+// isTerminal says whether a person is at the other end of a stream.
+func isTerminal(stream any) bool {
+	if out, ok := stream.(*output); ok {
+		stream = out.Writer
+	}
+	file, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(file.Fd())
 }

@@ -92,6 +92,7 @@ func newPush(at *redisFlags) *cobra.Command {
 				return err
 			}
 			defer func() { _ = pusher.Close() }()
+			defer surviveBrokenPipes()()
 			if flags.file != "" {
 				return pushFile(cmd, pusher, flags, rule)
 			}

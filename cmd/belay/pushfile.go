@@ -57,8 +57,7 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	}
 	reading, stop := untilSignal()
 	defer stop()
-	defer surviveBrokenPipes()()
-	b := &bulk{pusher: pusher, flags: flags, out: &output{Writer: cmd.OutOrStdout()}, errs: cmd.ErrOrStderr(), every: progressEvery}
+	b := &bulk{pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), every: progressEvery}
 	b.began = time.Now()
 	b.toldAt = b.began
 	b.again = persistence{pusher: pusher, most: flags.repeatFor, errs: b.errs}

@@ -93,9 +93,16 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
 	root.SetArgs(shieldNegatives(root, args))
 	root.SetIn(in)
-	root.SetOut(out)
+	told := &output{Writer: out}
+	root.SetOut(told)
 	root.SetErr(errs)
 	cmd, err := root.ExecuteC()
+	if lost := told.failure(); lost != nil && !errors.Is(err, errors.Unwrap(lost)) {
+		_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(lost.Error()))
+		if err == nil {
+			return exitFailure
+		}
+	}
 	if err == nil {
 		return exitOK
 	}

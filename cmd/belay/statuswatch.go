@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"github.com/mattn/go-isatty"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -23,8 +20,7 @@ type statusView struct {
 }
 
 func newStatusView(out io.Writer, asJSON bool) *statusView {
-	file, ok := out.(*os.File)
-	return &statusView{out: out, json: asJSON, terminal: ok && !asJSON && isatty.IsTerminal(file.Fd())}
+	return &statusView{out: out, json: asJSON, terminal: !asJSON && isTerminal(out)}
 }
 
 // show prints one picture, in one write, so that a terminal does not flicker.
