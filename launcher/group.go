@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,7 @@ const (
 // queues, concurrency and label. It opens nothing and starts nothing.
 func NewGroup(cfg Config, capsules ...Capsule) (*Group, error) {
 	all := allCapsules(cfg, capsules)
+	toldClosed := &sync.Once{}
 	wrong := []error{checkCapsules(all)}
 	if cfg.Company == nil {
 		cfg.Company = &fetch.Company{} // a suspect runs alone in the whole process, not in its capsule
@@ -61,6 +63,7 @@ func NewGroup(cfg Config, capsules ...Capsule) (*Group, error) {
 			}
 			continue
 		}
+		l.toldClosed = toldClosed
 		// Also a remote control may quiet or stop one.
 		l.OnQuiet(func() { g.quiet[i].Store(true) })
 		l.OnStop(func() { g.stop[i].Store(true) })

@@ -195,3 +195,14 @@ func TestHooksAfterRunAreAMistake(t *testing.T) {
 		require.PanicsWithValue(t, "belay: "+name+" after Run: call it before", add)
 	}
 }
+
+// Every job would fail, and the log would say that nobody knows their classes.
+func TestMiddlewareThatAnswersNoHandlerEndsRun(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	l := r.build(r.config())
+	l.Handle("W", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	l.Use(func(launcher.Handler) launcher.Handler { return nil })
+	require.EqualError(t, l.Run(t.Context()), `belay: a middleware returned nil for the handler of the class "W": it must return a Handler`)
+	require.NotContains(t, r.log.String(), "working")
+}

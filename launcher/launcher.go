@@ -25,6 +25,7 @@ type Launcher struct {
 	handlers   map[string]registration
 	middleware []Middleware
 	hooks      hooks
+	toldClosed *sync.Once // of all Launchers of a Group
 
 	orders  chan order
 	looks   chan fetch.Pulse
@@ -66,7 +67,7 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
-		cfg: cfg, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
+		cfg: cfg, toldClosed: &sync.Once{}, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)}, orders: make(chan order, 64), looks: make(chan fetch.Pulse, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}, nil
 }
@@ -139,13 +140,20 @@ func (l *Launcher) Identity() string {
 }
 
 // Run registers the process and works until ctx ends, which is the same as Stop, and everything has been settled. It
-// answers nil after a stop. A handler that ignores its context is left behind, and OnStuck hears of it: its job has gone
+// answers nil after a stop, and an error at once if its client is closed. A handler that ignores its context is left behind, and OnStuck hears of it: its job has gone
 // back to its queue, and may run elsewhere, also by another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if l.started.Swap(true) {
 		return errors.New("belay: Run was called before")
 	}
+	if l.isClosed() {
+		return errClosed
+	}
 	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	handlers, err := l.wrapped()
+	if err != nil {
 		return err
 	}
 	if err := l.open(); err != nil {
@@ -166,7 +174,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	defer func() { _ = fetcher.Close() }()
 	l.bornAt = l.clock.Now()
-	crew := newCrew(l)
+	crew := newCrew(l, handlers)
 	l.crew.Store(crew)
 	l.manager = &manager{
 		fetcher: fetcher, crew: crew, log: l.cfg.Log, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,

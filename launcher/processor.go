@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -57,22 +58,26 @@ type crew struct {
 	processors []*processor
 }
 
-func newCrew(l *Launcher) *crew {
-	c := &crew{
-		launcher: l,
-		handlers: make(map[string]registration, len(l.handlers)),
-		work:     newTray(),
-		ended:    newEnds(),
-	}
+// wrapped are the handlers with the middleware around each. Middleware that answers none is a mistake of the program, which
+// would fail every job.
+func (l *Launcher) wrapped() (map[string]registration, error) {
+	handlers := make(map[string]registration, len(l.handlers))
 	for class, registered := range l.handlers {
 		for _, middleware := range slices.Backward(slices.Concat(l.middleware, registered.class.Middleware)) {
-			registered.handler = middleware(registered.handler)
+			if registered.handler = middleware(registered.handler); registered.handler == nil {
+				return nil, fmt.Errorf("belay: a middleware returned nil for the handler of the class %q: it must return a Handler", class)
+			}
 		}
-		if class == AnyClass {
-			c.fallback = &registered
-			continue
-		}
-		c.handlers[class] = registered
+		handlers[class] = registered
+	}
+	return handlers, nil
+}
+
+func newCrew(l *Launcher, handlers map[string]registration) *crew {
+	c := &crew{launcher: l, handlers: handlers, work: newTray(), ended: newEnds()}
+	if fallback, ok := handlers[AnyClass]; ok {
+		delete(handlers, AnyClass) // no class has that name
+		c.fallback = &fallback
 	}
 	for id := range l.cfg.Concurrency {
 		c.processors = append(c.processors, &processor{id: id, crew: c})

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// watchRuns is the pass that looks over what runs.
+// watchRuns is the pass that looks over what runs, and whether the client is still there.
 func (l *Launcher) watchRuns(context.Context) error {
+	l.watchClient()
 	l.tellStuck(l.watch.look(time.Now(), l.crew.Load()), false)
 	return nil
 }

@@ -30,7 +30,9 @@ func newWatched(t *testing.T, concurrency int, timeout time.Duration) *watched {
 	l, err := New(Config{Client: struct{ driver.Client }{}, Concurrency: concurrency})
 	require.NoError(t, err)
 	l.Handle("Deaf", func(context.Context, *job.Job) error { return nil }, Class{Timeout: timeout})
-	w := &watched{t: t, crew: newCrew(l), now: time.Now()}
+	handlers, err := l.wrapped()
+	require.NoError(t, err)
+	w := &watched{t: t, crew: newCrew(l, handlers), now: time.Now()}
 	var ctx context.Context
 	ctx, w.end = context.WithCancelCause(t.Context())
 	w.life = &fetch.Life{Identity: "host:1:abc", Context: ctx}

@@ -3,6 +3,7 @@ package goredisdriver
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,6 +17,7 @@ type Client struct {
 	redis   *redis.Client
 	owned   bool
 	dialect *driver.Dialect
+	closed  atomic.Bool
 }
 
 // Open makes a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
@@ -55,8 +57,12 @@ func (c *Client) Close() error {
 	if !c.owned {
 		return nil
 	}
+	c.closed.Store(true)
 	return closeOnce(c.redis)
 }
+
+// Closed says whether Close has ended its connections. Of a user's own client it does not know.
+func (c *Client) Closed() bool { return c.closed.Load() }
 
 func closeOnce(client *redis.Client) error {
 	if err := client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {

@@ -146,3 +146,6 @@ func (c *Client) Close() error {
 	})
 	return nil
 }
+
+// Closed says whether Close has ended its connections.
+func (c *Client) Closed() bool { return c.link.isShut() }
