@@ -87,7 +87,7 @@ func TestPositions(t *testing.T) {
 			require.Equal(w, "a", w.unique("a", leaving("main 4/0")))
 			require.Equal(w, "main 4/0", w.left())
 			w.held("d", "a")
-			require.Len(w, w.list(w.keys.Queue("q")), 0)
+			require.Empty(w, w.list(w.keys.Queue("q")))
 		}},
 		promise{"are_bounded_and_none_is_left_with_what_is_no_lock", func(w *world) {
 			require.Empty(w, w.unique("a"))

@@ -60,6 +60,16 @@ func (j *judge) judgeRefusal(r refusal) {
 	}
 }
 
+// unheard says whether a push of this kind whose answer nobody read may have been refused in a stretch of time.
+func (j *judge) unheard(key string, s span) bool {
+	for _, l := range j.lives {
+		if l.key == key && l.pushed && !l.accepted && !l.refused && len(l.runs) == 0 && l.push.to > s.from && l.push.from < s.to {
+			return true
+		}
+	}
+	return false
+}
+
 // judgeReruns holds which jobs were run once more. Locks go from one to the next without a gap, so that the run that follows a
 // job is the next one that starts.
 func (j *judge) judgeReruns(key string, rivals []*life) {
@@ -77,6 +87,7 @@ func (j *judge) judgeReruns(key string, rivals []*life) {
 			possible = possible || r.of.push.to > a.first()-j.Slack || a.runs[0].interrupted > 0 || j.troubled(before)
 		}
 		follows := i+1 < len(rivals) && !rivals[i+1].pushed
+		possible = possible || follows && j.unheard(key, span{a.first() - j.Slack, rivals[i+1].first()})
 		switch {
 		case promised:
 			j.verdict.Promised++

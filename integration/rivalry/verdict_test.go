@@ -92,6 +92,8 @@ func TestWhatIsLawful(t *testing.T) {
 		"once more for those refused":           of(onceMore).accept(1, "a").run(2, 4, "a", history.OK).refuse(3, "b", "a").run(5, 6, "r", history.OK),
 		"not for those refused before":          of(onceMore).accept(1, "a").refuse(1.2, "b", "a").run(4, 5, "a", history.OK),
 		"perhaps for those refused at its end":  of(onceMore).accept(1, "a").run(2, 4, "a", history.OK).push(3.9, 4.5, "b", history.Duplicate, "a"),
+		"once more for one whose refusal was lost": of(onceMore).accept(1, "a").run(2, 4, "a", history.OK).push(3, 3.5, "b", history.Unknown).
+			run(5, 6, "r", history.OK),
 		"through a retry": of(onceMore).accept(1, "a").run(2, 3, "a", history.Later).refuse(3.5, "b", "a").run(5, 6, "a", history.OK).
 			run(7, 9, "r", history.OK).refuse(8, "c", "r").run(10, 11, "r2", history.OK),
 	} {
