@@ -26,6 +26,15 @@ func TestInstantsBeyondTheCalendar(t *testing.T) {
 				}
 			}
 		},
+		"of locks, too": func(w *world) {
+			w.do("ZADD", w.keys.Unique(), "1795299000000000", "digest")
+			w.do("SET", w.keys.Lock("digest"), " jid\nA\n1795299000000000\n")
+			locks := w.locks()
+			require.Len(w, locks, 1)
+			_, err := json.Marshal(locks)
+			require.NoError(w, err)
+			require.Equal(w, latest, locks[0].TakenAt)
+		},
 		"of processes and of what they run as well": func(w *world) {
 			w.do("SADD", w.keys.Processes(), "vm:7:aa")
 			w.do("HSET", w.keys.Process("vm:7:aa"), "info", `{"hostname":"vm","started_at":1e300}`, "busy", "1", "beat", "1e300")

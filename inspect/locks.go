@@ -106,7 +106,7 @@ func lockOf(digest, value string, now time.Time) Lock {
 	lock := Lock{Digest: digest}
 	if holder, ok := lua.HolderOf(value); ok {
 		lock.JID, lock.Class, lock.Started, lock.Dirty = holder.JID, holder.Class, holder.Started, holder.Dirty
-		lock.TakenAt, lock.Age = holder.Since, Seconds{max(now.Sub(holder.Since), 0)}
+		lock.TakenAt, lock.Age = sayable(holder.Since), Seconds{max(now.Sub(holder.Since), 0)}
 		lock.WAL = dedup.WALOfLines(holder.Left).Texts()
 	}
 	return lock
