@@ -148,7 +148,15 @@ func RepeatFor(d time.Duration) ClientOption {
 
 // OnPush adds middleware that sees each job before it is pushed, in this order.
 func OnPush(middleware ...PushMiddleware) ClientOption {
-	return func(c *clientConfig) { c.Middleware = append(c.Middleware, middleware...) }
+	return func(c *clientConfig) {
+		for _, m := range middleware {
+			if m == nil {
+				c.wrong = append(c.wrong, errors.New("a middleware of OnPush is nil"))
+				return
+			}
+		}
+		c.Middleware = append(c.Middleware, middleware...)
+	}
 }
 
 // ClientLogger is told of pushes that were refused as duplicates, at level info and at most once a second for a class, with how
@@ -190,6 +198,10 @@ func Open(ctx context.Context, url string, options ...ClientOption) (*Client, er
 func NewClient(d driver.Client, options ...ClientOption) (*Client, error) {
 	var cfg clientConfig
 	for _, option := range options {
+		if option == nil {
+			cfg.wrong = append(cfg.wrong, errNilOption)
+			continue
+		}
 		option(&cfg)
 	}
 	c, err := client.New(d, cfg.Config)

@@ -21,9 +21,7 @@ import (
 func Capsule(name string, options ...ServerOption) ServerOption {
 	return func(c *serverConfig) {
 		var its serverConfig
-		for _, option := range options {
-			option(&its)
-		}
+		its.hear(options)
 		for _, err := range its.wrong {
 			c.wrong = append(c.wrong, fmt.Errorf("capsule %q: %w", name, err))
 		}

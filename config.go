@@ -30,4 +30,7 @@ func ProcessTag(tag string) ServerOption { return func(c *serverConfig) { c.Tag 
 func ProcessLabels(labels ...string) ServerOption { return func(c *serverConfig) { c.Labels = labels } }
 
 // Check says what is wrong with the server's options, all of it at once, as Run does; nil for nothing. It asks nobody.
-func (s *Server) Check() error { return s.wrong }
+func (s *Server) Check() error {
+	s.made("Check")
+	return s.wrong
+}

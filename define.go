@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/launcher"
 )
@@ -39,6 +40,10 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	s, err := args.For(reflect.TypeFor[T]())
 	d := &Definition[T]{definition: definition{item: Item{Class: class}, wrong: []error{err}}, shape: s}
 	for _, option := range options {
+		if option == nil {
+			d.wrong = append(d.wrong, errNilOption)
+			continue
+		}
 		option.define(&d.definition)
 	}
 	d.resolveIdentity(s, reflect.TypeFor[T]())
@@ -59,8 +64,25 @@ func (d *definition) check() error {
 	rule := d.item.Unique
 	must(rule == nil || !rule.RescheduleOnce || d.idempotence.Reason == "",
 		"RescheduleOnce is for duplicates that are refused, and those of a class that is NotIdempotent are not")
-	must(d.item.JID == "", "JID %s would be the id of every job: give it to Enqueue", d.item.JID)
+	must(d.item.JID == "", oneJID, d.item.JID)
 	return errors.Join(wrong...)
+}
+
+// oneJID is said where a JID would be that of many jobs.
+const oneJID = "JID %s would be the id of every job: give it to Enqueue"
+
+// made panics for a Definition that Define has not made, and so knows no class.
+func (d *Definition[T]) made(what string) {
+	if d == nil || d.shape == nil {
+		panic("belay: " + what + ": the definition is empty; make it by Define")
+	}
+}
+
+// open panics for a client that Open has not made.
+func open(c *Client, what string) {
+	if c == nil || c.Driver() == nil {
+		panic("belay: " + what + ": the client is nil; was the error of Open looked at?")
+	}
 }
 
 // Class is the name under which its jobs are stored.
@@ -72,22 +94,35 @@ func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
 // Item is a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come after the
 // definition's, and override them.
 func (d *Definition[T]) Item(args T, options ...JobOption) Item {
+	d.made("Item")
 	item := d.item
 	item.Args = d.shape.Write(reflect.ValueOf(&args).Elem())
 	for _, option := range options {
-		option(&item)
+		option.say(&item)
 	}
 	item.Unique = d.withIdentity(item.Unique)
 	return item
 }
 
-// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say.
+// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say. It panics when c is
+// nil.
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
+	d.made("Enqueue")
+	open(c, "Enqueue "+d.item.Class)
 	return c.Push(ctx, d.Item(args, options...))
 }
 
-// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error say.
+// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error say. Options are
+// for all of the jobs; a JID among them is an error, and nothing is sent. It panics when c or args is nil.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
+	d.made("EnqueueMany")
+	open(c, "EnqueueMany "+d.item.Class)
+	if args == nil {
+		panic("belay: EnqueueMany " + d.item.Class + ": the sequence is nil")
+	}
+	if jid := jidOf(options); jid != "" {
+		return nil, &BulkError{Err: &client.InvalidError{Class: d.item.Class, Err: fmt.Errorf(oneJID, jid)}}
+	}
 	return c.PushMany(ctx, func(yield func(Item) bool) {
 		for one := range args {
 			if !yield(d.Item(one, options...)) {
@@ -97,15 +132,26 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 	})
 }
 
+// jidOf is the JID among options.
+func jidOf(options []JobOption) string {
+	var item Item
+	for _, option := range options {
+		option.say(&item)
+	}
+	return item.JID
+}
+
 // Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an *ArgumentError,
 // as if fn had returned it. It panics when fn is nil, when the class has a handler already, and after the server's Run.
 func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) error) {
+	d.made("Handle")
 	s.register(d.With(fn))
 }
 
 // With is the class with fn as its handler, for the Handlers of a server that is made elsewhere. Registrations of any T
 // have one type, so that constructors can return them and a slice can hold them all. It panics when fn is nil.
 func (d *Definition[T]) With(fn func(ctx context.Context, args T) error) Registration {
+	d.made("With")
 	if fn == nil {
 		panic("belay: Handle " + d.item.Class + ": the handler is nil")
 	}
@@ -121,6 +167,7 @@ func (d *Definition[T]) With(fn func(ctx context.Context, args T) error) Registr
 // Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's class: a class that
 // was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
+	d.made("Args")
 	var args T
 	if err := d.shape.Fill(reflect.ValueOf(&args).Elem(), j.Args()); err != nil {
 		var none T

@@ -8,25 +8,29 @@ import (
 )
 
 // OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It panics after Run.
-func (s *Server) OnStart(hook func(ctx context.Context) error) { s.launcher.OnStart(hook) }
+func (s *Server) OnStart(hook func(ctx context.Context) error) {
+	s.given("OnStart", hook != nil).OnStart(hook)
+}
 
 // OnQuiet adds what is to be done once nothing more is taken: after Quiet, or at the beginning of a stop. Nobody waits for
 // it. It panics after Run.
-func (s *Server) OnQuiet(hook func()) { s.launcher.OnQuiet(hook) }
+func (s *Server) OnQuiet(hook func()) { s.given("OnQuiet", hook != nil).OnQuiet(hook) }
 
 // OnStop adds what is to be done when a stop begins, while jobs may still be running. Nobody waits for it. It panics after
 // Run.
-func (s *Server) OnStop(hook func()) { s.launcher.OnStop(hook) }
+func (s *Server) OnStop(hook func()) { s.given("OnStop", hook != nil).OnStop(hook) }
 
 // OnExit adds what is to be done when the last job has been settled, the last one added first. Run waits for it. It panics
 // after Run.
-func (s *Server) OnExit(hook func()) { s.launcher.OnExit(hook) }
+func (s *Server) OnExit(hook func()) { s.given("OnExit", hook != nil).OnExit(hook) }
 
 // OnDeath adds one who hears of jobs that will not be run again by themselves, whatever their class. It panics after Run.
-func (s *Server) OnDeath(handler DeathHandler) { s.launcher.OnDeath(handler) }
+func (s *Server) OnDeath(handler DeathHandler) { s.given("OnDeath", handler != nil).OnDeath(handler) }
 
 // OnOrphan adds one who hears of jobs that this server brings back from processes that died. It panics after Run.
-func (s *Server) OnOrphan(handler OrphanHandler) { s.launcher.OnOrphan(handler) }
+func (s *Server) OnOrphan(handler OrphanHandler) {
+	s.given("OnOrphan", handler != nil).OnOrphan(handler)
+}
 
 // Around puts middleware around the runs of a class, inside of what the Server puts around every run.
 func Around(middleware ...Middleware) DefineOption {
@@ -43,7 +47,11 @@ func Around(middleware ...Middleware) DefineOption {
 
 // OnExhausted lets handler hear of the class' jobs that will not be run again by themselves, before Server.OnDeath's do.
 func OnExhausted(handler DeathHandler) DefineOption {
-	return definitionOption(func(def *definition) { def.about.Exhausted = handler })
+	return definitionOption(func(def *definition) {
+		if def.about.Exhausted = handler; handler == nil {
+			def.wrong = append(def.wrong, errors.New("the handler of OnExhausted is nil"))
+		}
+	})
 }
 
 // What a Server tells of.

@@ -97,7 +97,10 @@ func RedactError(show func(class string, err error) string) ServerOption {
 }
 
 // DroppedLines is how many lines of the server's log were dropped, because its reader was too slow or failed by a panic.
-func (s *Server) DroppedLines() uint64 { return s.book.Dropped() }
+func (s *Server) DroppedLines() uint64 {
+	s.made("DroppedLines")
+	return s.book.Dropped()
+}
 
 // lastWords is how long the end of a server, and of a program, waits for the reader of its log.
 const lastWords = time.Second

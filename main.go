@@ -32,6 +32,9 @@ import (
 // The exit status is 0 after a stop, 1 when the program could not work, and 2 for a wrong flag, variable or option. What is
 // deferred in main does not run; Server.OnExit is the place for that.
 func Main(setUp func(ctx context.Context, app *App) error, options ...ServerOption) {
+	if setUp == nil {
+		panic("belay: Main: the function is nil")
+	}
 	os.Exit(runMain(flag.CommandLine, os.Args[1:], os.LookupEnv, os.Stderr, setUp, options))
 }
 

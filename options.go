@@ -17,10 +17,32 @@ type DefineOption interface{ define(d *definition) }
 // is a panic of Define, or an error of the push.
 type JobOption func(*client.Job)
 
-func (o JobOption) define(d *definition) { o(&d.item) }
+func (o JobOption) define(d *definition) { o.say(&d.item) }
 
-// Queue is the queue that the job goes to; "default" without it.
-func Queue(name string) JobOption { return func(i *Item) { i.Queue = name } }
+// say lets the option speak, if it is one.
+func (o JobOption) say(i *Item) {
+	if o == nil {
+		i.Fail(errNilOption)
+		return
+	}
+	o(i)
+}
+
+var errNilOption = errors.New("an option is nil")
+
+// Queue is the queue that the job goes to; "default" without it. An empty name, such as that of a variable that is not set, is
+// an error.
+func Queue(name string) JobOption {
+	return func(i *Item) { i.Queue = named(i, "Queue", name) }
+}
+
+// named is the name that an option was given, without which it cannot be meant.
+func named(i *Item, option, name string) string {
+	if name == "" {
+		i.Fail(fmt.Errorf("%s is given no name; was a variable not set? Leave it out for the default", option))
+	}
+	return name
+}
 
 // In has the job wait for d before it goes to its queue, by Redis' clock. Zero or less is now. It overrides an earlier At.
 func In(d time.Duration) JobOption { return func(i *Item) { i.In, i.At = d, time.Time{} } }
@@ -42,8 +64,10 @@ func NoRetry() JobOption {
 // RetryFor runs a failed job again for so long after its first failure, in whole seconds, however often that is.
 func RetryFor(d time.Duration) JobOption { return func(i *Item) { i.RetryFor = d } }
 
-// RetryQueue is the queue that retries go to; the job's own without it.
-func RetryQueue(name string) JobOption { return func(i *Item) { i.RetryQueue = name } }
+// RetryQueue is the queue that retries go to; the job's own without it. An empty name is an error.
+func RetryQueue(name string) JobOption {
+	return func(i *Item) { i.RetryQueue = named(i, "RetryQueue", name) }
+}
 
 // Backtrace keeps so many lines of an error's stack with a failed job; AllLines keeps all.
 func Backtrace(lines int) JobOption { return func(i *Item) { i.Backtrace = lines } }
@@ -57,7 +81,7 @@ func KeepDead() JobOption { return func(i *Item) { i.NoDead = false } }
 // Tags are shown by dashboards; they replace earlier ones.
 func Tags(tags ...string) JobOption { return func(i *Item) { i.Tags = tags } }
 
-// JID gives the job an id of the caller's choice, who answers for its being unique. It is not for Define.
+// JID gives the job an id of the caller's choice, who answers for its being unique. It is neither for Define nor for EnqueueMany.
 func JID(id string) JobOption { return func(i *Item) { i.JID = id } }
 
 // Repeatable has the push stored once however often it is sent: the client sends it again when no answer comes (see

@@ -40,13 +40,9 @@ var company fetch.Company
 // opens nothing and starts nothing. What is wrong with the options is the error of Run, all of it at once; it panics only
 // without a client.
 func NewServer(c *Client, options ...ServerOption) *Server {
-	if c == nil {
-		panic("belay: NewServer: the client is nil; was the error of Open looked at?")
-	}
+	open(c, "NewServer")
 	var cfg serverConfig
-	for _, option := range options {
-		option(&cfg)
-	}
+	cfg.hear(options)
 	cfg.withLog()
 	of := c.Config()
 	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
@@ -63,42 +59,73 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	return &Server{launcher: idle, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
 }
 
+// hear lets the options speak.
+func (c *serverConfig) hear(options []ServerOption) {
+	for _, option := range options {
+		if option == nil {
+			c.wrong = append(c.wrong, errNilOption)
+			continue
+		}
+		option(c)
+	}
+}
+
+// made is what the Server stands for. It panics for one that NewServer has not made.
+func (s *Server) made(what string) *launcher.Group {
+	if s == nil || s.launcher == nil {
+		panic("belay: " + what + ": the server is empty; make it by NewServer")
+	}
+	return s.launcher
+}
+
+// given is made, for what is to be given a function; it panics without one.
+func (s *Server) given(what string, something bool) *launcher.Group {
+	if !something {
+		panic("belay: " + what + ": the function is nil")
+	}
+	return s.made(what)
+}
+
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and what is
-// not done by then goes back to its queue. It answers nil after such a stop. A Server runs once.
+// not done by then goes back to its queue. It answers nil after such a stop, and an error at once when the client is closed, which
+// should not be before Run has returned. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
+	group := s.made("Run")
 	if s.wrong != nil {
 		return s.wrong
 	}
 	defer s.book.Flush(lastWords)
-	return s.launcher.Run(ctx)
+	return group.Run(ctx)
 }
 
 // HandleClass makes the server run a class that has no Definition; AnyClass takes all that have no handler. It panics
 // when the class has a handler already, and after Run.
 func (s *Server) HandleClass(class string, handler Handler) {
-	s.launcher.Handle(class, handler, launcher.Class{})
+	s.made("Handle "+class).Handle(class, handler, launcher.Class{})
 }
 
 func (s *Server) register(list ...Registration) {
 	for _, r := range list {
-		s.launcher.Handle(r.class, r.handler, r.about)
+		s.made("Handle "+r.class).Handle(r.class, r.handler, r.about)
 	}
 }
 
 // Use adds middleware around every run; the first is the outermost. It panics after Run.
-func (s *Server) Use(middleware ...Middleware) { s.launcher.Use(middleware...) }
+func (s *Server) Use(middleware ...Middleware) {
+	s.given("Use", !slices.ContainsFunc(middleware, func(m Middleware) bool { return m == nil })).Use(middleware...)
+}
 
 // OnError adds one who hears of every run that did not succeed. It panics after Run.
-func (s *Server) OnError(handler ErrorHandler) { s.launcher.OnError(handler) }
+func (s *Server) OnError(handler ErrorHandler) { s.given("OnError", handler != nil).OnError(handler) }
 
 // OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once it has gone on
 // for as long again as its class' Timeout, though at least 5 s and at most a minute (5 s where it was cancelled for another
 // reason), then every ten minutes, and when the server stops without it, unless that was told before. Such a run keeps
 // its processor, and its job stays in hand: nothing can end a goroutine from outside. It panics after Run.
-func (s *Server) OnStuck(handler StuckHandler) { s.launcher.OnStuck(handler) }
+func (s *Server) OnStuck(handler StuckHandler) { s.given("OnStuck", handler != nil).OnStuck(handler) }
 
 // Identity is the name under which the process now lives; empty before Run has registered it.
-func (s *Server) Identity() string { return s.launcher.Identity() }
+func (s *Server) Identity() string { return s.made("Identity").Identity() }
 
 // Health answers those who look after processes, at two paths; mount it where they are asked for:
 //
@@ -109,16 +136,16 @@ func (s *Server) Identity() string { return s.launcher.Identity() }
 // Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are not_running,
 // not_registered, stopping, quiet, redis_away, no_lease, and of /healthz standing_still and no_heartbeat; with capsules, that
 // of the first one that has any. No answer waits for Redis longer than half a second.
-func (s *Server) Health() http.Handler { return service.Health(s.launcher) }
+func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
 // Dump logs what runs and where every goroutine stands.
-func (s *Server) Dump() { s.launcher.Dump() }
+func (s *Server) Dump() { s.made("Dump").Dump() }
 
 // Quiet takes no more jobs, while Run goes on until it is stopped. A second call does nothing.
-func (s *Server) Quiet() { s.launcher.Quiet() }
+func (s *Server) Quiet() { s.made("Quiet").Quiet() }
 
 // Stop ends Run, as the end of its context does. A second call ends the shutdown timeout at once.
-func (s *Server) Stop() { s.launcher.Stop() }
+func (s *Server) Stop() { s.made("Stop").Stop() }
 
 // Handlers make the server run these classes, as Definition.Handle does for one. Two handlers of one class are an error of
 // Run.

@@ -36,6 +36,9 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[Job]) ([]Receipt, e
 // A slice with a Repeatable job is repeatable as a whole: one number stands for all of it. To go on after an error, see
 // RepeatMany, and push what was not drawn.
 func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[Job]) iter.Seq2[[]Receipt, error] {
+	if jobs == nil {
+		panic("belay: a bulk push: the sequence is nil")
+	}
 	return func(yield func([]Receipt, error) bool) {
 		b := bulk{client: c, yield: yield}
 		for j := range jobs {

@@ -68,7 +68,14 @@ type Job struct {
 	Tags []string
 	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they do not know.
 	Extra []job.Edit
+
+	// wrong is what Fail was told.
+	wrong []error
 }
+
+// Fail makes the push of the job an error, and Check's: it is for options that were said and cannot be meant, where the field
+// that they set would just be empty.
+func (j *Job) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
 
 // lock is what the job needs to be stored, and carries in its payload; the zero one if it is not unique.
 func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {
@@ -109,7 +116,7 @@ func (j *Job) draft() (job.Draft, dedup.Lock, error) {
 	extra, badExtra := j.extra()
 	_, badWAL := j.wal()
 	draft := job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: extra}
-	if err := errors.Join(job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, badWAL, j.checkTime()); err != nil {
+	if err := errors.Join(errors.Join(j.wrong...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, badWAL, j.checkTime()); err != nil {
 		return draft, dedup.Lock{}, err
 	}
 	lock, err := j.lock(draft)

@@ -1,0 +1,79 @@
+package belay_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+)
+
+// What is nil is most often an error that nobody looked at, and a panic that names neither is found by nobody.
+func TestWhatIsNilIsNamed(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	welcome := belay.Define[int]("Welcome")
+	var none belay.Definition[int]
+	run := func(context.Context, int) error { return nil }
+	for says, do := range map[string]func(){
+		"belay: Enqueue Welcome: the client is nil; was the error of Open looked at?":     func() { _, _ = welcome.Enqueue(t.Context(), nil, 1) },
+		"belay: EnqueueMany Welcome: the client is nil; was the error of Open looked at?": func() { _, _ = welcome.EnqueueMany(t.Context(), nil, nil) },
+		"belay: EnqueueMany Welcome: the sequence is nil":                                 func() { _, _ = welcome.EnqueueMany(t.Context(), client, nil) },
+		"belay: a bulk push: the sequence is nil":                                         func() { _, _ = client.PushMany(t.Context(), nil) },
+		"belay: NewServer: the client is nil; was the error of Open looked at?":           func() { belay.NewServer(new(belay.Client)) },
+		"belay: Enqueue: the definition is empty; make it by Define":                      func() { _, _ = none.Enqueue(t.Context(), client, 1) },
+		"belay: Item: the definition is empty; make it by Define":                         func() { (*belay.Definition[int])(nil).Item(1) },
+		"belay: With: the definition is empty; make it by Define":                         func() { none.With(run) },
+		"belay: Handle: the definition is empty; make it by Define":                       func() { none.Handle(belay.NewServer(client), run) },
+		"belay: Args: the definition is empty; make it by Define":                         func() { _, _ = none.Args(nil) },
+		"belay: Handle Welcome: the server is empty; make it by NewServer":                func() { welcome.Handle(nil, run) },
+		"belay: Run: the server is empty; make it by NewServer":                           func() { _ = new(belay.Server).Run(t.Context()) },
+		"belay: Check: the server is empty; make it by NewServer":                         func() { _ = belay.Process{Server: new(belay.Server)}.Run(t.Context()) },
+		"belay: Stop: the server is empty; make it by NewServer":                          func() { (*belay.Server)(nil).Stop() },
+		"belay: Use: the function is nil":                                                 func() { belay.NewServer(client).Use(nil) },
+		"belay: OnError: the function is nil":                                             func() { belay.NewServer(client).OnError(nil) },
+		"belay: OnExit: the function is nil":                                              func() { belay.NewServer(client).OnExit(nil) },
+		`belay: Define "A": an option is nil`:                                             func() { belay.Define[int]("A", nil) },
+		`belay: Define "A": an option is nil; the handler of OnExhausted is nil`:          func() { belay.Define[int]("A", nil, belay.OnExhausted(nil)) },
+		"belay: Main: the function is nil":                                                func() { belay.Main(nil) },
+	} {
+		if do != nil {
+			require.PanicsWithValue(t, says, do)
+		}
+	}
+
+	require.ErrorContains(t, belay.NewServer(client, nil).Check(), "an option is nil")
+	require.ErrorContains(t, belay.NewServer(client, belay.Capsule("c", nil)).Check(), `capsule "c": an option is nil`)
+	_, err := belay.NewClient(client.Driver(), nil, belay.OnPush(nil))
+	require.ErrorContains(t, err, "an option is nil")
+	require.ErrorContains(t, err, "a middleware of OnPush is nil")
+	receipt, err := welcome.Enqueue(t.Context(), client, 1, nil)
+	require.ErrorContains(t, err, "an option is nil")
+	require.Equal(t, belay.StatusNotPushed, receipt.Status)
+}
+
+// A variable that is not set must not send jobs where nobody looks for them.
+func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	welcome := belay.Define[int]("Welcome", belay.Queue("mail"))
+	for _, option := range []belay.JobOption{belay.Queue(""), belay.RetryQueue("")} {
+		receipt, err := welcome.Enqueue(t.Context(), client, 1, option)
+		require.ErrorContains(t, err, "is given no name; was a variable not set?")
+		require.Equal(t, belay.StatusNotPushed, receipt.Status)
+		receipts, err := welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), option)
+		require.ErrorContains(t, err, "is given no name; was a variable not set?")
+		require.Len(t, receipts, 1)
+		require.Panics(t, func() { belay.Define[int]("A", option) })
+	}
+	receipts, err := welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), belay.JID("same"))
+	var bulk *belay.BulkError
+	require.ErrorAs(t, err, &bulk)
+	require.ErrorContains(t, err, "JID same would be the id of every job")
+	require.Empty(t, receipts)
+	sent := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:mail"), driver.Command("LLEN", client.Config().Prefix+":queue:default"))
+	require.Equal(t, []driver.Reply{{Value: int64(0)}, {Value: int64(0)}}, sent)
+}
