@@ -132,6 +132,7 @@ type config struct {
 	print             bool
 	sources           map[string]string // by key, for people: "default", "--queue", "BELAY_QUEUES", "belay.yml:3"
 	capsules          []capsuleSetting
+	remark            string // for the operator; empty when there is nothing to say
 }
 
 func (c *config) register(flags *pflag.FlagSet) {
@@ -150,8 +151,13 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 	if path != "" {
 		environment := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT"), os.Getenv("APP_ENV"), os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development")
 		var err error
-		file, err = readConfigFile(path, environment)
+		var sections []string
+		file, sections, err = readConfigFile(path, environment)
 		wrong = append(wrong, err)
+		// Rails' word, and the default, are said to all programs: a file need not have a section of them.
+		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {
+			c.remark = fmt.Sprintf("%s has no section %q, only %s: what stands outside them holds", path, said, strings.Join(sections, ", "))
+		}
 	}
 	for _, s := range settings {
 		said, inFile := file[s.key]

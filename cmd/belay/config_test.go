@@ -132,6 +132,27 @@ func TestConfigFile(t *testing.T) {
 	})
 }
 
+// A word that was mistyped would have the wrong settings hold, and nobody would know.
+func TestAnEnvironmentWithoutASectionIsTold(t *testing.T) {
+	path := configFile(t, "concurrency: 1", "staging: {concurrency: 2}", "production: {concurrency: 3}")
+	const told = `has no section "prodution", only production, staging`
+	require.Contains(t, invoke("", "work", "--config", path, "--print-config", "-e", "prodution").errs, told)
+	require.Empty(t, invoke("", "work", "--config", path, "--print-config", "-e", "production").errs)
+	require.Empty(t, invoke("", "work", "--config", path, "--print-config").errs)
+	require.Empty(t, invoke("", "work", "--config", configFile(t, "concurrency: 1"), "--print-config", "-e", "prodution").errs, "one for all")
+	t.Setenv("APP_ENV", "test")
+	require.Empty(t, invoke("", "work", "--config", path, "--print-config").errs)
+	t.Setenv("BELAY_ENVIRONMENT", "prodution")
+	require.Contains(t, invoke("", "work", "--config", path, "--print-config").errs, told)
+}
+
+func TestAPasswordInTheUsersPlaceIsHidden(t *testing.T) {
+	t.Parallel()
+	shown := invoke("", "work", "--print-config", "--redis", "redis://SECRET@h:1/0").out
+	require.Contains(t, shown, "# redis: redis://hidden@h:1/0 # --redis")
+	require.NotContains(t, shown, "SECRET")
+}
+
 func TestTheCommandLineComesBeforeTheEnvironmentBeforeTheFile(t *testing.T) {
 	path := configFile(t, "concurrency: 1", "queues: [file]", "tag: file", "redis: redis://:SECRET@file:1/0", "prefix: file", "exec: {A: 'true'}")
 	t.Setenv("BELAY_CONFIG", path)

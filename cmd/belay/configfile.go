@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -31,22 +33,23 @@ type fileReader struct {
 	wrong []error
 }
 
-// readConfigFile reads a file in the words of Sidekiq's, with the section of an environment laid over it, as Sidekiq does.
-func readConfigFile(path, environment string) (map[string]fileValue, error) {
+// readConfigFile reads a file in the words of Sidekiq's, with the section of an environment laid over it, as Sidekiq does. It
+// answers, too, which environments have one.
+func readConfigFile(path, environment string) (values map[string]fileValue, sections []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
+		return nil, nil, fmt.Errorf("--config: %w", err)
 	}
 	r := &fileReader{path: path}
-	values := r.document(string(text), environment)
-	return values, errors.Join(r.wrong...)
+	values, sections = r.document(string(text), environment)
+	return values, sections, errors.Join(r.wrong...)
 }
 
 func (r *fileReader) fail(line int, format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Errorf("%s:%d: %s", r.path, line, fmt.Sprintf(format, args...)))
 }
 
-func (r *fileReader) document(text, environment string) map[string]fileValue {
+func (r *fileReader) document(text, environment string) (values map[string]fileValue, environments []string) {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.Contains(line, "<%") && !strings.HasPrefix(strings.TrimSpace(line), "#") {
 			r.fail(i+1, "ERB is not run here: write the value, or give it in the environment")
@@ -56,10 +59,10 @@ func (r *fileReader) document(text, environment string) map[string]fileValue {
 	var top, more yaml.Node
 	switch err := decoder.Decode(&top); {
 	case len(r.wrong) > 0 || errors.Is(err, io.EOF):
-		return nil
+		return nil, nil
 	case err != nil:
 		r.wrong = append(r.wrong, fmt.Errorf("%s: %s", r.path, strings.TrimPrefix(err.Error(), "yaml: ")))
-		return nil
+		return nil, nil
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		r.fail(max(more.Line, 1), "a second document begins: one file is one document")
@@ -73,7 +76,7 @@ func (r *fileReader) document(text, environment string) map[string]fileValue {
 			}
 		}
 	}
-	return values
+	return values, slices.Sorted(maps.Keys(sections))
 }
 
 // section reads one level of settings. At the top, what is no setting and has settings in it is an environment's section.

@@ -131,8 +131,8 @@ func (c *config) capsulesNode() *yaml.Node {
 	return node
 }
 
-// hiddenURL is a URL without its password, and whether it has one. What is no URL is hidden whole: it may be one that was
-// misspelt.
+// hiddenURL is a URL without its password, and whether it has one. A user without a password is hidden as well: hardly any
+// Redis has one, and a password is easily written in its place. What is no URL is hidden whole: it may be one that was misspelt.
 func hiddenURL(text string) (hidden string, secret bool) {
 	parsed, err := url.Parse(text)
 	if err != nil || driver.CheckURL(text) != nil {
@@ -140,6 +140,8 @@ func hiddenURL(text string) (hidden string, secret bool) {
 	}
 	if _, secret = parsed.User.Password(); secret {
 		parsed.User = url.UserPassword(parsed.User.Username(), "hidden")
+	} else if secret = parsed.User != nil; secret {
+		parsed.User = url.User("hidden")
 	}
 	query := parsed.Query()
 	for name := range query {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -127,6 +128,9 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	}
 	if bad != nil {
 		return usageError{flags.conf.tell(bad)}
+	}
+	if flags.conf.remark != "" {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), oneLine(flags.conf.remark))
 	}
 	if flags.conf.print {
 		return flags.conf.write(cmd.OutOrStdout(), cmd.Flags())
