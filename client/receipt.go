@@ -77,7 +77,8 @@ type InvalidError struct {
 }
 
 func (e *InvalidError) Error() string {
-	return fmt.Sprintf("belay: cannot push a job of class %q: %v", e.Class, e.Err)
+	const longest = 255 // what a name may have; what is longer is the mistake itself, and nothing to repeat whole
+	return fmt.Sprintf("belay: cannot push a job of class %.*q: %v", longest, e.Class, e.Err)
 }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
