@@ -15,8 +15,7 @@ func (l *Launcher) isClosed() bool {
 func (l *Launcher) watchClient() {
 	if l.isClosed() {
 		l.toldClosed.Do(func() {
-			l.cfg.Log.Error().Msg("the client was closed under the running server: it works on by connections of its own, but is not ready; " +
-				"close the client after Run has returned")
+			l.cfg.Log.Error().Msg("the client was closed under the running server: it works on, but is not ready")
 		})
 	}
 }
