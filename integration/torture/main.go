@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -31,12 +32,13 @@ func main() {
 	if err == nil && *minutes <= 0 {
 		err = errors.New("-minutes must be more than 0")
 	}
-	if err != nil {
+	path, badPath := lineFile(*out)
+	if err = errors.Join(err, badPath); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t := &torture{seed: number, out: *out, end: time.Now().Add(time.Duration(*minutes * float64(time.Minute)))}
+	t := &torture{seed: number, out: path, end: time.Now().Add(time.Duration(*minutes * float64(time.Minute)))}
 	err = t.run(ctx)
 	stop()
 	if err != nil {
@@ -57,4 +59,21 @@ func seedOf(text string) (uint64, error) {
 		return 0, fmt.Errorf("-seed %q is no whole number", text)
 	}
 	return seed, nil
+}
+
+// lineFile is the file for the rounds' lines, by a path that a test finds too, which runs in another folder. One that cannot be written is
+// told of now and not after the first round.
+func lineFile(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("-out: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("-out: %w", err)
+	}
+	return path, file.Close()
 }
