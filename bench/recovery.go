@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,10 +23,13 @@ var recoveryMeasure = measure{
 	metrics: []report.Metric{
 		{Name: "last job", Unit: "s", Less: true, Log: true, Plot: true},
 		{Name: "first job", Unit: "s", Less: true, Log: true},
-		{Name: "lost", Unit: "jobs", Less: true},
+		{Name: lostJobs, Unit: "jobs, all kills", Less: true, Of: jobsInHand},
 	},
 	run: recovery,
 }
+
+// lostJobs is the column that tells what never ran again.
+const lostJobs = "lost"
 
 const (
 	// jobsInHand is how many jobs the victim has: more than one, for they come back in batches, one after the other, or not.
@@ -77,7 +81,24 @@ func recovery(ctx context.Context, b *bench, r *report.Result) error {
 			return err
 		}
 	}
+	noteLosses(r)
 	return nil
+}
+
+// noteLosses says who lost jobs, and in how many kills: those have no last job, and its column tells of the others alone.
+func noteLosses(r *report.Result) {
+	for _, row := range r.Rows {
+		kills := 0
+		for _, lost := range row.Values {
+			if row.Metric == lostJobs && lost > 0 {
+				kills++
+			}
+		}
+		if kills > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s lost jobs in %d of %d kills, %d of %d at worst; \"last job\" is of the other kills alone.",
+				row.Name(), kills, len(row.Values), int(slices.Max(row.Values)), jobsInHand))
+		}
+	}
 }
 
 // deaths kills a worker of each, all at the same time.
@@ -116,7 +137,7 @@ func (b *bench) deaths(ctx context.Context, r *report.Result, wave []contender) 
 func (b *bench) tell(r *report.Result, d death) {
 	row := d.who.row("")
 	row.Settings = "default settings"
-	row.Metric = "lost"
+	row.Metric = lostJobs
 	r.Add(row, float64(d.lost))
 	if d.lost < jobsInHand {
 		row.Metric = "first job"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -73,4 +74,27 @@ func TestTell(t *testing.T) {
 	require.Equal(t, "lost", r.Rows[0].Metric)
 	b.tell(r, death{who: contender{name: "careful"}, first: time.Second, last: 2 * time.Second})
 	require.Len(t, r.Rows, 4)
+}
+
+func TestOneKillThatLosesJobsAmongManyIsSeen(t *testing.T) {
+	b := &bench{progress: io.Discard}
+	r := &report.Result{Measure: "recovery", Metrics: recoveryMeasure.metrics}
+	who := contender{name: "Belay", kind: report.Belay}
+	for range 19 {
+		b.tell(r, death{who: who, first: time.Second, last: 2 * time.Second})
+	}
+	b.tell(r, death{who: who, first: time.Second, lost: 9})
+	noteLosses(r)
+	r.Finish()
+	for _, told := range []string{report.Table(r), report.Markdown([]*report.Result{r})} {
+		require.Contains(t, told, "9 of 200")
+		require.Contains(t, told, "Belay lost jobs in 1 of 20 kills, 9 of 10 at worst")
+	}
+
+	clean := &report.Result{Metrics: recoveryMeasure.metrics}
+	b.tell(clean, death{who: who, first: time.Second, last: 2 * time.Second})
+	noteLosses(clean)
+	clean.Finish()
+	require.Empty(t, clean.Notes)
+	require.Contains(t, report.Table(clean), "0 of 10")
 }

@@ -39,6 +39,8 @@ func cell(row Row, metric Metric, found bool) string {
 	switch {
 	case !found:
 		return none
+	case metric.Of > 0:
+		return Count(int(row.Sum())) + " of " + Count(metric.Of*len(row.Values))
 	case metric.Plot && len(row.Values) > 1:
 		return Figure(row.Median) + " (" + Figure(row.Min) + "–" + Figure(row.Max) + ")"
 	}

@@ -38,6 +38,9 @@ type Metric struct {
 	Unit string `json:"unit"`
 	// Less says that less is better.
 	Less bool `json:"less_is_better"`
+	// Of says, if not 0, that a value is a count of things out of so many in each repeat, and that the sum over the repeats is
+	// shown, "9 of 200": a median would hide what happens seldom, which is what such a count is for.
+	Of int `json:"of,omitempty"`
 	// Log asks for a logarithmic axis, where values lie so far apart that the small ones would vanish.
 	Log bool `json:"-"`
 	// Plot asks for a panel of the plot.
@@ -121,6 +124,15 @@ func (r Row) Name() string {
 		return r.Subject
 	}
 	return r.Subject + ", " + r.Case
+}
+
+// Sum is that of all repeats' values.
+func (r Row) Sum() float64 {
+	var sum float64
+	for _, value := range r.Values {
+		sum += value
+	}
+	return sum
 }
 
 // base is the row that the others of a metric are compared with: of the best row by the headline, so that one row is the
