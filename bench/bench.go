@@ -47,9 +47,11 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 	if b.redis, err = startServer(ctx, o.redis); err != nil {
 		return b, err
 	}
-	if b.look, err = goredisdriver.Open(b.redis.url); err != nil {
+	look, err := goredisdriver.Open(b.redis.url)
+	if err != nil { // what it answers then is no nil of an interface, and must not be closed
 		return b, err
 	}
+	b.look = look
 	if err := b.mustBeEmpty(ctx); err != nil {
 		return b, err
 	}
@@ -91,18 +93,18 @@ func (b *bench) close() {
 
 // say writes one line of progress.
 func (b *bench) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(b.progress, format+"\n", args...) // a closed terminal is no reason to lose the figures
+	_, _ = fmt.Fprintln(b.progress, b.hide(fmt.Sprintf(format, args...))) // a closed terminal is no reason to lose the figures
 }
 
 // mustBeEmpty refuses a database that is in use: the bench empties it between runs.
 func (b *bench) mustBeEmpty(ctx context.Context) error {
 	reply := b.look.Do(ctx, driver.Command("DBSIZE"))[0]
 	if reply.Err != nil {
-		return fmt.Errorf("look at %s: %w", b.redis.url, reply.Err)
+		return fmt.Errorf("look at %s: %w", b.hide(b.redis.url), reply.Err)
 	}
 	if keys, _ := reply.Value.(int64); keys != 0 {
 		return fmt.Errorf("the database of --redis %s holds %d keys and would be emptied between runs: name an empty one, "+
-			"such as redis://HOST:PORT/9", b.redis.url, keys)
+			"such as redis://HOST:PORT/9", b.hide(b.redis.url), keys)
 	}
 	b.wasEmpty = true
 	return nil

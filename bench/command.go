@@ -70,6 +70,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 
 // measureAll does the measures and shows what each found as soon as it is known.
 func measureAll(ctx context.Context, o options, measures []measure, stdout, stderr io.Writer) (err error) {
+	defer func() { err = o.hideError(err) }()
 	if err := o.check(); err != nil {
 		return err
 	}

@@ -50,7 +50,8 @@ const (
 )
 
 // guardAll measures what is guarded and says what is above its bound.
-func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) error {
+func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
+	defer func() { err = o.hideError(err) }()
 	o.peers = nil
 	if err := o.check(); err != nil {
 		return err

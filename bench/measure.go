@@ -45,7 +45,7 @@ func measuredIn(results []*report.Result) []string {
 func (b *bench) measure(ctx context.Context, m measure) (*report.Result, error) {
 	r := &report.Result{
 		Measure: m.name, Title: m.title, What: m.what, HowToRead: m.read, Metrics: m.metrics,
-		Command: "go run ./bench " + strings.Join(os.Args[1:], " "), Date: time.Now().UTC().Truncate(time.Second),
+		Command: b.hide("go run ./bench " + strings.Join(os.Args[1:], " ")), Date: time.Now().UTC().Truncate(time.Second),
 		Machine: report.ThisMachine(), Versions: b.versions,
 	}
 	if !m.alone {
@@ -98,7 +98,7 @@ func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns
 // leaveOut notes, aloud, that a subject is not measured.
 func (b *bench) leaveOut(r *report.Result, name, why string) {
 	b.say("  left out: %s: %s", name, why)
-	r.LeftOut = append(r.LeftOut, report.LeftOut{Subject: name, Why: brief(why)})
+	r.LeftOut = append(r.LeftOut, report.LeftOut{Subject: name, Why: brief(b.hide(why))})
 }
 
 // brief is a reason as it may stand in a table: progress has told all of it, stack traces included.

@@ -74,7 +74,7 @@ func (b *bench) preparePeers(ctx context.Context, peers []peer) error {
 			return context.Cause(ctx)
 		case err != nil:
 			b.say("left out: %s: %v", p.name, err)
-			b.leftOut = append(b.leftOut, report.LeftOut{Subject: p.name, Why: brief(err.Error())})
+			b.leftOut = append(b.leftOut, report.LeftOut{Subject: p.name, Why: brief(b.hide(err.Error()))})
 		default:
 			b.peers = append(b.peers, c)
 		}
