@@ -23,8 +23,8 @@ type bench struct {
 	redis    *server
 	// look is the bench's own way to Redis, to look at it from outside.
 	look driver.Client
-	// wasEmpty says that what is in Redis is ours, and may be deleted.
-	wasEmpty bool
+	// ours says that what is in Redis is ours, and may be deleted: it was empty right before we first wrote to it.
+	ours     bool
 	postgres *postgres // nil until somebody needs it
 	// self is how Belay's subject is started.
 	self     subject.Command
@@ -78,7 +78,7 @@ func ourselves() (subject.Command, error) {
 
 func (b *bench) close() {
 	if b.look != nil {
-		if b.wasEmpty && b.redis.theirs() {
+		if b.ours && b.redis.theirs() {
 			_ = b.empty(context.Background()) // left as it was found; its owner sees if it was not
 		}
 		_ = b.look.Close()
@@ -106,12 +106,18 @@ func (b *bench) mustBeEmpty(ctx context.Context) error {
 		return fmt.Errorf("the database of --redis %s holds %d keys and would be emptied between runs: name an empty one, "+
 			"such as redis://HOST:PORT/9", b.hide(b.redis.url), keys)
 	}
-	b.wasEmpty = true
 	return nil
 }
 
-// empty empties the Redis database; the server has done all of it when this returns.
+// empty empties the Redis database; the server has done all of it when this returns. Before the first time it looks once more
+// whether there is nothing in it: installing peers has taken minutes, in which others may have begun to use it.
 func (b *bench) empty(ctx context.Context) error {
+	if !b.ours {
+		if err := b.mustBeEmpty(ctx); err != nil {
+			return err
+		}
+		b.ours = true
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // millions of keys take seconds
 	defer cancel()
 	return b.look.Do(ctx, driver.Command("FLUSHDB", "SYNC"))[0].Err

@@ -150,6 +150,20 @@ func TestARedisThatIsInUseIsRefusedAndLeftAsItIs(t *testing.T) {
 	require.Equal(t, "1", conn.Do(t.Context(), driver.Command("GET", "theirs"))[0].Value)
 }
 
+func TestARedisThatComesIntoUseBeforeTheFirstRunIsLeftAsItIs(t *testing.T) {
+	url := "redis://" + drivertest.Start(t).Addr() + "/3"
+	b, err := openBench(t.Context(), options{redis: url}, new(bytes.Buffer))
+	require.NoError(t, err)
+	conn, err := openClient("go-redis", url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	require.NoError(t, conn.Do(t.Context(), driver.Command("SET", "theirs", "1"))[0].Err)
+	_, err = b.do(bounded(t), b.belays()[0], subject.Task{Measure: "drain", Jobs: 50, Concurrency: 5}, nil)
+	b.close()
+	require.ErrorContains(t, err, "holds 1 keys and would be emptied")
+	require.Equal(t, "1", conn.Do(t.Context(), driver.Command("GET", "theirs"))[0].Value)
+}
+
 func TestARedisOfTheirsIsLeftEmptyAndRunning(t *testing.T) {
 	url := "redis://" + drivertest.Start(t).Addr() + "/3"
 	b, err := openBench(t.Context(), options{redis: url}, new(bytes.Buffer))
