@@ -25,7 +25,7 @@ func main() {
 	// Whoever started this may die without a word, and then nothing of it is to go on.
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
 	seed := flag.String("seed", "", "number that everything is drawn from; a new one without it")
-	minutes := flag.Float64("minutes", 25, "how long it may take, about; fractions are allowed")
+	minutes := flag.Float64("minutes", 25, "how long it is to take, about, besides the build; fractions are allowed")
 	out := flag.String("out", "", "file to which a line of JSON is added for each round")
 	flag.Parse()
 	number, err := seedOf(*seed)
@@ -38,7 +38,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t := &torture{seed: number, out: path, end: time.Now().Add(time.Duration(*minutes * float64(time.Minute)))}
+	t := &torture{plan: newPlan(number, time.Duration(*minutes*float64(time.Minute)).Round(time.Second)), out: path}
 	err = t.run(ctx)
 	stop()
 	if err != nil {

@@ -19,26 +19,13 @@ import (
 	"github.com/belayq/belay/integration/oracle"
 )
 
-const (
-	// sweepShare and stormShare are what the sweep and the storm of unique jobs have, of a time that is worth sharing. After
-	// longestStorm a storm has nothing new to say.
-	sweepShare   = 0.2
-	stormShare   = 0.1
-	longestStorm = 2 * time.Minute
-	worth        = 150 * time.Second
-	// span is how long a round's faults go on. overhead is what it takes besides: until everything has ended, and been judged.
-	span, overhead = 150 * time.Second, 25 * time.Second
-	// least is the shortest span in which every kind of job is pushed; brief is one that is too short for default settings.
-	least, brief = 10 * time.Second, 60 * time.Second
-	// stuck is how much longer than expected a test may take before it is ended.
-	stuck = 5 * time.Minute
-)
+// stuck is how much longer than expected a test may take before it is ended.
+const stuck = 5 * time.Minute
 
 // torture is one run of this program, and what it has found so far.
 type torture struct {
-	seed uint64
+	plan plan
 	out  string // absolute, or empty
-	end  time.Time
 
 	dir, program string
 
@@ -50,9 +37,10 @@ type torture struct {
 	mute int
 }
 
-// run spends the time. Its error is one that kept it from doing so; what it found wrong is no error.
+// run builds the tests, for which the plan has no time, and carries the plan out. Its error is one that kept it from doing so; what it
+// found wrong is no error.
 func (t *torture) run(ctx context.Context) (err error) {
-	fmt.Printf("torture: seed %d, until %s\n", t.seed, t.end.Format(time.TimeOnly))
+	fmt.Printf("torture: seed %d, about %v and the build, plan %s\n%v", t.plan.seed, t.plan.lasting, t.plan.Digest(), t.plan)
 	if t.dir, err = os.MkdirTemp("", "belay-torture-"); err != nil {
 		return err
 	}
@@ -67,16 +55,21 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", t.program, "./integration").CombinedOutput(); err != nil {
 		return fmt.Errorf("build the tests of ./integration: %w\n%s", err, out)
 	}
-	if left := time.Until(t.end); left >= worth {
-		if err := t.sweep(ctx, time.Duration(float64(left)*sweepShare).Round(time.Second)); err != nil {
+	return t.perform(ctx)
+}
+
+// perform does all that is planned, however long it takes.
+func (t *torture) perform(ctx context.Context) error {
+	if t.plan.sweep > 0 {
+		if err := t.sweep(ctx, t.plan.sweep); err != nil {
 			return err
 		}
-		if err := t.storm(ctx, min(time.Duration(float64(left)*stormShare).Round(time.Second), longestStorm)); err != nil {
+		if err := t.storm(ctx, t.plan.storm); err != nil {
 			return err
 		}
 	}
-	for t.rounds == 0 || time.Until(t.end) > least+overhead {
-		if err := t.round(ctx); err != nil {
+	for _, r := range t.plan.rounds {
+		if err := t.round(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -86,7 +79,7 @@ func (t *torture) run(ctx context.Context) (err error) {
 // sweep kills processes at one command after the other.
 func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
 	began := time.Now()
-	said, passed, err := t.test(ctx, "TestCrashPoints", lasting, "BELAY_SWEEP="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.seed, 10))
+	said, passed, err := t.test(ctx, "TestCrashPoints", lasting, "BELAY_SWEEP="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.plan.seed, 10))
 	if err != nil {
 		return err
 	}
@@ -100,7 +93,7 @@ func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
 // storm has rivals pushed and run while processes are killed, and judges their locks.
 func (t *torture) storm(ctx context.Context, lasting time.Duration) error {
 	began := time.Now()
-	said, passed, err := t.test(ctx, "TestRivals", lasting, "BELAY_STORM="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.seed, 10))
+	said, passed, err := t.test(ctx, "TestRivals", lasting, "BELAY_STORM="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.plan.seed, 10))
 	if err != nil {
 		return err
 	}
@@ -112,32 +105,27 @@ func (t *torture) storm(ctx context.Context, lasting time.Duration) error {
 }
 
 // round is one run of chaos.
-func (t *torture) round(ctx context.Context) error {
-	seed, lasting := t.seed+uint64(t.rounds), min(max(time.Until(t.end)-overhead, least), span).Round(time.Second)
-	settings := []string{"default", "fast", "kills"}[t.rounds%3]
-	if lasting < brief {
-		settings = "fast"
-	}
+func (t *torture) round(ctx context.Context, r round) error {
 	t.rounds++
 	lines := t.out
 	if lines == "" {
 		lines = filepath.Join(t.dir, "rounds.jsonl")
 	}
 	before := size(lines)
-	said, passed, err := t.test(ctx, "TestChaos", lasting, "BELAY_SEED="+strconv.FormatUint(seed, 10), "BELAY_CHAOS="+lasting.String(),
-		"BELAY_CHAOS_SETTINGS="+settings, "BELAY_CHAOS_OUT="+lines)
+	said, passed, err := t.test(ctx, "TestChaos", r.span, "BELAY_SEED="+strconv.FormatUint(r.seed, 10), "BELAY_CHAOS="+r.span.String(),
+		"BELAY_CHAOS_SETTINGS="+r.settings, "BELAY_CHAOS_OUT="+lines)
 	if err != nil {
 		return err
 	}
 	steps := t.read(said)
 	s := lastLine(lines, before)
 	if s == nil && passed {
-		fmt.Printf("round %d: seed %d, %s settings, %v: lawful, but it left no line in %s\n", t.rounds, seed, settings, lasting, lines)
+		fmt.Printf("round %d: seed %d, %s settings, %v: lawful, but it left no line in %s\n", t.rounds, r.seed, r.settings, r.span, lines)
 		t.mute++
 		return nil
 	}
 	if s == nil {
-		fmt.Printf("round %d: seed %d, %s settings, %v: it did not come to a verdict\n", t.rounds, seed, settings, lasting)
+		fmt.Printf("round %d: seed %d, %s settings, %v: it did not come to a verdict\n", t.rounds, r.seed, r.settings, r.span)
 		return nil
 	}
 	jobs := 0
@@ -145,8 +133,8 @@ func (t *torture) round(ctx context.Context) error {
 		jobs += n
 	}
 	t.faults, t.kills, t.jobs, t.lost = t.faults+s.Faults, t.kills+s.Kills, t.jobs+jobs, t.lost+s.Lost
-	fmt.Printf("round %d: seed %d, plan %s, %s settings, %.0f s: %s jobs, %d faults, %d kills, oracle: %s steps, %d violations, lost: %d: %s\n", t.rounds, seed,
-		s.Plan, settings, s.Seconds, oracle.Thousands(jobs), s.Faults, s.Kills, oracle.Thousands(steps), s.Violations, s.Lost, word(passed))
+	fmt.Printf("round %d: seed %d, plan %s, %s settings, %.0f s: %s jobs, %d faults, %d kills, oracle: %s steps, %d violations, lost: %d: %s\n", t.rounds, r.seed,
+		s.Plan, r.settings, s.Seconds, oracle.Thousands(jobs), s.Faults, s.Kills, oracle.Thousands(steps), s.Violations, s.Lost, word(passed))
 	return nil
 }
 
@@ -243,11 +231,11 @@ func (t *torture) tell() bool {
 			besides += "; " + told
 		}
 	}
-	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.seed, t.rounds, oracle.Thousands(t.jobs), oracle.Thousands(t.faults), oracle.Thousands(t.kills), besides)
+	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.plan.seed, t.rounds, oracle.Thousands(t.jobs), oracle.Thousands(t.faults), oracle.Thousands(t.kills), besides)
 	fmt.Printf("oracle: %s steps, %s violations\n", oracle.Thousands(t.steps), oracle.Thousands(t.violations))
 	verdict := word(!t.failed)
 	if t.mute > 0 {
-		verdict += fmt.Sprintf("; %d rounds left no line, and are not counted", t.mute)
+		verdict += fmt.Sprintf("; rounds that left no line, and are not counted: %d", t.mute)
 	}
 	fmt.Printf("verdict: %s\n", verdict)
 	fmt.Printf("lost: %s\n", oracle.Thousands(t.lost))

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +17,7 @@ func stage(t *testing.T, script string) *torture {
 	require.NoError(t, os.Mkdir("integration", 0o700))
 	program := filepath.Join(dir, "tests")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700))
-	return &torture{dir: dir, program: program}
+	return &torture{plan: newPlan(3, 18*time.Second), dir: dir, program: program}
 }
 
 // theirs is what a test does that passed.
@@ -30,7 +31,7 @@ func TestLinesAreWrittenWhereTheyWereAskedFor(t *testing.T) {
 	var err error
 	tort.out, err = lineFile("rounds.jsonl")
 	require.NoError(t, err)
-	require.NoError(t, tort.round(t.Context()))
+	require.NoError(t, tort.perform(t.Context()))
 	require.FileExists(t, "rounds.jsonl")
 	require.NoFileExists(t, "integration/rounds.jsonl")
 	require.Equal(t, 5, tort.jobs)
@@ -47,7 +48,7 @@ func TestAFileThatCannotBeWrittenIsToldOfAtOnce(t *testing.T) {
 // What passed is not unlawful because its line is missing; but it is not counted, and so it is no success either.
 func TestAPassedRoundWithoutALineIsNotCalledUnlawful(t *testing.T) {
 	tort := stage(t, "echo '--- PASS: TestChaos (1.00s)'\n")
-	require.NoError(t, tort.round(t.Context()))
+	require.NoError(t, tort.perform(t.Context()))
 	require.False(t, tort.failed)
 	require.Equal(t, 1, tort.mute)
 	require.False(t, tort.tell())
@@ -56,7 +57,7 @@ func TestAPassedRoundWithoutALineIsNotCalledUnlawful(t *testing.T) {
 func TestAFailedRoundIsUnlawful(t *testing.T) {
 	for _, script := range []string{"exit 1\n", theirs + "exit 1\n"} {
 		tort := stage(t, script)
-		require.NoError(t, tort.round(t.Context()))
+		require.NoError(t, tort.perform(t.Context()))
 		require.True(t, tort.failed)
 		require.False(t, tort.tell())
 	}

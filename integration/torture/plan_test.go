@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheSameSeedAndMinutesAreTheSamePlan(t *testing.T) {
+	t.Parallel()
+	for _, lasting := range []time.Duration{18 * time.Second, 48 * time.Second, worth} {
+		one := newPlan(7, lasting)
+		require.Equal(t, one, newPlan(7, lasting))
+		require.Equal(t, one.Digest(), newPlan(7, lasting).Digest())
+		require.NotEqual(t, one.Digest(), newPlan(8, lasting).Digest())
+		require.NotEqual(t, one.Digest(), newPlan(7, lasting+time.Minute).Digest())
+	}
+}
+
+// However long the parts take: these take no time at all, and no more is done for that.
+func TestWhatIsPlannedIsDoneAndNothingElse(t *testing.T) {
+	tort := stage(t, `echo "$2 $BELAY_SEED $BELAY_SWEEP$BELAY_STORM$BELAY_CHAOS $BELAY_CHAOS_SETTINGS" >> ../told
+for name in TestCrashPoints TestRivals TestChaos; do echo "--- PASS: $name (1.00s)"; done
+`)
+	for _, name := range []string{"BELAY_SWEEP", "BELAY_STORM", "BELAY_CHAOS", "BELAY_CHAOS_SETTINGS"} {
+		t.Setenv(name, "")
+	}
+	tort.plan = newPlan(7, 10*time.Minute)
+	require.NoError(t, tort.perform(t.Context()))
+	told, err := os.ReadFile("told")
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf(`^TestCrashPoints$ 7 2m0s%[1]s
+^TestRivals$ 7 1m0s%[1]s
+^TestChaos$ 7 2m30s default
+^TestChaos$ 8 2m30s fast
+^TestChaos$ 9 10s fast
+`, " "), string(told))
+}
+
+func TestAPlanSaysWhatItHasNoTimeFor(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, newPlan(7, 16*time.Minute).leftOut())
+	require.Len(t, newPlan(7, worth).rounds, 1)
+	require.Equal(t, []string{"rounds with default settings", "rounds with kills settings"}, newPlan(7, worth).leftOut())
+	require.Contains(t, newPlan(7, worth-time.Second).String(), "left out: the sweep and the storm")
+	require.Contains(t, newPlan(7, worth).String(), "sweep: seed 7, 30s")
+}
+
+// The bound is the time, but for one round of the shortest kind.
+func TestAPlanFitsIntoItsTime(t *testing.T) {
+	t.Parallel()
+	for lasting := time.Second; lasting < 6*time.Minute; lasting += 29 * time.Second {
+		p := newPlan(7, lasting)
+		takes := p.sweep + p.storm
+		for _, r := range p.rounds {
+			require.GreaterOrEqual(t, r.span, least)
+			require.LessOrEqual(t, r.span, span)
+			takes += r.span + overhead
+		}
+		require.LessOrEqual(t, takes, max(lasting, least+overhead), lasting)
+	}
+}
