@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,10 +107,18 @@ func TestAPeerThatCannotDoAMeasureIsLeftOutOfIt(t *testing.T) {
 	require.Empty(t, drain.LeftOut)
 }
 
+func TestAtAGivenConcurrencyNobodyIsAtItsBest(t *testing.T) {
+	b := &bench{options: options{concurrency: 7}, peers: []contender{{name: "asynq", kind: report.Peer}}}
+	require.Empty(t, slices.DeleteFunc(b.drainTurns(&report.Result{}), func(turn turn) bool { return turn.what != "its best" }))
+	b.concurrency = 0
+	best := slices.DeleteFunc(b.drainTurns(&report.Result{}), func(turn turn) bool { return turn.what != "its best" })
+	require.Len(t, best, 3, "Belay over two clients, and the peer")
+}
+
 func TestRounds(t *testing.T) {
 	var order []string
 	turnOf := func(name string, kind report.Kind, errs ...error) turn {
-		return turn{who: contender{name: name, kind: kind}, run: func(context.Context) (string, error) {
+		return turn{who: contender{name: name, kind: kind}, what: "drain", run: func(context.Context) (string, error) {
 			order = append(order, name)
 			if len(errs) > 0 {
 				return "", errs[0]
@@ -125,7 +134,7 @@ func TestRounds(t *testing.T) {
 		turns := []turn{turnOf("Belay", report.Belay), turnOf("broken", report.Peer, errors.New("no\n\nluck")), turnOf("asynq", report.Peer)}
 		require.NoError(t, b.rounds(t.Context(), r, 2, turns))
 		require.Equal(t, []string{"Belay", "broken", "asynq", "Belay", "asynq"}, order)
-		require.Equal(t, []report.LeftOut{{Subject: "broken", Why: "no luck"}}, r.LeftOut)
+		require.Equal(t, []report.LeftOut{{Subject: "broken", Why: "run 1 of 2, drain: no luck"}}, r.LeftOut)
 	})
 	t.Run("end with Belay's failure", func(t *testing.T) {
 		require.ErrorContains(t, b.rounds(t.Context(), &report.Result{}, 2, []turn{turnOf("Belay", report.Belay, errors.New("lost one"))}), "lost one")

@@ -84,7 +84,7 @@ func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns
 				return context.Cause(ctx)
 			case err != nil && t.who.kind == report.Peer:
 				failed[t.who.name] = true
-				b.leaveOut(r, t.who.name, err.Error())
+				b.leaveOut(r, t.who.name, fmt.Sprintf("run %d of %d, %s: %v", round+1, repeats, t.what, err))
 			case err != nil:
 				return fmt.Errorf("%s, %s: %w", t.who.name, t.what, err)
 			default:

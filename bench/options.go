@@ -24,7 +24,7 @@ const defaultConcurrency = 100
 
 func (o *options) addTo(flags *pflag.FlagSet) {
 	flags.IntVar(&o.jobs, "jobs", 0, "how many `jobs` Belay is given (a peer at most what takes it some seconds, unless --full); the measure's own number if not given")
-	flags.IntVar(&o.concurrency, "concurrency", 0, "how many jobs run at once; the measure's own cases if not given (100)")
+	flags.IntVar(&o.concurrency, "concurrency", 0, "how many jobs run at once, with every system; the measure's own cases if not given, each system's best among them")
 	flags.StringSliceVar(&o.peers, "peers", peerNames(), "which `peers` are measured beside Belay, or none")
 	flags.StringVar(&o.client, "client", "", "Belay's Redis `client`, go-redis or rueidis; both if not given")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of a Redis whose database is empty, which is emptied between runs; without it one is started and ended")

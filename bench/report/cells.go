@@ -5,10 +5,13 @@ import "slices"
 // none stands where a subject has no such figure.
 const none = "–"
 
+// names is how many columns of a table are names; the others are figures.
+const names = 2
+
 // cells are a result's table: a head, and a line for each subject and case, in the order in which they were first added but
 // floors last: they are no competitors.
 func cells(r *Result) [][]string {
-	head := []string{"subject", "case"}
+	head := []string{"subject", "case", "runs"}
 	for i, metric := range r.Metrics {
 		name := metric.Name
 		if metric.Unit != metric.Name {
@@ -21,10 +24,11 @@ func cells(r *Result) [][]string {
 	}
 	lines := [][]string{head}
 	for _, first := range r.subjects() {
-		line := []string{first.Subject, first.Case}
+		runs := r.runsOf(first)
+		line := []string{first.Subject, first.Case, Count(runs)}
 		for i, metric := range r.Metrics {
 			row, found := r.find(first, metric)
-			line = append(line, cell(row, metric, found))
+			line = append(line, cell(row, metric, found)+fewer(row, metric, runs))
 			if i == 0 {
 				line = append(line, ratio(row))
 			}
@@ -45,6 +49,34 @@ func cell(row Row, metric Metric, found bool) string {
 		return Figure(row.Median) + " (" + Figure(row.Min) + "–" + Figure(row.Max) + ")"
 	}
 	return Figure(row.Median)
+}
+
+// fewer says of how many runs a figure is that has not one for each of its line: after a failure, or where a run had none.
+func fewer(row Row, metric Metric, runs int) string {
+	if n := len(row.Values); n > 0 && n < runs && metric.Of == 0 {
+		return ", n=" + Count(n)
+	}
+	return ""
+}
+
+// runsOf is how often a subject and case ran: as often as the figure has values that has most.
+func (r *Result) runsOf(like Row) (runs int) {
+	for _, row := range r.Rows {
+		if row.Name() == like.Name() {
+			runs = max(runs, len(row.Values))
+		}
+	}
+	return runs
+}
+
+// mostRuns is how often the competitor ran that ran most often.
+func (r *Result) mostRuns() (runs int) {
+	for _, row := range r.Rows {
+		if row.Kind != Floor {
+			runs = max(runs, len(row.Values))
+		}
+	}
+	return runs
 }
 
 func ratio(row Row) string {

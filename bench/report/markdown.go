@@ -8,8 +8,8 @@ import (
 )
 
 const preface = `Figures are of one run on one machine: compare them with each other, and quote the command, the machine and the date with
-them. Each is the median of several interleaved runs, with the least and the most where they are shown; the JSON beside this
-file has all. Peers were measured with the settings that are best for them, and at Belay's concurrency.
+them. Each is the median of as many interleaved runs as its line says, with the least and the most where they are shown; the
+JSON beside this file has all. "its best" are the settings that are best for the system; a concurrency is the same for all.
 `
 
 // Markdown is report.md: a summary, and a section for each result.
@@ -22,7 +22,8 @@ func Markdown(results []*Result) string {
 	first := results[0]
 	fmt.Fprintf(&out, "- machine: %s\n- date: %s\n- command: `%s`\n- versions: %s\n\n%s\n", first.Machine,
 		first.Date.Format("2006-01-02 15:04 MST"), first.Command, versions(first), preface)
-	out.WriteString("## Summary\n\nEach at its best. In parentheses: how many times better Belay is; below 1, how much worse.\n\n")
+	out.WriteString("## Summary\n\nEach by the best of its rows below. In parentheses: how many times better Belay is; below 1, how much " +
+		"worse. n: of how many runs a figure is that has fewer than others have.\n\n")
 	writeTable(&out, summary(results))
 	for _, r := range results {
 		writeSection(&out, r)
@@ -61,7 +62,7 @@ func writeTable(out *strings.Builder, lines [][]string) {
 		}
 		fmt.Fprintf(out, "| %s |\n", strings.Join(escaped, " | "))
 		if i == 0 {
-			out.WriteString("|---|---" + strings.Repeat("|---:", len(line)-2) + "|\n")
+			out.WriteString(strings.Repeat("|---", names) + strings.Repeat("|---:", len(line)-names) + "|\n")
 		}
 	}
 }
@@ -81,11 +82,15 @@ func summary(results []*Result) [][]string {
 			line[1] += ", " + headline.Unit
 		}
 		if belay != nil {
-			line[2] = Figure(belay.Median)
+			line[2] = Figure(belay.Median) + fewer(*belay, headline, r.mostRuns())
 		}
 		for _, peer := range peers {
 			best := r.Best(func(row Row) bool { return row.Subject == peer && row.Kind == Peer })
-			line = append(line, summaryCell(belay, best, headline))
+			cell := summaryCell(belay, best, headline)
+			if best != nil {
+				cell += fewer(*best, headline, r.mostRuns())
+			}
+			line = append(line, cell)
 		}
 		lines = append(lines, line)
 	}

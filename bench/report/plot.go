@@ -61,7 +61,24 @@ func drawFrame(page draw.Canvas, r *Result) {
 	at := vg.Point{X: page.Min.X + vg.Points(plotPadding), Y: page.Max.Y - vg.Points(14)}
 	page.FillText(style(19, inkColour, text.YTop), at, r.Title)
 	at.Y = page.Min.Y + vg.Points(10)
-	page.FillText(style(9, dimColour, text.YBottom), at, fmt.Sprintf("%s · %s · median, whiskers from least to most", r.Machine, r.Date.Format("2006-01-02")))
+	page.FillText(style(9, dimColour, text.YBottom), at, fmt.Sprintf("%s · %s · %s", r.Machine, r.Date.Format("2006-01-02"), barsAre(r)))
+}
+
+// barsAre says what a bar and its whiskers are.
+func barsAre(r *Result) string {
+	least, most := math.MaxInt, r.mostRuns()
+	for _, row := range r.Rows {
+		if row.Kind != Floor {
+			least = min(least, len(row.Values))
+		}
+	}
+	switch {
+	case most <= 1:
+		return "one run each"
+	case least < most:
+		return fmt.Sprintf("median of %d to %d runs, whiskers from least to most", least, most)
+	}
+	return fmt.Sprintf("median of %d runs, whiskers from least to most", most)
 }
 
 // A panel is one metric's bars.

@@ -55,6 +55,33 @@ func golden(t *testing.T, name, text string) {
 func TestTable(t *testing.T)    { golden(t, "table.txt", Table(sample())) }
 func TestMarkdown(t *testing.T) { golden(t, "report.md", Markdown([]*Result{sample()})) }
 
+func TestAPeerThatFailedAfterItsFirstRunIsSeenToBeIncomplete(t *testing.T) {
+	r := &Result{
+		Measure: "drain", Metrics: []Metric{{Name: "jobs/s", Unit: "jobs/s", Plot: true}},
+		LeftOut: []LeftOut{{Subject: "asynq", Why: "run 2 of 4: panic"}, {Subject: "River", Why: "not here"}},
+	}
+	for range 4 {
+		r.Add(Row{Subject: "Belay", Kind: Belay, Metric: "jobs/s"}, 100)
+	}
+	r.Add(Row{Subject: "asynq", Kind: Peer, Case: "its best", Metric: "jobs/s"}, 10)
+	r.Finish()
+	for _, told := range []string{Table(r), Markdown([]*Result{r})} {
+		require.Contains(t, told, "Incomplete: the figures are of what ran before it failed: asynq: run 2 of 4: panic")
+		require.Contains(t, told, "Left out: River: not here")
+		require.Regexp(t, `asynq[ |]+its best[ |]+1 `, told)
+	}
+	require.Contains(t, Markdown([]*Result{r}), "10.0 (10.0×), n=1 |")
+	require.Equal(t, "median of 1 to 4 runs, whiskers from least to most", barsAre(r))
+}
+
+func TestOneRunIsNotCalledAMedian(t *testing.T) {
+	r := &Result{Metrics: []Metric{{Name: "jobs/s", Unit: "jobs/s"}}}
+	r.Add(Row{Subject: "Belay", Kind: Belay, Metric: "jobs/s"}, 100)
+	r.Finish()
+	require.Contains(t, Table(r), "Figures are of one run each; ratio is to Belay.")
+	require.Equal(t, "one run each", barsAre(r))
+}
+
 func TestFinish(t *testing.T) {
 	r := sample()
 	row, found := r.find(Row{Subject: "asynq", Case: "its best"}, r.Metrics[0])

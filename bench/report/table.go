@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,7 +22,7 @@ func Table(r *Result) string {
 		var padded []string
 		for i, text := range line {
 			blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-			if i < 2 { // names to the left, figures to the right
+			if i < names { // names to the left, figures to the right
 				padded = append(padded, text+blanks)
 			} else {
 				padded = append(padded, blanks+text)
@@ -40,7 +41,7 @@ func Table(r *Result) string {
 func belowTable(r *Result) []string {
 	var lines []string
 	if base := r.baseName(); base != "" {
-		lines = append(lines, "Figures are medians (least–most); ratio is to "+base+".")
+		lines = append(lines, figuresAre(r)+"; ratio is to "+base+".")
 	}
 	for _, row := range r.subjects() {
 		if row.Settings != "" {
@@ -49,9 +50,21 @@ func belowTable(r *Result) []string {
 	}
 	lines = append(lines, r.Notes...)
 	for _, out := range r.LeftOut {
-		lines = append(lines, fmt.Sprintf("Left out: %s: %s", out.Subject, out.Why))
+		word := "Left out"
+		if slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Subject == out.Subject }) {
+			word = "Incomplete: the figures are of what ran before it failed"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", word, out.Subject, out.Why))
 	}
 	return lines
+}
+
+// figuresAre says what a figure of the table is.
+func figuresAre(r *Result) string {
+	if r.mostRuns() == 1 {
+		return "Figures are of one run each"
+	}
+	return "Figures are medians (least–most) of as many runs as the column says, or n"
 }
 
 func (r *Result) baseName() string {
