@@ -96,6 +96,30 @@ func TestAPeerThatCannotBeMadeReadyIsLeftOutAloud(t *testing.T) {
 	require.Contains(t, report.Markdown([]*report.Result{r}), "Left out: Absent: its runtime is not here")
 }
 
+func TestARuntimeThatIsNotHereIsInstalledOnlyWhenThatIsAllowed(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "tools"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "tools", "need"), []byte("#!/bin/sh\necho \"$@\" >asked\n"), 0o755))
+	prepared := 0
+	far := peer{name: "Far", needs: []string{"no-such-runtime:far-runtime", "sh:dash"}, prepare: func(context.Context, *house) (subject.Command, error) {
+		prepared++
+		return subject.Command{}, nil
+	}}
+	h := &house{root: root, progress: new(bytes.Buffer)}
+	_, err := h.ready(t.Context(), far)
+	require.ErrorContains(t, err, "no-such-runtime is not here")
+	require.ErrorContains(t, err, "apt-get install far-runtime")
+	require.ErrorContains(t, err, "--install")
+	require.NoFileExists(t, filepath.Join(root, "asked"))
+	require.Zero(t, prepared)
+
+	h.install = true
+	_, err = h.ready(t.Context(), far)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(root, "asked"))
+	require.Equal(t, 1, prepared)
+}
+
 func TestAPeerThatCannotDoAMeasureIsLeftOutOfIt(t *testing.T) {
 	b := &bench{progress: new(bytes.Buffer), peers: []contender{
 		{name: "River", cannot: map[string]string{"memory": "rows"}}, {name: "asynq"},

@@ -19,8 +19,8 @@ const longHelp = `Measure Belay and its peers on this machine, in one run.
 
 Each system runs in a process of its own, on the same Redis (River on a PostgreSQL 15), and does the same work; runs are
 interleaved (A B A B) and repeated, and a figure is the median with the least and the most beside it. Peers are asked twice:
-with the settings that are best for them, and at Belay's concurrency (with --concurrency, at that alone). They install themselves where their runtime is here;
-one that cannot be measured is left out, and the table says why.
+with the settings that are best for them, and at Belay's concurrency (with --concurrency, at that alone). They are built, or installed into your cache folder, where their
+runtime is here (--install installs it); one that cannot be measured is left out, and the table says why.
 
 Progress goes to standard error, the table to standard output, and with --out also JSON, a report and plots to files.`
 

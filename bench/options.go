@@ -16,7 +16,7 @@ type options struct {
 	peers                     []string
 	client, redis, out        string
 	profile                   string
-	full                      bool
+	full, install             bool
 }
 
 // defaultConcurrency is Belay's in what has no case of its own for it, and that at which peers are asked besides their best.
@@ -26,6 +26,7 @@ func (o *options) addTo(flags *pflag.FlagSet) {
 	flags.IntVar(&o.jobs, "jobs", 0, "how many `jobs` Belay is given (a peer at most what takes it some seconds, unless --full); the measure's own number if not given")
 	flags.IntVar(&o.concurrency, "concurrency", 0, "how many jobs run at once, with every system; the measure's own cases if not given, each system's best among them")
 	flags.StringSliceVar(&o.peers, "peers", peerNames(), "which `peers` are measured beside Belay, or none")
+	flags.BoolVar(&o.install, "install", false, "install the runtimes of peers that are not here, as root with apt-get; without it such a peer is left out")
 	flags.StringVar(&o.client, "client", "", "Belay's Redis `client`, go-redis or rueidis; both if not given")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of a Redis whose database is empty, which is emptied between runs; without it one is started and ended")
 	flags.StringVar(&o.out, "out", "", "folder for report.md and each measure's .json, .svg and .png")

@@ -60,6 +60,7 @@ func (b *bench) preparePeers(ctx context.Context, peers []peer) error {
 	if err != nil {
 		return err
 	}
+	h.install = b.install
 	for _, p := range peers {
 		if !slices.Contains(b.options.peers, p.flag) {
 			continue
@@ -100,6 +101,8 @@ func (b *bench) versionOf(ctx context.Context, c contender) (string, error) {
 type house struct {
 	root, cache string
 	progress    io.Writer
+	// install allows to install what peers run on.
+	install bool
 }
 
 // findHouse looks for the repository upwards from here, as go does for a module.
@@ -123,20 +126,39 @@ func findHouse(progress io.Writer) (*house, error) {
 	}
 }
 
-// ready installs what a peer runs on, and builds it.
+// ready builds a peer. What it runs on must be here, or we must have been allowed to install it.
 func (h *house) ready(ctx context.Context, p peer) (subject.Command, error) {
-	for _, need := range p.needs {
-		command, _, _ := strings.Cut(need, ":")
-		if _, err := exec.LookPath(command); err == nil {
-			continue
-		}
-		_, _ = fmt.Fprintf(h.progress, "%s: installing what it runs on\n", p.name)
+	missing, packages := p.missing()
+	switch {
+	case len(missing) == 0:
+	case !h.install:
+		return subject.Command{}, fmt.Errorf("%s not here: install what is missing (Debian and its kin: apt-get install %s), or have the bench do it with --install, as root",
+			areNot(missing), strings.Join(packages, " "))
+	default:
+		_, _ = fmt.Fprintf(h.progress, "%s: installing %s\n", p.name, strings.Join(packages, " "))
 		if err := h.run(ctx, h.root, "tools/need", p.needs...); err != nil {
 			return subject.Command{}, err
 		}
-		break
 	}
 	return p.prepare(ctx, h)
+}
+
+// missing are the programs that a peer runs on and that are not here, and Debian's packages that have them.
+func (p peer) missing() (programs, packages []string) {
+	for _, need := range p.needs {
+		program, from, _ := strings.Cut(need, ":")
+		if _, err := exec.LookPath(program); err != nil {
+			programs, packages = append(programs, filepath.Base(program)), append(packages, from)
+		}
+	}
+	return programs, packages
+}
+
+func areNot(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return strings.Join(names, " and ") + " are"
 }
 
 // run runs a program that builds or installs; what it printed is its error.

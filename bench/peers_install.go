@@ -26,7 +26,11 @@ func buildGo(folder string) func(context.Context, *house) (subject.Command, erro
 // to be asked for it. Sidekiq goes without it too, and says so in its settings.
 func runRuby(ctx context.Context, h *house) (subject.Command, error) {
 	if h.run(ctx, h.root, "ruby", "-e", `require "hiredis/ext/connection"`) != nil {
-		if err := h.run(ctx, h.root, "tools/need", "hiredis:ruby-hiredis"); err != nil {
+		err := errors.New("apt-get install ruby-hiredis, or --install, as root")
+		if h.install {
+			err = h.run(ctx, h.root, "tools/need", "hiredis:ruby-hiredis")
+		}
+		if err != nil {
 			_, _ = fmt.Fprintf(h.progress, "sidekiq: goes without its faster driver: %v\n", err)
 		}
 	}
