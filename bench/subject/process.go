@@ -88,7 +88,7 @@ func (p *Process) read(stdout io.Reader) {
 }
 
 // Next is the next event, whatever it is. A subject that has failed, ended, or said nothing for so long is an error, with
-// the tail of its standard error.
+// the beginning and the end of its standard error.
 func (p *Process) Next(ctx context.Context, within time.Duration) (Event, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -130,7 +130,7 @@ func (p *Process) send(line string) error {
 func (p *Process) wrong(err error) error {
 	// Where it has ended, its last words on standard error have been written, and only need a moment to be read.
 	if text := p.stderr.String(); text != "" {
-		return fmt.Errorf("%s: %w; its standard error ends with:\n%s", p.name, err, text)
+		return fmt.Errorf("%s: %w; its standard error:\n%s", p.name, err, text)
 	}
 	return fmt.Errorf("%s: %w", p.name, err)
 }

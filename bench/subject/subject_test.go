@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,14 +128,28 @@ func TestKillNeedsNoConsent(t *testing.T) {
 	p.Kill()
 }
 
-func TestTheTailKeepsTheLast(t *testing.T) {
-	var last tail
+func TestTheTailKeepsTheFirstAndTheLast(t *testing.T) {
+	var kept tail
+	written := 0
 	for n := range 3000 {
-		_, err := fmt.Fprintln(&last, n)
+		said, err := fmt.Fprintln(&kept, n)
 		require.NoError(t, err)
+		written += said
+		require.Equal(t, written, len(kept.first)+kept.dropped+len(kept.last))
 	}
-	require.LessOrEqual(t, len(last.String()), tailSize)
-	require.Regexp(t, `\n2998\n2999$`, last.String())
+	require.Less(t, len(kept.String()), 2*shownEach+30)
+	require.Regexp(t, `^0\n1\n2\n`, kept.String(), "a panic tells its cause first")
+	require.Regexp(t, `\n2998\n2999$`, kept.String())
+	require.Contains(t, kept.String(), fmt.Sprintf("… %d bytes …", kept.dropped))
+
+	var little tail
+	_, err := fmt.Fprintln(&little, "all of it")
+	require.NoError(t, err)
+	require.Equal(t, "all of it", little.String())
+	var once tail
+	_, err = once.Write(bytes.Repeat([]byte("x"), 2*shownEach))
+	require.NoError(t, err)
+	require.Len(t, once.String(), 2*shownEach, "nothing is said to be left out where nothing is")
 }
 
 func TestATaskSaysOnlyWhatConcernsTheMeasure(t *testing.T) {
