@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -24,21 +25,16 @@ import (
 func main() {
 	// Whoever started this may die without a word, and then nothing of it is to go on.
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
-	seed := flag.String("seed", "", "number that everything is drawn from; a new one without it")
-	minutes := flag.Float64("minutes", 25, "how long it is to take, about, besides the build; fractions are allowed")
-	out := flag.String("out", "", "file to which a line of JSON is added for each round")
-	flag.Parse()
-	number, err := seedOf(*seed)
-	if err == nil && *minutes <= 0 {
-		err = errors.New("-minutes must be more than 0")
+	// A terminal that is closed, or a reader of what is printed that goes away, ends it as Ctrl-C does, with nothing left behind.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	t, err := asked(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
 	}
-	path, badPath := lineFile(*out)
-	if err = errors.Join(err, badPath); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t := &torture{plan: newPlan(number, time.Duration(*minutes*float64(time.Minute)).Round(time.Second)), out: path}
 	err = t.run(ctx)
 	stop()
 	if err != nil {
@@ -48,6 +44,50 @@ func main() {
 	if !t.tell() {
 		os.Exit(1)
 	}
+}
+
+// asked is the run that a command line asks for.
+func asked(args []string) (*torture, error) {
+	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
+	seed := flags.String("seed", "", "number that everything is drawn from; a new one without it")
+	minutes := flags.Float64("minutes", 25, "how long it is to take, about, besides the build; fractions are allowed")
+	out := flags.String("out", "", "file to which a line of JSON is added for each round")
+	flags.SetOutput(io.Discard) // an error is told once, by main
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(os.Stdout)
+		flags.PrintDefaults()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("%q is no flag: it takes -seed, -minutes and -out, and no other words", flags.Arg(0))
+	}
+	number, err := seedOf(*seed)
+	if err != nil {
+		return nil, err
+	}
+	lasting, err := lastingOf(*minutes)
+	if err != nil {
+		return nil, err
+	}
+	path, err := lineFile(*out)
+	if err != nil {
+		return nil, err
+	}
+	return &torture{plan: newPlan(number, lasting), out: path}, nil
+}
+
+// most is a week, which nobody means to exceed who has not mistyped; planning that takes minutes.
+const most = 7 * 24 * time.Hour
+
+func lastingOf(minutes float64) (time.Duration, error) {
+	// So written, what is no number is refused too.
+	if !(minutes > 0 && minutes <= most.Minutes()) {
+		return 0, fmt.Errorf("-minutes must be more than 0 and at most %g, not %v", most.Minutes(), minutes)
+	}
+	return time.Duration(minutes * float64(time.Minute)).Round(time.Second), nil
 }
 
 func seedOf(text string) (uint64, error) {
