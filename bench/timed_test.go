@@ -57,6 +57,12 @@ func TestLatencySubject(t *testing.T) {
 	}
 }
 
+func TestHowLateJobsWereSentIsSaidOnlyWhereItIsKnown(t *testing.T) {
+	latency := report.NewLatency([]float64{1000})
+	require.Equal(t, "p50 1.00 ms, p99 1.00 ms, sent 12.0 µs late", saidLatency(latency, map[string]float64{"sent_late_us": 12}))
+	require.Equal(t, "p50 1.00 ms, p99 1.00 ms", saidLatency(latency, nil))
+}
+
 func TestScheduleSubject(t *testing.T) {
 	t.Parallel()
 	for name, task := range map[string]subject.Task{
