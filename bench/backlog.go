@@ -16,7 +16,8 @@ var backlogMeasure = measure{
 		"The same number of jobs is worked off with a short queue and with a long one; interleaved.",
 	read: "The two rates should be the same: a queue that slows down as it grows never catches up. They are lower than those of a drain, " +
 		"because the pushing goes on meanwhile. Redis' CPU is that of pushing and running.",
-	alone: true,
+	alone:  true,
+	unused: []string{"profile"},
 	metrics: []report.Metric{
 		{Name: "jobs/s", Unit: "jobs/s", Plot: true},
 		{Name: "redis", Unit: "µs CPU/job", Less: true, Plot: true},

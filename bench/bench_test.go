@@ -220,6 +220,12 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, o.check())
 	require.Empty(t, o.peers)
 
+	o = options{jobs: 1_000_000_000_000, concurrency: 1_000_000, out: filepath.Join(t.TempDir(), "new")}
+	err = o.check()
+	require.ErrorContains(t, err, "--jobs 1000000000000: it is at most 100000000")
+	require.ErrorContains(t, err, "--concurrency 1000000: it is at most")
+	require.NoDirExists(t, o.out, "nothing is made for what does not run")
+
 	require.Equal(t, 3, (&options{}).repeats(3, 7))
 	require.Equal(t, 7, (&options{full: true}).repeats(3, 7))
 	require.Equal(t, 5, (&options{full: true, repeat: 5}).repeats(3, 7))
@@ -228,6 +234,32 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, 40, (&options{jobs: 200}).peerSize(faster, 20, 100))
 	require.Equal(t, 10, (&options{jobs: 10}).peerSize(faster, 20, 100))
 	require.Equal(t, 200, (&options{jobs: 200, full: true}).peerSize(slow, 20, 100))
+}
+
+func TestAFlagWithoutAUseIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"enqueue", "--profile", "f"}, []string{"--profile: enqueue has no use for it"}},
+		{[]string{"fleet", "--jobs", "3", "--concurrency", "2"}, []string{"--jobs: fleet has", "--concurrency: fleet has"}},
+		{[]string{"backlog", "--peers", "asynq"}, []string{"--peers: backlog has"}},
+		{[]string{"guard", "--jobs", "3", "--repeat", "1", "--out", "x", "--client", "rueidis"}, []string{"--jobs: guard", "--repeat: guard", "--out: guard", "--client: guard"}},
+		{[]string{"drain", "--jobs", "0", "--repeat", "0", "--concurrency", "0"}, []string{"--jobs 0: it is at least 1", "--repeat 0", "--concurrency 0"}},
+	} {
+		_, err := benched(t, c.args...)
+		for _, text := range c.says {
+			require.ErrorContains(t, err, text)
+		}
+	}
+	none := options{peers: []string{"none"}, given: map[string]bool{"peers": true}}
+	require.NoError(t, none.refuse("backlog", backlogMeasure.noUseFor()), "none is what it has")
+	for _, m := range allMeasures() {
+		for _, flag := range m.noUseFor() {
+			require.NotNil(t, newCommand(nil, nil).PersistentFlags().Lookup(flag), "%s: %s", m.name, flag)
+			require.Contains(t, m.help(), "--"+flag)
+		}
+	}
 }
 
 func TestInfo(t *testing.T) {

@@ -43,8 +43,12 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	o.addTo(root.PersistentFlags())
 	for _, m := range allMeasures() {
 		root.AddCommand(&cobra.Command{
-			Use: m.name, Short: m.short, Long: m.short + ".\n\n" + m.what + "\n\n" + m.read, Args: cobra.NoArgs,
+			Use: m.name, Short: m.short, Long: m.help(), Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
+				o.isGiven(cmd.Flags())
+				if err := o.refuse(m.name, m.noUseFor()); err != nil {
+					return err
+				}
 				return measureAll(cmd.Context(), *o, []measure{m}, stdout, stderr)
 			},
 		})
@@ -53,11 +57,18 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 		Use: "all", Short: "All of them, one after the other", Args: cobra.NoArgs,
 		Long: "All measures, one after the other: a sample that ends within 25 minutes on two cores; --full fills every row.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.isGiven(cmd.Flags())
 			return measureAll(cmd.Context(), *o, allMeasures(), stdout, stderr)
 		},
 	}, &cobra.Command{
 		Use: "guard", Short: "Whether a job costs more than it may: counts and ratios, no speeds", Args: cobra.NoArgs, Long: longGuard,
-		RunE: func(cmd *cobra.Command, _ []string) error { return guardAll(cmd.Context(), *o, stdout, stderr) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.isGiven(cmd.Flags())
+			if err := o.refuse("guard", []string{"jobs", "concurrency", "repeat", "peers", "install", "client", "out", "full", "profile"}); err != nil {
+				return err
+			}
+			return guardAll(cmd.Context(), *o, stdout, stderr)
+		},
 	}, &cobra.Command{
 		Use: "subject", Hidden: true, Args: cobra.NoArgs,
 		Short: "Be Belay's subject: read a task from standard input and do it",

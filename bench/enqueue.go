@@ -18,6 +18,7 @@ var enqueueMeasure = measure{
 	read: "One by one, a job is a round trip, and Redis' own work for it is small: the floor, a bare LPUSH of the same bytes, is " +
 		"what the machine allows. In bulk, what is measured is who builds and stores a payload at the least cost; that floor is an LPUSH " +
 		"of 1,000 elements a call. Redis' CPU is all it used in that time, the network included.",
+	unused: []string{"concurrency", "profile"},
 	metrics: []report.Metric{
 		{Name: "one by one", Unit: "jobs/s", Plot: true},
 		{Name: "in bulk", Unit: "jobs/s", Plot: true},

@@ -19,6 +19,7 @@ var fleetMeasure = measure{
 		"difference. When all are up and have settled, Redis' processor time and commands are counted for %v.", fleetSize, watchFor),
 	read: "The processor time is a share of one core, which is all that Redis' commands can have. Commands are counted as Redis counts " +
 		"them: a script is one, and so is each command inside it.",
+	unused: []string{"jobs", "concurrency", "profile"},
 	metrics: []report.Metric{
 		{Name: "redis CPU", Unit: "% of a core", Less: true, Plot: true},
 		{Name: "commands/s", Unit: "per second", Less: true, Plot: true},

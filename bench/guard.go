@@ -17,7 +17,7 @@ const longGuard = `Compare what a job costs with recorded bounds.
 
 Speeds depend on what else the machine does, so none is looked at: only what is counted (script calls and round trips to
 Redis, allocations) and Redis' processor time as a multiple of what the bare scripts took in the same run. Of several runs
-the least is taken, since noise only adds. The exit status is 1 if a bound is exceeded.`
+the least is taken, since noise only adds. What is done is fixed, so that --redis alone has a meaning here. The exit status is 1 if a bound is exceeded.`
 
 // What is guarded, by the names that a drain gives them.
 const (

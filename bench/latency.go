@@ -29,6 +29,7 @@ var latencyMeasure = measure{
 		"machine. The rest is scripts, JSON, and goroutines. A percentile is of one run, the median over the runs is shown: where a run has " +
 		"fewer than a thousand jobs, its p99.9 is its slowest job. Redis' processor time is what all of it costs: a worker that looks " +
 		"for jobs often finds them soon, and spends that all day.",
+	unused:  []string{"jobs", "profile"},
 	metrics: append(report.LatencyMetrics("ms", "p50"), report.Metric{Name: "redis CPU", Unit: "% of a core", Less: true}),
 	run:     latency,
 }
@@ -66,9 +67,17 @@ func (b *bench) latencyTurn(r *report.Result, who contender, which string, task 
 			row.Metric = "redis CPU"
 			r.Add(row, redis.percent)
 		}
-		return fmt.Sprintf("p50 %s ms, p99 %s ms, sent %s µs late", report.Figure(latency.At(50)/usPerMS),
-			report.Figure(latency.At(99)/usPerMS), report.Figure(done.Extra["sent_late_us"])), nil
+		return saidLatency(latency, done.Extra), nil
 	}}
+}
+
+// saidLatency is a line of progress. How late jobs were sent is told where the subject has told it.
+func saidLatency(latency *report.Latency, extra map[string]float64) string {
+	said := fmt.Sprintf("p50 %s ms, p99 %s ms", report.Figure(latency.At(50)/usPerMS), report.Figure(latency.At(99)/usPerMS))
+	if late, told := extra["sent_late_us"]; told {
+		said += fmt.Sprintf(", sent %s µs late", report.Figure(late))
+	}
+	return said
 }
 
 // A load is Redis' share of a core from a subject's beginning to its end, in percent.

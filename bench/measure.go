@@ -21,10 +21,29 @@ type measure struct {
 	what, read string
 	// alone says that no peer takes part.
 	alone bool
+	// unused are the flags that it has no use for.
+	unused []string
 	// metrics are the columns; the first is the headline.
 	metrics []report.Metric
 	// run adds rows to r: it starts subjects, and leaves out with b.leaveOut what it cannot measure.
 	run func(ctx context.Context, b *bench, r *report.Result) error
+}
+
+// noUseFor are the flags that it refuses.
+func (m measure) noUseFor() []string {
+	if m.alone {
+		return append(slices.Clone(m.unused), "peers", "install")
+	}
+	return m.unused
+}
+
+// help is all that there is to say of it before it runs.
+func (m measure) help() string {
+	paragraphs := []string{m.short + ".", m.what, m.read}
+	if unused := m.noUseFor(); len(unused) > 0 {
+		paragraphs = append(paragraphs, "It has no use for --"+strings.Join(unused, ", --")+".")
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // allMeasures is the table of measures, in the order of the report.

@@ -20,6 +20,7 @@ var memoryMeasure = measure{
 		"and the difference divided by the jobs. The job is WelcomeEmail with a number, a word and an object of one field.",
 	read: "A queue that is longer than Redis' memory loses jobs or refuses them, so bytes are how long an outage of the workers can last. " +
 		"The floor is one Redis list with the very bytes that Belay wrote, and nothing else.",
+	unused:  []string{"concurrency", "profile"},
 	metrics: []report.Metric{{Name: "bytes/job", Unit: "bytes/job", Less: true, Plot: true}},
 	run:     memory,
 }

@@ -17,6 +17,8 @@ type options struct {
 	client, redis, out        string
 	profile                   string
 	full, install             bool
+	// given are the names of the flags that the command line has.
+	given map[string]bool
 }
 
 // defaultConcurrency is Belay's in what has no case of its own for it, and that at which peers are asked besides their best.
@@ -35,12 +37,45 @@ func (o *options) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of Belay's last run to this `file`")
 }
 
+// isGiven notes which flags the command line has.
+func (o *options) isGiven(flags *pflag.FlagSet) {
+	o.given = map[string]bool{}
+	flags.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = true })
+}
+
+// numbers are the flags that are one, and the most that each may be: a larger one is a slip of the hand, which would end in
+// a lack of memory. A job is some hundred bytes in Redis, and a few in each process.
+func (o *options) numbers() []number {
+	return []number{
+		{"jobs", o.jobs, 100_000_000}, {"concurrency", o.concurrency, 100_000}, {"repeat", o.repeat, 1000},
+	}
+}
+
+type number struct {
+	flag        string
+	value, most int
+}
+
+// refuse is what is wrong with flags that what is asked for has no use for: silence would let people believe that they count.
+func (o *options) refuse(measure string, unused []string) error {
+	var wrong []error
+	for _, flag := range unused {
+		if o.given[flag] && (flag != "peers" || !slices.Equal(o.peers, []string{"none"})) {
+			wrong = append(wrong, fmt.Errorf("--%s: %s has no use for it", flag, measure))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
 // check names everything that is wrong, at once, and makes sure of the folder now rather than after the runs.
 func (o *options) check() error {
 	var wrong []error
-	for name, value := range map[string]int{"jobs": o.jobs, "concurrency": o.concurrency, "repeat": o.repeat} {
-		if value < 0 {
-			wrong = append(wrong, fmt.Errorf("--%s %d: it is at least 1", name, value))
+	for _, n := range o.numbers() {
+		switch {
+		case n.value < 0 || n.value == 0 && o.given[n.flag]:
+			wrong = append(wrong, fmt.Errorf("--%s %d: it is at least 1", n.flag, n.value))
+		case n.value > n.most:
+			wrong = append(wrong, fmt.Errorf("--%s %d: it is at most %d", n.flag, n.value, n.most))
 		}
 	}
 	if !slices.Contains([]string{"", "go-redis", "rueidis"}, o.client) {
@@ -54,7 +89,7 @@ func (o *options) check() error {
 			wrong = append(wrong, fmt.Errorf("--peers %q: it is none, or some of %s", name, strings.Join(peerNames(), ",")))
 		}
 	}
-	if o.out != "" {
+	if o.out != "" && len(wrong) == 0 {
 		wrong = append(wrong, os.MkdirAll(o.out, 0o755))
 	}
 	return errors.Join(wrong...)

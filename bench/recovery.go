@@ -20,6 +20,7 @@ var recoveryMeasure = measure{
 	read: "These are waits for timeouts and not work: they hardly depend on the machine, and they vary with the moment of the kill, so " +
 		"look at the spread over the kills. A job is lost if it has not run when the bench stops waiting, " + giveUp.String() +
 		" after the kill unless a note says otherwise.",
+	unused: []string{"jobs", "concurrency", "profile"},
 	metrics: []report.Metric{
 		{Name: "last job", Unit: "s", Less: true, Log: true, Plot: true},
 		{Name: "first job", Unit: "s", Less: true, Log: true},

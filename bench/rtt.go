@@ -24,6 +24,7 @@ var rttMeasure = measure{
 	read: "The line to compare with is the concurrency divided by the round trip. That is the most that a worker can do which needs one " +
 		"round trip for each job, if each of its slots waits for one at a time and nothing else takes time. One that takes and settles jobs " +
 		"in batches, in the background, may be above it.",
+	unused:  []string{"profile"},
 	metrics: []report.Metric{{Name: "jobs/s", Unit: "jobs/s", Plot: true, Log: true}},
 	run:     rtt,
 }

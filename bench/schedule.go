@@ -22,6 +22,7 @@ var scheduleMeasure = measure{
 		"far the first line of a job's handler is from the instant at which the job is due, be it late or early.", dueRate),
 	read: "\"earliest\" is the least lateness: below zero, jobs ran before they were due, by so much. The columns of the burst grow " +
 		"with the number of jobs, and \"burst last\" is when the last of them had started.",
+	unused: []string{"profile"},
 	metrics: []report.Metric{
 		{Name: "p50", Unit: "ms", Less: true, Log: true, Plot: true},
 		{Name: "p99", Unit: "ms", Less: true, Log: true},
