@@ -79,7 +79,7 @@ func asked(args []string) (*torture, error) {
 	return &torture{plan: newPlan(number, lasting), out: path}, nil
 }
 
-// most is a week, which nobody means to exceed who has not mistyped; planning that takes minutes.
+// most is a week, which nobody means to exceed who has not mistyped.
 const most = 7 * 24 * time.Hour
 
 func lastingOf(minutes float64) (time.Duration, error) {

@@ -40,12 +40,17 @@ type plan struct {
 	rounds       []round
 }
 
-// A round is one run of chaos. Its digest is that of its chaosplan.
+// A round is one run of chaos.
 type round struct {
 	seed     uint64
 	settings string
 	span     time.Duration
-	digest   string
+}
+
+// digest is that of the chaosplan, which is drawn for it: that takes a moment.
+func (r round) digest() string {
+	settings, _ := chaosplan.Named(r.settings, r.span)
+	return chaosplan.New(r.seed, settings).Digest()
 }
 
 // newPlan shares out the time, which is whole seconds. There is one round at least, even if it takes longer.
@@ -75,8 +80,6 @@ func nextRound(seed uint64, n int, left time.Duration) (r round, takes time.Dura
 		r.settings, besides = "fast", overhead
 	}
 	r.span = min(max(left-besides, least), span)
-	settings, _ := chaosplan.Named(r.settings, r.span)
-	r.digest = chaosplan.New(r.seed, settings).Digest()
 	return r, r.span + besides
 }
 
@@ -94,23 +97,18 @@ func (p plan) leftOut() []string {
 	return out
 }
 
-// String is the plan in lines, of which the digest is made.
-func (p plan) String() string {
-	var text strings.Builder
+// told is the plan in lines, and a short name for all that is in it: equal plans have equal digests.
+func (p plan) told() (text, digest string) {
+	var lines strings.Builder
 	if p.sweep > 0 {
-		fmt.Fprintf(&text, "  sweep: seed %d, %v\n  storm: seed %d, %v\n", p.seed, p.sweep, p.seed, p.storm)
+		fmt.Fprintf(&lines, "  sweep: seed %d, %v\n  storm: seed %d, %v\n", p.seed, p.sweep, p.seed, p.storm)
 	}
 	for n, r := range p.rounds {
-		fmt.Fprintf(&text, "  round %d: seed %d, plan %s, %s settings, %v of faults\n", n+1, r.seed, r.digest, r.settings, r.span)
+		fmt.Fprintf(&lines, "  round %d: seed %d, plan %s, %s settings, %v of faults\n", n+1, r.seed, r.digest(), r.settings, r.span)
 	}
 	if out := p.leftOut(); out != nil {
-		fmt.Fprintf(&text, "  left out: %s\n", strings.Join(out, ", "))
+		fmt.Fprintf(&lines, "  left out: %s\n", strings.Join(out, ", "))
 	}
-	return text.String()
-}
-
-// Digest is a short name for the plan: equal plans have equal digests.
-func (p plan) Digest() string {
-	sum := sha256.Sum256([]byte(p.String()))
-	return hex.EncodeToString(sum[:6])
+	sum := sha256.Sum256([]byte(lines.String()))
+	return lines.String(), hex.EncodeToString(sum[:6])
 }

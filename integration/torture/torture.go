@@ -40,7 +40,8 @@ type torture struct {
 // run builds the tests, for which the plan has no time, and carries the plan out. Its error is one that kept it from doing so; what it
 // found wrong is no error.
 func (t *torture) run(ctx context.Context) (err error) {
-	fmt.Printf("torture: seed %d, about %v and the build, plan %s\n%v", t.plan.seed, t.plan.lasting, t.plan.Digest(), t.plan)
+	text, digest := t.plan.told()
+	fmt.Printf("torture: seed %d, about %v and the build, plan %s\n%s", t.plan.seed, t.plan.lasting, digest, text)
 	if t.dir, err = os.MkdirTemp("", "belay-torture-"); err != nil {
 		return err
 	}
