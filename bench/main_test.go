@@ -1,15 +1,59 @@
 package main
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
-// TestMain lets the test's own binary be Belay's subject, as the bench's is.
+// asBench in the environment makes the test's binary the bench.
+const asBench = "BELAY_BENCH_TEST_IS_THE_BENCH"
+
+// TestMain lets the test's own binary be Belay's subject, as the bench's is, and the bench.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "subject" {
+	if len(os.Args) > 1 && os.Args[1] == "subject" || os.Getenv(asBench) != "" {
 		main()
 		return
 	}
 	os.Exit(m.Run())
+}
+
+func TestTheBenchClearsUpHoweverItIsEnded(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, bench *exec.Cmd, said *os.File){
+		"a terminal that is closed": func(t *testing.T, bench *exec.Cmd, _ *os.File) {
+			require.NoError(t, bench.Process.Signal(syscall.SIGHUP))
+		},
+		"a reader that has read enough": func(t *testing.T, _ *exec.Cmd, said *os.File) { require.NoError(t, said.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			temporary := t.TempDir()
+			path, err := os.Executable()
+			require.NoError(t, err)
+			// Its first line comes when there is a server, and the runs are still to come.
+			bench := exec.CommandContext(bounded(t), path, "memory", "--jobs", "20000", "--client", "go-redis", "--peers", "none")
+			bench.Env = append(os.Environ(), asBench+"=1", "TMPDIR="+temporary)
+			said, out, err := os.Pipe()
+			require.NoError(t, err)
+			defer func() { _ = said.Close() }()
+			bench.Stdout, bench.Stderr = out, out
+			require.NoError(t, bench.Start())
+			require.NoError(t, out.Close())
+			line, err := bufio.NewReader(said).ReadString('\n')
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(line, "memory:"), line)
+			end(t, bench, said)
+			require.Error(t, bench.Wait())
+			require.True(t, bench.ProcessState.Exited(), "%v", bench.ProcessState)
+			left, err := os.ReadDir(temporary)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
 }
