@@ -7,7 +7,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +53,33 @@ func TestATinyDrainFromTheCommandLineToItsFiles(t *testing.T) {
 	for _, name := range []string{"report.md", "drain.svg", "drain.png"} {
 		require.FileExists(t, filepath.Join(out, name))
 	}
+}
+
+func TestAReportKeepsTheSectionsOfWhatElseLiesInItsFolder(t *testing.T) {
+	out := t.TempDir()
+	tiny := []string{"--jobs", "200", "--peers", "none", "--client", "go-redis", "--out", out}
+	_, err := benched(t, append([]string{"memory", "--repeat", "2"}, tiny...)...)
+	require.NoError(t, err)
+	alone, err := os.ReadFile(filepath.Join(out, "report.md"))
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(alone), "- command: "))
+	_, err = benched(t, append([]string{"drain", "--repeat", "1"}, tiny...)...)
+	require.NoError(t, err)
+	both, err := os.ReadFile(filepath.Join(out, "report.md"))
+	require.NoError(t, err)
+	for _, text := range []string{
+		"## Draining a full queue", "## Memory of a queued job", "go run ./bench memory --repeat 2", "go run ./bench drain --repeat 1", "of several runs of the bench",
+	} {
+		require.Contains(t, string(both), text)
+	}
+	line := regexp.MustCompile(`(?m)^\| Belay, go-redis \|  \| 2 .*$`)
+	require.Equal(t, line.FindString(string(alone)), line.FindString(string(both)), "with its spread and all")
+	require.NotEmpty(t, line.FindString(string(both)))
+
+	require.NoError(t, os.WriteFile(filepath.Join(out, "memory.json"), []byte(`{"theirs":1}`), 0o644))
+	_, err = benched(t, append([]string{"drain"}, tiny...)...)
+	require.ErrorContains(t, err, "memory.json")
+	require.ErrorContains(t, err, "name another folder")
 }
 
 func TestEveryMeasureOfFullQueuesRuns(t *testing.T) {

@@ -85,6 +85,10 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 	if err := o.check(); err != nil {
 		return err
 	}
+	known, err := earlierIn(o)
+	if err != nil {
+		return err
+	}
 	b, err := openBench(ctx, o, stderr)
 	if err != nil {
 		return err
@@ -108,11 +112,12 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 			continue
 		}
 		results = append(results, r)
-		if _, err := io.WriteString(stdout, report.Table(r)+"\n"); err != nil {
+		known[r.Measure] = r
+		// After each, and first, so that an hour's figures outlive whatever ends the run.
+		if err := report.Write(o.out, r, inOrder(known)); err != nil {
 			return err
 		}
-		// After each, so that an hour's figures outlive whatever ends the run.
-		if err := report.Write(o.out, results); err != nil {
+		if _, err := io.WriteString(stdout, report.Table(r)+"\n"); err != nil {
 			return err
 		}
 	}
@@ -120,4 +125,34 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 		b.say("written to %s: report.md, and for each of %s its .json, .svg and .png", o.out, strings.Join(measuredIn(results), ", "))
 	}
 	return errors.Join(failed...)
+}
+
+// earlierIn are the results that earlier runs have left in the folder, by measure: report.md keeps their sections.
+func earlierIn(o options) (map[string]*report.Result, error) {
+	known := map[string]*report.Result{}
+	if o.out == "" {
+		return known, nil
+	}
+	for _, m := range allMeasures() {
+		r, err := report.Read(o.out, m.name)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			r.Command = o.hide(r.Command)
+			known[m.name] = r
+		}
+	}
+	return known, nil
+}
+
+// inOrder are the results in the order of the report.
+func inOrder(known map[string]*report.Result) []*report.Result {
+	var results []*report.Result
+	for _, m := range allMeasures() {
+		if r := known[m.name]; r != nil {
+			results = append(results, r)
+		}
+	}
+	return results
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-const preface = `Figures are of one run on one machine: compare them with each other, and quote the command, the machine and the date with
+const preface = `The figures of a table are of one run on one machine: compare them with each other, and quote the command, the machine and the date with
 them. Each is the median of as many interleaved runs as its line says, with the least and the most where they are shown; the
 JSON beside this file has all. "its best" are the settings that are best for the system; a concurrency is the same for all.
 `
@@ -19,16 +19,37 @@ func Markdown(results []*Result) string {
 	if len(results) == 0 {
 		return out.String()
 	}
-	first := results[0]
-	fmt.Fprintf(&out, "- machine: %s\n- date: %s\n- command: `%s`\n- versions: %s\n\n%s\n", first.Machine,
-		first.Date.Format("2006-01-02 15:04 MST"), first.Command, versions(first), preface)
+	one := ofOneRun(results)
+	if one {
+		out.WriteString(source(results[0]))
+	} else {
+		out.WriteString("- of several runs of the bench: each section says of which\n")
+	}
+	out.WriteString("\n" + preface + "\n")
 	out.WriteString("## Summary\n\nEach by the best of its rows below. In parentheses: how many times better Belay is; below 1, how much " +
 		"worse. n: of how many runs a figure is that has fewer than others have.\n\n")
 	writeTable(&out, summary(results))
 	for _, r := range results {
 		writeSection(&out, r)
+		if !one {
+			out.WriteString(source(r))
+		}
 	}
 	return out.String()
+}
+
+// source is where and how a result was taken.
+func source(r *Result) string {
+	return fmt.Sprintf("- machine: %s\n- date: %s\n- command: `%s`\n- versions: %s\n", r.Machine,
+		r.Date.Format("2006-01-02 15:04 MST"), r.Command, versions(r))
+}
+
+// ofOneRun says whether all results may share a head: a folder keeps those of earlier runs.
+func ofOneRun(results []*Result) bool {
+	first := results[0]
+	return !slices.ContainsFunc(results, func(r *Result) bool {
+		return r.Command != first.Command || r.Machine != first.Machine || !maps.Equal(r.Versions, first.Versions)
+	})
 }
 
 func versions(r *Result) string {

@@ -144,7 +144,7 @@ func TestLatency(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	r := sample()
-	require.NoError(t, Write(dir, []*Result{r}))
+	require.NoError(t, Write(dir, r, []*Result{r}))
 	text, err := os.ReadFile(filepath.Join(dir, "drain.json"))
 	require.NoError(t, err)
 	var read Result

@@ -42,9 +42,9 @@ type Metric struct {
 	// shown, "9 of 200": a median would hide what happens seldom, which is what such a count is for.
 	Of int `json:"of,omitempty"`
 	// Log asks for a logarithmic axis, where values lie so far apart that the small ones would vanish.
-	Log bool `json:"-"`
+	Log bool `json:"log,omitempty"`
 	// Plot asks for a panel of the plot.
-	Plot bool `json:"-"`
+	Plot bool `json:"plot,omitempty"`
 }
 
 // Kind says in which role a row stands in the comparison.
