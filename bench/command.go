@@ -55,7 +55,8 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.AddCommand(&cobra.Command{
 		Use: "all", Short: "All of them, one after the other", Args: cobra.NoArgs,
-		Long: "All measures, one after the other: a sample that ends within 25 minutes on two cores; --full fills every row.",
+		Long: "All measures, one after the other: a sample that takes about a quarter of an hour on two idle cores, most of which are waits, and " +
+			"some minutes more where peers are installed first; --full fills every row, which takes hours.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.isGiven(cmd.Flags())
 			return measureAll(cmd.Context(), *o, allMeasures(), stdout, stderr)
