@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,13 +24,15 @@ type stream struct {
 	end  func() int // waits for it, and answers the exit status
 }
 
-func newStream(t *testing.T, out *os.File) *stream {
+// newStream starts one, through a program that runs another, if there is one.
+func newStream(t *testing.T, out *os.File, through ...string) *stream {
 	t.Helper()
 	s := &stream{house: newHouse(t)}
 	theirs, ours, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ours.Close() })
-	s.in, s.cmd = ours, exec.Command(binary, s.at("push", "--file", "-")...)
+	words := slices.Concat(through, []string{binary}, s.at("push", "--file", "-"))
+	s.in, s.cmd = ours, exec.Command(words[0], words[1:]...)
 	s.cmd.Stdin, s.cmd.Stderr = theirs, &s.errs
 	if out != nil { // a nil *os.File is no nil
 		s.cmd.Stdout = out
@@ -104,6 +107,17 @@ func TestPushOfAPipe(t *testing.T) {
 			require.Contains(t, s.errs.String(), "1001 queued, 0 refused, 0 unknown, 0 not pushed\n")
 			require.Contains(t, s.errs.String(), "after line 1001: interrupted")
 		}
+	})
+	t.Run("a_signal_that_was_to_be_ignored_is", func(t *testing.T) {
+		t.Parallel()
+		s := newStream(t, nil, "sh", "-c", `trap "" INT; exec "$0" "$@"`) // as a shell does for what it starts in the background
+		s.write(aLine)
+		s.awaitStored(1)
+		require.NoError(t, s.cmd.Process.Signal(syscall.SIGINT))
+		s.write(aLine)
+		s.awaitStored(2)
+		require.NoError(t, s.in.Close())
+		require.Zero(t, s.end(), s.errs.String())
 	})
 	t.Run("without_a_reader_of_its_jids_it_ends_and_says_where", func(t *testing.T) {
 		t.Parallel()

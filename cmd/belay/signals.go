@@ -31,7 +31,11 @@ const sameSignal = 200 * time.Millisecond
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, os.Interrupt, syscall.SIGTERM)
+	for _, which := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !signal.Ignored(which) { // as of what a script starts in the background; Notify would hear it again
+			signal.Notify(caught, which)
+		}
+	}
 	go func() {
 		select {
 		case which := <-caught:
