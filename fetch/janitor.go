@@ -132,15 +132,17 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
 	unread := j.unread(me)
-	records, err := j.records(ctx, unread)
+	records, unreadable, err := j.records(ctx, unread)
 	if err != nil {
 		return err
 	}
 	for _, identity := range unread {
-		record, ok := records[identity]
-		j.learn(identity, record, ok)
+		if unreadable[identity] == nil {
+			record, ok := records[identity]
+			j.learn(identity, record, ok)
+		}
 	}
-	var wrong error
+	wrong := all(unreadable)
 	for identity, record := range j.condemned(me) {
 		// One victim that cannot be recovered must not cost the others their turn.
 		wrong = errors.Join(wrong, j.follow(ctx, me, identity, record))

@@ -56,6 +56,38 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		}, 30*time.Second, 20*time.Millisecond)
 	})
 
+	t.Run("from_being_recovered_swept_and_forgotten_where_a_record_is_none", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, clients["go-redis"], 1, "good")
+		now := time.Now()
+		for i, at := range []time.Time{now.Add(-time.Second), now.Add(-31 * time.Hour)} {
+			odd := fmt.Sprintf("h:9%d:aa", i)
+			r.do("SET", r.keys.Record(odd), "no hash")
+			r.do("ZADD", r.keys.Tombstones(), fmt.Sprint(at.UnixMilli()), odd)
+			r.do("ZADD", r.keys.Alive(), "2000", odd)
+		}
+		r.dead("h:2:aa", now.Add(-2*time.Second), "good", 1)
+		r.dead("h:3:aa", now.Add(-30*time.Hour), "good", 0)
+		r.record.Beat = 20 * time.Millisecond
+		r.enter()
+		r.push("good", 1)
+		r.pump("a job", func() bool { return len(r.running) == 1 })
+		r.lapse(r.life.Identity)
+		j, life := r.newJanitor()
+		require.Eventually(t, func() bool {
+			pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
+			require.NoError(t, err)
+			j.Look(pulse)
+			j.since = min(j.since, pulse.sinceBoot-rigTTL)
+			require.ErrorContains(t, j.Pass(r.ctx, life.Identity), "WRONGTYPE")
+			_, err = j.Sweep(r.ctx, life.Identity)
+			require.ErrorContains(t, err, "WRONGTYPE")
+			return len(r.list(r.keys.Queue("good"))) == 2
+		}, 30*time.Second, 20*time.Millisecond, "the victim's and the latecomer")
+		require.False(t, r.isTombstoned("h:3:aa"), "its time has come")
+		require.True(t, r.isTombstoned("h:90:aa") && r.isTombstoned("h:91:aa"), "who knows what their lists are")
+	})
+
 	t.Run("from_being_swept_and_forgotten", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t, clients["go-redis"], 1, "good")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -82,7 +84,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	records, err := j.records(ctx, names)
+	records, unread, err := j.records(ctx, names)
 	if err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var wrong error
+	wrong := all(unread)
 	for _, name := range names[:swept] {
 		record := records[name]
 		found := false
@@ -148,20 +150,26 @@ func (j *Janitor) forgetOld(ctx context.Context) error {
 	if len(names) < forgotten {
 		defer func() { j.forgetAt = 0 }() // this was the last page
 	}
-	records, err := j.records(ctx, names)
+	records, wrong, err := j.records(ctx, names)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		gone, err := j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, j.cfg.Client)
-		if err != nil {
+		gone, err := false, wrong[name]
+		if err == nil {
+			gone, err = j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, j.cfg.Client)
+		}
+		switch {
+		case driver.Outage(err):
 			return err
+		case err != nil:
+			wrong[name] = err
 		}
 		if !gone {
 			j.forgetAt++
 		}
 	}
-	return nil
+	return all(wrong)
 }
 
 // tombstones reads the names of the next page, beginning anew with the newest after the last page.
@@ -188,27 +196,34 @@ func (j *Janitor) formers(ctx context.Context, names []string, records map[strin
 			earlier = append(earlier, former)
 		}
 	}
-	return j.records(ctx, earlier)
+	found, _, err := j.records(ctx, earlier) // what is wrong with one is told where its own turn comes
+	return found, err
 }
 
-// records reads the records of these identities; those that have none are missing from the answer.
-func (j *Janitor) records(ctx context.Context, names []string) (map[string]lua.Record, error) {
+// records reads the records of these identities; those that have none are missing from the answer. Why one cannot be read, since
+// something else is in its place, is in unread: it must not stop the others.
+func (j *Janitor) records(ctx context.Context, names []string) (records map[string]lua.Record, unread map[string]error, err error) {
 	if len(names) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	calls := make([]driver.Call, len(names))
 	for i, name := range names {
 		calls[i] = j.cfg.Keys.ReadRecord(name)
 	}
-	records := make(map[string]lua.Record, len(names))
+	records, unread = make(map[string]lua.Record, len(names)), make(map[string]error)
 	for i, reply := range j.cfg.Client.Do(ctx, calls...) {
 		record, ok, err := lua.RecordOf(reply)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+		switch {
+		case driver.Outage(err):
+			return nil, nil, err
+		case err != nil:
+			unread[names[i]] = fmt.Errorf("read the record of %s: %w", names[i], err)
+		case ok:
 			records[names[i]] = record
 		}
 	}
-	return records, nil
+	return records, unread, nil
 }
+
+// all is one error for all of these, nil for none.
+func all(wrong map[string]error) error { return errors.Join(slices.Collect(maps.Values(wrong))...) }
