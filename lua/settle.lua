@@ -76,19 +76,19 @@ for _, group in ipairs(groups) do
   end
 end
 
--- A set has no two members alike, and a queue may have two jobs alike: somebody pushed the same bytes twice. JSON may end in
--- spaces.
-local function add(home, score, job)
-  for _ = 1, 256 do
-    if redis.call('ZADD', home, 'NX', score, job) == 1 then
-      return
-    end
-    job = job .. ' '
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+-- A set has no two members alike, and a queue may have two jobs alike: somebody pushed the same bytes twice. JSON may end in blanks:
+-- here the time and the position, each digit as so many spaces.
+local function add(home, score, job, place)
+  if redis.call('ZADD', home, 'NX', score, job) == 0 then
+    local blanks = string.gsub(string.format('%d%06d%03d', time[1], time[2], place), '%d', function(digit)
+      return string.rep(' ', tonumber(digit)) .. '\t'
+    end)
+    redis.call('ZADD', home, score, job .. blanks)
   end
 end
 
-local time = redis.call('TIME')
-local now = time[1] + time[2] / 1000000
 local now_ms = math.floor(now * 1000)
 local answer, position, buried = { 'settled' }, 0, 0
 local ran, fell = 0, 0
@@ -103,7 +103,7 @@ for _, group in ipairs(groups) do
       ended = ended + 1
       if home then
         -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
-        add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1])
+        add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1], position + job)
       elseif handed_back then
         redis.call('RPUSH', group.queue, ARGV[arg])
       end

@@ -3,6 +3,7 @@ package lua
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,11 +120,21 @@ func TestSettle(t *testing.T) {
 			w.counted(2, 0)
 		}},
 		promise{"two_identical_entries_are_two_in_a_set", func(w *world) {
-			identity := w.hold("{}", "{}", "{}")
-			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "{}", job.Snoozed("{}", time.Hour)), end("q", "{}", job.Snoozed("{}", time.Minute))))
-			require.Equal(w, allSettled, w.settle(identity, 2, end("q", "{}", job.Snoozed("{}", time.Second))))
-			require.Equal(w, []string{"{}  ", "{} ", "{}"}, w.sorted(w.keys.Schedule()))
-			w.within(w.now()+3599, w.score(w.keys.Schedule(), "{}"), w.now()+3601)
+			twins, ends := make([]string, MostItems), make([]Settled, MostItems)
+			for i := range twins {
+				twins[i], ends[i] = "{}", end("q", "{}", job.Snoozed("{}", time.Duration(i)*time.Hour))
+			}
+			identity := w.hold(twins...)
+			require.Equal(w, allSettled, w.settle(identity, 1, ends...))
+			w.holdMore(identity, "q", "{}")
+			require.Equal(w, allSettled, w.settle(identity, 2, end("q", "{}", job.Snoozed("{}", MostItems*time.Hour))))
+			members := w.sorted(w.keys.Schedule())
+			require.Len(w, members, MostItems+1)
+			for hours, member := range members {
+				require.Equal(w, "{}", strings.TrimRight(member, " \t"))
+				at := w.now() + float64(hours*3600)
+				w.within(at-2, w.score(w.keys.Schedule(), member), at+2)
+			}
 		}},
 		promise{"the_same_number_again_answers_the_same_and_writes_nothing", func(w *world) {
 			identity := w.hold("a", "b", "c")
