@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/launcher"
 )
@@ -113,32 +112,26 @@ func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options 
 }
 
 // EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error say. Options are
-// for all of the jobs; a JID among them is an error, and nothing is sent. It panics when c or args is nil.
+// for all of the jobs, so the same JID for two of them is an error. It panics when c or args is nil.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
 	d.made("EnqueueMany")
 	open(c, "EnqueueMany "+d.item.Class)
 	if args == nil {
 		panic("belay: EnqueueMany " + d.item.Class + ": the sequence is nil")
 	}
-	if jid := jidOf(options); jid != "" {
-		return nil, &BulkError{Err: &client.InvalidError{Class: d.item.Class, Err: fmt.Errorf(oneJID, jid)}}
-	}
 	return c.PushMany(ctx, func(yield func(Item) bool) {
+		before := ""
 		for one := range args {
-			if !yield(d.Item(one, options...)) {
+			item := d.Item(one, options...)
+			if item.JID != "" && item.JID == before {
+				item.Fail(fmt.Errorf(oneJID, item.JID))
+			}
+			before = item.JID
+			if !yield(item) {
 				return
 			}
 		}
 	})
-}
-
-// jidOf is the JID among options.
-func jidOf(options []JobOption) string {
-	var item Item
-	for _, option := range options {
-		option.say(&item)
-	}
-	return item.JID
 }
 
 // Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an *ArgumentError,

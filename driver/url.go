@@ -17,7 +17,7 @@ import (
 //
 // Parameters that every adapter knows are db (which goes before the path's), dial_timeout (a duration, or whole seconds),
 // client_name, and with TLS skip_verify=true. Those named by own are passed on as they are, for the client below to judge. What
-// URLs for other programs say of retries, timeouts and the protocol is accepted and left out: the adapters decide that.
+// go-redis' URLs say of retries, timeouts, pools and the protocol is accepted and left out otherwise: the adapters decide that.
 //
 // The URL that it answers says the same in one way: the scheme is redis, rediss or unix, and the database is the path, or of a
 // socket the parameter db. No error repeats any of the text, which may hold a password at any place.
@@ -98,7 +98,11 @@ func strayPassword(text string) bool {
 		return true
 	}
 	end := strings.IndexAny(rest, "/?")
-	return end >= 0 && strings.Contains(rest[end:], "@")
+	if end < 0 {
+		return false
+	}
+	before, _, at := strings.Cut(rest[end:], "@")
+	return at && !(before[0] == '?' && strings.Contains(before, "=")) // in a parameter's value it is at home
 }
 
 // database is the number that the URL names, 0 without one.
@@ -123,7 +127,12 @@ func database(parsed *url.URL, query url.Values) (int, error) {
 // they would say is what the promises of Client rest on.
 var (
 	shared    = []string{"db", "dial_timeout", "client_name", "skip_verify"}
-	overruled = []string{"max_retries", "protocol", "read_timeout", "write_timeout"}
+	overruled = []string{
+		"max_retries", "max_retry_backoff", "min_retry_backoff", "protocol", "read_timeout", "write_timeout",
+		"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
+		"max_conn_age", "max_idle_conns", "min_idle_conns", "pipeline_pool_size", "pipeline_read_buffer_size",
+		"pipeline_write_buffer_size", "pool_fifo", "pool_size", "pool_timeout",
+	}
 )
 
 // parameters are those of the URL that an adapter's client is to see.

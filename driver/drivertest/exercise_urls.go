@@ -17,6 +17,7 @@ func urlsAreReadAlike(t *testing.T, w *world) {
 		"redis://" + addr, "redis://" + addr + "/", "redis://" + addr + "/0", "redis://" + addr + "/3", "valkey://" + addr + "/2",
 		"redis://" + addr + "/1?db=2", "redis://" + addr + "?db=1&dial_timeout=1s", "redis://" + addr + "?dial_timeout=1&client_name=me",
 		"redis://" + addr + "/?protocol=3&max_retries=5&read_timeout=3s&write_timeout=1s",
+		"redis://" + addr + "?client_name=me@here", "redis://" + addr + "/1?pool_size=5&min_idle_conns=1&conn_max_idle_time=1m&min_retry_backoff=1s",
 	} {
 		client, err := w.maker(url)
 		require.NoError(t, err, url)

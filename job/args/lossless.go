@@ -77,24 +77,38 @@ func losslessWriter(t reflect.Type) error {
 
 func losslessStruct(v reflect.Value, addressed bool) error {
 	t := v.Type()
-	written := 0
-	for i := range t.NumField() {
-		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		inside := field.Anonymous && name == "" && (field.Type.Kind() == reflect.Struct || field.Type.Kind() == reflect.Pointer)
-		if field.Tag.Get("json") == "-" || !field.IsExported() && !inside {
-			continue
-		}
-		written++
-		if err := lossless(v.Field(i), addressed); err != nil {
-			return err
-		}
-	}
-	if written > 0 || t.NumField() == 0 {
-		return nil
+	written, err := losslessFields(v, addressed)
+	if err != nil || written > 0 || t.NumField() == 0 {
+		return err
 	}
 	if writesItself(t) {
 		return fmt.Errorf("%v writes itself only by a pointer, and would be written as {}: make it a pointer", t)
 	}
 	return fmt.Errorf("%v has no exported fields and would be written as {}; capitalize their names", t)
+}
+
+// losslessFields is how many fields of a struct are written, those of embedded ones among them.
+func losslessFields(v reflect.Value, addressed bool) (written int, err error) {
+	t := v.Type()
+	for i := range t.NumField() {
+		field, value := t.Field(i), v.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		inside := field.Anonymous && name == "" && (field.Type.Kind() == reflect.Struct || field.Type.Kind() == reflect.Pointer)
+		if field.Tag.Get("json") == "-" || !field.IsExported() && !inside {
+			continue
+		}
+		if inside && field.Type.Kind() == reflect.Struct && !writesItself(field.Type) {
+			within, err := losslessFields(value, addressed)
+			if err != nil {
+				return 0, err
+			}
+			written += within // none is no loss beside others, as of a marker
+			continue
+		}
+		written++
+		if err := lossless(value, addressed); err != nil {
+			return 0, err
+		}
+	}
+	return written, nil
 }

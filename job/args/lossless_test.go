@@ -28,6 +28,9 @@ type stamped struct {
 	Place string
 }
 
+// marked is as useless as it looks to JSON, and so are those that have it in them, but for what else they have.
+type marked struct{ _ [0]func() }
+
 type branch struct{ Children []*branch }
 
 func TestLossless(t *testing.T) {
@@ -42,6 +45,10 @@ func TestLossless(t *testing.T) {
 		"numbers in a slice": []big.Int{*big.NewInt(5)}, "numbers behind a pointer": &sum{}, "what writes itself": shown{1},
 		"a pointer to it": &shown{1}, "an address": netip.MustParseAddr("::1"), "addresses": map[string]any{"a": netip.MustParseAddr("::1")},
 		"a tree": branch{[]*branch{nil, {}}}, "an embedded struct": &struct{ sum }{}, "raw JSON": json.RawMessage(`{}`),
+		"beside a marker": struct {
+			marked
+			ID int
+		}{},
 		"what is left out by name": struct {
 			ID    int
 			Other opaque `json:"-"`
