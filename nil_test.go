@@ -2,6 +2,7 @@ package belay_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -73,7 +74,13 @@ func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
 	var bulk *belay.BulkError
 	require.ErrorAs(t, err, &bulk)
 	require.ErrorContains(t, err, "JID same would be the id of every job")
-	require.Empty(t, receipts)
+	require.Len(t, receipts, 2)
+	require.Equal(t, 2, bulk.NotPushed)
 	sent := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:mail"), driver.Command("LLEN", client.Config().Prefix+":queue:default"))
 	require.Equal(t, []driver.Reply{{Value: int64(0)}, {Value: int64(0)}}, sent)
+
+	own := func(i *belay.Item) { i.JID = fmt.Sprintf("welcome-%v", i.Args[0]) } // one for each is in order
+	receipts, err = welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), own)
+	require.NoError(t, err)
+	require.Equal(t, []string{"welcome-1", "welcome-2"}, []string{receipts[0].JID, receipts[1].JID})
 }
