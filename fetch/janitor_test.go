@@ -163,14 +163,20 @@ func (r *rig) newJanitor() (*Janitor, *Life) {
 	}), life
 }
 
-// recover lets a janitor, which counts as one that has looked for long, look until it has nothing more to follow.
+// watch lets a janitor look, as one that has looked for long.
+func (r *rig) watch(j *Janitor, life *Life) {
+	r.t.Helper()
+	pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
+	require.NoError(r.t, err)
+	j.Look(pulse)
+	j.since = min(j.since, pulse.sinceBoot-rigTTL)
+}
+
+// recover lets a janitor look and follow until it has nothing more to follow.
 func (r *rig) recover(j *Janitor, life *Life, until func() bool) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
-		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
-		require.NoError(r.t, err)
-		j.Look(pulse)
-		j.since = min(j.since, pulse.sinceBoot-rigTTL)
+		r.watch(j, life)
 		require.NoError(r.t, j.Pass(context.Background(), life.Identity))
 		return until()
 	}, 10*time.Second, 20*time.Millisecond)

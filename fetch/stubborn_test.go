@@ -47,10 +47,7 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.life.Identity) // after them
 		j, life := r.newJanitor()
 		require.Eventually(t, func() bool {
-			pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
-			require.NoError(t, err)
-			j.Look(pulse)
-			j.since = min(j.since, pulse.sinceBoot-rigTTL)
+			r.watch(j, life)
 			_ = j.Pass(r.ctx, life.Identity) // which tells of the others
 			return len(r.list(r.keys.Queue("good"))) == 1
 		}, 30*time.Second, 20*time.Millisecond)
@@ -75,12 +72,9 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		r.lapse(r.life.Identity)
 		j, life := r.newJanitor()
 		require.Eventually(t, func() bool {
-			pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
-			require.NoError(t, err)
-			j.Look(pulse)
-			j.since = min(j.since, pulse.sinceBoot-rigTTL)
+			r.watch(j, life)
 			require.ErrorContains(t, j.Pass(r.ctx, life.Identity), "WRONGTYPE")
-			_, err = j.Sweep(r.ctx, life.Identity)
+			_, err := j.Sweep(r.ctx, life.Identity)
 			require.ErrorContains(t, err, "WRONGTYPE")
 			return len(r.list(r.keys.Queue("good"))) == 2
 		}, 30*time.Second, 20*time.Millisecond, "the victim's and the latecomer")

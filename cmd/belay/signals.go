@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/belayq/belay/launcher/service"
 )
 
 // An interruptedError says that a signal ended a command before it was done.
@@ -22,10 +24,6 @@ func (e interruptedError) status() int {
 	return exitSignal + int(number)
 }
 
-// sameSignal is for how long a signal that comes again is the first one: GNU timeout tells a process, and then its group.
-// It is less than a person takes for two.
-const sameSignal = 200 * time.Millisecond
-
 // untilSignal answers a context that INT and TERM end, with an interruptedError as its cause. The first one is caught; what
 // follows it ends the program, so that whoever is in a hurry need not wait for what the command still has to do.
 func untilSignal() (ctx context.Context, stop func()) {
@@ -40,7 +38,7 @@ func untilSignal() (ctx context.Context, stop func()) {
 		select {
 		case which := <-caught:
 			cancel(interruptedError{which})
-			time.Sleep(sameSignal)
+			time.Sleep(service.SameSignal)
 			signal.Stop(caught)
 		case <-ctx.Done():
 		}

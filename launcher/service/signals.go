@@ -14,7 +14,7 @@ import (
 // Signals carries to a worker what signals say, as Sidekiq's do: those of versions 4 and 5 as well. TERM and INT stop, a
 // second one at once; TSTP and USR1 quiet; TTIN dumps; USR2 reopens the log. HUP is left alone: it ends the process, and
 // under nohup it does not. Who ends a program may tell both the process and its group, as GNU timeout does: the same signal
-// again within sameSignal of the first to stop is no second one.
+// again within SameSignal of the first to stop is no second one.
 type Signals struct {
 	Worker Commanded
 	// Stop ends the context of the worker's Run, and with it whatever else of the program hangs on that: the first signal
@@ -26,8 +26,9 @@ type Signals struct {
 	Log zerolog.Logger
 }
 
-// sameSignal is many times what a sender that means one signal takes for both, and less than a person for two.
-const sameSignal = 200 * time.Millisecond
+// SameSignal is for how long a signal that comes again is the first one: GNU timeout tells a process, and then its group. It is many
+// times what that takes, and less than a person takes for two.
+const SameSignal = 200 * time.Millisecond
 
 // asked is by which signal a stop was first asked for, and when.
 type asked struct {
@@ -37,7 +38,7 @@ type asked struct {
 
 // same says whether a signal means what was asked before, and nothing more.
 func (a asked) same(sig os.Signal, now time.Time) bool {
-	return sig == a.by && now.Sub(a.at) < sameSignal
+	return sig == a.by && now.Sub(a.at) < SameSignal
 }
 
 // Obey obeys signals, those that this system has, until end is called.
