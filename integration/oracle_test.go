@@ -116,14 +116,20 @@ func (c *crew) strike(thaws *sync.WaitGroup, how int) {
 	}
 }
 
-// waiting is how many jobs lie anywhere but among the dead.
+// waiting is how many jobs and lists with jobs there are anywhere but among the dead. It looks at all places at one instant: else
+// it would miss a job that moves from one that is still to be looked at to one that has been.
 func (s *site) waiting() int {
 	s.t.Helper()
-	n := len(s.set(s.keys.Retry())) + len(s.set(s.keys.Schedule()))
-	for _, pattern := range []string{":queue:*", ":belay:working:*", ":belay:suspects:*", ":belay:alone:*"} {
-		n += len(texts(s.do("KEYS", s.prefix+pattern)))
+	const count = `local n = redis.call('ZCARD', KEYS[1]) + redis.call('ZCARD', KEYS[2])
+		for _, pattern in ipairs(ARGV) do n = n + #redis.call('KEYS', pattern) end
+		return n`
+	words := []string{"EVAL", count, "2", s.keys.Retry(), s.keys.Schedule()}
+	for _, lists := range []string{":queue:*", ":belay:working:*", ":belay:suspects:*", ":belay:alone:*"} {
+		words = append(words, s.prefix+lists)
 	}
-	return n
+	n, ok := s.do(words...).(int64)
+	require.True(s.t, ok)
+	return int(n)
 }
 
 // pushOddJobs pushes jobs of all kinds, now and for later, until ctx ends.
