@@ -53,8 +53,6 @@ func (f *Fetcher) noteCalm() {
 			f.calm.Store(nil)
 		}
 	case at == nil || at.life != f.life:
-		queues := f.cfg.Order.Names()
-		keys := append(f.cfg.Keys.HandsOf(queues, f.life.Identity), f.cfg.Keys.SuspectsLists(queues)...)
-		f.calm.Store(&calm{life: f.life, keys: append(keys, f.cfg.Keys.Paused())})
+		f.calm.Store(&calm{life: f.life, keys: append(f.listsToSee(f.cfg.Order.Names()), f.cfg.Keys.Paused())})
 	}
 }

@@ -122,7 +122,7 @@ func (f *Fetcher) addLook(x *exchange, first bool) {
 	if f.look {
 		f.look = false
 		ask.queues = f.cfg.Order.Names()
-		lengths := lua.Lengths(append(f.cfg.Keys.HandsOf(ask.queues, f.life.Identity), f.cfg.Keys.SuspectsLists(ask.queues)...))
+		lengths := lua.Lengths(f.listsToSee(ask.queues))
 		ask.lists = &lengths
 		ask.paused = driver.Command(append([]string{"SMISMEMBER", f.cfg.Keys.Paused()}, ask.queues...)...)
 	}
@@ -131,6 +131,11 @@ func (f *Fetcher) addLook(x *exchange, first bool) {
 			f.succeed() // a look alone is what tries Redis again
 		}
 	})
+}
+
+// listsToSee are those that a look reads the lengths of: our hands, and then the suspects of each queue.
+func (f *Fetcher) listsToSee(queues []string) []string {
+	return append(f.cfg.Keys.HandsOf(queues, f.life.Identity), f.cfg.Keys.SuspectsLists(queues)...)
 }
 
 func (l *lookAsk) calls() []driver.Call {
