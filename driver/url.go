@@ -127,13 +127,16 @@ func database(parsed *url.URL, query url.Values) (int, error) {
 // they would say is what the promises of Client rest on.
 var (
 	shared    = []string{"db", "dial_timeout", "client_name", "skip_verify"}
-	overruled = []string{
-		"max_retries", "max_retry_backoff", "min_retry_backoff", "protocol", "read_timeout", "write_timeout",
-		"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
-		"max_conn_age", "max_idle_conns", "min_idle_conns", "pipeline_pool_size", "pipeline_read_buffer_size",
-		"pipeline_write_buffer_size", "pool_fifo", "pool_size", "pool_timeout",
-	}
+	overruled = []string{"max_retries", "protocol", "read_timeout", "write_timeout"}
 )
+
+// PoolParameters are those of go-redis about its pool and retries: its adapter passes them on, and any other leaves them out,
+// so that a URL which has them is good for all.
+var PoolParameters = []string{
+	"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
+	"max_conn_age", "max_idle_conns", "max_retry_backoff", "min_idle_conns", "min_retry_backoff", "pipeline_pool_size",
+	"pipeline_read_buffer_size", "pipeline_write_buffer_size", "pool_fifo", "pool_size", "pool_timeout",
+}
 
 // parameters are those of the URL that an adapter's client is to see.
 func parameters(parsed *url.URL, own []string) (url.Values, error) {
@@ -146,7 +149,7 @@ func parameters(parsed *url.URL, own []string) (url.Values, error) {
 		case slices.Contains(own, name):
 		case len(values) > 1 && slices.Contains(shared, name):
 			return nil, fmt.Errorf("the Redis URL has the parameter %s twice", name)
-		case slices.Contains(overruled, name):
+		case slices.Contains(overruled, name), slices.Contains(PoolParameters, name):
 			query.Del(name)
 		case !slices.Contains(shared, name):
 			known := slices.Sorted(slices.Values(slices.Concat(shared, own)))

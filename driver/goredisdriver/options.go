@@ -24,17 +24,10 @@ const dialTimeout = 2 * time.Second
 // callTimeout is the deadline of a Do whose context has none.
 const callTimeout = 5 * time.Second
 
-// ownParameters are the parameters of URLs that only go-redis knows. Of those about connections kept in stock or made for
-// pipelines, and about retries, ours leaves nothing.
-var ownParameters = []string{
-	"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
-	"max_conn_age", "max_idle_conns", "max_retry_backoff", "min_idle_conns", "min_retry_backoff", "pipeline_pool_size",
-	"pipeline_read_buffer_size", "pipeline_write_buffer_size", "pool_fifo", "pool_size", "pool_timeout",
-}
-
-// parseURL reads a URL without ever repeating it: go-redis quotes the part it stumbles over.
+// parseURL reads a URL without ever repeating it: go-redis quotes the part it stumbles over. Of what it says of connections kept
+// in stock or made for pipelines, and of retries, ours leaves nothing.
 func parseURL(text string) (*redis.Options, error) {
-	parsed, err := driver.ParseURL(text, ownParameters...)
+	parsed, err := driver.ParseURL(text, driver.PoolParameters...)
 	if err != nil {
 		return nil, fmt.Errorf("goredisdriver: %w", err)
 	}
