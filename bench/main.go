@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/belayq/belay/launcher/service"
 )
 
 func main() {
@@ -24,9 +26,5 @@ func main() {
 // endings are the signals after which the bench clears up and ends: that of a closed terminal too, unless nohup has said that it is
 // none.
 func endings() []os.Signal {
-	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		all = append(all, syscall.SIGHUP)
-	}
-	return all
+	return append(service.Heard(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
 }

@@ -29,10 +29,8 @@ func (e interruptedError) status() int {
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	for _, which := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		if !signal.Ignored(which) { // as of what a script starts in the background; Notify would hear it again
-			signal.Notify(caught, which)
-		}
+	for _, which := range service.Heard(os.Interrupt, syscall.SIGTERM) { // one by one, since none would mean all to Notify
+		signal.Notify(caught, which)
 	}
 	go func() {
 		select {

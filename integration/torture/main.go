@@ -20,13 +20,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belayq/belay/launcher/service"
 )
 
 func main() {
 	// Whoever started this may die without a word, and then nothing of it is to go on.
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
-	// A terminal that is closed, or a reader of what is printed that goes away, ends it as Ctrl-C does, with nothing left behind.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// A terminal that is closed (but under nohup), or a reader of what is printed that goes away, ends it as Ctrl-C does, with
+	// nothing left behind.
+	endings := append(service.Heard(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), endings...)
 	t, err := asked(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return

@@ -26,6 +26,12 @@ type Signals struct {
 	Log zerolog.Logger
 }
 
+// Heard are those of signals that this program was not started to ignore, as nohup has it of HUP, and a shell of INT in what it
+// starts in the background: signal.Notify would bring such a one back.
+func Heard(signals ...os.Signal) []os.Signal {
+	return slices.DeleteFunc(slices.Clone(signals), signal.Ignored)
+}
+
 // SameSignal is for how long a signal that comes again is the first one: GNU timeout tells a process, and then its group. It is many
 // times what that takes, and less than a person takes for two.
 const SameSignal = 200 * time.Millisecond

@@ -2,6 +2,7 @@ package service
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -19,4 +20,11 @@ func TestASignalThatComesTwiceAtOnceIsOne(t *testing.T) {
 	require.False(t, first.same(syscall.SIGTERM, at.Add(SameSignal)), "who means it a second time")
 	require.False(t, first.same(os.Interrupt, at), "another signal is another")
 	require.False(t, asked{}.same(syscall.SIGTERM, at))
+}
+
+func TestWhatWasToBeIgnoredIsNotHeard(t *testing.T) {
+	signal.Ignore(syscall.SIGWINCH) // which nobody here waits for
+	t.Cleanup(func() { signal.Reset(syscall.SIGWINCH) })
+	require.Equal(t, []os.Signal{syscall.SIGTERM}, Heard(syscall.SIGWINCH, syscall.SIGTERM))
+	require.Empty(t, Heard(syscall.SIGWINCH))
 }
