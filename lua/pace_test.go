@@ -1,0 +1,43 @@
+package lua
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPaceAsksForMoreWhileFullPagesComeQuickly(t *testing.T) {
+	var pace Pace
+	for range 20 {
+		require.LessOrEqual(t, pace.Page(), MostBytes)
+		pace.Answered(pace.Page(), time.Millisecond, time.Second)
+	}
+	require.Equal(t, MostBytes, pace.Page())
+
+	slow := Pace{}
+	slow.Answered(slow.Page(), time.Second, 2*time.Second)
+	require.Equal(t, firstPage, slow.Page(), "a page that took long grew")
+	slow.Answered(slow.Page()-1, time.Millisecond, 2*time.Second)
+	require.Equal(t, firstPage, slow.Page(), "a page that was not full grew")
+}
+
+func TestPaceAsksForLessAndWaitsLongerAfterFailures(t *testing.T) {
+	var pace Pace
+	page, allowed := pace.Page(), pace.Timeout(time.Second, 1<<20)
+	for range 20 {
+		pace.Failed()
+		require.LessOrEqual(t, pace.Page(), page)
+		require.GreaterOrEqual(t, pace.Timeout(time.Second, 1<<20), allowed)
+		page, allowed = pace.Page(), pace.Timeout(time.Second, 1<<20)
+	}
+	require.Equal(t, leastPage, page)
+	require.GreaterOrEqual(t, allowed, 30*time.Second, "a job of 1 MiB must come through a link of 0.5 Mbit/s")
+	require.Equal(t, longestRound, pace.Timeout(time.Second, 0), "calls without jobs wait for ever")
+
+	for range 20 {
+		pace.Answered(pace.Page(), time.Millisecond, allowed)
+	}
+	require.Equal(t, MostBytes, pace.Page())
+	require.Equal(t, time.Second, pace.Timeout(time.Second, 0))
+}
