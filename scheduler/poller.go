@@ -129,7 +129,7 @@ type look struct {
 }
 
 func (p *Poller) at(set string) look {
-	return look{p.cfg.Keys.Due(set, p.skip[set], p.cfg.Largest), set}
+	return look{p.cfg.Keys.Due(set, p.skip[set], lua.MostBytes, p.cfg.Largest), set}
 }
 
 // drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is until the
@@ -162,7 +162,7 @@ func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (tim
 				wrong = errors.Join(wrong, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
 			}
 		}
-		due, err = p.cfg.Keys.Due(set, skip, p.cfg.Largest).Do(ctx, p.cfg.Client)
+		due, err = p.cfg.Keys.Due(set, skip, lua.MostBytes, p.cfg.Largest).Do(ctx, p.cfg.Client)
 	}
 	p.skip[set] = skip
 	return soonest, errors.Join(wrong, err)
