@@ -75,7 +75,9 @@ func TestDue(t *testing.T) {
 		promise{"a_dead_set_of_a_wrong_type_loses_nothing_and_hides_nothing", func(w *world) {
 			w.redis("SET", w.keys.Dead(), "no set")
 			w.dueAt(w.keys.Schedule(), time.Hour, "a", "too large", "b")
-			w.unchanged(func() { require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, 5)).Jobs) })
+			w.unchanged(func() {
+				require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, 5)).Jobs)
+			})
 		}},
 		promise{"what_is_too_large_is_buried_and_stands_in_nobodys_way", func(w *world) {
 			huge := strings.Repeat("x", 2000)
