@@ -29,10 +29,10 @@ type Link struct {
 	small Pace          // of calls that carry no jobs: their waits grow too where a new connection takes long
 	trip  time.Duration // what a call took lately that carries no jobs
 
-	lost     error     // why the last page did not come, until a later call tells a slow link from one that is down
+	lost     error     // why the last page did not come, until Check tells
 	failedAt time.Time // when a page failed last
-	failures int       // pages that failed in this episode: one alone may be a connection that somebody closed
-	told     bool      // that this link is slow, in this episode
+	failures int       // pages that failed in this episode
+	told     bool      // Check has returned that the link is slow, in this episode
 }
 
 // Do is for calls that carry no jobs.
@@ -49,12 +49,32 @@ func (l *Link) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 		}
 	case took >= allowed:
 		l.small.Failed()
-		l.lost = nil // it is not the pages
-	default:
-		l.lost = nil
 	}
 	return replies
 }
+
+// Check tells a slow link from one that is down, when the last page did not come: the error is that a small call is not
+// answered either. slow is why the page did not come although small calls are answered; it is nil for one failed page,
+// which may have been a connection that somebody closed, and where it has been returned in this episode. Otherwise Check
+// costs nothing.
+func (l *Link) Check(ctx context.Context) (slow, err error) {
+	if l.lost == nil {
+		return nil, nil
+	}
+	var refused *driver.ServerError
+	if err := l.Do(ctx, driver.Command("PING"))[0].Err; err != nil && !errors.As(err, &refused) {
+		return nil, err
+	}
+	slow, l.lost = l.lost, nil
+	if l.told || l.failures < 2 {
+		return nil, nil
+	}
+	l.told = true
+	return slow, nil
+}
+
+// Unchecked reports whether the last page did not come and Check has not told why.
+func (l *Link) Unchecked() bool { return l.lost != nil }
 
 // Page is how many bytes of jobs the next calls may ask for in all.
 func (l *Link) Page() int { return l.pages.Page() }
@@ -84,18 +104,6 @@ func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []
 		l.failures++
 	}
 	return replies
-}
-
-// Slow is why pages do not come although small calls do, once an episode; nil if that is not so, or not known yet. Ask
-// after a small call that was answered.
-func (l *Link) Slow() error {
-	err := l.lost
-	l.lost = nil
-	if err == nil || l.told || l.failures < 2 {
-		return nil
-	}
-	l.told = true
-	return err
 }
 
 func (l *Link) round() time.Duration {
