@@ -57,6 +57,8 @@ type Poller struct {
 	// One that is the poller no more and does not know it yet harms nobody: promote moves each job once.
 	heldAs string
 	heldAt time.Time
+	// apart says that the sets are not looked at in one round trip.
+	apart bool
 	// skip is how many jobs of a set to pass over, because a pass that came to no end could not move them.
 	skip map[string]int
 }
@@ -89,26 +91,46 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 			return p.rest(), err
 		}
 	}
-	// Retries first, as Ruby does.
-	looks := []look{p.at(p.cfg.Keys.Retry()), p.at(p.cfg.Keys.Schedule())}
-	replies, err := p.carry(ctx, me, looks[0].Call, looks[1].Call)
-	if err != nil {
-		return p.cfg.Every, p.paced(err)
-	}
-	next = p.cfg.Every
-	var wrong error
-	for i, look := range looks {
-		if p.heldAs != me || p.link.Unchecked() {
-			break
-		}
-		until, err := p.drain(ctx, me, look, replies[i])
-		wrong = errors.Join(wrong, err)
-		next = min(next, until)
-	}
+	next, err = p.promoteAll(ctx, me)
 	if p.heldAs != me {
-		return p.rest(), wrong
+		return p.rest(), err
 	}
-	return max(next, soonest), wrong
+	p.apart = p.apart || err != nil || p.link.Unchecked()
+	return max(next, soonest), p.paced(err)
+}
+
+// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries first, as Ruby
+// does. Where nothing is due the sets are looked at in one round trip, and where something is apart: a job of each may be
+// more than the server's output buffer holds.
+func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
+	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
+	var pages [][]look
+	if p.apart {
+		pages = [][]look{{p.at(sets[0], 1)}, {p.at(sets[1], 1)}}
+	} else {
+		pages = [][]look{{p.at(sets[0], 2), p.at(sets[1], 2)}}
+	}
+	p.apart = false
+	next = p.cfg.Every
+	for _, looks := range pages {
+		calls := make([]driver.Call, len(looks))
+		for i, look := range looks {
+			calls[i] = look.Call
+		}
+		replies, err := p.carry(ctx, me, calls...)
+		if err != nil {
+			return next, errors.Join(wrong, err)
+		}
+		for i, look := range looks {
+			until, err := p.drain(ctx, me, look, replies[i])
+			wrong = errors.Join(wrong, err)
+			next = min(next, until)
+			if p.heldAs != me || p.link.Unchecked() {
+				return next, wrong
+			}
+		}
+	}
+	return next, wrong
 }
 
 // check finds out why the last page did not come, if it did not, and logs that the link is slow.
@@ -165,9 +187,9 @@ type look struct {
 	set string
 }
 
-// at is the first look at a set: at half a page, because both sets share one.
-func (p *Poller) at(set string) look {
-	return look{p.page(set, p.skip[set], 2), set}
+// at is the first look at a set, one of so many in a round trip.
+func (p *Poller) at(set string, sharing int) look {
+	return look{p.page(set, p.skip[set], sharing), set}
 }
 
 // page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a round trip. What it
@@ -188,6 +210,7 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 		err = p.paced(fmt.Errorf("read what is due: %w", err))
 		return p.cfg.Every, err
 	}
+	p.apart = p.apart || len(due.Jobs) > 0
 	for range mostPages {
 		if len(due.Jobs) == 0 {
 			if due.Next < 0 {
