@@ -19,6 +19,17 @@ type Call struct {
 // Command is the Call of a plain command: Command("GET", "a").
 func Command(words ...string) Call { return Call{Args: words} }
 
+// Name is the script's name or the command's, for messages.
+func (c Call) Name() string {
+	switch {
+	case c.Script != nil:
+		return c.Script.Name()
+	case len(c.Args) > 0:
+		return c.Args[0]
+	}
+	return ""
+}
+
 // A Reply is Redis' answer to one Call: a Value, or an Err that says how sure the failure is (see Certain).
 type Reply struct {
 	// Value is nil, a string, an int64, or a []any of these. A nil inside is Redis' nil.

@@ -95,18 +95,27 @@ const longSuspicion = time.Hour
 // Remind tells operators of suspects of these queues that have been waiting for long: everybody who could run them alone
 // has had something else in hand.
 func (j *Janitor) Remind(ctx context.Context, queues []string) error {
-	calls := make([]driver.Call, len(queues))
-	for i, queue := range queues {
-		calls[i] = driver.Command("LINDEX", j.cfg.Keys.Suspects(queue), "-1")
+	j.passing.Lock()
+	defer j.passing.Unlock()
+	if err := j.check(ctx); err != nil {
+		return err
+	}
+	lengths, err := lua.Lengths(j.cfg.Keys.SuspectsLists(queues)).Do(ctx, &j.link)
+	if err != nil {
+		return fmt.Errorf("look for suspects: %w", err)
 	}
 	now := j.now()
-	for i, reply := range j.cfg.Client.Do(ctx, calls...) {
+	for i, length := range lengths {
+		if length <= 0 || now.Sub(j.reminded[queues[i]]) < longSuspicion {
+			continue
+		}
+		reply := j.link.Carry(ctx, j.cfg.Largest, driver.Command("LINDEX", j.cfg.Keys.Suspects(queues[i]), "-1"))[0]
 		if driver.Outage(reply.Err) {
-			return reply.Err
+			return j.paced(nil, reply.Err)
 		}
 		payload, _ := reply.Value.(string)
 		parsed, err := job.Parse(payload)
-		if err != nil || now.Sub(j.reminded[queues[i]]) < longSuspicion {
+		if err != nil {
 			continue
 		}
 		if since, ok := parsed.SuspectSince(); ok && now.Sub(since) >= longSuspicion {

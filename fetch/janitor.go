@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +25,8 @@ import (
 // Redis did not break between them, and that has known Redis' clock for the victim's whole TTL; and the script that moves
 // its jobs asks again.
 //
-// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass and Sweep wait for each
-// other. Remind is one goroutine's.
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind do, each call
+// with a deadline of its own, and wait for each other.
 type Janitor struct {
 	cfg JanitorConfig
 
@@ -32,13 +34,20 @@ type Janitor struct {
 	lapsed map[string]*sighting
 	last   Pulse
 	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
+	more   bool          // the last beat did not name all that have lapsed, and they have not been read since
+	breaks int           // how often our sight has broken
 
-	passing  sync.Mutex           // held by a Pass or a Sweep, for its I/O too
-	reminded map[string]time.Time // of long-waiting suspects, by queue; Remind's own
+	passing sync.Mutex // held by a Pass, a Sweep or a Remind, for its I/O too
+	// What follows is theirs.
+	link     lua.Link
+	typical  int                  // how large a job was lately, in bytes
+	reminded map[string]time.Time // of long-waiting suspects, by queue
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
 	forgetAt int                  // how many of the oldest ones were found to have to stay
-	// unlistedAt is when this process looked last for locks that ran out.
+	sweptAt  time.Time
+	// unlistedAt is when this process looked last for locks that ran out, locksLeft whether there were more.
 	unlistedAt time.Time
+	locksLeft  bool
 }
 
 // JanitorConfig is what a Janitor needs to know.
@@ -49,6 +58,8 @@ type JanitorConfig struct {
 	Log    zerolog.Logger
 	// Beat and TTL are this process' own.
 	Beat, TTL time.Duration
+	// Round is what a call may take on a healthy link that carries no jobs. 1.5 s.
+	Round time.Duration
 	// Between is the least time between the two looks; the victim's two beats hold besides.
 	Between time.Duration
 	Largest int
@@ -62,7 +73,8 @@ type JanitorConfig struct {
 
 // sighting is what is known of one that has lapsed.
 type sighting struct {
-	first  time.Duration // since boot
+	first  time.Duration // since boot; so is seen
+	seen   time.Duration // the last time, with no break of our sight in between
 	record *lua.Record   // read at the first pass
 	delay  time.Duration // drawn, so that survivors do not all read the same lists
 	empty  bool          // no record: nothing can be done for it
@@ -71,13 +83,18 @@ type sighting struct {
 const (
 	// skew is how differently Redis' clock and ours may advance between two beats before our sight counts as broken.
 	skew = time.Second
-	// mostPages bounds one pass over one victim; the next pass goes on.
-	mostPages = 32
+	// lapsedPages is how many pages of names are read in one round trip at most.
+	lapsedPages = 16
+	// mostRecords is how many records are read in one round trip.
+	mostRecords = 256
 )
 
 // NewJanitor makes a Janitor.
 func NewJanitor(cfg JanitorConfig) *Janitor {
-	return &Janitor{cfg: cfg, lapsed: make(map[string]*sighting), reminded: make(map[string]time.Time)}
+	return &Janitor{
+		cfg: cfg, lapsed: make(map[string]*sighting), reminded: make(map[string]time.Time), typical: firstTypical,
+		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
+	}
 }
 
 // Look takes in the answer to a beat of our own. It does no I/O.
@@ -85,23 +102,15 @@ func (j *Janitor) Look(pulse Pulse) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken(pulse) {
-		clear(j.lapsed)
+		j.breakLocked()
 	}
 	if j.stepped(pulse) {
 		j.since = pulse.sinceBoot
 	}
-	j.last = pulse
-	seen := make(map[string]bool, len(pulse.Lapsed))
-	for _, identity := range pulse.Lapsed {
-		seen[identity] = true
-		if j.lapsed[identity] == nil {
-			j.lapsed[identity] = &sighting{first: pulse.sinceBoot, delay: rand.N(j.cfg.Beat)}
-		}
-	}
-	for identity := range j.lapsed {
-		if !seen[identity] {
-			delete(j.lapsed, identity)
-		}
+	j.last, j.more = pulse, pulse.More
+	j.sightLocked(pulse.Lapsed, pulse.sinceBoot)
+	if !j.more {
+		j.forgetLocked(pulse.sinceBoot)
 	}
 }
 
@@ -109,7 +118,34 @@ func (j *Janitor) Look(pulse Pulse) {
 func (j *Janitor) Blind() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.breakLocked()
+}
+
+func (j *Janitor) breakLocked() {
 	clear(j.lapsed)
+	j.more = false
+	j.breaks++
+}
+
+// sightLocked notes that these had lapsed at an instant since boot.
+func (j *Janitor) sightLocked(lapsed []string, at time.Duration) {
+	for _, identity := range lapsed {
+		s := j.lapsed[identity]
+		if s == nil {
+			s = &sighting{first: at, delay: rand.N(j.cfg.Beat)}
+			j.lapsed[identity] = s
+		}
+		s.seen = at
+	}
+}
+
+// forgetLocked forgets those that have not been seen lapsed since an instant at which all were looked at.
+func (j *Janitor) forgetLocked(since time.Duration) {
+	for identity, s := range j.lapsed {
+		if s.seen < since {
+			delete(j.lapsed, identity)
+		}
+	}
 }
 
 // broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or a clock
@@ -127,36 +163,132 @@ func (j *Janitor) stepped(pulse Pulse) bool {
 	return (ours - theirs).Abs() > skew
 }
 
-// Pass recovers those that have been seen lapsed for long enough. me is our identity.
+// Pass recovers those that have been seen lapsed for long enough. me is our identity. It goes on while there are such.
 func (j *Janitor) Pass(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
-	unread := j.unread(me)
-	records, unreadable, err := j.records(ctx, unread)
-	if err != nil {
+	if err := j.check(ctx); err != nil {
 		return err
 	}
-	for _, identity := range unread {
-		if unreadable[identity] == nil {
-			record, ok := records[identity]
-			j.learn(identity, record, ok)
+	tried := map[string]bool{me: true}
+	var wrong error
+	for ctx.Err() == nil {
+		unreadable, err := j.see(ctx, tried)
+		wrong = errors.Join(wrong, unreadable)
+		if err != nil {
+			return j.paced(wrong, err)
 		}
-	}
-	wrong := all(unreadable)
-	for identity, record := range j.condemned(me) {
+		victims := j.condemned(tried)
+		if len(victims) == 0 {
+			break
+		}
+		err = j.follow(ctx, me, victims)
+		if driver.Outage(err) {
+			return j.paced(wrong, err)
+		}
 		// One victim that cannot be recovered must not cost the others their turn.
-		wrong = errors.Join(wrong, j.follow(ctx, me, identity, record))
+		wrong = errors.Join(wrong, err)
 	}
 	return wrong
 }
 
-// unread are those lapsed whose record has not been read.
-func (j *Janitor) unread(me string) []string {
+// check finds out why the last page did not come, if it did not, and logs that the link is slow.
+func (j *Janitor) check(ctx context.Context) error {
+	slow, err := j.link.Check(ctx)
+	if slow != nil {
+		j.cfg.Log.Warn().Err(slow).Int("bytes", j.link.Page()).Msg("slow link: the janitor asks for less at a time")
+	}
+	return err
+}
+
+// paced adds an outage to what is wrong, unless it may be only that a page was too much for the link: the next pass finds
+// that out, and asks for less.
+func (j *Janitor) paced(wrong, outage error) error {
+	if j.link.Unchecked() {
+		return wrong
+	}
+	return errors.Join(wrong, outage)
+}
+
+// see reads what a beat has left out: the names of those that lapsed besides, and the records of all. Those whose record
+// cannot be read count as tried.
+func (j *Janitor) see(ctx context.Context, tried map[string]bool) (unreadable, err error) {
+	if err := j.seeAll(ctx); err != nil {
+		return nil, err
+	}
+	for names := range slices.Chunk(j.unread(tried), mostRecords) {
+		records, wrong, err := j.records(ctx, names)
+		if err != nil {
+			return unreadable, err
+		}
+		for _, identity := range names {
+			if wrong[identity] == nil {
+				record, ok := records[identity]
+				j.learn(identity, record, ok)
+			}
+			tried[identity] = wrong[identity] != nil
+		}
+		unreadable = errors.Join(unreadable, all(wrong))
+	}
+	return unreadable, nil
+}
+
+// seeAll reads the names of all that have lapsed, once after each beat that could not name them all.
+func (j *Janitor) seeAll(ctx context.Context) error {
+	j.mu.Lock()
+	more, beat, breaks := j.more, j.last.sinceBoot, j.breaks
+	j.mu.Unlock()
+	if !more {
+		return nil
+	}
+	first, pages := 0, 1
+	for {
+		calls := make([]driver.Call, pages)
+		for i := range calls {
+			calls[i] = j.cfg.Keys.Lapsed(first + i*lua.MostItems).Call
+		}
+		at := lua.SinceBoot()
+		var names []string
+		for _, reply := range j.link.Do(ctx, calls...) {
+			page, err := lua.Texts(reply)
+			if err != nil {
+				return fmt.Errorf("read who has lapsed: %w", err)
+			}
+			names = append(names, page...)
+		}
+		last := len(names) < pages*lua.MostItems
+		if !j.sight(names, at, beat, breaks, last) || last {
+			return nil
+		}
+		// One page is read twice: others move up when some before them are recovered.
+		first += max(pages-1, 1) * lua.MostItems
+		pages = min(2*pages, lapsedPages)
+	}
+}
+
+// sight takes in a page of those that had lapsed at an instant, read after a beat, and reports whether our sight has not
+// broken since that. With the last page all have been looked at.
+func (j *Janitor) sight(names []string, at, beat time.Duration, breaks int, last bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.breaks != breaks {
+		return false
+	}
+	j.sightLocked(names, at)
+	if last {
+		j.forgetLocked(beat)
+		j.more = j.more && j.last.sinceBoot != beat
+	}
+	return true
+}
+
+// unread are those lapsed whose record has not been read, and may be tried.
+func (j *Janitor) unread(tried map[string]bool) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var names []string
 	for identity, s := range j.lapsed {
-		if identity != me && s.record == nil && !s.empty {
+		if !tried[identity] && s.record == nil && !s.empty {
 			names = append(names, identity)
 		}
 	}
@@ -171,155 +303,106 @@ func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// condemned are those that the rule of two looks lets us follow now.
-func (j *Janitor) condemned(me string) map[string]lua.Record {
+// condemned are some of those that the rule of two looks lets us follow now: as many as one pipeline may ask about. They
+// count as tried.
+func (j *Janitor) condemned(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	names := make(map[string]lua.Record)
+	var victims []*victim
+	lists := 0
+	// In no order: janitors that begin at one instant begin with different ones.
 	for identity, s := range j.lapsed {
-		if identity == me || s.record == nil || s.empty {
+		if tried[identity] || s.record == nil || s.empty || !j.deadLocked(s) {
 			continue
 		}
-		// The looks are beats of ours, so the second one is the last pulse. A tenth of a beat makes up for timers.
-		between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
-		// Its expiry says nothing when the clock has been set, and whether it has, one who began to look after that cannot
-		// know. What anybody can know is that it was not heard of for a TTL: then it has no lease either, by which it might
-		// still start jobs. An outage, which sets no clock, puts nobody off for so long.
-		if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
-			continue
-		}
-		if j.last.sinceBoot-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay {
-			names[identity] = *s.record
-		}
-	}
-	return names
-}
-
-// follow recovers one that is judged dead, unless another janitor is at it.
-func (j *Janitor) follow(ctx context.Context, me, identity string, record lua.Record) error {
-	held, err := lua.Lease(j.cfg.Keys.Claim(identity), me, j.cfg.Beat).Do(ctx, j.cfg.Client)
-	if err != nil || !held {
-		return err
-	}
-	moved, state, err := j.rescue(ctx, identity, record)
-	if err == nil && state == lua.StateDead {
-		var late int
-		late, err = j.followFormer(ctx, identity, record)
-		moved += late
-	}
-	if state == lua.StateDead && (err == nil || moved > 0) {
-		j.cfg.Log.Warn().Str("dead", identity).Int("jobs", moved).
-			Msg("recovered: a process died, and its jobs are at the heads of their queues")
-	}
-	if err != nil {
-		return err
-	}
-	j.mu.Lock()
-	delete(j.lapsed, identity)
-	j.mu.Unlock()
-	return nil
-}
-
-// followFormer recovers what one that is judged dead has in hand under the identity it had before.
-func (j *Janitor) followFormer(ctx context.Context, identity string, record lua.Record) (moved int, err error) {
-	formers, err := j.formers(ctx, []string{identity}, map[string]lua.Record{identity: record})
-	if err != nil {
-		return 0, err
-	}
-	return j.rescueFormer(ctx, identity, record.Formerly, formers[record.Formerly])
-}
-
-// rescueFormer moves what lies in the lists of an earlier identity of a process that is dead now: a job that reached them
-// after Redis had forgotten that identity (FLUSHALL, a lossy restart). Once its lists were found empty it has a tombstone,
-// and the sweep looks through them as through any other's.
-func (j *Janitor) rescueFormer(ctx context.Context, heir, former string, record lua.Record) (moved int, err error) {
-	if record.Heir == heir && !record.Emptied {
-		moved, _, err = j.rescue(ctx, former, record)
-	}
-	return moved, err
-}
-
-// rescue has identity declared dead, and moves what lies in its lists, page by page. Nothing is read before: the lists of one
-// that lives are its own, and to read them may bury what we think too large. A queue whose key is broken is passed over, so
-// that it holds up no other; its jobs stay, and the error says why.
-func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record) (moved int, state lua.State, err error) {
-	verdict, err := j.cfg.Keys.Recover(identity, record.Queues, nil).Do(ctx, j.cfg.Client)
-	if err != nil || verdict.State != lua.StateDead || verdict.Left == 0 {
-		return 0, verdict.State, err
-	}
-	state = lua.StateDead
-	broken := make(map[place]error)
-	for range mostPages {
-		orphans, err := j.page(ctx, identity, record, broken)
-		if err != nil {
-			return moved, state, err
-		}
-		if len(orphans) == 0 && len(broken) > 0 {
-			break // something is left, and cannot be moved
-		}
-		answer, err := j.cfg.Keys.Recover(identity, record.Queues, orphans).Do(ctx, j.cfg.Client)
-		if err != nil && len(orphans) > 0 && !driver.Outage(err) {
-			broken[placeOf(orphans[0])] = err
-			continue
-		}
-		if err != nil {
-			return moved, state, err
-		}
-		moved, state = moved+answer.Moved, answer.State
-		if answer.Moved > 0 {
-			j.tell(identity, orphans)
-		}
-		if state != lua.StateDead || answer.Left == 0 {
+		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.HandsOf(s.record.Queues, identity)}
+		lists += len(v.lists)
+		if len(victims) == mostVictims || (len(victims) > 0 && lists > mostLists) {
 			break
 		}
+		tried[identity] = true
+		victims = append(victims, v)
 	}
-	for at, err := range broken {
-		return moved, state, fmt.Errorf("recover jobs of %q from %s: %w", at.queue, identity, err)
-	}
-	return moved, state, nil
+	return victims
 }
 
-func placeOf(orphans lua.Orphans) place {
-	if orphans.Alone {
-		return place{alone: true}
+// deadLocked is the rule of two looks.
+func (j *Janitor) deadLocked(s *sighting) bool {
+	// The looks are beats of ours, or follow one at once. A tenth of a beat makes up for timers.
+	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
+	// Its expiry says nothing when the clock has been set, and whether it has, one who began to look after that cannot
+	// know. What anybody can know is that it was not heard of for a TTL: then it has no lease either, by which it might
+	// still start jobs. An outage, which sets no clock, puts nobody off for so long.
+	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
+		return false
 	}
-	return place{queue: orphans.Queue}
+	return s.seen-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay
 }
 
-// page reads the next entries of the lists of identity, in the order in which they go back, passing over the queues that
-// are known to be broken.
-func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, broken map[place]error) ([]lua.Orphans, error) {
-	lists := j.cfg.Keys.HandsOf(record.Queues, identity)
-	lengths, err := lua.Lengths(lists).Do(ctx, j.cfg.Client)
+// follow recovers some that are judged dead, but for those that another janitor is at.
+func (j *Janitor) follow(ctx context.Context, me string, victims []*victim) error {
+	outage := j.rescue(ctx, me, victims)
+	if outage == nil {
+		outage = j.followFormers(ctx, victims)
+	}
+	wrong := outage
+	for _, v := range victims {
+		if v.state == lua.StateDead && (v.finished() || v.moved > 0) {
+			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
+				Msg("recovered: a process died, and its jobs are at the heads of their queues")
+		}
+		wrong = errors.Join(wrong, v.err)
+		if outage == nil && v.finished() {
+			j.forget(v.identity)
+		}
+	}
+	return wrong
+}
+
+func (j *Janitor) forget(identity string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.lapsed, identity)
+}
+
+// followFormers recovers what those that are judged dead have in hand under the identities they had before.
+func (j *Janitor) followFormers(ctx context.Context, heirs []*victim) error {
+	records := make(map[string]lua.Record, len(heirs))
+	var names []string
+	for _, heir := range heirs {
+		if heir.state == lua.StateDead && heir.finished() {
+			names = append(names, heir.identity)
+			records[heir.identity] = heir.record
+		}
+	}
+	former, err := j.formerVictims(ctx, names, records)
+	if err != nil {
+		return err
+	}
+	outage := j.rescue(ctx, "", slices.Collect(maps.Values(former)))
+	for _, heir := range heirs {
+		if v := former[heir.identity]; v != nil {
+			heir.moved += v.moved
+			heir.err = v.err
+		}
+	}
+	return outage
+}
+
+// formerVictims are, by the names of their heirs, the earlier identities of processes that are dead now in whose lists jobs
+// may lie: a job that reached them after Redis had forgotten that identity (FLUSHALL, a lossy restart). Once its lists were
+// found empty it has a tombstone, and the sweep looks through them as through any other's.
+func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map[string]lua.Record) (map[string]*victim, error) {
+	formers, err := j.formers(ctx, heirs, records)
 	if err != nil {
 		return nil, err
 	}
-	for i, list := range lists {
-		orphans := lua.Orphans{Alone: i == len(record.Queues)}
-		if !orphans.Alone {
-			orphans.Queue = record.Queues[i]
-		}
-		at := placeOf(orphans)
-		if lengths[i] <= 0 || broken[at] != nil {
-			continue
-		}
-		// One list a page: a page is bounded by items and by bytes already.
-		entries, err := j.cfg.Keys.Entries(list, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
-		if err == nil && orphans.Alone {
-			// The record may have been read before its process took the suspect.
-			orphans.Queue, err = lua.AloneQueueOf(j.cfg.Client.Do(ctx, j.cfg.Keys.AloneQueue(identity))[0])
-		}
-		if err != nil && !driver.Outage(err) {
-			broken[at] = err
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(entries) > 0 {
-			orphans.Entries = j.blame(entries, orphans.Queue, orphans.Alone, !record.Emptied)
-			return []lua.Orphans{orphans}, nil
+	victims := make(map[string]*victim)
+	for _, heir := range heirs {
+		former := records[heir].Formerly
+		if record := formers[former]; record.Heir == heir && !record.Emptied {
+			victims[heir] = &victim{identity: former, record: record, lists: j.cfg.Keys.HandsOf(record.Queues, former)}
 		}
 	}
-	return nil, nil
+	return victims, nil
 }

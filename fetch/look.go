@@ -113,7 +113,7 @@ func (f *Fetcher) addLook(x *exchange, first bool) {
 			read.oldest = f.oldest()
 		}
 		ask.reads = append(ask.reads, read)
-		ask.entries = append(ask.entries, f.cfg.Keys.Entries(f.listAt(read.place), read.first, f.cfg.Largest))
+		ask.entries = append(ask.entries, f.cfg.Keys.Entries(f.listAt(read.place), read.first, lua.MostBytes, f.cfg.Largest))
 		if read.place.alone {
 			ask.alone = f.cfg.Keys.AloneQueue(f.life.Identity)
 		}

@@ -125,7 +125,7 @@ func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
 		require.Contains(t, pulse.Lapsed, r.life.Identity)
 		j.Look(pulse)
 		j.since = min(j.since, pulse.sinceBoot-time.Hour)
-		followed += len(j.condemned(life.Identity))
+		followed += len(j.dead(life.Identity))
 		require.NoError(t, j.Pass(r.ctx, life.Identity))
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -27,10 +27,12 @@ const (
 	// they are many: hundreds that ask at each beat cost Redis as much as their beats.
 	sweeperBeats = 3
 	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps: what it names too much
-	// harms nobody for that long. Of up to mostUnlisted times lua.MostItems locks a look, more than a hundred in a second could run out
-	// for ever and the index would not grow.
-	unlistEvery  = time.Minute
-	mostUnlisted = 64
+	// harms nobody for that long.
+	unlistEvery = time.Minute
+	// unlistPages is how many pages of locks one sweep takes out, in one round trip: about two milliseconds of Redis. While
+	// there are more, the next sweep follows after unlistRest, in which Redis serves others.
+	unlistPages = 8
+	unlistRest  = 20 * time.Millisecond
 	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock once for all that
 	// it does in a moment.
 	lapsedFor = time.Second
@@ -43,15 +45,29 @@ const (
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
+	if err := j.check(ctx); err != nil {
+		return 0, err
+	}
 	hold := sweeperBeats * j.cfg.Beat
-	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, hold).Do(ctx, j.cfg.Client)
+	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, hold).Do(ctx, &j.link)
 	if err != nil {
 		return 0, err
 	}
 	if !held {
 		return lua.LeaseRest(hold, j.Processes()), nil
 	}
-	return 0, errors.Join(j.sweepTombstones(ctx), j.forgetOld(ctx), j.unlistLocks(ctx))
+	var wrong error
+	if early := j.locksLeft && time.Since(j.sweptAt) < j.cfg.Beat; !early {
+		j.sweptAt = time.Now()
+		wrong = errors.Join(j.sweepTombstones(ctx), j.forgetOld(ctx))
+	}
+	if err := j.unlistLocks(ctx); err != nil || wrong != nil {
+		return 0, errors.Join(wrong, err)
+	}
+	if j.locksLeft {
+		return unlistRest, nil
+	}
+	return 0, nil
 }
 
 // Processes is how many there are, as our last beat was told; 0 before it.
@@ -61,20 +77,20 @@ func (j *Janitor) Processes() int {
 	return j.last.Processes
 }
 
-// unlistLocks takes out of the index of locks what has run out.
+// unlistLocks takes out of the index of locks what has run out, some of it at a time.
 func (j *Janitor) unlistLocks(ctx context.Context) error {
-	if !j.unlistedAt.IsZero() && time.Since(j.unlistedAt) < unlistEvery {
+	if !j.locksLeft && !j.unlistedAt.IsZero() && time.Since(j.unlistedAt) < unlistEvery {
 		return nil
 	}
-	j.unlistedAt = time.Now()
-	for range mostUnlisted {
-		taken, err := j.cfg.Keys.Unlist(lapsedFor).Do(ctx, j.cfg.Client)
+	j.unlistedAt, j.locksLeft = time.Now(), false
+	ask := j.cfg.Keys.Unlist(lapsedFor)
+	calls := slices.Repeat([]driver.Call{ask.Call}, unlistPages)
+	for _, reply := range j.link.Do(ctx, calls...) {
+		taken, err := ask.Read(reply)
 		if err != nil {
 			return fmt.Errorf("look for locks that ran out: %w", err)
 		}
-		if taken < lua.MostItems {
-			break
-		}
+		j.locksLeft = taken == lua.MostItems
 	}
 	return nil
 }
@@ -98,38 +114,39 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 		swept++
 	}
 	j.sweepAt += swept
-	formers, err := j.formers(ctx, names[:swept], records)
+	formers, err := j.formerVictims(ctx, names[:swept], records)
 	if err != nil {
 		return err
 	}
-	lengths, err := lua.Lengths(lists).Do(ctx, j.cfg.Client)
+	lengths, err := lua.Lengths(lists).Do(ctx, &j.link)
 	if err != nil {
 		return err
 	}
-	wrong := all(unread)
+	var victims []*victim
 	for _, name := range names[:swept] {
 		record := records[name]
-		found := false
 		hands := len(record.Queues) + 1
-		for _, length := range lengths[:hands] {
-			found = found || length > 0
+		if slices.ContainsFunc(lengths[:hands], func(length int) bool { return length > 0 }) {
+			victims = append(victims, &victim{identity: name, record: record, lists: j.cfg.Keys.HandsOf(record.Queues, name)})
 		}
 		lengths = lengths[hands:]
-		// Whoever followed it may have died before looking there.
-		_, err := j.rescueFormer(ctx, name, record.Formerly, formers[record.Formerly])
-		moved := 0
-		if found && err == nil {
-			moved, _, err = j.rescue(ctx, name, record)
-		}
-		if moved > 0 {
-			j.cfg.Log.Warn().Str("dead", name).Int("jobs", moved).
+	}
+	// Whoever followed one of them may have died before it came to the identity that the dead one had before.
+	outage := j.rescue(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
+	wrong := all(unread)
+	if outage != nil {
+		wrong = j.paced(wrong, outage)
+	}
+	for _, v := range formers {
+		wrong = errors.Join(wrong, v.err)
+	}
+	for _, v := range victims {
+		if v.moved > 0 {
+			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
 				Msg("recovered latecomers: they reached the lists of a process after its end")
 		}
-		if driver.Outage(err) {
-			return errors.Join(wrong, err)
-		}
 		// One that cannot be rescued must not cost the others their turn.
-		wrong = errors.Join(wrong, err)
+		wrong = errors.Join(wrong, v.err)
 	}
 	return wrong
 }
@@ -142,7 +159,7 @@ func (j *Janitor) forgetOld(ctx context.Context) error {
 		return nil
 	}
 	before := strconv.FormatInt(now.Add(-tombstoneStands).UnixMilli(), 10)
-	names, err := lua.Texts(j.cfg.Client.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
+	names, err := lua.Texts(j.link.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
 		"LIMIT", strconv.Itoa(j.forgetAt), strconv.Itoa(forgotten)))[0])
 	if err != nil {
 		return err
@@ -157,7 +174,7 @@ func (j *Janitor) forgetOld(ctx context.Context) error {
 	for _, name := range names {
 		gone, err := false, wrong[name]
 		if err == nil {
-			gone, err = j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, j.cfg.Client)
+			gone, err = j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, &j.link)
 		}
 		switch {
 		case driver.Outage(err):
@@ -175,7 +192,7 @@ func (j *Janitor) forgetOld(ctx context.Context) error {
 // tombstones reads the names of the next page, beginning anew with the newest after the last page.
 func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
 	for range 2 {
-		names, err := lua.Texts(j.cfg.Client.Do(ctx, driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(),
+		names, err := lua.Texts(j.link.Do(ctx, driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(),
 			strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1)))[0])
 		if err != nil {
 			return nil, err
@@ -211,7 +228,7 @@ func (j *Janitor) records(ctx context.Context, names []string) (records map[stri
 		calls[i] = j.cfg.Keys.ReadRecord(name)
 	}
 	records, unread = make(map[string]lua.Record, len(names)), make(map[string]error)
-	for i, reply := range j.cfg.Client.Do(ctx, calls...) {
+	for i, reply := range j.link.Do(ctx, calls...) {
 		record, ok, err := lua.RecordOf(reply)
 		switch {
 		case driver.Outage(err):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 // A duty is something the process does again and again beside running jobs. A pass neither loops nor sleeps; it may ask
@@ -22,6 +23,10 @@ type duty struct {
 	now <-chan struct{}
 	// rest bounds the rest after failures. longestRest, if zero.
 	rest time.Duration
+	// calls says that each call of a pass has a deadline of its own. Any other pass is of one or two calls, and has one.
+	calls bool
+	// steady says that the period is from the beginning of one pass to that of the next, however long the answer takes.
+	steady bool
 }
 
 // announceEvery is how often Sidekiq's readers get news of us; they keep a process for a minute.
@@ -40,15 +45,17 @@ const (
 func (l *Launcher) duties() []duty {
 	return []duty{
 		// Its rest is short enough that several attempts fit into one life: a short outage must not cost it.
-		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline()},
+		// Steady, because a round trip may be as long as a beat: beats that wait for each other's answers would come half as
+		// often, and the gaps between them look like those of a process that has lost sight of Redis.
+		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), steady: true},
 		// Whoever quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
-		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) })},
-		{name: "sweep", period: l.cfg.Beat, pass: func(ctx context.Context) (time.Duration, error) { return l.janitor.Sweep(ctx, l.Identity()) }},
-		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) })},
+		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
+		{name: "sweep", period: l.cfg.Beat, pass: func(ctx context.Context) (time.Duration, error) { return l.janitor.Sweep(ctx, l.Identity()) }, calls: true},
+		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) }), calls: true},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
-		{name: "poll", period: l.cfg.Poll, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true},
+		{name: "poll", period: l.cfg.Poll, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}
 }
 
@@ -68,6 +75,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	rest := time.Duration(0)
+	var pace lua.Pace
 	for {
 		select {
 		case <-ctx.Done():
@@ -79,11 +87,13 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 			l.report.Succeed(d.name) // it asks no more: counted among those that wait for Redis, it would wait for ever
 			return
 		}
-		deadline, cancel := context.WithDeadline(ctx, l.passUntil())
-		next, err := d.pass(deadline)
-		cancel()
+		began := time.Now()
+		next, err := l.bounded(ctx, d, &pace)
 		if next == 0 {
 			next = d.period
+		}
+		if d.steady {
+			next = max(next-time.Since(began), 0)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -99,6 +109,48 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 		}
 		timer.Reset(next)
 	}
+}
+
+// bounded is one pass of a duty. A stop waits for it: no call of it outlives the process.
+func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next time.Duration, err error) {
+	if goneAt := l.goneAt.Load(); goneAt != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, goneAt.Add(-goodbye))
+		defer cancel()
+	}
+	if d.calls {
+		return d.pass(ctx)
+	}
+	err = within(ctx, max(l.vitalsDeadline(), leastPass), pace, func(ctx context.Context) error {
+		next, err = d.pass(ctx)
+		return err
+	})
+	return next, err
+}
+
+const (
+	// leastPass is the least that a pass is given, however short the TTL.
+	leastPass = 100 * time.Millisecond
+	// mostPass bounds what it is given after deadlines were missed: six round trips of half a second, enough to connect
+	// and to be answered; and a connection that is dead is given up within it.
+	mostPass = 3 * time.Second
+)
+
+// within calls with a deadline: a longer one after one was missed, because a new connection takes several round trips and
+// each may be long.
+func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(context.Context) error) error {
+	allowed := max(min(pace.Timeout(usual, 0), mostPass), usual)
+	bounded, cancel := context.WithTimeout(ctx, allowed)
+	defer cancel()
+	began := time.Now()
+	err := call(bounded)
+	switch took := time.Since(began); {
+	case err == nil:
+		pace.Answered(0, took, allowed)
+	case took >= allowed:
+		pace.Failed()
+	}
+	return err
 }
 
 // restAfter is how long the duty leaves Redis alone after an error, or nearly, if it last did so for rest. A refusal has

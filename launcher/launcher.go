@@ -44,6 +44,7 @@ type Launcher struct {
 	report  *fetch.Reporter
 	bornAt  time.Time
 	rtt     atomic.Int64
+	joining lua.Pace // of registrations
 	quiet   atomic.Bool
 	asked   atomic.Bool
 	over    atomic.Bool               // the manager has come to its end
@@ -196,7 +197,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.over.Store(true)
 
 	stopVitals()
-	duties.Wait()
+	l.endDuties(&duties)
 	l.tellLeft()
 	l.deregister()
 	l.awaitTold()
@@ -223,12 +224,12 @@ func (l *Launcher) open() error {
 	}
 	l.report = fetch.NewReporter(*l.cfg.Log)
 	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
-		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor,
+		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Every: l.cfg.Poll, Blame: l.cfg.blame(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Blame: l.cfg.blame(),
 		Processes: l.janitor.Processes,
 	})
 	return nil
@@ -268,10 +269,12 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 
 // reincarnate registers a new identity and makes it the process' own.
 func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Life, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.vitalsDeadline())
-	defer cancel()
-	life, err := fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
-		Queues: l.queues.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
+	var life *fetch.Life
+	err := within(ctx, l.vitalsDeadline(), &l.joining, func(ctx context.Context) (err error) {
+		life, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
+			Queues: l.queues.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -290,13 +293,31 @@ func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, lastSettle-goodbye)
 }
 
-// passUntil is when a pass of a duty that begins now must be over: a stop waits for it.
-func (l *Launcher) passUntil() time.Time {
-	at := time.Now().Add(max(l.vitalsDeadline(), 100*time.Millisecond))
-	if goneAt := l.goneAt.Load(); goneAt != nil && goneAt.Add(-goodbye).Before(at) {
-		return goneAt.Add(-goodbye)
+// leastRound is the least that a call of the janitor or the poller is given: nobody is taken for dead when it takes long.
+const leastRound = time.Second
+
+// round bounds a call of the janitor and the poller that carries no jobs.
+func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), leastRound) }
+
+// endDuties waits for the duties, which begin no new pass. A call that is still under way shortly before the process must
+// be gone is cut off, whatever it was allowed: what it may have done is a script's whole work or nothing.
+func (l *Launcher) endDuties(duties *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		duties.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return
+	case <-time.After(time.Until(l.goneAt.Load().Add(-goodbye))):
 	}
-	return at
+	l.close()
+	<-ended
+	// Only the heart's is used from here on.
+	if heart, err := l.cfg.Client.Lane(1); err == nil {
+		l.lanes = lanes{heart: heart}
+	}
 }
 
 // deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are recovered.

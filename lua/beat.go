@@ -9,6 +9,9 @@ import (
 
 var beatScript = load("beat")
 
+// mostNamed is how many lapsed identities a beat names at most: their names come with every beat of every process.
+const mostNamed = MostItems / 2
+
 // State is what a process is, as its beat was told.
 type State string
 
@@ -24,8 +27,10 @@ type Pulse struct {
 	State State
 	// Now is Redis' time.
 	Now time.Time
-	// Lapsed are identities whose life has expired, and those of the dead whose lists were not yet found empty.
+	// Lapsed are identities whose life has expired, and those of the dead whose lists were not yet found empty: those
+	// that lapsed last. More says that there may be others, which Keys.Lapsed reads.
 	Lapsed []string
+	More   bool
 	// Signals are names sent through Sidekiq's remote control, oldest first.
 	Signals []string
 	// Processes is how many are alive, or lapsed and not yet recovered.
@@ -41,7 +46,7 @@ func (k Keys) Beat(identity string, ttl time.Duration, keys ...string) Ask[Pulse
 		Call: driver.Call{
 			Script: beatScript,
 			Keys:   append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
-			Args:   []string{identity, millis(ttl), strconv.Itoa(MostItems / 2)},
+			Args:   []string{identity, millis(ttl), strconv.Itoa(mostNamed)},
 		},
 		read: readPulse,
 	}
@@ -59,6 +64,7 @@ func readPulse(value any) (pulse Pulse, err error) {
 	if pulse.Lapsed, err = textsOf(rest[2]); err != nil {
 		return pulse, err
 	}
+	pulse.More = len(pulse.Lapsed) >= mostNamed
 	if pulse.Signals, err = textsOf(rest[3]); err != nil {
 		return pulse, err
 	}

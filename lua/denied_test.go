@@ -53,7 +53,7 @@ var moves = []move{
 		w.push("r", "job b")
 		take := try(w, w.keys.Take(identity, []string{"q", "r"}, 5, len("job a")))
 		// What could not be buried lies in the working list, and is met when that is read.
-		look := try(w, w.keys.Entries(w.keys.Working("q", identity), 0, len("job a")))
+		look := try(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, len("job a")))
 		return call{keys: take.keys, make: func() error { return errors.Join(take.make(), look.make()) }}
 	}},
 	{script: "takealone", jobs: []string{"suspect"}, begin: func(w *world) call {
@@ -89,11 +89,11 @@ var moves = []move{
 	}},
 	{script: "due", jobs: []string{"due", tooLarge}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", tooLarge)
-		return try(w, w.keys.Due(w.keys.Schedule(), 0, len("due")))
+		return try(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, len("due")))
 	}},
 	{script: "entries", jobs: []string{"job", tooLarge}, begin: func(w *world) call {
 		identity := w.hold("job", tooLarge)
-		return try(w, w.keys.Entries(w.keys.Working("q", identity), 0, len("job")))
+		return try(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, len("job")))
 	}},
 	{script: "deregister", jobs: []string{"job"}, begin: func(w *world) call {
 		return try(w, w.keys.Deregister(w.hold("job"), []string{"q"}))

@@ -17,14 +17,15 @@ type Due struct {
 	Next time.Duration
 }
 
-// Due reads a page of the due jobs of a sorted set (Schedule or Retry), passing over the first skip of them. Entries larger than largest bytes go to the dead
-// set on the way.
-func (k Keys) Due(set string, skip, largest int) Ask[Due] {
+// Due reads a page of the due jobs of a sorted set (Schedule or Retry), passing over the first skip of them: at most
+// MostItems, and page bytes, which the last job may exceed by its own size. Entries larger than largest bytes go to the
+// dead set on the way.
+func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
 	return Ask[Due]{
 		Call: driver.Call{
 			Script: dueScript,
 			Keys:   []string{set, k.Dead()},
-			Args:   []string{strconv.Itoa(MostItems), strconv.Itoa(MostBytes), strconv.Itoa(largest), strconv.Itoa(skip)},
+			Args:   []string{strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest), strconv.Itoa(skip)},
 		},
 		read: readDue,
 	}

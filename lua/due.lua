@@ -24,6 +24,9 @@ while #answer - 1 < most and room > 0 do
   end
   look = math.min(2 * look, 64)
   for _, job in ipairs(jobs) do
+    if room <= 0 then
+      break
+    end
     room = room - #job
     if #job > 16384 then
       look = 1

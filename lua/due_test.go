@@ -25,13 +25,13 @@ func TestDue(t *testing.T) {
 			w.dueAt(w.keys.Schedule(), time.Hour, "a", "b", "c")
 			w.dueAt(w.keys.Schedule(), -time.Hour, "later")
 			w.unchanged(func() {
-				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit))
+				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit))
 				require.Equal(w, []string{"a", "b", "c"}, due.Jobs)
 				require.InDelta(w, time.Hour, due.Next, float64(time.Minute))
 			})
 		}},
 		promise{"nothing_of_an_empty_set", func(w *world) {
-			due := ask(w, w.keys.Due(w.keys.Retry(), 0, noLimit))
+			due := ask(w, w.keys.Due(w.keys.Retry(), 0, MostBytes, noLimit))
 			require.Empty(w, due.Jobs)
 			require.Negative(w, due.Next)
 		}},
@@ -39,7 +39,7 @@ func TestDue(t *testing.T) {
 			for _, score := range []string{"+inf", "1e300", "9300000000000", "1790000000000000"} {
 				w.redis("DEL", w.keys.Schedule())
 				w.redis("ZADD", w.keys.Schedule(), score, "far")
-				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit))
+				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit))
 				require.Empty(w, due.Jobs, score)
 				require.Equal(w, 1_000_000*time.Second, due.Next, score)
 			}
@@ -50,8 +50,8 @@ func TestDue(t *testing.T) {
 				jobs[i] = fmt.Sprint("job", i)
 			}
 			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
-			require.Equal(w, jobs[:MostItems], ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit)).Jobs)
-			require.Equal(w, jobs[MostItems:], ask(w, w.keys.Due(w.keys.Schedule(), MostItems, noLimit)).Jobs, "those to pass over are passed over")
+			require.Equal(w, jobs[:MostItems], ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit)).Jobs)
+			require.Equal(w, jobs[MostItems:], ask(w, w.keys.Due(w.keys.Schedule(), MostItems, MostBytes, noLimit)).Jobs, "those to pass over are passed over")
 		}},
 		promise{"no_more_bytes_than_a_page", func(w *world) {
 			var jobs []string
@@ -59,18 +59,30 @@ func TestDue(t *testing.T) {
 				jobs = append(jobs, strconv.Itoa(i)+strings.Repeat("x", 1<<20))
 			}
 			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
-			due := ask(w, w.keys.Due(w.keys.Schedule(), 0, noLimit))
+			due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit))
 			require.Len(w, due.Jobs, 4)
+			require.Len(w, ask(w, w.keys.Due(w.keys.Schedule(), 0, 3<<20, noLimit)).Jobs, 3, "a caller may want less")
+			require.Len(w, ask(w, w.keys.Due(w.keys.Schedule(), 0, 1, noLimit)).Jobs, 1, "one job whatever its size")
+		}},
+		promise{"small_jobs_too_end_a_page_by_its_bytes", func(w *world) {
+			var jobs []string
+			for i := range 200 {
+				jobs = append(jobs, fmt.Sprintf("%04d", i)+strings.Repeat("x", 996))
+			}
+			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
+			require.Equal(w, jobs[:50], ask(w, w.keys.Due(w.keys.Schedule(), 0, 50_000, noLimit)).Jobs)
 		}},
 		promise{"a_dead_set_of_a_wrong_type_loses_nothing_and_hides_nothing", func(w *world) {
 			w.redis("SET", w.keys.Dead(), "no set")
 			w.dueAt(w.keys.Schedule(), time.Hour, "a", "too large", "b")
-			w.unchanged(func() { require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Schedule(), 0, 5)).Jobs) })
+			w.unchanged(func() {
+				require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, 5)).Jobs)
+			})
 		}},
 		promise{"what_is_too_large_is_buried_and_stands_in_nobodys_way", func(w *world) {
 			huge := strings.Repeat("x", 2000)
 			w.dueAt(w.keys.Retry(), time.Hour, "a", huge, "y"+huge, "b")
-			require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Retry(), 0, 1000)).Jobs)
+			require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Retry(), 0, MostBytes, 1000)).Jobs)
 			require.Equal(w, []string{huge, "y" + huge}, w.sorted(w.keys.Dead()))
 			require.Equal(w, []string{"a", "b"}, w.sorted(w.keys.Retry()))
 		}},

@@ -40,7 +40,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			require.Equal(w, []int{1}, ask(w, Lengths([]string{w.keys.Queue("q")})))
 
 			require.True(w, ask(w, Lease(w.keys.Claim(victim), worker, time.Minute)))
-			require.Equal(w, []string{"v3", "v2", "v1"}, ask(w, w.keys.Entries(w.keys.Working("q", victim), 0, noLimit)))
+			require.Equal(w, []string{"v3", "v2", "v1"}, ask(w, w.keys.Entries(w.keys.Working("q", victim), 0, MostBytes, noLimit)))
 			require.Equal(w, Recovered{State: StateDead, Moved: 3}, w.rescue(victim, "v3", "v2", "v1"))
 			require.Equal(w, []string{"v1", "v2", "v3", "f"}, w.waiting("q"))
 			require.True(w, ask(w, w.keys.Forget(victim, []string{"q"}, 0)))

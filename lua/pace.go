@@ -24,6 +24,9 @@ const (
 	// quick is how soon a full page must arrive for the next one to be larger. On a slow link pages stay small enough
 	// to let heartbeats through.
 	quick = 300 * time.Millisecond
+	// wariness is how many full pages must come quickly after a failure before the next one is larger: the page that
+	// failed was too large for the server's output buffer perhaps, and will fail again.
+	wariness = 16
 )
 
 // A Pace fits calls that carry jobs to the link: how many bytes to ask for, and how long to wait. After a call that
@@ -32,6 +35,7 @@ const (
 type Pace struct {
 	bytes  int
 	strain int // failures that no quick answer has made up for
+	wary   int // full pages that must come quickly before the next one is larger
 }
 
 // Page is how many bytes of jobs the next call asks for, at most MostBytes.
@@ -49,20 +53,30 @@ func (p *Pace) Timeout(round time.Duration, carried int) time.Duration {
 	return round + time.Duration(carried)*time.Second/(fullRate>>p.strain)
 }
 
-// Answered takes in that a call brought got bytes of jobs after took, of the timeout it was allowed.
+// Strained reports whether a call has failed that no quick answer has made up for.
+func (p *Pace) Strained() bool { return p.strain > 0 }
+
+// Answered takes in that a call carried got bytes of jobs, in both directions together, and that they took so long, of
+// the timeout it was allowed. What a round trip takes anyhow is not theirs: the caller leaves it out where it is known.
 func (p *Pace) Answered(got int, took, allowed time.Duration) {
 	if p.strain > 0 && took < allowed/4 {
 		p.strain--
 	}
-	if got >= p.Page() && took < quick {
-		p.bytes = min(2*p.bytes, MostBytes)
+	if got < p.Page() || took >= quick {
+		return
 	}
+	if p.wary > 0 {
+		p.wary--
+		return
+	}
+	p.bytes = min(2*p.bytes, MostBytes)
 }
 
 // Failed takes in that a call brought no answer, or that its connection ended before: a server closes one that has
 // more to send than its client-output-buffer-limit.
 func (p *Pace) Failed() {
 	p.bytes = max(p.Page()/2, leastPage)
+	p.wary = wariness
 	p.strain = min(p.strain+1, mostStrain)
 }
 

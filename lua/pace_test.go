@@ -35,6 +35,10 @@ func TestPaceAsksForLessAndWaitsLongerAfterFailures(t *testing.T) {
 	require.GreaterOrEqual(t, allowed, 30*time.Second, "a job of 1 MiB must come through a link of 0.5 Mbit/s")
 	require.Equal(t, longestRound, pace.Timeout(time.Second, 0), "calls without jobs wait for ever")
 
+	for range wariness {
+		pace.Answered(pace.Page(), time.Millisecond, allowed)
+	}
+	require.Equal(t, leastPage, pace.Page(), "it asked for what failed again, at once")
 	for range 20 {
 		pace.Answered(pace.Page(), time.Millisecond, allowed)
 	}

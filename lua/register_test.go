@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,6 +110,23 @@ func TestBeat(t *testing.T) {
 			lapsed := ask(w, w.keys.Beat(me, someTTL)).Lapsed
 			require.Len(w, lapsed, MostItems)
 			require.Equal(w, lately, lapsed[0], "who lapsed last is not hidden by those that stay")
+		}},
+		promise{"pages_name_all_that_have_lapsed_and_no_other", func(w *world) {
+			me := w.process("q")
+			require.False(w, ask(w, w.keys.Beat(me, someTTL)).More)
+			words := []string{"ZADD", w.keys.Alive()}
+			var all []string
+			for i := range 2*MostItems + 9 {
+				all = append(all, fmt.Sprintf("old%04d", i))
+				words = append(words, "1", all[i])
+			}
+			w.redis(words...)
+			require.True(w, ask(w, w.keys.Beat(me, someTTL)).More)
+			var named []string
+			for first := 0; first <= 2*MostItems; first += MostItems {
+				w.unchanged(func() { named = append(named, ask(w, w.keys.Lapsed(first))...) })
+			}
+			require.Equal(w, all, named)
 		}},
 		promise{"brings_signals_oldest_first_and_once", func(w *world) {
 			identity := w.process("q")

@@ -160,6 +160,7 @@ var statusWords = map[string][]string{
 	"release":    {"released", "free"},
 	"unlist":     nil,
 	"entries":    nil,
+	"lapsed":     nil,
 	"lengths":    nil,
 	"page":       nil,
 	"walk":       nil,

@@ -39,6 +39,8 @@ type Config struct {
 	Unit job.TimeUnit
 	// Largest is how large an entry may be, in bytes, to be promoted; larger ones go to the dead set.
 	Largest int
+	// Round is what a call may take on a healthy link that carries no jobs. 1.5 s.
+	Round time.Duration
 	// Every bounds the sleep between two looks. 100 ms.
 	Every time.Duration
 	// Blame says which jobs run alone.
@@ -49,11 +51,14 @@ type Config struct {
 
 // A Poller promotes due jobs. It is for one goroutine at a time.
 type Poller struct {
-	cfg Config
+	cfg  Config
+	link lua.Link
 	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it was not.
 	// One that is the poller no more and does not know it yet harms nobody: promote moves each job once.
 	heldAs string
 	heldAt time.Time
+	// apart says that the sets are not looked at in one round trip.
+	apart bool
 	// skip is how many jobs of a set to pass over, because a pass that came to no end could not move them.
 	skip map[string]int
 }
@@ -66,43 +71,97 @@ func New(cfg Config) *Poller {
 	if cfg.Processes == nil {
 		cfg.Processes = func() int { return 1 }
 	}
-	return &Poller{cfg: cfg, skip: make(map[string]int)}
+	return &Poller{
+		cfg: cfg, skip: make(map[string]int),
+		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
+	}
 }
 
 // Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be called again. A
 // pass that fails has moved some jobs or none; the next one finds the rest. A pass of the poller that finds nothing due is
-// one round trip.
+// one round trip. Each call has a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
-	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
+	if err := p.check(ctx); err != nil {
+		return p.cfg.Every, err
+	}
 	if p.heldAs != me {
 		// Alone: an understudy has no use for what is due.
-		if held, err := p.ask(time.Now(), me, lease, p.cfg.Client.Do(ctx, lease.Call)[0]); !held {
+		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
+		if held, err := p.ask(time.Now(), me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
 			return p.rest(), err
 		}
 	}
-	// Retries first, as Ruby does.
-	looks := []look{p.at(p.cfg.Keys.Retry()), p.at(p.cfg.Keys.Schedule())}
-	calls := []driver.Call{looks[0].Call, looks[1].Call}
-	now := time.Now()
-	// At half of it, so that one answer that is lost does not cost the lease.
-	prolong := now.Sub(p.heldAt) >= hold/2
-	if prolong {
-		calls = append(calls, lease.Call)
+	next, err = p.promoteAll(ctx, me)
+	if p.heldAs != me {
+		return p.rest(), err
 	}
-	replies := p.cfg.Client.Do(ctx, calls...)
-	if prolong {
-		if held, err := p.ask(now, me, lease, replies[len(looks)]); !held {
-			return p.rest(), err
-		}
+	p.apart = p.apart || err != nil || p.link.Unchecked()
+	return max(next, soonest), p.paced(err)
+}
+
+// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries first, as Ruby
+// does. Where nothing is due the sets are looked at in one round trip, and where something is apart: a job of each may be
+// more than the server's output buffer holds.
+func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
+	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
+	var pages [][]look
+	if p.apart {
+		pages = [][]look{{p.at(sets[0], 1)}, {p.at(sets[1], 1)}}
+	} else {
+		pages = [][]look{{p.at(sets[0], 2), p.at(sets[1], 2)}}
 	}
+	p.apart = false
 	next = p.cfg.Every
-	var wrong error
-	for i, look := range looks {
-		until, err := p.drain(ctx, look, replies[i])
-		wrong = errors.Join(wrong, err)
-		next = min(next, until)
+	for _, looks := range pages {
+		calls := make([]driver.Call, len(looks))
+		for i, look := range looks {
+			calls[i] = look.Call
+		}
+		replies, err := p.carry(ctx, me, calls...)
+		if err != nil {
+			return next, errors.Join(wrong, err)
+		}
+		for i, look := range looks {
+			until, err := p.drain(ctx, me, look, replies[i])
+			wrong = errors.Join(wrong, err)
+			next = min(next, until)
+			if p.heldAs != me || p.link.Unchecked() {
+				return next, wrong
+			}
+		}
 	}
-	return max(next, soonest), wrong
+	return next, wrong
+}
+
+// check finds out why the last page did not come, if it did not, and logs that the link is slow.
+func (p *Poller) check(ctx context.Context) error {
+	slow, err := p.link.Check(ctx)
+	if slow != nil {
+		p.cfg.Log.Warn().Err(slow).Int("bytes", p.link.Page()).Msg("slow link: the poller asks for less at a time")
+	}
+	return err
+}
+
+// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is over: so one answer
+// that is lost does not cost it, nor does a slow page.
+func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
+	now := time.Now()
+	if now.Sub(p.heldAt) < hold/2 {
+		return p.link.Carry(ctx, p.link.Page()/2, calls...), nil
+	}
+	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
+	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call}, calls...)...)
+	_, err := p.ask(now, me, lease, replies[0])
+	return replies[1:], err
+}
+
+// paced is an error, unless it may be only that a page was too much for the link: the next pass finds that out, and asks
+// for less.
+func (p *Poller) paced(err error) error {
+	if driver.Outage(err) && p.link.Unchecked() {
+		return nil
+	}
+	return err
 }
 
 // rest is how long an understudy leaves the lease alone.
@@ -128,44 +187,92 @@ type look struct {
 	set string
 }
 
-func (p *Poller) at(set string) look {
-	return look{p.cfg.Keys.Due(set, p.skip[set], p.cfg.Largest), set}
+// at is the first look at a set, one of so many in a round trip.
+func (p *Poller) at(set string, sharing int) look {
+	return look{p.page(set, p.skip[set], sharing), set}
+}
+
+// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a round trip. What it
+// brings is sent back twice, old and new.
+func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
+	return p.cfg.Keys.Due(set, skip, p.link.Page()/2/sharing, p.cfg.Largest)
 }
 
 // drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is until the
 // next one's time.
-func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (time.Duration, error) {
+func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.Reply) (time.Duration, error) {
 	var wrong error
 	set := first.set
 	skip := p.skip[set] // jobs that cannot be moved, which must not hold up those behind them
 	p.skip[set] = 0
 	due, err := first.Read(reply)
+	if err != nil {
+		err = p.paced(fmt.Errorf("read what is due: %w", err))
+		return p.cfg.Every, err
+	}
+	p.apart = p.apart || len(due.Jobs) > 0
 	for range mostPages {
-		if err != nil {
-			return p.cfg.Every, errors.Join(wrong, fmt.Errorf("read what is due: %w", err))
-		}
 		if len(due.Jobs) == 0 {
 			if due.Next < 0 {
 				return p.cfg.Every, wrong
 			}
 			return due.Next, wrong
 		}
-		// One queue a call: one whose key is broken stops only its own jobs.
-		for _, group := range p.sort(set, due.Jobs) {
-			_, err := p.cfg.Keys.Promote(set, []lua.Promotions{group}).Do(ctx, p.cfg.Client)
-			switch {
-			case err == nil:
-			case driver.Outage(err):
-				return p.cfg.Every, fmt.Errorf("promote: %w", err)
-			default:
-				skip += len(group.Jobs)
-				wrong = errors.Join(wrong, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
-			}
+		var stay int
+		var refused error
+		due, stay, refused, err = p.promote(ctx, me, set, skip, due.Jobs)
+		wrong = errors.Join(wrong, refused)
+		if err == nil && stay > 0 {
+			skip += stay
+			due, err = p.again(ctx, me, set, skip)
 		}
-		due, err = p.cfg.Keys.Due(set, skip, p.cfg.Largest).Do(ctx, p.cfg.Client)
+		if err != nil || p.heldAs != me {
+			return p.cfg.Every, errors.Join(wrong, p.paced(err))
+		}
 	}
 	p.skip[set] = skip
-	return soonest, errors.Join(wrong, err)
+	return soonest, wrong
+}
+
+// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay, because they were
+// refused: the next page was read as if they had been moved.
+func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
+	// One queue a call: one whose key is broken stops only its own jobs.
+	groups := p.sort(set, jobs)
+	asks := make([]lua.Ask[int], len(groups))
+	calls := make([]driver.Call, len(groups), len(groups)+1)
+	for i, group := range groups {
+		asks[i] = p.cfg.Keys.Promote(set, []lua.Promotions{group})
+		calls[i] = asks[i].Call
+	}
+	next := p.page(set, skip, 1)
+	replies, err := p.carry(ctx, me, append(calls, next.Call)...)
+	if err != nil {
+		return due, 0, nil, err
+	}
+	for i, group := range groups {
+		_, err := asks[i].Read(replies[i])
+		switch {
+		case err == nil:
+		case driver.Outage(err):
+			return due, 0, refused, fmt.Errorf("promote: %w", err)
+		default:
+			stay += len(group.Jobs)
+			refused = errors.Join(refused, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
+		}
+	}
+	due, err = next.Read(replies[len(groups)])
+	return due, stay, refused, err
+}
+
+// again reads a page behind those that stay.
+func (p *Poller) again(ctx context.Context, me, set string, skip int) (due lua.Due, err error) {
+	next := p.page(set, skip, 1)
+	replies, err := p.carry(ctx, me, next.Call)
+	if err != nil {
+		return due, err
+	}
+	return next.Read(replies[0])
 }
 
 // sort says where each due job goes, in the order in which they are due.

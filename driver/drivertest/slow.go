@@ -1,0 +1,65 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+// Slow is a client whose every round trip takes so long, and its bytes at so many a second besides; none of it where rate
+// is zero. It is a link as one call sees it, without a proxy: an answer that would come after the call's deadline is lost
+// at the deadline, and what was asked has been done.
+type Slow struct {
+	driver.Client
+	RoundTrip time.Duration
+	Rate      int
+}
+
+// Lane implements driver.Client: a lane is as slow.
+func (s Slow) Lane(conns int) (driver.Client, error) {
+	lane, err := s.Client.Lane(conns)
+	return Slow{Client: lane, RoundTrip: s.RoundTrip, Rate: s.Rate}, err
+}
+
+// Do implements driver.Client.
+func (s Slow) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	began := time.Now()
+	replies := s.Client.Do(context.WithoutCancel(ctx), calls...)
+	bytes := 0
+	for _, call := range calls {
+		for _, word := range slices.Concat(call.Keys, call.Args) {
+			bytes += len(word)
+		}
+	}
+	for _, reply := range replies {
+		bytes += sizeOf(reply.Value)
+	}
+	takes := s.RoundTrip
+	if s.Rate > 0 {
+		takes += time.Duration(bytes) * time.Second / time.Duration(s.Rate)
+	}
+	if deadline, ok := ctx.Deadline(); ok && began.Add(takes).After(deadline) {
+		time.Sleep(time.Until(deadline))
+		for i := range replies {
+			replies[i] = driver.Reply{Err: &driver.UncertainError{Err: context.DeadlineExceeded}}
+		}
+		return replies
+	}
+	time.Sleep(time.Until(began.Add(takes)))
+	return replies
+}
+
+func sizeOf(value any) int {
+	bytes := 0
+	switch value := value.(type) {
+	case string:
+		return len(value)
+	case []any:
+		for _, part := range value {
+			bytes += sizeOf(part)
+		}
+	}
+	return bytes
+}

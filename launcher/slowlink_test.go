@@ -1,0 +1,112 @@
+package launcher_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/lua"
+)
+
+// slowWorker starts a worker of another queue with these heartbeats over a slow link.
+func (r *rig) slowWorker(beat, roundTrip time.Duration, rate int) *worker {
+	cfg := r.config()
+	cfg.Client = drivertest.Slow{Client: r.client, RoundTrip: roundTrip, Rate: rate}
+	cfg.Beat, cfg.TTL = beat, 4*beat
+	l := r.build(cfg)
+	l.Handle("Any", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	return r.start(l)
+}
+
+// large are payloads of so many bytes each.
+func large(count, bytes int) []string {
+	payloads := make([]string, count)
+	for i := range payloads {
+		payloads[i] = job.Draft{Class: "Any", Queue: "elsewhere", ArgsJSON: `["` + strings.Repeat("x", bytes) + `"]`, CreatedAt: time.Now()}.Encode()
+	}
+	return payloads
+}
+
+// corpse is a process that has died with these jobs in hand.
+func (r *rig) corpse(beat time.Duration, payloads ...string) {
+	r.t.Helper()
+	const identity = "corpse:1:abc"
+	_, err := r.keys.Register(identity, lua.Record{Queues: []string{"elsewhere"}, Beat: beat, TTL: 4 * beat, Concurrency: 25}).Do(r.t.Context(), r.client)
+	require.NoError(r.t, err)
+	r.do("ZADD", r.keys.Alive(), "XX", "1", identity)
+	for _, payload := range payloads {
+		r.do("LPUSH", r.keys.Working("elsewhere", identity), payload)
+	}
+}
+
+// back waits until so many jobs wait in the queue that no worker takes from.
+func (r *rig) back(count int) {
+	r.t.Helper()
+	r.eventually("all jobs to be in their queue", func() bool { return r.do("LLEN", r.keys.Queue("elsewhere")) == int64(count) })
+}
+
+// A round trip may be as long as a heartbeat: the worker lives, sees who has died, and brings the jobs back.
+func TestJobsOfADeadProcessComeBackOverLongRoundTrips(t *testing.T) {
+	t.Parallel()
+	for _, trip := range []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond} {
+		t.Run(trip.String(), func(t *testing.T) {
+			t.Parallel()
+			eachClient(t, func(t *testing.T, r *rig) {
+				const beat = 500 * time.Millisecond
+				r.corpse(beat, large(5, 100)...)
+				w := r.slowWorker(beat, trip, 0)
+				r.back(5)
+				require.Equal(t, 1, strings.Count(r.log.String(), "working"), "it lived")
+				identity := w.Identity()
+				r.do("ZADD", r.keys.Schedule(), "1", large(1, 100)[0])
+				r.back(6)
+				require.Equal(t, identity, w.Identity(), "it still lives")
+			})
+		})
+	}
+}
+
+// What takes longer than a heartbeat to arrive arrives in parts.
+func TestLargeJobsComeBackAndArePromotedOverASlowLink(t *testing.T) {
+	t.Parallel()
+	const beat, rate = 500 * time.Millisecond, 2 << 20
+	t.Run("recovered", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, r *rig) {
+			r.corpse(beat, large(12, 200_000)...)
+			r.slowWorker(beat, time.Millisecond, rate)
+			r.back(12)
+		})
+	})
+	t.Run("promoted", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, r *rig) {
+			for i, payload := range large(12, 200_000) {
+				r.do("ZADD", r.keys.Schedule(), strconv.Itoa(1+i), payload)
+			}
+			r.slowWorker(beat, time.Millisecond, rate)
+			r.back(12)
+		})
+	})
+}
+
+// The log says what does not come and that less is asked for, once, instead of that Redis is away.
+func TestASlowLinkIsNamedAsOne(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	const beat = 500 * time.Millisecond
+	r.corpse(beat, large(1, 700_000)...)
+	r.slowWorker(beat, time.Millisecond, 256<<10)
+	r.back(1)
+	log := r.log.String()
+	require.Equal(t, 1, strings.Count(log, "slow link: the janitor asks for less"), log)
+	require.Contains(t, log, "timed out after")
+	require.NotContains(t, log, `"call":"janitor"`, "it is no outage")
+}

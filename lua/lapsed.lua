@@ -1,0 +1,22 @@
+#!lua flags=allow-oom
+-- lapsed: read a page of the processes that have lapsed, the one that lapsed first first.
+-- Why a script: one clock, Redis', decides who has lapsed.
+-- KEYS     1 alive
+-- ARGV     1 how many to pass over  2 names at most
+-- Returns  the identities; fewer than asked for only at the end
+-- Again    the same, as long as none beats or is recovered
+-- Cost     O(log processes + names)
+local alive = KEYS[1]
+local first, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = redis.call('ZRANGE', alive, first, first + most - 1, 'WITHSCORES')
+local names = {}
+for at = 1, #found, 2 do
+  if tonumber(found[at + 1]) > now_ms then
+    break
+  end
+  names[#names + 1] = found[at]
+end
+return names

@@ -1,0 +1,90 @@
+package lua
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+)
+
+// A stub answers each Do by a function.
+type stub struct {
+	driver.Client
+	do func(allowed time.Duration, calls []driver.Call) error
+}
+
+func (s *stub) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	deadline, _ := ctx.Deadline()
+	err := s.do(time.Until(deadline), calls)
+	replies := make([]driver.Reply, len(calls))
+	for i := range replies {
+		replies[i].Err = err
+	}
+	return replies
+}
+
+var (
+	cut  = &driver.UncertainError{Err: context.DeadlineExceeded}
+	page = driver.Command("LRANGE", "list", "0", "-1")
+)
+
+func TestALinkGivesACallTheTimeOfItsBytes(t *testing.T) {
+	var allowed time.Duration
+	link := Link{Client: &stub{do: func(a time.Duration, _ []driver.Call) error { allowed = a; return nil }}, Round: time.Second}
+	link.Do(t.Context(), page)
+	require.InDelta(t, time.Second, allowed, float64(200*time.Millisecond))
+	link.Carry(t.Context(), 8*fullRate, page)
+	require.InDelta(t, 9*time.Second, allowed, float64(200*time.Millisecond))
+}
+
+func TestALinkThatFailsAsksForLessAndIsNamedSlowOnce(t *testing.T) {
+	slow := true
+	link := Link{Largest: 1 << 20, Client: &stub{do: func(_ time.Duration, calls []driver.Call) error {
+		if slow && calls[0].Name() == "LRANGE" {
+			return cut
+		}
+		return nil
+	}}}
+	told := 0
+	before := link.Page()
+	for range 5 {
+		err := link.Carry(t.Context(), link.Page(), page)[0].Err
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "LRANGE: ")
+		require.True(t, driver.Outage(err))
+		require.False(t, driver.Certain(err))
+		require.True(t, link.Unchecked())
+		why, err := link.Check(t.Context())
+		require.NoError(t, err)
+		require.False(t, link.Unchecked())
+		if why != nil {
+			told++
+		}
+	}
+	require.Equal(t, 1, told)
+	require.Less(t, link.Page(), before/4)
+	slow = false
+	require.NoError(t, link.Carry(t.Context(), link.Page(), page)[0].Err)
+	require.False(t, link.Unchecked())
+}
+
+func TestALinkThatIsDownIsNotCalledSlow(t *testing.T) {
+	link := Link{Client: &stub{do: func(time.Duration, []driver.Call) error { return cut }}}
+	for range 3 {
+		link.Carry(t.Context(), link.Page(), page)
+		why, err := link.Check(t.Context())
+		require.NoError(t, why)
+		require.Error(t, err)
+	}
+}
+
+func TestARefusalIsAnAnswer(t *testing.T) {
+	link := Link{Client: &stub{do: func(time.Duration, []driver.Call) error { return driver.NewServerError("WRONGTYPE no") }}}
+	before := link.Page()
+	require.Error(t, link.Carry(t.Context(), link.Page(), page)[0].Err)
+	require.False(t, link.Unchecked())
+	require.Equal(t, before, link.Page())
+}
