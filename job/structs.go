@@ -28,13 +28,14 @@ type structField struct {
 var structFields sync.Map // of []structField, by reflect.Type: a type's are found once
 
 func appendStruct(out []byte, v reflect.Value, inside place) ([]byte, error) {
-	fields, known := structFields.Load(v.Type())
+	found, known := structFields.Load(v.Type())
 	if !known {
-		fields, _ = structFields.LoadOrStore(v.Type(), fieldsOf(v.Type()))
+		found, _ = structFields.LoadOrStore(v.Type(), fieldsOf(v.Type()))
 	}
+	fields, _ := found.([]structField) // nothing else is stored
 	out = append(out, '{')
 	first := true
-	for _, f := range fields.([]structField) {
+	for _, f := range fields {
 		value, reached := f.in(v)
 		if !reached || f.omitEmpty && isEmpty(value) || f.omitZero && isZero(value) {
 			continue
@@ -98,22 +99,28 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
+// isZero asks a value's own IsZero, if its type has one.
 func isZero(v reflect.Value) bool {
 	type zeroer interface{ IsZero() bool }
-	asked := reflect.TypeFor[zeroer]()
-	switch t := v.Type(); {
-	case t.Kind() == reflect.Interface && t.Implements(asked):
-		return v.IsNil() || v.Elem().Kind() == reflect.Pointer && v.Elem().IsNil() || v.Interface().(zeroer).IsZero()
-	case t.Kind() == reflect.Pointer && t.Implements(asked):
-		return v.IsNil() || v.Interface().(zeroer).IsZero()
+	asked, t := reflect.TypeFor[zeroer](), v.Type()
+	switch {
 	case t.Implements(asked):
-		return v.Interface().(zeroer).IsZero()
+		pointer := v
+		if t.Kind() == reflect.Interface {
+			pointer = v.Elem()
+		}
+		if !pointer.IsValid() || pointer.Kind() == reflect.Pointer && pointer.IsNil() {
+			return true
+		}
 	case reflect.PointerTo(t).Implements(asked):
 		copied := reflect.New(t)
 		copied.Elem().Set(v)
-		return copied.Interface().(zeroer).IsZero()
+		v = copied
+	default:
+		return v.IsZero()
 	}
-	return v.IsZero()
+	own, ok := v.Interface().(zeroer)
+	return ok && own.IsZero()
 }
 
 // An embedded struct's fields stand among those of the struct around it.

@@ -31,7 +31,7 @@ type (
 	Right  struct{ Deep }
 	hidden struct {
 		Shown int
-		own   int //nolint:unused // it is there to be left out
+		own   int // it is there to be left out
 	}
 	Tree struct {
 		Name     string
@@ -58,9 +58,9 @@ func TestStructsHaveTheFieldsThatGoGivesThem(t *testing.T) {
 			Plain, plain int
 			Tagged       int `json:"t"`
 			Dashed       int `json:"-"`
-			Dash         int `json:"-,"`
+			Dash         int `json:"-,"` //nolint:staticcheck // it is what is tested
 			Odd          int `json:"a/b ü"`
-			Bad          int `json:"a\"b"`
+			Bad          int `json:"a\"b"` //nolint:staticcheck // likewise
 			Empty        int `json:",omitempty"`
 		}{Plain: 1},
 		"depth decides": struct {
@@ -120,7 +120,10 @@ func TestStructsHaveTheFieldsThatGoGivesThem(t *testing.T) {
 			G []int                      `json:",omitzero"`
 			H interface{ IsZero() bool } `json:",omitzero"`
 			I Deep                       `json:",omitzero"`
-		}{A: Zeroed{7}, C: ZeroedByPointer{7}, G: []int{}, H: Zeroed{7}},
+			J any                        `json:",omitzero"`
+			K **Zeroed                   `json:",omitzero"`
+			L interface{ IsZero() bool } `json:",omitzero"`
+		}{J: (*int)(nil), K: new(*Zeroed), L: (*Zeroed)(nil), A: Zeroed{7}, C: ZeroedByPointer{7}, G: []int{}, H: Zeroed{7}},
 		"as strings": struct {
 			A int         `json:",string"`
 			B *int        `json:",string"`
@@ -128,7 +131,7 @@ func TestStructsHaveTheFieldsThatGoGivesThem(t *testing.T) {
 			D bool        `json:",string"`
 			E string      `json:",string"`
 			F *string     `json:",string"`
-			G []int       `json:",string"`
+			G []int       `json:",string"` //nolint:staticcheck // likewise
 			H float64     `json:",string"`
 			I json.Number `json:",string"`
 			J Number      `json:"j,string,omitempty"`
