@@ -57,8 +57,8 @@ type (
 	RunInfo = launcher.RunInfo
 	// Policy is what a Server says about all failures. Its fields: go doc github.com/belayq/belay/retry.Policy.
 	Policy = retry.Policy
-	// BackoffFunc is a class' own delay after a failure, func(count int, err error) time.Duration. count is 0 after the first
-	// failure. The formula's jitter is added; 0 or less is the formula's own delay.
+	// BackoffFunc is a class' own delay after a failure, func(count int, err error, j *Job) time.Duration. count is 0 after the
+	// first failure, j is the job as it was before the run. The formula's jitter is added; 0 or less is the formula's own delay.
 	BackoffFunc = retry.BackoffFunc
 	// PanicError is a handler's panic, as error handlers see it.
 	PanicError = retry.PanicError

@@ -127,7 +127,7 @@
 //	a struct, a map                                    an object, by encoding/json's rules; keys are strings
 //	int64, uint64, float64                             42 with all its digits; 12.0
 //	any                                                whatever is there; its numbers are json.Number
-//	json.RawMessage, []byte                            text as it is; Base64
+//	json.RawMessage, []byte                            any JSON, in Ruby's spelling; Base64
 //
 // Missing arguments at the end are zero values. One that does not fit when a job is run, or is one too many, fails the job
 // with an [ArgumentError], which shows types and never the argument. A T that has no JSON, or would not come back as it was,

@@ -32,6 +32,13 @@ func (s *Server) OnOrphan(handler OrphanHandler) {
 	s.given("OnOrphan", handler != nil).OnOrphan(handler)
 }
 
+// OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses, payloads that cannot be
+// read, hooks that panic. It is called as often as the log names them, and nothing waits for it; see InternalErrorHandler. A
+// Capsule has calls to Redis, and so errors, of its own. It panics after Run.
+func (s *Server) OnInternalError(handler InternalErrorHandler) {
+	s.given("OnInternalError", handler != nil).OnInternalError(handler)
+}
+
 // Around puts middleware around the runs of a class, inside of what the Server puts around every run.
 func Around(middleware ...Middleware) DefineOption {
 	return definitionOption(func(def *definition) {
@@ -63,6 +70,9 @@ type (
 	Orphan = launcher.Orphan
 	// OrphanHandler hears of orphans.
 	OrphanHandler = launcher.OrphanHandler
+	// InternalErrorHandler is called with errors outside of runs, func(source string, err error): go doc
+	// github.com/belayq/belay/launcher.InternalErrorHandler.
+	InternalErrorHandler = launcher.InternalErrorHandler
 )
 
 // ErrInterrupted is the error of a job that was buried because its process died again and again while it ran, the last

@@ -115,7 +115,7 @@ func Timeout(d time.Duration) DefineOption {
 	})
 }
 
-// Backoff says how long failed jobs of the class wait, instead of the formula's base delay.
+// Backoff says how long a failed job of the class waits, instead of the formula's base delay.
 func Backoff(f BackoffFunc) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {

@@ -224,7 +224,8 @@ func Heartbeat(beat, ttl time.Duration) ServerOption {
 // the client's.
 func RetryPolicy(policy Policy) ServerOption { return func(c *serverConfig) { c.Retry = policy } }
 
-// DeadLimits bound the set of dead jobs: how many are kept, and how long. Sidekiq's without it, 10,000 and 180 days.
+// DeadLimits bound the set of dead jobs: at most so many are kept, and each for at most so long. 0 stands for Sidekiq's, 10,000 and
+// 180 days, which hold without it. A worker trims the set when it adds to it, the oldest first.
 func DeadLimits(most int, keep time.Duration) ServerOption {
 	return func(c *serverConfig) { c.DeadMost, c.DeadFor = most, keep }
 }

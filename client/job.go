@@ -28,8 +28,8 @@ type Job struct {
 	Class string
 	// Args are its arguments, written by job.MarshalArgs.
 	Args []any
-	// ArgsJSON are arguments that are JSON already, an array; its elements pass byte for byte unless there is space
-	// between their tokens. Only one of Args and ArgsJSON may be set.
+	// ArgsJSON are arguments that are JSON already, an array. They keep their values and are spelled as Ruby would spell
+	// them (see job.Marshal). Only one of Args and ArgsJSON may be set.
 	ArgsJSON string
 	// Queue to go to. DefaultQueue.
 	Queue string

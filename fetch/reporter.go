@@ -30,11 +30,25 @@ type Reporter struct {
 	told    bool            // that Redis is away
 	backAt  time.Time       // when it was last told to be back
 	refused map[string]time.Time
+	notify  func(call string, err error)
 }
 
 // NewReporter makes a Reporter that writes to log.
 func NewReporter(log zerolog.Logger) *Reporter {
 	return &Reporter{log: log, away: make(map[string]bool), refused: make(map[string]time.Time)}
+}
+
+// Notify has f called with each failure that is logged, as often as it is logged. f must return at once.
+func (r *Reporter) Notify(f func(call string, err error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notify = f
+}
+
+func (r *Reporter) notifyLocked(call string, err error) {
+	if r.notify != nil {
+		r.notify(call, err)
+	}
 }
 
 // Fail says that a call of who failed. What waiting cures is an outage, and told once; what Redis hears and will not do
@@ -56,6 +70,7 @@ func (r *Reporter) Fail(who string, err error) {
 		return
 	}
 	r.told = true
+	r.notifyLocked(who, err)
 	r.log.Warn().Err(err).Str("call", who).Msg("redis is away: running jobs go on, nothing new is taken, ends are kept")
 }
 
@@ -70,6 +85,7 @@ func (r *Reporter) refuseLocked(who string, err error, now time.Time) {
 	if now.Sub(r.refused[who]) < sayAgain {
 		return
 	}
+	r.notifyLocked(who, err)
 	r.refused[who] = now
 	r.log.Error().Err(err).Str("call", who).Msg("redis refuses: it is tried again, but needs somebody's help")
 }

@@ -14,37 +14,48 @@ import (
 	"unicode/utf8"
 )
 
-// Marshal writes v as JSON, as Ruby would: on one line, without spaces, characters as themselves.
+// Marshal writes v as JSON, as Ruby's JSON.generate writes what its JSON.parse reads there: on one line, without spaces,
+// characters as themselves, and every float with its fraction, for Ruby reads 1 as an Integer and 1.0 as a Float.
 //
-// What is walked here are scalars, strings, slices, arrays, maps with string keys (sorted), pointers and interfaces,
-// to any depth. In these a float keeps its fraction (1.0 is not 1: Ruby would hand the job an Integer), and NaN, an
-// infinity, a string that is not UTF-8 and a map with other keys are errors that say where they stand.
-// A json.RawMessage passes byte for byte when it is valid and without space between its tokens, else compacted.
-// Structs, []byte, json.Number and types with a MarshalJSON or MarshalText are encoding/json's to write: a 1.0 in a
-// struct is written as 1.
+// The members of structs are chosen, named and left out by encoding/json's rules, []byte is Base64, the keys of maps are
+// sorted. A json.RawMessage, a json.Number and what a MarshalJSON or MarshalText returns are spelled anew: escapes become
+// characters, 1E5 becomes 100000.0, of duplicate names the last one's value stays, in the first one's place. Integers keep all
+// their digits. Any other number becomes the nearest float64, which is what Ruby makes of it: a decimal that needs
+// more than its 17 digits belongs in a string.
+//
+// NaN, an infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and, outside of structs,
+// a map whose keys are no strings are errors that say where they stand.
 //
 // A nil slice is written [] when it is v itself, null when it stands inside something.
 func Marshal(v any) (string, error) {
 	if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && s.IsNil() && s.Type() != typeRaw {
 		return "[]", nil
 	}
-	out, err := appendValue(nil, reflect.ValueOf(v), 0)
+	out, err := appendValue(nil, reflect.ValueOf(v), place{})
 	if err != nil {
 		return "", fmt.Errorf("write JSON: %w", err)
 	}
 	return string(out), nil
 }
 
-// AsWritten says, at one look and no more, that text is an array just as MarshalArgs would write it: nothing between its parts, and no
-// escapes. What it says no to may still be one.
+// AsWritten reports, at one look and no more, whether text is an array just as MarshalArgs would write it: nothing
+// between its parts, no escapes, no floats, no objects. Text that it refuses may still be one.
 func AsWritten(text string) bool {
 	if text == "" || text[0] != '[' {
 		return false
 	}
+	quoted, last := false, byte(0)
 	for i := range len(text) {
-		if text[i] <= ' ' || text[i] == '\\' {
+		switch c := text[i]; {
+		case c <= ' ' || c == '\\':
+			return false
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '.' || c == 'E' || c == 'e' && '0' <= last && last <= '9' || c == '0' && last == '-':
 			return false
 		}
+		last = text[i]
 	}
 	end, why := skipValue(text, 0, 1)
 	return why == sound && end == len(text)
@@ -70,7 +81,7 @@ func MarshalArgs(args []any) (string, error) {
 	case tooDeep:
 		return "", fmt.Errorf("write arguments: %w", errTooDeep)
 	default:
-		// Only a json.RawMessage inside a struct can bring this about.
+		// All of it has been written here, so this cannot be.
 		return "", fmt.Errorf("write arguments: %w", errNotUTF8)
 	}
 }
@@ -91,7 +102,7 @@ func appendArg(out []byte, arg any) ([]byte, error) {
 	case string:
 		return appendString(out, v)
 	}
-	return appendValue(out, reflect.ValueOf(arg), 0)
+	return appendValue(out, reflect.ValueOf(arg), place{})
 }
 
 var (
@@ -101,9 +112,19 @@ var (
 	typeText      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// appendValue writes one value. depth counts what stands around it, pointers too, so that no ring of them is endless.
-func appendValue(out []byte, v reflect.Value, depth int) ([]byte, error) {
-	if depth > MaxDepth {
+// A place is where a value stands.
+type place struct {
+	// depth counts what stands around it, pointers too, so that no ring of them is endless.
+	depth int
+	// inStruct says that maps may have the keys that encoding/json takes, as they always could there.
+	inStruct bool
+}
+
+func (p place) deeper() place { return place{p.depth + 1, p.inStruct} }
+
+// appendValue writes one value.
+func appendValue(out []byte, v reflect.Value, at place) ([]byte, error) {
+	if at.depth > MaxDepth {
 		return nil, errTooDeep
 	}
 	if !v.IsValid() {
@@ -127,18 +148,15 @@ func appendValue(out []byte, v reflect.Value, depth int) ([]byte, error) {
 	case reflect.String:
 		return appendString(out, v.String())
 	case reflect.Interface:
-		return appendValue(out, v.Elem(), depth)
+		return appendValue(out, v.Elem(), at)
 	case reflect.Pointer:
-		return appendValue(out, v.Elem(), depth+1)
+		return appendValue(out, v.Elem(), at.deeper())
 	case reflect.Slice, reflect.Array:
-		return appendSlice(out, v, depth)
+		return appendSlice(out, v, at.deeper())
 	case reflect.Map:
-		return appendMap(out, v, depth)
+		return appendMap(out, v, at.deeper())
 	case reflect.Struct:
-		if v.CanAddr() {
-			v = v.Addr() // or fields that write themselves through a pointer would not
-		}
-		return appendForeign(out, v.Interface())
+		return appendStruct(out, v, place{at.depth + 1, true})
 	}
 	return nil, fmt.Errorf("a %s has no JSON", v.Type())
 }
@@ -146,19 +164,18 @@ func appendValue(out []byte, v reflect.Value, depth int) ([]byte, error) {
 // marshaler answers what encoding/json is to be handed when the value writes itself.
 func marshaler(v reflect.Value) (any, bool) {
 	t := v.Type()
-	switch {
+	switch p := reflect.PointerTo(t); {
 	case t.Kind() == reflect.Interface:
 		return nil, false // what it holds is asked instead
+	case v.CanAddr() && (p.Implements(typeMarshaler) || p.Implements(typeText)):
+		return v.Addr().Interface(), true
 	case t == typeNumber, t.Implements(typeMarshaler), t.Implements(typeText):
 		return v.Interface(), true
-	}
-	if p := reflect.PointerTo(t); v.CanAddr() && (p.Implements(typeMarshaler) || p.Implements(typeText)) {
-		return v.Addr().Interface(), true
 	}
 	return nil, false
 }
 
-func appendSlice(out []byte, v reflect.Value, depth int) ([]byte, error) {
+func appendSlice(out []byte, v reflect.Value, inside place) ([]byte, error) {
 	if v.Kind() == reflect.Slice {
 		if v.IsNil() {
 			return append(out, "null"...), nil
@@ -173,37 +190,69 @@ func appendSlice(out []byte, v reflect.Value, depth int) ([]byte, error) {
 			out = append(out, ',')
 		}
 		var err error
-		if out, err = appendValue(out, v.Index(i), depth+1); err != nil {
+		if out, err = appendValue(out, v.Index(i), inside); err != nil {
 			return nil, within(err, "[%d]", i)
 		}
 	}
 	return append(out, ']'), nil
 }
 
-func appendMap(out []byte, v reflect.Value, depth int) ([]byte, error) {
-	if v.Type().Key().Kind() != reflect.String {
+func appendMap(out []byte, v reflect.Value, inside place) ([]byte, error) {
+	if v.Type().Key().Kind() != reflect.String && !inside.inStruct {
 		return nil, fmt.Errorf("a %s: JSON knows only strings as keys", v.Type())
 	}
 	if v.IsNil() {
 		return append(out, "null"...), nil
 	}
-	keys := v.MapKeys()
+	type entry struct {
+		name string
+		key  reflect.Value
+	}
+	entries := make([]entry, 0, v.Len())
+	for _, key := range v.MapKeys() {
+		name, err := keyName(key)
+		if err != nil {
+			return nil, fmt.Errorf("a %s: %w", v.Type(), err)
+		}
+		entries = append(entries, entry{name, key})
+	}
 	// Sorted, so that the same arguments are always the same bytes: uniqueness is judged by them.
-	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	out = append(out, '{')
-	for i, key := range keys {
+	for i, e := range entries {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		var err error
-		if out, err = appendString(out, key.String()); err != nil {
+		if out, err = appendString(out, e.name); err != nil {
 			return nil, err
 		}
-		if out, err = appendValue(append(out, ':'), v.MapIndex(key), depth+1); err != nil {
-			return nil, within(err, "[%q]", key.String())
+		if out, err = appendValue(append(out, ':'), v.MapIndex(e.key), inside); err != nil {
+			return nil, within(err, "[%q]", e.name)
 		}
 	}
 	return append(out, '}'), nil
+}
+
+// keyName is a map's key as encoding/json writes it.
+func keyName(key reflect.Value) (string, error) {
+	if key.Kind() == reflect.String {
+		return key.String(), nil
+	}
+	if text, ok := key.Interface().(encoding.TextMarshaler); ok {
+		if key.Kind() == reflect.Pointer && key.IsNil() {
+			return "", nil
+		}
+		name, err := text.MarshalText()
+		return string(name), err
+	}
+	if key.CanInt() {
+		return strconv.FormatInt(key.Int(), 10), nil
+	}
+	if key.CanUint() {
+		return strconv.FormatUint(key.Uint(), 10), nil
+	}
+	return "", errors.New("its keys cannot be written as strings")
 }
 
 // A pathError says where in an argument a value stands that cannot be written.
@@ -240,11 +289,15 @@ func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, fmt.Errorf("%v has no JSON", f)
 	}
+	if bits == 32 {
+		// Ruby has no smaller floats: it reads the short text of one as the float64 next to that.
+		f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'g', -1, bits), 64)
+	}
 	size := math.Abs(f)
-	digits := strconv.FormatFloat(f, 'f', -1, bits)
+	digits := strconv.FormatFloat(f, 'f', -1, 64)
 	whole := !strings.Contains(digits, ".")
 	if size != 0 && size < 1e-4 || whole && size >= 1e15 {
-		digits = strconv.FormatFloat(f, 'e', -1, bits)
+		digits = strconv.FormatFloat(f, 'e', -1, 64)
 	}
 	if strings.Contains(digits, ".") {
 		return append(out, digits...), nil
@@ -257,23 +310,19 @@ func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 	return out, nil
 }
 
-// appendRaw lets JSON through that somebody has written already.
+// appendRaw spells JSON that was written elsewhere.
 func appendRaw(out []byte, raw []byte) ([]byte, error) {
 	if raw == nil {
 		return append(out, "null"...), nil
 	}
-	if !utf8.Valid(raw) {
-		return nil, errNotUTF8
+	out, err := appendSpelled(out, string(raw), false)
+	if err == errNotJSON { //nolint:errorlint // our own, unwrapped
+		return nil, errors.New("a json.RawMessage is not JSON")
 	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil {
-		return nil, fmt.Errorf("a json.RawMessage is not JSON: %w", err)
-	}
-	// Compact changes nothing but space between tokens, so text that has none passes byte for byte.
-	return append(out, compact.Bytes()...), nil
+	return out, err
 }
 
-// appendForeign lets encoding/json write a value, in Ruby's spelling.
+// appendForeign lets encoding/json write a value, and spells that.
 func appendForeign(out []byte, v any) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -281,12 +330,9 @@ func appendForeign(out []byte, v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	spelled, err := respell(bytes.TrimSuffix(text.Bytes(), []byte("\n")))
+	out, err := appendSpelled(out, text.String(), true)
 	if err != nil {
 		return nil, fmt.Errorf("in a %T: %w", v, err)
 	}
-	if !utf8.Valid(spelled) {
-		return nil, fmt.Errorf("in a %T: %w", v, errNotUTF8)
-	}
-	return append(out, spelled...), nil
+	return out, nil
 }

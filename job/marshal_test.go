@@ -45,11 +45,11 @@ func TestMarshal(t *testing.T) {
 		{"struct", struct {
 			A float64 `json:"a"`
 			B string  `json:"b,omitempty"`
-		}{A: 1}, `{"a":1}`},
+		}{A: 1}, `{"a":1.0}`},
 		{"marshaler", shouting("é"), "\"<é\u2028>\""}, {"marshaler_inside", []any{shouting("a")}, "[\"<a\u2028>\"]"},
 		{"marshaler_by_pointer", []byPointer{{2}}, `[4]`}, {"big_int", new(big.Int).Lsh(big.NewInt(1), 80), `1208925819614629174706176`},
-		{"json_number", json.Number("1.0"), `1.0`}, {"odd_escapes", verbatim(`"\/\u00E9\uD83D\ude00\u0022\u005c\u000a\ud800\\u0041"`), "\"/é😀\\\"\\\\\\n\\ud800\\\\u0041\""},
-		{"raw", json.RawMessage(`{"b":1.0,"a":"\u00e9"}`), `{"b":1.0,"a":"\u00e9"}`},
+		{"json_number", json.Number("1.0"), `1.0`}, {"odd_escapes", verbatim(`"\/\u00E9\uD83D\ude00\u0022\u005c\u000a\\u0041"`), "\"/é😀\\\"\\\\\\n\\\\u0041\""},
+		{"raw", json.RawMessage(`{"b":1.0,"a":"\u00e9"}`), "{\"b\":1.0,\"a\":\"é\"}"},
 		{"raw_with_space", json.RawMessage("{ \"b\" :\n 1.0, \"a\": \"x y\" }\n"), `{"b":1.0,"a":"x y"}`},
 		{"raw_nil", json.RawMessage(nil), `null`}, {"zero", 0.0, `0.0`}, {"minus_zero", math.Copysign(0, -1), `-0.0`},
 		{"replacement_character", "\ufffd", "\"\ufffd\""}, {"a_backslash_before_u", struct{ S string }{`\ufffd`}, `{"S":"\\ufffd"}`},
@@ -96,6 +96,10 @@ func TestMarshalArgsRefuses(t *testing.T) {
 		{"a_string_that_is_no_UTF_8", "write argument 2: a string is not valid UTF-8", "\xff"},
 		{"a_key_that_is_no_UTF_8", "not valid UTF-8", map[string]int{"\xff": 1}},
 		{"such_a_string_in_a_struct", "not valid UTF-8", struct{ S string }{"a\xff"}},
+		{"half_a_surrogate_pair", "half a surrogate pair", json.RawMessage(`"\ud800"`)},
+		{"half_a_pair_of_a_type_that_writes_itself", "in a job_test.verbatim: a string holds half", verbatim(`["\udc00"]`)},
+		{"a_number_that_no_float_holds", "larger than a float64 can hold", json.RawMessage(`[1e400]`)},
+		{"NaN_in_a_struct", `at ["F"]: NaN has no JSON`, struct{ F float32 }{float32(math.NaN())}},
 		{"such_raw_JSON", "not valid UTF-8", json.RawMessage("\"\xff\"")},
 		{"such_raw_JSON_in_a_struct", "not valid UTF-8", struct{ R json.RawMessage }{json.RawMessage("\"\xff\"")}},
 		{"keys_that_are_numbers", "JSON knows only strings as keys", map[int]string{1: "a"}},
@@ -172,7 +176,8 @@ func TestAsWritten(t *testing.T) {
 	t.Parallel()
 	deepest := strings.Repeat("[", job.MaxDepth) + strings.Repeat("]", job.MaxDepth)
 	for text, want := range map[string]bool{
-		`[]`: true, `[1]`: true, `[1,"a",null,true,{"b":[1.0,-2e3]}]`: true, `["ä€"]`: true, deepest[1 : len(deepest)-1]: true,
+		`[]`: true, `[1]`: true, `[1,"a",null,true,[-10]]`: true, `["ä€","a.b@e.x -0 {"]`: false, `["ä€","a.b@e.x-0{1e5"]`: true, `[true,false]`: true,
+		`[1.0]`: false, `[1e5]`: false, `[1E5]`: false, `[-0]`: false, `[{}]`: false, deepest[1 : len(deepest)-1]: true,
 		"": false, `{}`: false, `1`: false, `[1`: false, `[1]]`: false, `[1],`: false, `[01]`: false, `[1,]`: false, `[ 1]`: false,
 		`["a b"]`: false, `["\n"]`: false, "[\"\xff\"]": false, "[\"\x01\"]": false, `[nul]`: false, deepest: false,
 	} {

@@ -1,8 +1,6 @@
 package job
 
 import (
-	"bytes"
-	"errors"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -59,46 +57,6 @@ func appendEscaped(out []byte, c byte) []byte {
 	return append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// respell turns encoding/json's spelling of strings into Ruby's. encoding/json always escapes U+2028 and U+2029, and a
-// MarshalJSON that calls json.Marshal brings "\u003c" with it.
-//
-// It refuses "\ufffd": encoding/json writes that for a byte that is no UTF-8, which is a silent change of the user's
-// data (a real U+FFFD it writes as it is).
-func respell(text []byte) ([]byte, error) {
-	at := bytes.IndexByte(text, '\\')
-	if at < 0 {
-		return text, nil
-	}
-	s := string(text)
-	out := append(make([]byte, 0, len(s)), s[:at]...)
-	// A backslash stands only in strings, so strings need not be told from the rest.
-	for i := at; i < len(s); {
-		if s[i] != '\\' {
-			out = append(out, s[i])
-			i++
-			continue
-		}
-		switch s[i+1] {
-		case 'u':
-			r, size := escapedRune(s, i)
-			if r == utf8.RuneError {
-				return nil, errNotUTF8
-			}
-			out = appendRune(out, r, s[i:i+size])
-			i += size
-		case '/':
-			out = append(out, '/')
-			i += 2
-		default:
-			out = append(out, s[i], s[i+1])
-			i += 2
-		}
-	}
-	return out, nil
-}
-
-var errNotUTF8 = errors.New("a string is not valid UTF-8")
-
 // escapedRune reads the \uXXXX at i, a pair of surrogates as one character. Half a pair is answered as it is.
 func escapedRune(s string, i int) (r rune, size int) {
 	r, _ = hex4(s, i+2)
@@ -112,15 +70,4 @@ func escapedRune(s string, i int) (r rune, size int) {
 		}
 	}
 	return r, len(`\uXXXX`)
-}
-
-// appendRune writes a character that was escaped as escape. Half a surrogate pair has no other spelling.
-func appendRune(out []byte, r rune, escape string) []byte {
-	switch {
-	case utf16.IsSurrogate(r):
-		return append(out, escape...)
-	case r < ' ' || r == '"' || r == '\\':
-		return appendEscaped(out, byte(r))
-	}
-	return utf8.AppendRune(out, r)
 }

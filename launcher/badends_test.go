@@ -53,7 +53,7 @@ func TestPanicIsAFailedRun(t *testing.T) {
 		"of_an_error_that_is_returned":  {func(context.Context, *job.Job) error { return unspeakable{} }, launcher.Class{}, "no text"},
 		"in_middleware_before":          {fail, launcher.Class{Middleware: []launcher.Middleware{before}}, "before the handler"},
 		"in_middleware_after":           {fail, launcher.Class{Middleware: []launcher.Middleware{after}}, "after the handler"},
-		"in_the_formula_of_the_backoff": {fail, launcher.Class{Backoff: func(int, error) time.Duration { panic(unspeakable{}) }}, "x"},
+		"in_the_formula_of_the_backoff": {fail, launcher.Class{Backoff: func(int, error, *job.Job) time.Duration { panic(unspeakable{}) }}, "x"},
 	}
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {

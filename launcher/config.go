@@ -41,7 +41,7 @@ type Config struct {
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
 	Retry retry.Policy
-	// DeadMost and DeadFor bound the dead set. Sidekiq's: 10,000 jobs, 180 days.
+	// DeadMost and DeadFor bound the dead set: so many jobs are kept, for so long. 0 stands for Sidekiq's: 10,000, 180 days.
 	DeadMost int
 	DeadFor  time.Duration
 	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more than

@@ -29,6 +29,11 @@ func (g *Group) OnOrphan(handler OrphanHandler) {
 	g.each(func(l *Launcher) { l.OnOrphan(handler) })
 }
 
+// OnInternalError registers a callback for errors outside of runs, of each of the Launchers. It panics after Run.
+func (g *Group) OnInternalError(handler InternalErrorHandler) {
+	g.each(func(l *Launcher) { l.OnInternalError(handler) })
+}
+
 // OnStart adds what is to be done before anything is taken, once for all: the first Launcher that begins calls it, and the
 // others wait for what it says. An error ends Run. It panics after Run.
 func (g *Group) OnStart(hook func(ctx context.Context) error) {

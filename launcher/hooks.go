@@ -40,12 +40,25 @@ type Orphan struct {
 // An OrphanHandler hears of orphans, a while after they came home. It delays nobody; its own panics harm nobody.
 type OrphanHandler func(orphan Orphan)
 
+// An InternalErrorHandler is called with an error outside of any run. source says where it happened: the call to Redis that
+// failed ("beat", "poll", "janitor", "take" and the like; an outage has the one that failed first), "payload" for a
+// payload that cannot be read, which is moved to the dead set, or the hook that panicked, with a *retry.PanicError.
+//
+// It is called as often as the log names the error: once at the beginning of an outage, once a minute while Redis refuses a
+// call. Nothing waits for it: it runs in a goroutine of its own, maybe beside itself. While 64 calls have not returned,
+// further ones are left out, and logged. Its own panics are only logged.
+type InternalErrorHandler func(source string, err error)
+
+// sourcePayload is the source of an error in a payload.
+const sourcePayload = "payload"
+
 // hooks are those who hear of what happens.
 type hooks struct {
 	errors  []ErrorHandler
 	stuck   []StuckHandler
 	deaths  []DeathHandler
 	orphans []OrphanHandler
+	inner   []InternalErrorHandler
 
 	start            []func(context.Context) error
 	quiet, stop, end []func()
@@ -93,6 +106,13 @@ func (l *Launcher) OnDeath(handler DeathHandler) {
 func (l *Launcher) OnOrphan(handler OrphanHandler) {
 	l.beforeRun("OnOrphan")
 	l.hooks.orphans = append(l.hooks.orphans, handler)
+}
+
+// OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses, unreadable payloads,
+// panics of hooks. It panics after Run.
+func (l *Launcher) OnInternalError(handler InternalErrorHandler) {
+	l.beforeRun("OnInternalError")
+	l.hooks.inner = append(l.hooks.inner, handler)
 }
 
 // OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It panics after Run.
@@ -182,7 +202,7 @@ func (l *Launcher) recoveredHook() func(from string, lists []lua.Orphans) {
 			return l.recovered
 		}
 	}
-	if len(l.hooks.orphans)+len(l.hooks.deaths) > 0 {
+	if len(l.hooks.orphans)+len(l.hooks.deaths)+len(l.hooks.inner) > 0 {
 		return l.recovered
 	}
 	return nil
@@ -199,8 +219,11 @@ func (l *Launcher) recovered(from string, lists []lua.Orphans) {
 }
 
 func (l *Launcher) tellOrphan(orphan Orphan) {
-	if parsed, err := job.Parse(orphan.Payload); err == nil {
+	parsed, err := job.Parse(orphan.Payload)
+	if err == nil {
 		orphan.Job = parsed
+	} else {
+		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", orphan.Queue, err))
 	}
 	for _, handler := range l.hooks.orphans {
 		l.guard("orphan handler", func() { handler(orphan) })
@@ -208,6 +231,22 @@ func (l *Launcher) tellOrphan(orphan Orphan) {
 	if orphan.Job != nil && orphan.Home == lua.HomeDead {
 		l.tellDeath(context.Background(), orphan.Job, ErrInterrupted)
 	}
+}
+
+// tellInternal calls the handlers of internal errors. It returns at once.
+func (l *Launcher) tellInternal(source string, err error) {
+	calls := make([]func(), 0, len(l.hooks.inner))
+	for _, handler := range l.hooks.inner {
+		calls = append(calls, func() {
+			defer func() {
+				if value := recover(); value != nil {
+					l.writePanic("internal error handler", value) // to call it again for that could go on for ever
+				}
+			}()
+			handler(source, err)
+		})
+	}
+	l.tellLater("internal error handler", calls...)
 }
 
 // tellLater makes calls, one after the other, that nobody waits for.
@@ -261,6 +300,11 @@ func (l *Launcher) guard(what string, call func()) {
 }
 
 func (l *Launcher) logPanic(what string, value any) {
+	l.writePanic(what, value)
+	l.tellInternal(what, &retry.PanicError{Value: value})
+}
+
+func (l *Launcher) writePanic(what string, value any) {
 	l.cfg.Log.Error().Str("panic", l.errorText("", errors.New(panicText(value)))).Msg(what + " panicked")
 }
 

@@ -232,6 +232,7 @@ func (l *Launcher) open() error {
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Blame: l.cfg.blame(),
 		Processes: l.janitor.Processes,
 	})
+	l.report.Notify(l.tellInternal)
 	return nil
 }
 

@@ -129,6 +129,7 @@ func (p *processor) execute(held *fetch.Held) {
 	if err != nil {
 		log := p.crew.launcher.cfg.Log
 		log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("buried: the payload cannot be read")
+		p.crew.launcher.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", held.Queue, err))
 		p.crew.ended.lay(ended{held, job.Unread(held.Bytes)})
 		return
 	}

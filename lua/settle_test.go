@@ -254,13 +254,17 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, []string{"b"}, w.waiting("q"))
 			require.Empty(w, w.list(w.keys.Working("q", identity)))
 		}},
-		promise{"trims_the_dead_to_one_less_than_their_limit", func(w *world) {
-			identity := w.hold("new")
+		promise{"trims_the_dead_to_their_limit", func(w *world) {
+			identity := w.hold("new", "newest")
 			w.bury(9, w.now()-100)
 			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
 			batch.DeadMost = 5
 			ask(w, w.keys.Settle(batch))
-			require.Equal(w, []string{"old6", "old7", "old8", "new"}, w.sorted(w.keys.Dead()))
+			require.Equal(w, []string{"old5", "old6", "old7", "old8", "new"}, w.sorted(w.keys.Dead()))
+			batch = w.settlement(identity, 2, end("q", "newest", job.Died("newest")))
+			batch.DeadMost = 1
+			ask(w, w.keys.Settle(batch))
+			require.Equal(w, []string{"newest"}, w.sorted(w.keys.Dead()))
 		}},
 		promise{"trims_the_dead_by_their_age", func(w *world) {
 			identity := w.hold("new")

@@ -25,9 +25,9 @@ type Policy struct {
 	PayloadLimit int
 }
 
-// A BackoffFunc is a class' own delay after a failure; count is 0 after the first. The formula's jitter is added.
-// When it answers 0 or less, or panics, the formula's own delay is taken.
-type BackoffFunc func(count int, err error) time.Duration
+// A BackoffFunc is a class' own delay after a failure; count is 0 after the first, j is the job as it was before this run.
+// The formula's jitter is added. When it answers 0 or less, or panics, the formula's own delay is taken.
+type BackoffFunc func(count int, err error, j *job.Job) time.Duration
 
 // A Run is one run of a job that has come to its end.
 type Run struct {
@@ -196,5 +196,5 @@ func (f *failure) ownBackoff() (d time.Duration) {
 			d = 0
 		}
 	}()
-	return f.run.Backoff(f.count, f.run.Err)
+	return f.run.Backoff(f.count, f.run.Err, f.run.Job)
 }

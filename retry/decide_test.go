@@ -211,6 +211,18 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestABackoffIsGivenTheJob(t *testing.T) {
+	t.Parallel()
+	r := retry.Run{Job: parse(t, payload(`"retry":true,"retry_count":3`)), Queue: "q", Err: errBoom, Now: now}
+	r.Backoff = func(count int, err error, j *job.Job) time.Duration {
+		require.Equal(t, 4, count)
+		require.Equal(t, errBoom, err)
+		require.Equal(t, r.Job, j)
+		return time.Minute
+	}
+	require.Equal(t, time.Minute, retry.Decide(retry.Policy{}, r).Outcome.After())
+}
+
 func TestABackoffsPanicIsToldOf(t *testing.T) {
 	t.Parallel()
 	run := retry.Run{Job: parse(t, payload(`"retry":true`)), Queue: "q", Err: errBoom, Now: now}
@@ -231,9 +243,9 @@ func taken(queue string) func(*retry.Policy, *retry.Run) {
 }
 
 func backoff(d time.Duration) func(*retry.Policy, *retry.Run) {
-	return func(_ *retry.Policy, r *retry.Run) { r.Backoff = func(int, error) time.Duration { return d } }
+	return func(_ *retry.Policy, r *retry.Run) { r.Backoff = func(int, error, *job.Job) time.Duration { return d } }
 }
 
 func panickingBackoff(_ *retry.Policy, r *retry.Run) {
-	r.Backoff = func(int, error) time.Duration { panic("backoff") }
+	r.Backoff = func(int, error, *job.Job) time.Duration { panic("backoff") }
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"unicode/utf8"
 
@@ -139,8 +140,9 @@ func class(err error) string {
 	return shorten(name, maxClass)
 }
 
-// backtrace is what error_backtrace shows: as many lines of the error's stack as the job wants. Only panics and Goexits
-// have a stack; Go's plain errors carry none.
+// backtrace is what error_backtrace shows: as many lines of the error's stack as the job wants. Panics and Goexits have a
+// stack, and so have the errors of libraries that record one (see callers); Go's plain errors carry none. Of several stacks in a
+// chain the innermost counts, because it is where the error began. A panic's own stack goes before that of what was panicked with.
 func backtrace(j *job.Job, err error) (lines []string) {
 	count, all := j.Backtrace()
 	if count == 0 && !all {
@@ -148,9 +150,15 @@ func backtrace(j *job.Job, err error) (lines []string) {
 	}
 	chain(err, func(err error) bool {
 		if e, ok := err.(interface{ stack() []byte }); ok {
-			lines = frames(string(e.stack()))
+			if own := frames(string(e.stack())); own != nil {
+				lines = own
+				return false
+			}
 		}
-		return lines == nil
+		if pcs := callers(err); len(pcs) > 0 {
+			lines = framesAt(pcs)
+		}
+		return true
 	})
 	if !all && len(lines) > count {
 		lines = lines[:count]
@@ -176,6 +184,55 @@ func frames(stack string) []string {
 		}
 		place, _, _ = strings.Cut(place, " +0x")
 		lines = append(lines, fmt.Sprintf("%s:in %s", place, function))
+	}
+	return lines
+}
+
+// maxFrames bounds how many calls of an error's stack are looked up. Go itself shows a hundred.
+const maxFrames = 1000
+
+// callers asks an error for the stack that it recorded, as runtime.Callers gives it: the method StackTrace of pkg/errors and of
+// what is modelled on it, whose result is a slice of a type of theirs that is a uintptr; Callers of go-errors; StackFrames of eris.
+// Nothing is answered for one without such a method, or whose method panics.
+func callers(err error) (pcs []uintptr) {
+	defer func() {
+		if recover() != nil {
+			pcs = nil
+		}
+	}()
+	switch e := err.(type) { //nolint:errorlint // each link of the chain is visited by itself
+	case interface{ StackTrace() []uintptr }:
+		return e.StackTrace()
+	case interface{ Callers() []uintptr }:
+		return e.Callers()
+	case interface{ StackFrames() []uintptr }:
+		return e.StackFrames()
+	}
+	// The type of its result is the library's, which this module does not import.
+	method := reflect.ValueOf(err).MethodByName("StackTrace")
+	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+		return nil
+	}
+	if t := method.Type().Out(0); t.Kind() != reflect.Slice || t.Elem().Kind() != reflect.Uintptr {
+		return nil
+	}
+	trace := method.Call(nil)[0]
+	for i := range min(trace.Len(), maxFrames) {
+		pcs = append(pcs, uintptr(trace.Index(i).Uint()))
+	}
+	return pcs
+}
+
+// framesAt turns what runtime.Callers answered into one line a frame, worded as those of frames.
+func framesAt(pcs []uintptr) []string {
+	var lines []string
+	found := runtime.CallersFrames(pcs[:min(len(pcs), maxFrames)])
+	for more := true; more; {
+		var frame runtime.Frame
+		frame, more = found.Next()
+		if frame.File != "" && frame.Function != "runtime.goexit" {
+			lines = append(lines, fmt.Sprintf("%s:%d:in %s", strings.ToValidUTF8(frame.File, "\ufffd"), frame.Line, frame.Function))
+		}
 	}
 	return lines
 }

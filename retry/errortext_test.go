@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -130,6 +131,59 @@ func panicked(f func()) (err error) {
 	return nil
 }
 
+// A frame and a trace are what pkg/errors has: types of a library's own.
+type (
+	frame uintptr
+	trace []frame
+
+	tracedError struct {
+		text  string
+		trace trace
+		cause error
+	}
+	callersError   []uintptr
+	framesError    []uintptr
+	plainError     []uintptr
+	panickingTrace struct{ trace trace }
+	otherTrace     struct{}
+)
+
+func (e *tracedError) Error() string     { return e.text }
+func (e *tracedError) Unwrap() error     { return e.cause }
+func (e *tracedError) StackTrace() trace { return e.trace }
+
+func (callersError) Error() string           { return "c" }
+func (e callersError) Callers() []uintptr    { return e }
+func (framesError) Error() string            { return "f" }
+func (e framesError) StackFrames() []uintptr { return e }
+func (plainError) Error() string             { return "p" }
+func (e plainError) StackTrace() []uintptr   { return e }
+func (e *panickingTrace) Error() string      { return "t" }
+func (e *panickingTrace) StackTrace() trace  { return e.trace }
+func (otherTrace) Error() string             { return "o" }
+func (otherTrace) StackTrace() string        { return "at some place" }
+
+func (t trace) pcs() (pcs []uintptr) {
+	for _, f := range t {
+		pcs = append(pcs, uintptr(f))
+	}
+	return pcs
+}
+
+// libraryError is where an error begins whose library records the stack.
+//
+//go:noinline
+func libraryError() (found trace) {
+	pcs := make([]uintptr, 32)
+	for _, pc := range pcs[:runtime.Callers(1, pcs)] {
+		found = append(found, frame(pc))
+	}
+	return found
+}
+
+//go:noinline
+func outerTrace() trace { return libraryError()[1:] }
+
 func TestErrorBacktrace(t *testing.T) {
 	t.Parallel()
 	lines := func(t *testing.T, fields string, err error) []string {
@@ -159,9 +213,37 @@ func TestErrorBacktrace(t *testing.T) {
 			require.Nil(t, lines(t, fields, panicked(handler)), fields)
 		}
 	})
+	t.Run("is_that_of_an_error_which_carries_one", func(t *testing.T) {
+		t.Parallel()
+		born := libraryError()
+		for name, err := range map[string]error{
+			"as pkg/errors has it":   &tracedError{"x", born, nil},
+			"wrapped":                fmt.Errorf("a: %w", errors.Join(&tracedError{"x", born, nil})),
+			"where it began":         &tracedError{"outer", outerTrace(), &tracedError{"x", born, nil}},
+			"killed":                 retry.Kill(&tracedError{"x", born, nil}),
+			"as go-errors has it":    callersError(born.pcs()),
+			"as eris has it":         framesError(born.pcs()),
+			"as plain numbers":       plainError(born.pcs()),
+			"behind one that panics": fmt.Errorf("%w, %w", (*panickingTrace)(nil), callersError(born.pcs())),
+		} {
+			got := lines(t, `"backtrace":true`, err)
+			require.NotEmpty(t, got, name)
+			require.Regexp(t, `errortext_test\.go:\d+:in github.com/belayq/belay/retry_test\.libraryError$`, got[0], name)
+			require.NotContains(t, strings.Join(got, "\n"), "goexit", name)
+			require.Len(t, lines(t, `"backtrace":1`, err), 1)
+			require.Nil(t, lines(t, ``, err))
+		}
+	})
+	t.Run("is_a_panics_own_before_that_of_its_value", func(t *testing.T) {
+		t.Parallel()
+		got := lines(t, `"backtrace":true`, panicked(func() { panic(&tracedError{"x", libraryError(), nil}) }))
+		require.NotContains(t, strings.Join(got, "\n"), "libraryError")
+	})
 	t.Run("is_not_there_for_an_error_without_a_stack", func(t *testing.T) {
 		t.Parallel()
 		require.Nil(t, lines(t, `"backtrace":true`, errBoom))
+		require.Nil(t, lines(t, `"backtrace":true`, (*panickingTrace)(nil)))
+		require.Nil(t, lines(t, `"backtrace":true`, otherTrace{}))
 		require.Nil(t, lines(t, `"backtrace":true`, &retry.GoexitError{}))
 		require.Len(t, lines(t, `"backtrace":1`, &retry.GoexitError{Stack: debug.Stack()}), 1)
 	})

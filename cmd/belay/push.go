@@ -23,13 +23,14 @@ import (
 
 const pushHelp = `Enqueues a job and prints its jid.
 
-Each JSON-ARG is one argument as JSON text. It is kept as it is (1.0 stays 1.0, 9007199254740993 loses nothing), but for
-space between its tokens. A string needs its quotes, and those need the shell's: '"welcome"'.
+Each JSON-ARG is one argument as JSON text. Its value is kept (1.0 stays 1.0, 9007199254740993 loses nothing) and is written
+as Ruby writes it: "caf\u00e9" as "café", 1E5 as 100000.0. A number with a fraction or an exponent is a 64-bit float, as in
+Ruby; a longer decimal belongs in a string. A string needs its quotes, and those need the shell's: '"welcome"'.
 
 With --file each line of a file (- is standard input) is one job, a JSON object:
   {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
 class must be there. args, queue, retry, jid, at, retry_for, retry_queue, backtrace, dead and tags mean what they mean
-in Sidekiq; other fields go into the job as they are. -q and --retry are for lines that do not say. A line that cannot be
+in Sidekiq; other fields go into the job too. -q and --retry are for lines that do not say. A line that cannot be
 pushed is reported with its number, and the others are pushed; a Redis that cannot be reached ends it. Files of any
 length are read as they are pushed. What comes through a pipe is pushed when the pipe pauses for a tenth of a second. How far it
 has come is said on standard error every two seconds, and at the end what became of them.

@@ -16,18 +16,18 @@ import (
 
 func TestPush(t *testing.T) {
 	t.Parallel()
-	t.Run("keeps_arguments_as_they_are", func(t *testing.T) {
+	t.Run("writes_arguments_as_Ruby_would", func(t *testing.T) {
 		t.Parallel()
 		for _, client := range []string{"go-redis", "rueidis"} {
 			h := newHouse(t)
-			answer := h.invoke("", "push", "Mail::Welcome", "1.0", "9007199254740993", `"\u00e9é"`, `{"a":[],"b":{}}`, "-5", "null",
+			answer := h.invoke("", "push", "Mail::Welcome", "1.0", "9007199254740993", `"\u00e9é\/"`, `{"a":[],"b":{}, "a":[1E5]}`, "-5", "null",
 				"-q", "mail", "--retry", "3", "--client", client)
 			require.Zero(t, answer.code, answer.errs)
 			stored := h.payloads("LRANGE", h.key("queue:mail"), "0", "-1")
 			require.Len(t, stored, 1)
 			j, err := job.Parse(stored[0])
 			require.NoError(t, err)
-			require.Equal(t, `[1.0,9007199254740993,"\u00e9é",{"a":[],"b":{}},-5,null]`, j.ArgsJSON())
+			require.Equal(t, `[1.0,9007199254740993,"éé/",{"a":[100000.0],"b":{}},-5,null]`, j.ArgsJSON())
 			require.Equal(t, "Mail::Welcome", j.Class())
 			require.Equal(t, job.RetryRule{Kind: job.RetryLimit, Limit: 3}, j.RetryRule())
 			require.Equal(t, j.JID()+"\n", answer.out)

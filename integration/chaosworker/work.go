@@ -17,7 +17,7 @@ import (
 )
 
 // definition is the class of all jobs. Their delays are a second or so, for a run is minutes long.
-var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, error) time.Duration {
+var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, error, *belay.Job) time.Duration {
 	return chaosplan.LeastBackoff + rand.N(chaosplan.MostBackoff-chaosplan.LeastBackoff)
 }))
 

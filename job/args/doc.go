@@ -20,7 +20,7 @@
 //
 // # How they are written
 //
-//   - Numbers keep all their digits: int64 and uint64 are exact, and outside of objects a float keeps its fraction: 12.0.
+//   - Numbers keep all their digits: int64 and uint64 are exact, and a float keeps its fraction: 12.0.
 //   - Structs, wherever they stand inside of an argument, are objects by encoding/json's rules, []byte is Base64, time.Time
 //     RFC 3339. Maps are written in the order of their keys, which are strings.
 //   - What writes itself only by a pointer, as big.Int does, is written so wherever it has an address: in a field, an
@@ -33,7 +33,7 @@
 //     it would be lost without a word.
 //   - A pointer is an argument that may be null. For other types null is the zero value.
 //   - In an any a number is a json.Number, because 9007199254740993 is no float64 and 1.0 is to stay 1.0. json.RawMessage
-//     keeps an argument's text as it is.
+//     keeps an argument's text as it is; when it is written again, it is spelled as job.Marshal says.
 //   - What does not fit is an [Error], which shows types and never the argument.
 //
 // The package must never let a value be written that could not be read again, and never show an argument in a message.

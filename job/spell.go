@@ -1,0 +1,212 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// JSON has many spellings of one value, and Ruby writes one of them. Sidekiq's reschedule looks for an entry by the text
+// that JSON.generate makes of it: where it does not find that, it adds a second copy of the job. So JSON that was
+// written elsewhere and that Belay puts into a payload is spelled anew, as Ruby would write what it reads there.
+
+var (
+	errNotJSON = errors.New("not JSON")
+	errNotUTF8 = errors.New("a string is not valid UTF-8")
+	// Ruby's parser raises at the first half of a pair, its generator at the second: a job that holds one is lost by
+	// the Ruby process that moves it.
+	errHalfPair = errors.New(`a string holds half a surrogate pair (a \uD800 to \uDFFF without its other half), which is no character`)
+)
+
+// appendSpelled writes the one JSON value that text holds. goWrote says that encoding/json wrote it: the escape \ufffd is then
+// an error, because it stands for a byte that is no UTF-8, which is a silent change of the user's data. (A real U+FFFD
+// encoding/json writes as it is.)
+func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
+	start := skipSpace(text, 0)
+	end, why := skipValue(text, start, 0)
+	switch {
+	case why == badUTF8:
+		return nil, errNotUTF8
+	case why == tooDeep:
+		return nil, errTooDeep
+	case why != sound || skipSpace(text, end) != len(text):
+		return nil, errNotJSON
+	}
+	s := speller{text: text, at: start, out: out, goWrote: goWrote}
+	if err := s.value(); err != nil {
+		return nil, err
+	}
+	return s.out, nil
+}
+
+// A speller walks text that is sound JSON.
+type speller struct {
+	text    string
+	at      int
+	out     []byte
+	goWrote bool
+	members []member // of the objects that are open, the innermost's last
+}
+
+// A member is where in out one stands: its name, with the quotes, up to name.
+type member struct{ start, name, end int }
+
+func (s *speller) value() error {
+	switch s.text[s.at] {
+	case '{':
+		return s.object()
+	case '[':
+		return s.array()
+	case '"':
+		return s.string()
+	case 't', 'n':
+		s.copy(s.at + len("true"))
+	case 'f':
+		s.copy(s.at + len("false"))
+	default:
+		return s.number()
+	}
+	return nil
+}
+
+// copy takes text over up to end.
+func (s *speller) copy(end int) {
+	s.out = append(s.out, s.text[s.at:end]...)
+	s.at = end
+}
+
+// more steps to the next element or member of a container, and reports whether there is one.
+func (s *speller) more(closer byte) bool {
+	s.at = skipSpace(s.text, s.at)
+	switch s.text[s.at] {
+	case closer:
+		s.copy(s.at + 1)
+		return false
+	case ',':
+		s.copy(s.at + 1)
+		s.at = skipSpace(s.text, s.at)
+	}
+	return true
+}
+
+func (s *speller) array() error {
+	s.copy(s.at + 1)
+	for s.more(']') {
+		if err := s.value(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *speller) object() error {
+	outer := len(s.members)
+	s.copy(s.at + 1)
+	for s.more('}') {
+		m := member{start: len(s.out)}
+		if err := s.string(); err != nil {
+			return err
+		}
+		m.name = len(s.out)
+		s.at, _ = skipColon(s.text, s.at)
+		s.out = append(s.out, ':')
+		if err := s.value(); err != nil {
+			return err
+		}
+		m.end = len(s.out)
+		s.members = append(s.members, m)
+	}
+	s.keepLast(s.members[outer:])
+	s.members = s.members[:outer]
+	return nil
+}
+
+// keepLast makes of members with one name what a Ruby Hash makes of them: the last one's value, in the first one's place. The object
+// that they are all members of has just been closed.
+func (s *speller) keepLast(members []member) {
+	if len(members) < 2 {
+		return
+	}
+	last := make(map[string]member, len(members))
+	for _, m := range members {
+		last[string(s.out[m.start:m.name])] = m
+	}
+	if len(last) == len(members) {
+		return
+	}
+	from := members[0].start
+	was := slices.Clone(s.out[from:])
+	s.out = s.out[:from]
+	for _, m := range members {
+		name := string(was[m.start-from : m.name-from])
+		if m, first := last[name]; first {
+			s.out = append(append(s.out, was[m.start-from:m.end-from]...), ',')
+			delete(last, name)
+		}
+	}
+	s.out[len(s.out)-1] = '}' // where the last comma is
+}
+
+func (s *speller) string() error {
+	s.out = append(s.out, '"')
+	s.at++
+	for {
+		plain := strings.IndexAny(s.text[s.at:], `"\`)
+		s.copy(s.at + plain)
+		if s.text[s.at] == '"' {
+			s.copy(s.at + 1)
+			return nil
+		}
+		if err := s.escape(); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *speller) escape() error {
+	switch s.text[s.at+1] {
+	case 'u':
+		r, size := escapedRune(s.text, s.at)
+		switch {
+		case utf16.IsSurrogate(r):
+			return errHalfPair
+		case r == utf8.RuneError && s.goWrote:
+			return errNotUTF8
+		case r < ' ' || r == '"' || r == '\\':
+			s.out = appendEscaped(s.out, byte(r))
+		default:
+			s.out = utf8.AppendRune(s.out, r)
+		}
+		s.at += size
+	case '/':
+		s.out = append(s.out, '/')
+		s.at += 2
+	default:
+		s.copy(s.at + 2)
+	}
+	return nil
+}
+
+func (s *speller) number() error {
+	end, _ := skipNumber(s.text, s.at)
+	literal := s.text[s.at:end]
+	s.at = end
+	if isInteger(literal) {
+		if literal == "-0" { // Ruby's Integer has no such zero
+			literal = "0"
+		}
+		s.out = append(s.out, literal...)
+		return nil
+	}
+	f, _ := strconv.ParseFloat(literal, 64) // one that is too large is an infinity
+	if math.IsInf(f, 0) {
+		return fmt.Errorf("a number is larger than a float64 can hold (%.2g)", math.MaxFloat64)
+	}
+	s.out, _ = appendFloat(s.out, f, 64)
+	return nil
+}

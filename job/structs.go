@@ -1,0 +1,230 @@
+package job
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// encoding/json writes a float64 field of 2 as 2, and Ruby would hand the job an Integer. So structs are walked here. Which
+// of their fields are written, by which names and when they are left out is encoding/json's to say: what stands here are its
+// rules, and a test compares the two.
+
+// A structField is a field that is written.
+type structField struct {
+	name      string
+	tagged    bool  // the name is a tag's
+	index     []int // the way to it through embedded structs
+	text      bool  // tagged ",string": a number or a boolean goes into a string
+	omitEmpty bool
+	omitZero  bool
+}
+
+var structFields sync.Map // of []structField, by reflect.Type: a type's are found once
+
+func appendStruct(out []byte, v reflect.Value, inside place) ([]byte, error) {
+	found, known := structFields.Load(v.Type())
+	if !known {
+		found, _ = structFields.LoadOrStore(v.Type(), fieldsOf(v.Type()))
+	}
+	fields, _ := found.([]structField) // nothing else is stored
+	out = append(out, '{')
+	first := true
+	for _, f := range fields {
+		value, reached := f.in(v)
+		if !reached || f.omitEmpty && isEmpty(value) || f.omitZero && isZero(value) {
+			continue
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		var err error
+		if out, err = f.append(append(appendQuoted(out, f.name), ':'), value, inside); err != nil {
+			return nil, within(err, "[%q]", f.name)
+		}
+	}
+	return append(out, '}'), nil
+}
+
+// in finds the field in a struct, unless a nil pointer is in the way.
+func (f *structField) in(v reflect.Value) (field reflect.Value, reached bool) {
+	for _, i := range f.index {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return v, false
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	return v, true
+}
+
+func (f *structField) append(out []byte, v reflect.Value, inside place) ([]byte, error) {
+	if _, itself := marshaler(v); itself && v.Type() != typeNumber || !f.text {
+		return appendValue(out, v, inside)
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return append(out, "null"...), nil
+		}
+		v = v.Elem()
+	}
+	// The text in the string is encoding/json's: it is no number to Ruby.
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v.Interface()); err != nil {
+		return nil, err
+	}
+	if v.Kind() == reflect.String && strings.Contains(text.String(), `\ufffd`) && !strings.Contains(v.String(), `\ufffd`) {
+		return nil, errNotUTF8
+	}
+	return appendString(out, strings.TrimSuffix(text.String(), "\n"))
+}
+
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct, reflect.Func, reflect.Chan, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128:
+		return false
+	}
+	return v.IsZero()
+}
+
+// isZero asks a value's own IsZero, if its type has one.
+func isZero(v reflect.Value) bool {
+	type zeroer interface{ IsZero() bool }
+	asked, t := reflect.TypeFor[zeroer](), v.Type()
+	switch {
+	case t.Implements(asked):
+		pointer := v
+		if t.Kind() == reflect.Interface {
+			pointer = v.Elem()
+		}
+		if !pointer.IsValid() || pointer.Kind() == reflect.Pointer && pointer.IsNil() {
+			return true
+		}
+	case reflect.PointerTo(t).Implements(asked):
+		copied := reflect.New(t)
+		copied.Elem().Set(v)
+		v = copied
+	default:
+		return v.IsZero()
+	}
+	own, ok := v.Interface().(zeroer)
+	return ok && own.IsZero()
+}
+
+// An embedded struct's fields stand among those of the struct around it.
+type embedded struct {
+	t     reflect.Type
+	index []int
+}
+
+// fieldsOf finds a struct's fields level by level. Of several that have one name that of the least depth is written, of
+// those one with a tag, and of several of these none.
+func fieldsOf(root reflect.Type) []structField {
+	var fields []structField
+	seen := map[reflect.Type]bool{}
+	times := map[reflect.Type]int{root: 1}
+	for level := []embedded{{t: root}}; len(level) > 0; {
+		var next []embedded
+		nextTimes := map[reflect.Type]int{}
+		for _, e := range level {
+			if seen[e.t] {
+				continue
+			}
+			seen[e.t] = true
+			for i := range e.t.NumField() {
+				f, inner, ok := fieldOfStruct(e.t.Field(i), append(slices.Clone(e.index), i))
+				switch {
+				case inner != nil:
+					if nextTimes[inner]++; nextTimes[inner] == 1 {
+						next = append(next, embedded{inner, f.index})
+					}
+				case ok:
+					// A type that is embedded twice at one level has each of its names twice.
+					fields = append(fields, slices.Repeat([]structField{f}, min(times[e.t], 2))...)
+				}
+			}
+		}
+		level, times = next, nextTimes
+	}
+	return dominant(fields)
+}
+
+// fieldOfStruct reads one field, or answers the type of an embedded struct to look into.
+func fieldOfStruct(sf reflect.StructField, index []int) (f structField, inner reflect.Type, ok bool) {
+	tag := sf.Tag.Get("json")
+	t := sf.Type
+	if t.Name() == "" && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if tag == "-" || !sf.IsExported() && (!sf.Anonymous || t.Kind() != reflect.Struct) {
+		return f, nil, false
+	}
+	name, options, _ := strings.Cut(tag, ",")
+	if !isName(name) {
+		name = ""
+	}
+	f = structField{name: cmp.Or(name, sf.Name), tagged: name != "", index: index}
+	if !f.tagged && sf.Anonymous && t.Kind() == reflect.Struct {
+		return f, t, false
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		switch option {
+		case "omitempty":
+			f.omitEmpty = true
+		case "omitzero":
+			f.omitZero = true
+		case "string":
+			f.text = t.Kind() >= reflect.Bool && t.Kind() <= reflect.Float64 || t.Kind() == reflect.String
+		}
+	}
+	return f, nil, true
+}
+
+// isName says whether encoding/json takes the name in a tag.
+func isName(name string) bool {
+	for _, r := range name {
+		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// dominant leaves of each name the field that is written, if there is one, in the order of the struct.
+func dominant(fields []structField) []structField {
+	slices.SortStableFunc(fields, func(a, b structField) int {
+		byTag := 0
+		if a.tagged != b.tagged {
+			byTag = 1
+			if a.tagged {
+				byTag = -1
+			}
+		}
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(len(a.index), len(b.index)), byTag, slices.Compare(a.index, b.index))
+	})
+	var written []structField
+	for len(fields) > 0 {
+		same := 1
+		for same < len(fields) && fields[same].name == fields[0].name {
+			same++
+		}
+		if same == 1 || len(fields[0].index) != len(fields[1].index) || fields[0].tagged != fields[1].tagged {
+			written = append(written, fields[0])
+		}
+		fields = fields[same:]
+	}
+	slices.SortFunc(written, func(a, b structField) int { return slices.Compare(a.index, b.index) })
+	return written
+}
