@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,28 +96,34 @@ func linkTrials(how string, seed uint64) []linkTrial {
 // allLinks are the whole matrix. The limit of 2 MB means nothing to jobs of 1 kB, and a link that a healthy worker is faster
 // than has little bandwidth and much to carry.
 func allLinks() []linkTrial {
-	var all []linkTrial
-	clients := []string{"go-redis", "rueidis"}
-	for _, play := range []string{"kill", "due", "beside"} {
-		for _, roundTrip := range []time.Duration{50, 100, 250, 500} {
-			for _, bandwidth := range []int64{10, 40, 100} {
-				for _, payload := range []int{1000, 200_000} {
-					for _, beat := range []time.Duration{1500, 500} {
-						for _, narrow := range []bool{false, true} {
-							if narrow && payload == 1000 || play == "beside" && (bandwidth != 10 || payload == 1000) {
-								continue
-							}
-							all = append(all, linkTrial{
-								play: play, speed: slowlink.Speed{RoundTrip: roundTrip * time.Millisecond, BitsPerSecond: bandwidth * slowlink.Mbit},
-								payload: payload, beat: beat * time.Millisecond, narrow: narrow, client: clients[(len(all)+len(all)/6)%2], // six trials have the same link
-							})
-						}
-					}
-				}
+	speeds := linkSpeeds(10, 40, 100)
+	loads := []linkTrial{{payload: 1000}, {payload: 200_000}, {payload: 200_000, narrow: true}}
+	return slices.Concat(linkMatrix("kill", speeds, loads), linkMatrix("due", speeds, loads), linkMatrix("beside", linkSpeeds(10), loads[1:]))
+}
+
+// linkSpeeds are all round trips with some bandwidths, in Mbit/s.
+func linkSpeeds(bandwidths ...int64) []slowlink.Speed {
+	var speeds []slowlink.Speed
+	for _, ms := range []int{50, 100, 250, 500} {
+		for _, bandwidth := range bandwidths {
+			speeds = append(speeds, slowlink.Speed{RoundTrip: time.Duration(ms) * time.Millisecond, BitsPerSecond: bandwidth * slowlink.Mbit})
+		}
+	}
+	return speeds
+}
+
+// linkMatrix combines speeds and loads with both heartbeats. The Redis clients take turns, for each load and each speed.
+func linkMatrix(play string, speeds []slowlink.Speed, loads []linkTrial) []linkTrial {
+	var trials []linkTrial
+	for i, speed := range speeds {
+		for j, load := range loads {
+			for k, beat := range []time.Duration{1500 * time.Millisecond, 500 * time.Millisecond} {
+				load.play, load.speed, load.beat, load.client = play, speed, beat, []string{"go-redis", "rueidis"}[(i+j+k)%2]
+				trials = append(trials, load)
 			}
 		}
 	}
-	return all
+	return trials
 }
 
 // covering chooses of one play's trials, in their order, until each value of each dimension has occurred; at each turn the

@@ -91,8 +91,8 @@ func (s *site) number(words ...string) int {
 	return 0
 }
 
-// within waits until a count has reached its goal, and answers how long that took.
-func (l linkTrial) within(s *site, link *slowlink.Link, bound time.Duration, goal int, count func() int) time.Duration {
+// within waits until a count has reached its goal, and fails the test when that takes longer than the bound.
+func within(s *site, link *slowlink.Link, bound time.Duration, goal int, count func() int) {
 	s.t.Helper()
 	began := time.Now()
 	for ; count() < goal; time.Sleep(50 * time.Millisecond) {
@@ -102,11 +102,9 @@ func (l linkTrial) within(s *site, link *slowlink.Link, bound time.Duration, goa
 				count(), goal, bound, float64(up)/1e6, float64(down)/1e6)
 		}
 	}
-	took := time.Since(began)
 	up, down := link.Bytes()
-	s.t.Logf("%d after %v, of %v; the link carried %.1f MB up and %.1f MB down", goal, took.Round(time.Millisecond), bound,
+	s.t.Logf("%d after %v, of %v; the link carried %.1f MB up and %.1f MB down", goal, time.Since(began).Round(time.Millisecond), bound,
 		float64(up)/1e6, float64(down)/1e6)
-	return took
 }
 
 // killBesideALink: a worker is killed with all processors busy, and the one that is left has a slow link. All jobs are done
@@ -119,7 +117,7 @@ func killBesideALink(t *testing.T, l linkTrial) {
 	eventually(t, "all jobs to be in hand", func() bool { return s.number("LLEN", working) == inHandOnLink })
 	link, survivor := l.behind(s, "--exec", "Any=true")
 	victim.kill()
-	l.within(s, link, l.bound(inHandOnLink, travelsRecovered), inHandOnLink, func() int { return s.number("GET", s.keys.Processed()) })
+	within(s, link, l.bound(inHandOnLink, travelsRecovered), inHandOnLink, func() int { return s.number("GET", s.keys.Processed()) })
 	require.Zero(t, s.number("EXISTS", s.keys.Failed(), s.keys.Dead(), s.keys.Retry()))
 	require.Len(t, survivor.identities(), 1, "it counted as dead")
 }
@@ -131,7 +129,7 @@ func dueBehindALink(t *testing.T, l linkTrial) {
 	for _, payload := range l.payloads(dueOnLink) {
 		s.do("ZADD", s.keys.Schedule(), "1000000000", payload)
 	}
-	l.within(s, link, l.bound(dueOnLink, travelsPromoted), dueOnLink, func() int { return s.number("LLEN", s.keys.Queue("default")) })
+	within(s, link, l.bound(dueOnLink, travelsPromoted), dueOnLink, func() int { return s.number("LLEN", s.keys.Queue("default")) })
 	require.Zero(t, s.number("EXISTS", s.keys.Dead(), s.keys.Retry(), s.keys.Schedule()))
 	require.Len(t, worker.identities(), 1, "it counted as dead")
 }
@@ -155,7 +153,7 @@ func slowBesideHealthy(t *testing.T, l linkTrial) {
 		require.Less(t, time.Since(since), stall, "%d of %d are done, %d lie with the slow worker", done, besideOnLink, held)
 		return now
 	}
-	l.within(s, link, l.bound(besideOnLink, travelsRun), besideOnLink, count)
+	within(s, link, l.bound(besideOnLink, travelsRun), besideOnLink, count)
 	t.Logf("the slow worker held %d at most", most)
 	// Those that it works on, and those of one take whose answer it did not receive in time.
 	require.LessOrEqual(t, most, 2*inHandOnLink)
