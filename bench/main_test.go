@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 
 func TestTheBenchClearsUpHoweverItIsEnded(t *testing.T) {
 	t.Parallel()
+	hangUpByDefault(t)
 	for name, end := range map[string]func(t *testing.T, bench *exec.Cmd, said *os.File){
 		"a terminal that is closed": func(t *testing.T, bench *exec.Cmd, _ *os.File) {
 			require.NoError(t, bench.Process.Signal(syscall.SIGHUP))
@@ -56,4 +58,16 @@ func TestTheBenchClearsUpHoweverItIsEnded(t *testing.T) {
 			require.Empty(t, left)
 		})
 	}
+}
+
+// hangUpByDefault has programs that the test starts take SIGHUP as in a terminal, also when the test runs under nohup. A program
+// inherits that a signal is ignored, but not that it is caught.
+func hangUpByDefault(t *testing.T) {
+	t.Helper()
+	if !signal.Ignored(syscall.SIGHUP) {
+		return
+	}
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(caught) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/drivertest/slowlink"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 )
@@ -31,6 +32,8 @@ type slot struct {
 	name  string
 	words []string
 	proxy *faultproxy.Proxy
+	// link is behind the proxy, and fast unless a fault makes it slow.
+	link *slowlink.Link
 	// acting is held by who does something to the slot.
 	acting sync.Mutex
 	// loop is the supervisor.
@@ -57,7 +60,8 @@ type chaosProcess struct {
 // newSlot starts the first process. Its name says which slot it is of, and the how manyth.
 func (r *chaos) newSlot(name, client string, words ...string) *slot {
 	r.t.Helper()
-	s := &slot{run: r, name: name, proxy: faultproxy.New(r.t, r.clock.server.Addr())}
+	link := slowlink.New(r.t, r.clock.server.Addr(), slowlink.Speed{})
+	s := &slot{run: r, name: name, link: link, proxy: faultproxy.New(r.t, link.Addr())}
 	s.words = append([]string{"--redis", s.proxy.URL(), "--client", client, "--prefix", r.site.prefix, "--dir", r.dir}, words...)
 	s.loop.Go(s.supervise)
 	r.t.Cleanup(func() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/drivertest/slowlink"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 )
@@ -62,6 +63,12 @@ func (s *slot) endure(a chaosplan.Act) {
 		s.rest(a)
 	case chaosplan.HangUp:
 		s.suffer(a, s.proxy.CloseConns)
+	case chaosplan.Latency, chaosplan.Bandwidth:
+		s.suffer(a, func() {
+			s.link.Set(a.Link)
+			time.Sleep(a.For)
+			s.link.Set(slowlink.Speed{})
+		})
 	default:
 		s.cut(a)
 	}

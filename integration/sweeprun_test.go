@@ -77,12 +77,12 @@ func again(at point) string {
 	return fmt.Sprintf("to repeat it: BELAY_SWEEP='%v' go test -count=1 -run '^TestCrashPoints$' ./integration", at)
 }
 
-// together calls f with 0, 1, 2 ... until it says no, several at a time.
-func together(f func(n int) bool) {
+// together calls f with 0, 1, 2 ... until it says no, so many at a time.
+func together(at int, f func(n int) bool) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	next := 0
-	for range troupes {
+	for range at {
 		all.Go(func() {
 			for {
 				mu.Lock()
@@ -109,7 +109,7 @@ func (w *sweep) rehearse() []point {
 	}
 	saids, heards := make([]map[string]int, len(all)), make([]map[string]int, len(all))
 	for range 2 {
-		together(func(n int) bool {
+		together(troupes, func(n int) bool {
 			if n >= len(all) {
 				return false
 			}
@@ -178,7 +178,7 @@ func (w *sweep) perform(order []point, end time.Time) int {
 	w.met = 0
 	var mu sync.Mutex
 	tried := 0
-	together(func(n int) bool {
+	together(troupes, func(n int) bool {
 		if n >= len(order) || time.Now().After(end) || w.enough() {
 			return false
 		}

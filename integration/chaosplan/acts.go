@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/belayq/belay/driver/drivertest/slowlink"
 )
 
 // A Target is whom an act is done to.
@@ -26,8 +28,10 @@ type Act struct {
 	Number int
 	// For is how long it lasts, or, for signals, until what follows: the TERM after a TSTP, the start after an end.
 	For time.Duration
-	// Text is the error of Errors.
+	// Text is the error of Errors, and by how much Delay delays.
 	Text string `json:",omitempty"`
+	// Link is how slow Latency and Bandwidth make the way to Redis.
+	Link slowlink.Speed `json:",omitzero"`
 	// Shift is by how much Clock sets the clock.
 	Shift time.Duration `json:",omitempty"`
 	// Seed is for whatever the act has to draw: which replies are lost.
@@ -57,6 +61,8 @@ var ways = []way{
 	{Blackhole, Worker, 4, 0.2, 2},
 	{HangUp, Worker, 4, 0, 0},
 	{Delay, Worker, 4, 0.2, 2},
+	{Latency, Worker, 5, 0.2, 3},
+	{Bandwidth, Worker, 5, 0.2, 3},
 	{Errors, Worker, 6, 0.2, 1.5},
 
 	{Kill, Pusher, 4, 0, 0.3},
@@ -64,6 +70,8 @@ var ways = []way{
 	{DropRequests, Pusher, 3, 0.2, 1},
 	{Blackhole, Pusher, 2, 0.2, 1},
 	{Errors, Pusher, 3, 0.2, 1},
+	{Latency, Pusher, 2, 0.2, 1},
+	{Bandwidth, Pusher, 2, 0.2, 1},
 
 	{RedisStop, Redis, 4, 0.15, 1.6},
 	{RedisKill, Redis, 4, 0.03, 1.3},
@@ -159,6 +167,13 @@ func draw(r *rand.Rand, s Settings) Act {
 			// The replies of a pipeline are delayed one after the other.
 			a.Text = (time.Duration(1+r.IntN(25)) * time.Millisecond).String()
 		}
+	case Latency:
+		// A beat on a new connection takes three round trips, and is late after one more beat: a process that lapses by the
+		// latency alone would be hidden, not slow.
+		a.Link.RoundTrip = (s.Beat/50 + time.Duration(r.Int64N(int64(s.Beat/5)))).Truncate(time.Millisecond)
+	case Bandwidth:
+		// The largest jobs take a third of a second at the least of these.
+		a.Link.BitsPerSecond = []int64{5, 10, 40}[r.IntN(3)] * slowlink.Mbit
 	case Clock:
 		a.Shift = shift(r)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver/drivertest/slowlink"
 	"github.com/belayq/belay/integration/chaosplan"
 )
 
@@ -44,6 +45,8 @@ func TestEveryFaultIsDrawn(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, act := range chaosplan.New(seed, chaosplan.Default(3*time.Minute)).Acts {
 			drawn[act.Fault] = true
+			slow := act.Fault == chaosplan.Latency && act.Link.RoundTrip > 0 || act.Fault == chaosplan.Bandwidth && act.Link.BitsPerSecond > 0
+			require.Equal(t, slow, act.Link != slowlink.Speed{}, "%s: %+v", act.Fault, act.Link)
 		}
 	}
 	for _, fault := range chaosplan.Faults() {

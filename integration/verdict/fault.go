@@ -28,7 +28,7 @@ var effects = map[chaosplan.Fault]effect{
 	// Of one process, or of its way to Redis.
 	chaosplan.Stop: hides, chaosplan.Freeze: hides, chaosplan.DropRequests: hides, chaosplan.DropReplies: hides,
 	chaosplan.Unheard: hides, chaosplan.Unanswered: hides, chaosplan.Blackhole: hides, chaosplan.HangUp: hides,
-	chaosplan.Errors: hides, chaosplan.Delay: slows,
+	chaosplan.Errors: hides, chaosplan.Delay: slows, chaosplan.Latency: slows, chaosplan.Bandwidth: slows,
 	// Of Redis, and so of everybody.
 	chaosplan.RedisStop: hides, chaosplan.RedisKill: hides, chaosplan.KillClients: hides, chaosplan.PauseAll: hides,
 	chaosplan.PauseWrites: hides, chaosplan.FleetStop: hides, chaosplan.FlushScripts: slows, chaosplan.Full: slows,
