@@ -52,7 +52,7 @@ func (g *Group) Ready(ctx context.Context) Finding {
 	lapsed, err := g.lapsed(ctx)
 	switch {
 	case err != nil:
-		return Finding{Reason: reasonRedisAway, Detail: err.Error()}
+		return Finding{Reason: reasonRedisAway, Detail: withoutAddresses(err.Error())}
 	case lapsed != "":
 		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + lapsed + " among the living"}
 	}
@@ -75,7 +75,7 @@ func (g *Group) Alive(ctx context.Context) Finding {
 	if err != nil || lapsed == "" {
 		g.lapsedSince.Store(0)
 		if err != nil {
-			return Finding{OK: true, Reason: reasonRedisAway, Detail: err.Error()}
+			return Finding{OK: true, Reason: reasonRedisAway, Detail: withoutAddresses(err.Error())}
 		}
 		return Finding{OK: true}
 	}
