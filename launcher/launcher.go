@@ -160,6 +160,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 		return err
 	}
 	defer l.close()
+	l.logStart()
 
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
