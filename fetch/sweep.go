@@ -26,6 +26,8 @@ const (
 	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it, or longer where
 	// they are many: hundreds that ask at each beat cost Redis as much as their beats.
 	sweeperBeats = 3
+	// sweepPatience is for how long at most no sweep begins because others have lapsed: some cannot be recovered, and stay.
+	sweepPatience = 5 * time.Second
 	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps: what it names too much
 	// harms nobody for that long.
 	unlistEvery = time.Minute
@@ -48,6 +50,9 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	if err := j.check(ctx); err != nil {
 		return 0, err
 	}
+	if j.urgent(me) && time.Since(j.sweptAt) < sweepPatience {
+		return 0, nil
+	}
 	hold := sweeperBeats * j.cfg.Beat
 	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, hold).Do(ctx, &j.link)
 	if err != nil {
@@ -68,6 +73,19 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 		return unlistRest, nil
 	}
 	return 0, nil
+}
+
+// urgent reports whether others have lapsed, whose jobs a Pass brings back: it must not wait behind the round trips of a
+// sweep.
+func (j *Janitor) urgent(me string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for identity, s := range j.lapsed {
+		if identity != me && !s.empty {
+			return true
+		}
+	}
+	return false
 }
 
 // Processes is how many there are, as our last beat was told; 0 before it.

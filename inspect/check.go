@@ -112,6 +112,7 @@ var judges = []struct {
 	{"clients", judgeClients},
 	{"idle connections", judgeIdle},
 	{"sizes", judgeSizes},
+	{"output buffers", judgeOutput},
 	{"sidekiq", judgeSidekiq},
 	{"sight", judgeSight},
 }

@@ -28,6 +28,7 @@ func healthy() *facts {
 			"appendonly": "yes", "appendfsync": "everysec", "save": "", "stop-writes-on-bgsave-error": "yes",
 			"min-replicas-to-write": "0", "min-replicas-max-lag": "10", "maxmemory-policy": "noeviction", "timeout": "0",
 			"tcp-keepalive": "300", "proto-max-bulk-len": "536870912", "client-query-buffer-limit": "1073741824",
+			"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
 		},
 	}
 }
@@ -187,6 +188,10 @@ func TestJudges(t *testing.T) {
 		{"a timeout", config("timeout", "300"), "idle connections", SeverityOK, "300"},
 		{"no keepalive", config("tcp-keepalive", "0"), "idle connections", SeverityWarn, "vanished"},
 		{"short strings", config("proto-max-bulk-len", "1048576"), "sizes", SeverityBad, "1048576"},
+		{"a small output buffer", config("client-output-buffer-limit", "normal 2097152 0 0 slave 0 0 0"), "output buffers", SeverityWarn, "2097152"},
+		{"a small output buffer after a while", config("client-output-buffer-limit", "slave 0 0 0 normal 0 1048576 10"), "output buffers", SeverityWarn, "1048576"},
+		{"large output buffers", config("client-output-buffer-limit", "normal 67108864 33554432 10"), "output buffers", SeverityOK, "leaves room"},
+		{"output buffers unseen", blind, "output buffers", "", ""},
 		{"a small buffer", config("client-query-buffer-limit", "1048576"), "sizes", SeverityWarn, "query-buffer"},
 
 		{"no Sidekiq", info(), "sidekiq", "", ""},

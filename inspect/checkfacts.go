@@ -37,6 +37,7 @@ const trips = 5
 var settings = []string{
 	"appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag",
 	"maxmemory-policy", "timeout", "tcp-keepalive", "proto-max-bulk-len", "client-query-buffer-limit",
+	"client-output-buffer-limit",
 }
 
 // readFacts reads all facts. Its error is that no Redis answers.

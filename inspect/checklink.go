@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // judgeClock compares the clocks. Belay goes by Redis', whatever ours says; people, and Ruby's programs, go by their own.
@@ -113,6 +114,38 @@ func judgeSizes(f *facts) Finding {
 		return warn("CONFIG SET client-query-buffer-limit 1gb", "client-query-buffer-limit is %d: Redis closes connections that push many large jobs at once", buffer)
 	}
 	return ok("proto-max-bulk-len and client-query-buffer-limit leave room for jobs of %d bytes", largest)
+}
+
+// judgeOutput wants room for two pages of jobs in what Redis keeps for a connection that reads slowly. Beyond its limit it
+// closes the connection.
+func judgeOutput(f *facts) Finding {
+	limits, known := f.setting("client-output-buffer-limit")
+	if !known {
+		return silence
+	}
+	hard, soft := outputLimits(limits)
+	least := 2 * int64(lua.MostBytes+f.cfg.PayloadLimit+job.PayloadSlack)
+	for _, limit := range []int64{hard, soft} {
+		if limit > 0 && limit < least {
+			return warn(fmt.Sprintf(`CONFIG SET client-output-buffer-limit "normal 0 0 0", or at least %d`, least),
+				"client-output-buffer-limit is %d for normal connections: Redis closes those that read a few large jobs at once. "+
+					"Belay asks for less then, so large jobs are taken, promoted and recovered slowly", limit)
+		}
+	}
+	return ok("client-output-buffer-limit leaves room for the replies of %d bytes", lua.MostBytes)
+}
+
+// outputLimits are the hard and the soft limit of normal connections in bytes, 0 for none. The value lists, for each class
+// of connections, its name, both limits, and for how many seconds the soft one may be exceeded.
+func outputLimits(text string) (hard, soft int64) {
+	words := strings.Fields(text)
+	for ; len(words) >= 4; words = words[4:] {
+		if words[0] == "normal" {
+			hard, _ = strconv.ParseInt(words[1], 10, 64)
+			soft, _ = strconv.ParseInt(words[2], 10, 64)
+		}
+	}
+	return hard, soft
 }
 
 // judgeSidekiq looks for processes that cannot read milliseconds: Sidekiq writes and reads them from version 8 on, and an

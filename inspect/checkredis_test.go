@@ -83,6 +83,7 @@ func TestCheckOnServersWithOddSettings(t *testing.T) {
 		{"is_a_cluster_without_slots", []string{"--cluster-enabled", "yes"}, "{app}", []string{"cluster"}, "cluster", "CLUSTERDOWN"},
 		{"wants_a_password", []string{"--requirepass", "S3cr3tCanary"}, "app", []string{"access"}, "access", "wants a password"},
 		{"closes_idle_connections", []string{"--timeout", "1", "--tcp-keepalive", "0"}, "app", []string{}, "idle connections", "keepalive"},
+		{"keeps_small_output_buffers", []string{"--client-output-buffer-limit", "normal 2mb 2mb 0"}, "app", []string{}, "output buffers", "2097152"},
 		{"takes_short_strings", []string{"--proto-max-bulk-len", "1mb"}, "app", []string{"sizes"}, "sizes", "1048576"},
 		{"has_little_room", []string{"--maxclients", "11"}, "app", []string{"clients"}, "clients", "of 11"},
 		{"has_no_EVALSHA", []string{"--rename-command", "EVALSHA", ""}, "app", []string{"scripts", "permissions"}, "scripts", "EVALSHA is refused"},

@@ -299,8 +299,9 @@ func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, lastSettle-goodbye)
 }
 
-// leastRound is the least that a call of the janitor or the poller is given: nobody is taken for dead when it takes long.
-const leastRound = time.Second
+// leastRound is the least that a call of the janitor or the poller is given: four round trips of half a second, to connect,
+// to be greeted, and to send a script that Redis does not know yet. No process is taken for dead when it takes long.
+const leastRound = 2 * time.Second
 
 // round bounds a call of the janitor and the poller that carries no jobs.
 func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), leastRound) }
