@@ -389,4 +389,32 @@ var bugs = []mutant{
 		pkg: "./client", run: "TestPushesThatShareACall/are_certainly_not_stored",
 		caught: "TestPushesThatShareACall/are_certainly_not_stored_together_when_Redis_refuses/goredis", says: "out of memory",
 	},
+	{
+		name: "one deadline for a whole pass",
+		harm: "over a long round trip the calls of a pass never fit into it, and no job of a dead worker comes back",
+		edits: []edit{{
+			"launcher/duties.go", `	if d.calls {
+		return d.pass(ctx)
+	}
+`, `	if d.calls {
+		bounded, cancel := context.WithTimeout(ctx, l.vitalsDeadline())
+		defer cancel()
+		return d.pass(bounded)
+	}
+`,
+		}},
+		pkg: "./launcher", run: "TestJobsOfADeadProcessComeBackOverLongRoundTrips/500ms/go-redis",
+		caught: "TestJobsOfADeadProcessComeBackOverLongRoundTrips/500ms/go-redis", says: "waited in vain for all jobs to be in their queue",
+	},
+	{
+		name: "pages of a fixed size",
+		harm: "a page that misses its deadline, or that Redis closes the connection for, is asked for again and again, and no large job moves",
+		edits: []edit{{
+			"lua/pace.go", `	return p.bytes
+}`, `	return MostBytes
+}`,
+		}},
+		pkg: "./lua", run: "TestPaceAsksForLess",
+		caught: "TestPaceAsksForLessAndWaitsLongerAfterFailures", says: "expected: 4096",
+	},
 }
