@@ -21,7 +21,8 @@ func ExampleSlogHandler() {
 
 	// Without what is another each time.
 	options := &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == "identity" || a.Key == "took_ms" {
+		switch a.Key {
+		case slog.TimeKey, "identity", "took_ms", "version", "redis":
 			return slog.Attr{}
 		}
 		return a
@@ -47,6 +48,7 @@ func ExampleSlogHandler() {
 	_, _ = charge.Enqueue(ctx, client, Charge{Card: "4711"}, belay.JID("6b8f0e5d1c2a"))
 	fmt.Println(server.Run(ctx))
 	// Unordered output:
+	// level=INFO msg=starting queues=[default] concurrency=25
 	// level=INFO msg=working queues=[default] concurrency=25
 	// level=INFO msg="asking the bank" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1
 	// level=WARN msg="run failed" error="it said no" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1 exit=discarded

@@ -50,6 +50,7 @@ func newMainFlags(set *flag.FlagSet) *mainFlags {
 	f.add("ttl", "how long it counts as alive after a heartbeat (default 4 heartbeats)", f.duration(aliveFor))
 	f.add("janitor", "least time between two looks at a worker that seems dead (default 1 heartbeat)", f.duration(JanitorEvery))
 	f.add("poll", "most time between two looks for jobs that have come due (default 100ms)", f.duration(PollEvery))
+	f.add("poll-wait", "how long after the start jobs that have come due are left to other workers", f.duration(PollWait))
 	set.Func("q", "short for -queue", f.queue)
 	set.Func("c", "short for -concurrency", f.number(Concurrency))
 	return f

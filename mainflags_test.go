@@ -91,6 +91,34 @@ func TestMainTellsWhatIsWrong(t *testing.T) {
 	require.Contains(t, errs, "no database")
 }
 
+func TestMainEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t, "--requirepass", "right")
+	for url, part := range map[string]string{
+		"redis://:SECRET@" + server.Addr(): "WRONGPASS",
+		"redis://" + server.Addr():         "this Redis wants a password",
+	} {
+		type ended struct {
+			status int
+			errs   string
+		}
+		done := make(chan ended, 1)
+		go func() {
+			status, errs := mainRun([]string{"-redis", url}, nil, func(context.Context, *App) error { return nil })
+			done <- ended{status, errs}
+		}()
+		var end ended
+		select {
+		case end = <-done:
+		case <-time.After(20 * time.Second):
+			require.FailNow(t, "it does not end")
+		}
+		require.Equal(t, exitFailure, end.status)
+		require.Contains(t, end.errs, part)
+		require.NotContains(t, end.errs, "SECRET")
+	}
+}
+
 // The command line of a program of one's own is that of belay work: its names, and what they mean when nothing is said.
 func TestMainsFlagsAreThoseOfBelayWork(t *testing.T) {
 	t.Parallel()

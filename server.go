@@ -134,7 +134,7 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 //	              neither quiet nor stopping. Otherwise 503, with the reason.
 //
 // Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are not_running,
-// not_registered, stopping, quiet, redis_away, no_lease, and of /healthz standing_still and no_heartbeat; with capsules, that
+// not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of /healthz standing_still and no_heartbeat; with capsules, that
 // of the first one that has any. No answer waits for Redis longer than half a second.
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 

@@ -50,7 +50,8 @@ func Certain(err error) bool {
 	return errors.As(err, &refused) || errors.As(err, &unsent)
 }
 
-// outageCodes are the error replies that time or an operator mends without a change to the call: they mean "not now".
+// outageCodes are the error replies that time or an operator mends without a change to the call: they mean "not now". Those of
+// passwords are among them because the same call succeeds once the password is right; see Denial.
 var outageCodes = map[string]bool{
 	"LOADING": true, "READONLY": true, "BUSY": true, "OOM": true, "NOAUTH": true, "WRONGPASS": true, "MASTERDOWN": true,
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
@@ -69,8 +70,43 @@ func Outage(err error) bool {
 	return outageCodes[refused.Code] || (refused.Code == "ERR" && outageText(refused.Message))
 }
 
-// outageText knows the texts of the same kind for which Redis has no code: too many clients, and a call that is too large
-// for a client that has not given its password ("Protocol error: unauthenticated multibulk length").
+// outageText knows the texts of the same kind for which Redis has no code.
 func outageText(message string) bool {
-	return strings.Contains(message, "max number of clients") || strings.Contains(message, "Protocol error: unauthenticated")
+	return strings.Contains(message, tooManyClients) || strings.Contains(message, unauthenticated) || strings.Contains(message, noPassword)
+}
+
+// Texts of errors whose code is ERR.
+const (
+	tooManyClients = "max number of clients"
+	// unauthenticated refuses a call that is too large for a client that has not given its password.
+	unauthenticated = "Protocol error: unauthenticated"
+	// noPassword refuses a password that the server does not ask for.
+	noPassword = "without any password configured"
+)
+
+// Crowded says whether err is the refusal of one connection more by a server that is there.
+func Crowded(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && refused.Code == "ERR" && strings.Contains(refused.Message, tooManyClients)
+}
+
+// Denial says what an operator must do about an error by which the server keeps out this client or this call; it is empty for
+// every other error. Waiting does not cure a denial. Where Outage is true as well the password is at fault, and the same call
+// succeeds once that is right; otherwise it is a permission.
+func Denial(err error) string {
+	var refused *ServerError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	switch {
+	case refused.Code == "NOPERM":
+		return "permit it to the Redis user; belay check prints the missing rule"
+	case refused.Code == "WRONGPASS":
+		return "the user or the password in the Redis URL is wrong, or the user is disabled"
+	case refused.Code == "NOAUTH", refused.Code == "ERR" && strings.Contains(refused.Message, unauthenticated):
+		return "this Redis wants a password: put it into the Redis URL"
+	case refused.Code == "ERR" && strings.Contains(refused.Message, noPassword):
+		return "this Redis has no password: take it out of the Redis URL"
+	}
+	return ""
 }

@@ -23,6 +23,7 @@ func TestCertain(t *testing.T) {
 		{"a full server is cured by waiting", NewServerError("OOM command not allowed"), true, true},
 		{"so is one with too many clients", NewServerError("ERR max number of clients reached"), true, true},
 		{"so is one that wants a password first", NewServerError("ERR Protocol error: unauthenticated multibulk length"), true, true},
+		{"so is one that wants none", NewServerError("ERR AUTH <password> called without any password configured for the default user."), true, true},
 		{"a mistake stays one", NewServerError("ERR unknown command"), true, false},
 		{"what never left is certain", &NotSentError{Err: errors.New("refused")}, true, true},
 		{"a password refused before anything left is both", &NotSentError{Err: NewServerError("WRONGPASS no")}, true, true},
@@ -37,6 +38,26 @@ func TestCertain(t *testing.T) {
 			require.Equal(t, c.outage, Outage(c.err))
 		})
 	}
+}
+
+func TestADenialSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for text, part := range map[string]string{
+		"WRONGPASS invalid username-password pair or user is disabled.":                                  "is wrong",
+		"NOAUTH Authentication required.":                                                                "wants a password",
+		"ERR Protocol error: unauthenticated multibulk length":                                           "wants a password",
+		"ERR Protocol error: unauthenticated bulk length":                                                "wants a password",
+		"ERR AUTH <password> called without any password configured for the default user. Are you sure?": "has no password",
+		"NOPERM this user has no permissions to run the 'evalsha' command":                               "belay check",
+	} {
+		require.Contains(t, Denial(fmt.Errorf("beat: %w", &NotSentError{Err: NewServerError(text)})), part)
+	}
+	for _, err := range []error{nil, errors.New("EOF"), NewServerError("LOADING"), NewServerError("ERR max number of clients reached"),
+		&UncertainError{Err: errors.New("NOAUTH, says something else")}} {
+		require.Empty(t, Denial(err), "%v", err)
+	}
+	require.True(t, Crowded(fmt.Errorf("beat: %w", &NotSentError{Err: NewServerError("ERR max number of clients reached")})))
+	require.False(t, Crowded(NewServerError("ERR unknown command")))
 }
 
 func TestUncertainError(t *testing.T) {

@@ -45,6 +45,21 @@ func ParseURL(text string, own ...string) (*url.URL, error) {
 	return parsed, nil
 }
 
+// ServerURL is the URL of a server for people: where it is and which database, with no user, password or parameter.
+func ServerURL(network, addr string, db int, withTLS bool) string {
+	shown := url.URL{Scheme: "redis", Host: addr, Path: "/" + strconv.Itoa(db)}
+	switch {
+	case network == "unix":
+		shown = url.URL{Scheme: "unix", Path: addr}
+		if db != 0 {
+			shown.RawQuery = "db=" + strconv.Itoa(db)
+		}
+	case withTLS:
+		shown.Scheme = "rediss"
+	}
+	return shown.String()
+}
+
 // CheckURL says whether text is a Redis URL, but for its database and parameters. Whoever shows URLs without their passwords
 // should not show one that it refuses: a part of the password may stand anywhere in it.
 func CheckURL(text string) error {

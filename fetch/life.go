@@ -33,6 +33,8 @@ type Life struct {
 	// confirmedAt is when, since boot, the last beat that was answered had been sent.
 	confirmedAt atomic.Int64
 	over        atomic.Bool
+	// aloneQueue is the queue of the last suspect that was taken, as the record has it.
+	aloneQueue atomic.Pointer[string]
 
 	// What follows is confined to the Fetcher's goroutine.
 	held   []*Held
@@ -121,6 +123,23 @@ func newLife(parent context.Context, identity string, record lua.Record, confirm
 	return life
 }
 
+// restore gives the life its record back, which was deleted or evicted. It says false when Redis would not.
+func (l *Life) restore(ctx context.Context, client driver.Client, keys lua.Keys) (bool, error) {
+	record := l.record
+	if queue := l.aloneQueue.Load(); queue != nil {
+		record.Alone = *queue
+	}
+	sentSinceBoot := lua.SinceBoot()
+	answer, err := keys.Register(l.Identity, record).Do(ctx, client)
+	if err != nil {
+		return false, fmt.Errorf("restore the record of %s: %w", l.Identity, err)
+	}
+	if answer.OK {
+		l.confirm(sentSinceBoot)
+	}
+	return answer.OK, nil
+}
+
 // Beat keeps the life alive and answers what Redis says of it, and of what is watched: see Fetcher.Watched. A life that is
 // dead or unknown stays so: beat no more and register another.
 func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (Pulse, error) {
@@ -130,6 +149,15 @@ func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, cl
 		return Pulse{}, err
 	}
 	clock.Saw(pulse.Now, sentAt, time.Now())
+	restored := false
+	if pulse.State == lua.StateUnrecorded {
+		if restored, err = l.restore(ctx, client, keys); err != nil {
+			return Pulse{}, err
+		}
+		if pulse.State = lua.StateUnknown; restored {
+			pulse.State = lua.StateAlive
+		}
+	}
 	switch pulse.State {
 	case lua.StateAlive:
 		l.confirm(sentSinceBoot)
@@ -140,12 +168,14 @@ func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, cl
 		// Redis has lost its data: nobody else has the jobs either, so their handlers may as well finish.
 		l.over.Store(true)
 	}
-	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0}, nil
+	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
 }
 
 // A Pulse is the answer to a beat, with the instant it was sent.
 type Pulse struct {
 	lua.Pulse
+	// Restored says that the life's record had been lost, and that the beat has restored it.
+	Restored       bool
 	sinceBoot, rtt time.Duration
 	watched        bool
 }

@@ -17,6 +17,8 @@ const (
 	lasting = 2 * time.Second
 	// sayAgain is how often a refusal is told that goes on.
 	sayAgain = time.Minute
+	// deniedFor is how long a denial counts as lasting. A call that is denied is made again within a few seconds.
+	deniedFor = 10 * time.Second
 )
 
 // A Reporter tells the log once that Redis is away and once that it is back, whoever of a process notices: jobs, the
@@ -24,14 +26,19 @@ const (
 type Reporter struct {
 	log zerolog.Logger
 
-	mu      sync.Mutex
-	away    map[string]bool // who has failed and not succeeded since
-	since   time.Time       // when the first of them failed
-	told    bool            // that Redis is away
-	backAt  time.Time       // when it was last told to be back
-	refused map[string]time.Time
-	notify  func(call string, err error)
+	mu       sync.Mutex
+	away     map[string]bool // who has failed and not succeeded since
+	since    time.Time       // when the first of them failed
+	told     bool            // that Redis is away
+	backAt   time.Time       // when it was last told to be back
+	refused  map[string]time.Time
+	denied   error // the last one by which Redis kept us out
+	deniedAt time.Time
+	notify   func(call string, err error)
 }
+
+// locked stands for all callers where the password is at fault.
+const locked = "any"
 
 // NewReporter makes a Reporter that writes to log.
 func NewReporter(log zerolog.Logger) *Reporter {
@@ -52,11 +59,16 @@ func (r *Reporter) notifyLocked(call string, err error) {
 }
 
 // Fail says that a call of who failed. What waiting cures is an outage, and told once; what Redis hears and will not do
-// (a wrong type, a denied command) is told for each who, once a minute as long as it goes on.
+// (a wrong type, a denied command) is told for each who, once a minute as long as it goes on. So is a wrong or missing password,
+// for all of them together: no waiting cures it.
 func (r *Reporter) Fail(who string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
+	denied := driver.Denial(err) != ""
+	if denied {
+		r.denied, r.deniedAt = err, now
+	}
 	if !driver.Outage(err) {
 		r.heardLocked(who, now) // whoever refuses is there
 		r.refuseLocked(who, err, now)
@@ -66,6 +78,10 @@ func (r *Reporter) Fail(who string, err error) {
 		r.since = now
 	}
 	r.away[who] = true
+	if denied {
+		r.told = r.refuseLocked(locked, err, now) || r.told
+		return
+	}
 	if r.told || (now.Sub(r.backAt) < echo && now.Sub(r.since) < lasting) {
 		return
 	}
@@ -81,13 +97,31 @@ func (r *Reporter) refuse(who string, err error) {
 	r.refuseLocked(who, err, time.Now())
 }
 
-func (r *Reporter) refuseLocked(who string, err error, now time.Time) {
+// refuseLocked logs a refusal, unless it has done so lately, and says whether it did.
+func (r *Reporter) refuseLocked(who string, err error, now time.Time) bool {
 	if now.Sub(r.refused[who]) < sayAgain {
-		return
+		return false
 	}
 	r.notifyLocked(who, err)
 	r.refused[who] = now
-	r.log.Error().Err(err).Str("call", who).Msg("redis refuses: it is tried again, but needs somebody's help")
+	event, message := r.log.Error().Err(err).Str("call", who), "redis refuses: it is tried again, but needs somebody's help"
+	if advice := driver.Denial(err); advice != "" {
+		event.Str("advice", advice)
+		message = "redis denies access: it is tried again; operator action required"
+	}
+	event.Msg(message)
+	return true
+}
+
+// Denied is the error by which Redis lately kept out a call of this process, for lack of a password or of a permission; nil
+// if it does so no more.
+func (r *Reporter) Denied() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.deniedAt) > deniedFor {
+		return nil
+	}
+	return r.denied
 }
 
 // Succeed says that Redis has answered who, or that who will ask no more. Redis is back when it has answered all who
@@ -103,7 +137,13 @@ func (r *Reporter) heardLocked(who string, now time.Time) {
 		return
 	}
 	delete(r.away, who)
-	if len(r.away) > 0 || !r.told {
+	if len(r.away) > 0 {
+		return
+	}
+	if driver.Outage(r.denied) { // the password is right again: it has let in all who had failed
+		r.denied = nil
+	}
+	if !r.told {
 		return
 	}
 	r.told, r.backAt = false, now

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,7 @@ import (
 // said is what a Reporter has told: a word for each line.
 func said(t *testing.T, log *bytes.Buffer) []string {
 	t.Helper()
-	words := map[string]string{"redis is away": "away", "redis is back": "back", "redis refuses": "refuses"}
+	words := map[string]string{"redis is away": "away", "redis is back": "back", "redis refuses": "refuses", "redis denies access": "denies"}
 	var told []string
 	for line := range bytes.Lines(log.Bytes()) {
 		var entry struct{ Message string }
@@ -87,6 +88,37 @@ func TestReporter(t *testing.T) {
 			require.Equal(t, []string{"refuses", "refuses"}, said(t, log))
 			r.Fail("beat", refusal)
 			require.Equal(t, []string{"refuses"}, said(t, log))
+		},
+		"tells_a_wrong_password_once_a_minute_as_an_error_and_its_end": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			wrong := &driver.NotSentError{Err: driver.NewServerError("WRONGPASS invalid username-password pair or user is disabled.")}
+			for range 90 {
+				r.Fail("beat", wrong)
+				r.Fail("jobs", wrong)
+				r.Fail("jobs", away) // what a pipeline answers behind the first refusal
+				time.Sleep(time.Second)
+			}
+			require.Equal(t, 2, strings.Count(log.String(), `"level":"error"`))
+			require.Contains(t, log.String(), `"advice":"the user or the password`)
+			require.Equal(t, []string{"denies", "denies"}, said(t, log))
+			require.ErrorIs(t, r.Denied(), wrong)
+			r.Succeed("beat")
+			require.ErrorIs(t, r.Denied(), wrong, "not for all of us yet")
+			r.Succeed("jobs")
+			require.NoError(t, r.Denied())
+			require.Equal(t, []string{"back"}, said(t, log))
+		},
+		"tells_a_missing_permission_for_each_who_and_takes_it_for_a_denial_while_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			denied := driver.NewServerError("NOPERM this user has no permissions to run the 'zadd' command")
+			for range 90 {
+				r.Fail("poll", denied)
+				time.Sleep(time.Second)
+				r.Succeed("poll")
+			}
+			require.Contains(t, log.String(), `"call":"poll"`)
+			require.Equal(t, []string{"denies", "denies"}, said(t, log))
+			require.ErrorIs(t, r.Denied(), denied)
+			time.Sleep(deniedFor + 1)
+			require.NoError(t, r.Denied())
 		},
 		"takes_a_refusal_for_a_sign_of_life": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("poll", away)

@@ -212,6 +212,7 @@ func (f *Fetcher) handleAlone(life *Life, queues []string, ask lua.Ask[lua.Taken
 func (f *Fetcher) arriveAlone(life *Life, queue, bytes string, wanted bool) *Held {
 	held := life.take(queue, bytes)
 	held.alone, life.alone = true, held
+	life.aloneQueue.Store(&queue)
 	f.strays.known(held.place(), bytes)
 	switch {
 	case len(bytes) > f.cfg.Largest:

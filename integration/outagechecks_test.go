@@ -99,7 +99,13 @@ func (o *outage) requireModest(span, used time.Duration, sent tally) {
 // requireTold holds that the outage has one line, its end another, and that there is hardly anything else to read.
 func (o *outage) requireTold(log string) {
 	o.t.Helper()
-	require.Equal(o.t, 1, strings.Count(log, "redis is away"), log)
+	if o.kind.denied {
+		require.Equal(o.t, 1, strings.Count(log, "redis denies access"), log)
+		require.LessOrEqual(o.t, strings.Count(log, "redis is away"), 1, "before it is known why")
+	} else {
+		require.Equal(o.t, 1, strings.Count(log, "redis is away"), log)
+		require.NotContains(o.t, log, "operator action required")
+	}
 	require.Equal(o.t, 1, strings.Count(log, "redis is back"), log)
 	require.LessOrEqual(o.t, strings.Count(log, "\n"), 8, log)
 	require.NotContains(o.t, log, "ownership lost")

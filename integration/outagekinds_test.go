@@ -23,6 +23,8 @@ type outageKind struct {
 	direct bool
 	// reads says that Redis still answers what only reads, so that a duty comes as far as to the write that is refused.
 	reads bool
+	// denied says that the operator is told of an error, and not of an outage alone.
+	denied bool
 	// others says that others reach the server meanwhile, and push jobs.
 	others bool
 	// prepare, if set, comes before the worker.
@@ -49,9 +51,7 @@ var outageKinds = map[string]outageKind{
 	"a replica":       {away: demoted},
 	"a stale replica": {args: []string{"--replica-serve-stale-data", "no"}, away: demoted},
 	"busy":            {args: []string{"--lua-time-limit", "100"}, away: busy},
-	// Not go-redis: the server refuses its pipelines as "unauthenticated multibulk length" before it says NOAUTH, which is
-	// not known for an outage, and what was to be settled meanwhile waits for a minute.
-	"locked":          {away: locked},
+	"locked":          {denied: true, away: locked},
 	"full of clients": {direct: true, away: crowded},
 	// Redis answers, and writes nothing until somebody has made room for its snapshots.
 	"out of disk":       {reads: true, away: diskless},

@@ -33,6 +33,9 @@ type Config struct {
 	// Poll bounds the time between two looks at the schedule and the retry set, by the one process of the fleet that does
 	// so. 100 ms.
 	Poll time.Duration
+	// PollWait is how long after its start the process leaves the two sets alone. None: jobs that came due while no worker was
+	// there are moved at once.
+	PollWait time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
 	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it runs alone, and a
@@ -121,6 +124,7 @@ func (c Config) check() error {
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
+	must(c.PollWait >= 0, "poll wait %v: it is not negative", c.PollWait)
 	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would bury every job it hit",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)

@@ -16,7 +16,9 @@ import (
 type duty struct {
 	name   string
 	period time.Duration
-	pass   func(ctx context.Context) (next time.Duration, err error)
+	// first is how long the first pass waits. None.
+	first time.Duration
+	pass  func(ctx context.Context) (next time.Duration, err error)
 	// intake says that the duty brings work in, and ends when the process goes quiet.
 	intake bool
 	// now, if set, brings a pass before its time.
@@ -55,7 +57,7 @@ func (l *Launcher) duties() []duty {
 		{name: "sweep", period: l.cfg.Beat, pass: func(ctx context.Context) (time.Duration, error) { return l.janitor.Sweep(ctx, l.Identity()) }, calls: true},
 		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) }), calls: true},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
-		{name: "poll", period: l.cfg.Poll, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
+		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}
 }
 
@@ -72,7 +74,7 @@ func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
 }
 
 func (l *Launcher) loop(ctx context.Context, d duty) {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(d.first)
 	defer timer.Stop()
 	rest := time.Duration(0)
 	var pace lua.Pace

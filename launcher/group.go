@@ -160,3 +160,10 @@ func (g *Group) Busy() int {
 	g.each(func(l *Launcher) { count += len(l.Running()) })
 	return count
 }
+
+// Concurrency is how many jobs run at once at most, in all capsules.
+func (g *Group) Concurrency() int {
+	count := 0
+	g.each(func(l *Launcher) { count += l.cfg.Concurrency })
+	return count
+}

@@ -20,6 +20,9 @@ func (l *Launcher) beat(ctx context.Context) error {
 		return fmt.Errorf("beat: %w", err)
 	}
 	l.rtt.Store(int64(pulse.RTT()))
+	if pulse.Restored {
+		l.cfg.Log.Warn().Str("identity", life.Identity).Msg("session record restored: it had been deleted or evicted")
+	}
 	l.janitor.Look(pulse)
 	switch pulse.State {
 	case lua.StateAlive:

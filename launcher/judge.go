@@ -25,6 +25,7 @@ const (
 	reasonStopping      = "stopping"
 	reasonQuiet         = "quiet"
 	reasonRedisAway     = "redis_away"
+	reasonAccessDenied  = "access_denied"
 	reasonNoLease       = "no_lease"
 	reasonStandingStill = "standing_still"
 	reasonNoHeartbeat   = "no_heartbeat"
@@ -49,10 +50,13 @@ func (g *Group) Ready(ctx context.Context) Finding {
 	if found := g.intends(); !found.OK {
 		return found
 	}
+	if err := g.denied(); err != nil {
+		return silent(err)
+	}
 	lapsed, err := g.lapsed(ctx)
 	switch {
 	case err != nil:
-		return Finding{Reason: reasonRedisAway, Detail: err.Error()}
+		return silent(err)
 	case lapsed != "":
 		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + lapsed + " among the living"}
 	}
@@ -72,10 +76,15 @@ func (g *Group) Alive(ctx context.Context) Finding {
 		return Finding{Reason: reasonStandingStill, Detail: "the manager of " + stuck + " does not come to what it is told"}
 	}
 	lapsed, err := g.lapsed(ctx)
+	if denied := g.denied(); denied != nil {
+		err = denied // a new process would have no better password, and running jobs would be lost
+	}
 	if err != nil || lapsed == "" {
 		g.lapsedSince.Store(0)
 		if err != nil {
-			return Finding{OK: true, Reason: reasonRedisAway, Detail: err.Error()}
+			found := silent(err)
+			found.OK = true
+			return found
 		}
 		return Finding{OK: true}
 	}
@@ -85,6 +94,25 @@ func (g *Group) Alive(ctx context.Context) Finding {
 		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, and has not heard from %s for %v", lapsed, lasted.Round(time.Second))}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
+}
+
+// denied is the error by which Redis lately kept out one of the launchers.
+func (g *Group) denied() error {
+	for _, l := range g.launchers {
+		if err := l.report.Denied(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// silent is the finding of a worker that Redis does not answer, or not as it should.
+func silent(err error) Finding {
+	found := Finding{Reason: reasonRedisAway, Detail: withoutAddresses(err.Error())}
+	if advice := driver.Denial(err); advice != "" {
+		found.Reason, found.Detail = reasonAccessDenied, found.Detail+": "+advice
+	}
+	return found
 }
 
 // intends says whether all launchers are there and mean to take jobs, and if not, why.

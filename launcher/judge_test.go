@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -115,6 +116,12 @@ func TestGroupJudges(t *testing.T) {
 		found := g.Alive(t.Context())
 		require.True(t, found.OK)
 		require.Equal(t, "redis_away", found.Reason)
+		require.NotEmpty(t, found.Detail)
+		host, port, _ := net.SplitHostPort(proxy.Addr())
+		for _, detail := range []string{found.Detail, g.Ready(t.Context()).Detail} {
+			require.NotContains(t, detail, host)
+			require.NotContains(t, detail, port)
+		}
 
 		proxy.Clear()
 		r.awaitReady(g, "")

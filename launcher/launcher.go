@@ -26,6 +26,7 @@ type Launcher struct {
 	middleware []Middleware
 	hooks      hooks
 	toldClosed *sync.Once // of all Launchers of a Group
+	report     *fetch.Reporter
 
 	orders  chan order
 	looks   chan fetch.Pulse
@@ -41,7 +42,6 @@ type Launcher struct {
 	poller  *scheduler.Poller
 	lanes   lanes
 	work    context.Context
-	report  *fetch.Reporter
 	bornAt  time.Time
 	rtt     atomic.Int64
 	joining lua.Pace // of registrations
@@ -69,6 +69,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
 		cfg: cfg, toldClosed: &sync.Once{}, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
+		report:   fetch.NewReporter(*cfg.Log),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)}, orders: make(chan order, 64), looks: make(chan fetch.Pulse, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}, nil
 }
@@ -161,6 +162,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 		return err
 	}
 	defer l.close()
+	l.logStart()
 
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -222,7 +224,6 @@ func (l *Launcher) open() error {
 			return fmt.Errorf("open a connection for vitals: %w", err)
 		}
 	}
-	l.report = fetch.NewReporter(*l.cfg.Log)
 	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
@@ -255,6 +256,10 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 		}
 		if ctx.Err() != nil || l.asked.Load() {
 			return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
+		}
+		if advice := driver.Denial(err); advice != "" {
+			// Not waited for as an outage is: whoever starts a worker sees at once what is wrong.
+			return nil, fmt.Errorf("%w: %s", err, advice)
 		}
 		if !driver.Outage(err) {
 			return nil, err

@@ -20,6 +20,9 @@ const (
 	StateAlive   State = "alive"
 	StateDead    State = "dead"    // declared so; this identity will never beat again
 	StateUnknown State = "unknown" // Redis has no record of it: its data was lost or flushed
+	// StateUnrecorded is that of a process whose record alone is gone, deleted or evicted. Without it nobody could find the
+	// process' jobs after its death: it must register again, under the same identity.
+	StateUnrecorded State = "unrecorded"
 )
 
 // Pulse is the answer to a beat.

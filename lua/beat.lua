@@ -3,7 +3,8 @@
 -- Why one script: whoever has been declared dead must never beat again, or two would answer for its jobs.
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may be there
 -- ARGV     1 identity  2 ttl_ms  3 names at most
--- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has forgotten us), seconds, microseconds,
+-- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has forgotten us) | "unrecorded" (it has lost our record alone:
+--           register again under this name), seconds, microseconds,
 --           {identities that have lapsed}, {signals}, how many are alive or lapsed, how many of KEYS 5… are there}
 -- Again    beats again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + keys)
@@ -17,7 +18,7 @@ local state = 'alive'
 if redis.call('ZSCORE', tombstones, identity) then
   state = 'dead'
 elseif redis.call('HEXISTS', record, 'ttl_ms') == 0 then
-  state = 'unknown'
+  state = redis.call('ZSCORE', alive, identity) and 'unrecorded' or 'unknown'
 end
 local heard = {}
 if state == 'alive' then

@@ -44,7 +44,7 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		panic("lua: marshal strings: " + err.Error())
 	}
 	former := cmp.Or(record.Formerly, identity)
-	return Ask[Registered]{
+	ask := Ask[Registered]{
 		Call: driver.Call{
 			Script: registerScript,
 			Keys:   []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Record(former)},
@@ -55,6 +55,10 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		},
 		read: readRegistered,
 	}
+	if record.Alone != "" { // of a process that has lost its record
+		ask.Call.Args = append(ask.Call.Args, "alone", record.Alone)
+	}
+	return ask
 }
 
 func readRegistered(value any) (answer Registered, err error) {

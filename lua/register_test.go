@@ -36,6 +36,22 @@ func TestRegister(t *testing.T) {
 			identity := w.process("q")
 			w.unchanged(func() { require.False(w, ask(w, w.keys.Register(identity, Record{TTL: time.Second})).OK) })
 		}},
+		promise{"a_name_whose_record_was_lost_gets_it_back", func(w *world) {
+			identity := w.hold("a")
+			w.redis("DEL", w.keys.Record(identity))
+			w.redis("HSET", w.keys.Record(identity), "alone", "r") // what another script may have noted meanwhile
+			require.Equal(w, StateUnrecorded, ask(w, w.keys.Beat(identity, someTTL)).State)
+			record := Record{Queues: []string{"q"}, TTL: someTTL, Beat: time.Second, Concurrency: 1}
+			require.True(w, ask(w, w.keys.Register(identity, record)).OK)
+			record.Alone = "r"
+			read, ok, err := RecordOf(w.client.Do(w.Context(), w.keys.ReadRecord(identity))[0])
+			require.NoError(w, err)
+			require.True(w, ok)
+			require.Equal(w, record, read)
+			require.Equal(w, StateAlive, ask(w, w.keys.Beat(identity, someTTL)).State)
+			w.lapse(identity)
+			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil)).State)
+		}},
 		promise{"a_name_that_somebody_had_is_taken", func(w *world) {
 			identity := w.process("q")
 			ask(w, w.keys.Deregister(identity, []string{"q"}))

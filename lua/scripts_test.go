@@ -144,7 +144,7 @@ var statusWords = map[string][]string{
 	"takealone":  {string(AloneTaken), string(AloneEmpty), string(AloneBusy), string(AloneFenced)},
 	"drain":      {"held", "busy"},
 	"settle":     {string(SettleSettled), string(SettleRefused)},
-	"beat":       {string(StateAlive), string(StateDead), string(StateUnknown)},
+	"beat":       {string(StateAlive), string(StateDead), string(StateUnknown), string(StateUnrecorded)},
 	"recover":    {string(StateAlive), string(StateUnknown), "recovered"},
 	"register":   {"registered", "taken"},
 	"deregister": {"left"},

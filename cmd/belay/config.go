@@ -35,6 +35,7 @@ var settings = []setting{
 	{key: "ttl", flag: "ttl", read: readDuration},
 	{key: "janitor", flag: "janitor", read: readDuration},
 	{key: "poll", flag: "poll", read: readDuration},
+	{key: "poll_wait", flag: "poll-wait", read: readDuration},
 	{key: "name", flag: "name", read: readText},
 	{key: "tag", flag: "tag", read: readText},
 	{key: "labels", flag: "label", variable: "BELAY_LABELS", read: readList, list: true},
@@ -132,7 +133,8 @@ type config struct {
 	print             bool
 	sources           map[string]string // by key, for people: "default", "--queue", "BELAY_QUEUES", "belay.yml:3"
 	capsules          []capsuleSetting
-	remark            string // for the operator; empty when there is nothing to say
+	remark            string   // for the operator; empty when there is nothing to say
+	notes             []string // for the log
 }
 
 func (c *config) register(flags *pflag.FlagSet) {
@@ -152,7 +154,7 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 		environment := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT"), os.Getenv("APP_ENV"), os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development")
 		var err error
 		var sections []string
-		file, sections, err = readConfigFile(path, environment)
+		file, sections, c.notes, err = readConfigFile(path, environment)
 		wrong = append(wrong, err)
 		// Rails' word, and the default, are said to all programs: a file need not have a section of them.
 		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {

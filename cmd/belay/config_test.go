@@ -61,6 +61,11 @@ func TestConfigFile(t *testing.T) {
 		require.Contains(t, shown, "concurrency: 7 #")
 		require.Contains(t, shown, "tag: y #")
 	})
+	t.Run("Sidekiqs_poll_interval_is_the_nearest_of_ours", func(t *testing.T) {
+		t.Parallel()
+		require.Regexp(t, `poll: 2s # \S+belay\.yml:1`, printed(t, "--config", configFile(t, ":average_scheduled_poll_interval: 2", "poll_wait: 5")))
+		require.Regexp(t, `poll: 1s # \S+belay\.yml:2`, printed(t, "--config", configFile(t, "average_scheduled_poll_interval: 2", "poll: 1s")))
+	})
 	t.Run("an_empty_one_says_nothing", func(t *testing.T) {
 		t.Parallel()
 		require.Contains(t, printed(t, "--config", configFile(t, "# nothing yet")), "concurrency: 25 # default")
@@ -217,7 +222,7 @@ func TestEverySettingIsInTheHelp(t *testing.T) {
 func TestWorkWithAConfigFile(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	path := configFile(t, "queues: [mail]", "capsules: {unsafe: {concurrency: 1, queues: [unsafe]}}", "exec:", "  A: sh -c 'echo $BELAY_QUEUE >$BELAY_QUEUE'", "timeout: 5")
+	path := configFile(t, "average_scheduled_poll_interval: 0.2", "queues: [mail]", "capsules: {unsafe: {concurrency: 1, queues: [unsafe]}}", "exec:", "  A: sh -c 'echo $BELAY_QUEUE >$BELAY_QUEUE'", "timeout: 5")
 	w := h.startWorker(t, "--config", path)
 	h.push("A", "-q", "mail")
 	h.push("A", "-q", "unsafe")
@@ -226,4 +231,5 @@ func TestWorkWithAConfigFile(t *testing.T) {
 	require.Eventually(t, func() bool { return h.do("SCARD", h.key("processes")) == int64(2) }, soon, 5*time.Millisecond)
 	w.signal(os.Interrupt)
 	require.Zero(t, w.awaitEnd())
+	w.awaitLog("average_scheduled_poll_interval is taken for poll")
 }

@@ -31,18 +31,19 @@ type capsuleSetting struct {
 type fileReader struct {
 	path  string
 	wrong []error
+	notes []string // of keys that were understood as others
 }
 
 // readConfigFile reads a file in the words of Sidekiq's, with the section of an environment laid over it, as Sidekiq does. It
-// answers, too, which environments have one.
-func readConfigFile(path, environment string) (values map[string]fileValue, sections []string, err error) {
+// answers, too, which environments have one, and notes for the log.
+func readConfigFile(path, environment string) (values map[string]fileValue, sections, notes []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--config: %w", err)
+		return nil, nil, nil, fmt.Errorf("--config: %w", err)
 	}
 	r := &fileReader{path: path}
 	values, sections = r.document(string(text), environment)
-	return values, sections, errors.Join(r.wrong...)
+	return values, sections, r.notes, errors.Join(r.wrong...)
 }
 
 func (r *fileReader) fail(line int, format string, args ...any) {
@@ -86,7 +87,7 @@ func (r *fileReader) section(node *yaml.Node, environment string) (values map[st
 	if environment != "" {
 		within = fmt.Sprintf(" (in %q, taken for the section of an environment)", environment)
 	}
-	for _, e := range r.mapping(node, "settings"+within) {
+	for _, e := range r.nearest(r.mapping(node, "settings"+within)) {
 		s, known := settingByKey(e.key)
 		switch {
 		case known:
@@ -105,22 +106,40 @@ func (r *fileReader) section(node *yaml.Node, environment string) (values map[st
 	return values, sections
 }
 
+// averagePoll is Sidekiq's setting of how often the processes of a fleet look, taken together, for jobs that have come due. Belay
+// has one poller for all, so its period is the nearest to that.
+const averagePoll = "average_scheduled_poll_interval"
+
+// nearest replaces a setting of Sidekiq's by its nearest equivalent, with a note. Where that is given as well, it wins.
+func (r *fileReader) nearest(entries []entry) []entry {
+	at := slices.IndexFunc(entries, func(e entry) bool { return e.key == averagePoll })
+	switch {
+	case at < 0:
+	case slices.ContainsFunc(entries, func(e entry) bool { return e.key == "poll" }):
+		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is ignored: poll is given", r.path, entries[at].line, averagePoll))
+		entries = slices.Delete(entries, at, at+1)
+	default:
+		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is taken for poll: one worker of the fleet polls this often", r.path, entries[at].line, averagePoll))
+		entries[at].key = "poll"
+	}
+	return entries
+}
+
 // notHere are settings of Sidekiq's that we have no use for, and what to do instead.
 var notHere = map[string]string{
-	"pidfile":                         "let systemd or the like start the worker, which knows its process",
-	"daemon":                          "the worker stays in the foreground; let systemd or the like start it",
-	"require":                         "there is no code to load; handlers are programs, see exec",
-	"environment":                     "say it by --environment or BELAY_ENVIRONMENT",
-	"verbose":                         "write log_level: debug",
-	"strict":                          "queues without weights are strict already",
-	"average_scheduled_poll_interval": "write poll, with a duration such as 100ms",
-	"poll_interval_average":           "write poll, with a duration such as 100ms",
-	"dead_max_jobs":                   "the dead are Sidekiq's 10,000 at most",
-	"dead_timeout_in_seconds":         "the dead are kept for Sidekiq's 180 days",
-	"backtrace":                       "programs have none; a job may carry its own",
-	"scheduler":                       "belay has no cron",
-	"schedule":                        "belay has no cron",
-	"cron":                            "belay has no cron",
+	"pidfile":                 "let systemd or the like start the worker, which knows its process",
+	"daemon":                  "the worker stays in the foreground; let systemd or the like start it",
+	"require":                 "there is no code to load; handlers are programs, see exec",
+	"environment":             "say it by --environment or BELAY_ENVIRONMENT",
+	"verbose":                 "write log_level: debug",
+	"strict":                  "queues without weights are strict already",
+	"poll_interval_average":   "write poll, with a duration such as 100ms",
+	"dead_max_jobs":           "the dead are Sidekiq's 10,000 at most",
+	"dead_timeout_in_seconds": "the dead are kept for Sidekiq's 180 days",
+	"backtrace":               "programs have none; a job may carry its own",
+	"scheduler":               "belay has no cron",
+	"schedule":                "belay has no cron",
+	"cron":                    "belay has no cron",
 }
 
 // An entry is a key with its value.

@@ -163,7 +163,7 @@ func oneLine(text string) string {
 func advice(err error) string {
 	var refused *driver.ServerError
 	if errors.As(err, &refused) {
-		if refused.Code == "WRONGPASS" || refused.Code == "NOAUTH" {
+		if driver.Denial(err) != "" && driver.Outage(err) {
 			return ": are the user and the password in the Redis URL right? --redis, BELAY_REDIS_URL or REDIS_URL give it"
 		}
 		return ""

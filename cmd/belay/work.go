@@ -61,7 +61,7 @@ type workFlags struct {
 	concurrency, maxRetries             int
 	heartbeat, ttl, janitor, shutdown   time.Duration
 	maxInterruptions                    int
-	poll                                time.Duration
+	poll, pollWait                      time.Duration
 	name, tag, retryFormula, timestamps string
 	labels                              []string
 	health                              string
@@ -91,6 +91,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.heartbeat, "heartbeat", 1500*time.Millisecond, "how often the worker says that it lives")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)")
 	flags.DurationVar(&f.poll, "poll", 100*time.Millisecond, "most time between two looks for jobs that have come due, by one worker of all")
+	flags.DurationVar(&f.pollWait, "poll-wait", 0, "how long after the start jobs that have come due are left to other workers")
 	flags.DurationVar(&f.janitor, "janitor", 0, "least time between the two looks at a worker that seems dead (default 1 heartbeat)")
 	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")
 	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes of its worker that a job may be in hand for, at least 2; after one less it runs alone, and a crash then buries it")
@@ -140,6 +141,9 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		return err
 	}
 	defer journal.close()
+	for _, note := range flags.conf.notes {
+		journal.Logger.Info().Msg(note)
+	}
 	server := belay.NewServer(client, append(options, belay.Logbook(journal.book), belay.RedactError(withoutWords))...)
 	runner := newRunner(journal.Logger)
 	runner.environ = withoutSystemd(runner.environ)

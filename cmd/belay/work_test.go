@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // A worker is the program working, as a process of its own.
@@ -58,6 +60,26 @@ func (h *house) prepareWorker(t *testing.T, args ...string) *worker {
 	w.cmd.Env = append(withoutRedis(os.Environ()), "BELAY_REDIS_URL="+h.server.URL())
 	w.cmd.Dir = w.dir
 	return w
+}
+
+func TestWorkEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t, "--requirepass", "right")
+	h := newHouse(t)
+	for url, part := range map[string]string{
+		"redis://:SECRET@" + server.Addr(): "WRONGPASS",
+		"redis://" + server.Addr():         "this Redis wants a password",
+	} {
+		for _, client := range []string{"go-redis", "rueidis"} {
+			w := h.prepareWorker(t, "--redis", url, "--client", client, "--exec", "A=true")
+			w.cmd.Stderr = w.errs
+			w.start()
+			require.Equal(t, exitFailure, w.awaitEnd())
+			require.Contains(t, w.errs.String(), part)
+			require.Contains(t, w.errs.String(), "BELAY_REDIS_URL")
+			require.NotContains(t, w.errs.String(), "SECRET")
+		}
+	}
 }
 
 func (w *worker) start() {

@@ -16,7 +16,7 @@ import (
 // config understands the flags, and names everything in them that is wrong.
 func (f *workFlags) config() (launcher.Config, error) {
 	cfg := launcher.Config{
-		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, Poll: f.poll, ShutdownTimeout: f.shutdown,
+		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, Poll: f.poll, PollWait: f.pollWait, ShutdownTimeout: f.shutdown,
 		MaxInterruptions: f.maxInterruptions, Name: f.name, Tag: f.tag, Labels: f.labels,
 	}
 	if f.shutdown == 0 {
@@ -75,7 +75,7 @@ func clientOptions(cfg launcher.Config) []belay.ClientOption {
 
 func serverOptions(cfg launcher.Config, capsules []capsuleSetting) ([]belay.ServerOption, error) {
 	options := []belay.ServerOption{
-		belay.Concurrency(cfg.Concurrency), belay.Heartbeat(cfg.Beat, cfg.TTL), belay.PollEvery(cfg.Poll),
+		belay.Concurrency(cfg.Concurrency), belay.Heartbeat(cfg.Beat, cfg.TTL), belay.PollEvery(cfg.Poll), belay.PollWait(cfg.PollWait),
 		belay.ShutdownTimeout(max(cfg.ShutdownTimeout, 0)), belay.MaxInterruptions(cfg.MaxInterruptions),
 		belay.Name(cfg.Name), belay.ProcessTag(cfg.Tag), belay.ProcessLabels(cfg.Labels...), belay.RetryPolicy(cfg.Retry),
 	}

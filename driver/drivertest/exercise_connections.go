@@ -218,8 +218,12 @@ func aRefusedPassword(t *testing.T, w *world) {
 			require.Equal(t, code, refused.Code)
 			require.True(t, driver.Certain(err))
 			require.True(t, driver.Outage(err))
+			require.NotEmpty(t, driver.Denial(err))
 			require.NotContains(t, err.Error(), canary)
 		}
+		// To a client that has not given its password the server has another word for so many of them.
+		many := client.Do(t.Context(), driver.Command("MGET", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"))
+		require.NotEmpty(t, driver.Denial(many[0].Err), "%v", many[0].Err)
 		require.NoError(t, client.Close())
 	}
 	client, err := w.maker("redis://:right@" + server.Addr() + "/3")

@@ -8,7 +8,26 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-var urlPromises = []promise{{name: "urls_are_read_as_by_other_adapters", keep: urlsAreReadAlike}}
+var urlPromises = []promise{
+	{name: "urls_are_read_as_by_other_adapters", keep: urlsAreReadAlike},
+	{name: "a_client_names_its_server_and_no_password", keep: serversAreNamed},
+}
+
+func serversAreNamed(t *testing.T, w *world) {
+	for url, want := range map[string]string{
+		"redis://me:" + canary + "@h:1/3?client_name=" + canary: "redis://h:1/3",
+		"rediss://:" + canary + "@[::1]:6379":                   "rediss://[::1]:6379/0",
+		"unix://:" + canary + "@/run/redis.sock?db=3":           "unix:///run/redis.sock?db=3",
+		"redis://h": "redis://h:6379/0",
+	} {
+		client, err := w.maker(url)
+		require.NoError(t, err)
+		named, ok := client.(interface{ Server() string })
+		require.True(t, ok, "%T", client)
+		require.Equal(t, want, named.Server())
+		require.NoError(t, client.Close())
+	}
+}
 
 // urlsAreReadAlike holds what is the same for all adapters; addr stands for that of a server.
 func urlsAreReadAlike(t *testing.T, w *world) {

@@ -64,6 +64,13 @@ func (c *Client) Close() error {
 // Closed says whether Close has ended its connections. Of a user's own client it does not know.
 func (c *Client) Closed() bool { return c.closed.Load() }
 
+// Server is the URL of the server without user, password and parameters, for people. It is the primary's name for a client that
+// finds it by Sentinel.
+func (c *Client) Server() string {
+	o := c.redis.Options()
+	return driver.ServerURL(o.Network, o.Addr, o.DB, o.TLSConfig != nil)
+}
+
 func closeOnce(client *redis.Client) error {
 	if err := client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		return fmt.Errorf("close go-redis client: %w", err)

@@ -3,6 +3,7 @@ package rueidisdriver
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -145,6 +146,17 @@ func (c *Client) Close() error {
 		c.redis.Close()
 	})
 	return nil
+}
+
+// Server is the URL of the server without user, password and parameters, for people. It is that of the first sentinel for a
+// client that finds its primary by them.
+func (c *Client) Server() string {
+	o := c.options
+	network := "tcp"
+	if strings.HasPrefix(o.InitAddress[0], "/") {
+		network = "unix"
+	}
+	return driver.ServerURL(network, o.InitAddress[0], o.SelectDB, o.TLSConfig != nil)
 }
 
 // Closed says whether Close has ended its connections.

@@ -29,6 +29,9 @@ func Health(judge Judge) http.Handler {
 	return mux
 }
 
+// probeTimeout bounds the reading of a question and the writing of its answer: several times what a probe waits by default.
+const probeTimeout = 5 * time.Second
+
 // answerHealth serves Health until end is called.
 func (p Process) answerHealth() (end func(), err error) {
 	if p.HealthAddr == "" {
@@ -39,11 +42,13 @@ func (p Process) answerHealth() (end func(), err error) {
 		return nil, fmt.Errorf("belay: listen for health checks: %w", err)
 	}
 	p.Log.Info().Str("address", listener.Addr().String()).Msg("answering health checks")
-	server := &http.Server{Handler: Health(p.Worker), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: Health(p.Worker), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: 16 << 10}
+	// A connection for each probe: one that is kept alive holds a descriptor that jobs may need.
+	server.SetKeepAlivesEnabled(false)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(listener) // until it is closed
+		_ = server.Serve(&bounded{Listener: listener}) // until it is closed
 	}()
 	return func() {
 		_ = server.Close()

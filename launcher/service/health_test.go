@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -54,4 +56,42 @@ func TestAProcessAnswersAtItsAddressAsLongAsItRuns(t *testing.T) {
 	stop()
 	_, err = http.Get(url)
 	require.Error(t, err)
+}
+
+func TestClientsThatStayConnectedHoldNoDescriptorsAndNoProbeUp(t *testing.T) {
+	lines, log := io.Pipe()
+	run(t, service.Process{Worker: dummy{alive: launcher.Finding{OK: true}}, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
+	var said struct{ Address string }
+	text, err := bufio.NewReader(lines).ReadBytes('\n')
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &said))
+
+	const clients = 300
+	conns := make([]net.Conn, clients)
+	for i := range conns {
+		conns[i], err = net.Dial("tcp", said.Address)
+		require.NoError(t, err)
+		defer func() { _ = conns[i].Close() }()
+		if i%2 == 0 { // the others connect and ask nothing
+			_, _ = io.WriteString(conns[i], "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
+		}
+	}
+	probe := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := probe.Get("http://" + said.Address + "/healthz")
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+
+	const bound = 64
+	require.Eventually(t, func() bool {
+		open := 0
+		for _, conn := range conns {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := io.Copy(io.Discard, conn)
+			if timeout, ok := err.(net.Error); ok && timeout.Timeout() { //nolint:errorlint // from the connection itself
+				open++
+			}
+		}
+		return open <= bound
+	}, patience, 10*time.Millisecond)
 }

@@ -16,8 +16,9 @@ type Worker interface {
 	Run(ctx context.Context) error
 	// OnStop adds what is to be done when a stop begins. A Process says it before Run.
 	OnStop(hook func())
-	// Busy is how many jobs run.
+	// Busy is how many jobs run, and Concurrency how many may run at once.
 	Busy() int
+	Concurrency() int
 }
 
 // Commanded is what signals speak to.

@@ -83,6 +83,7 @@ func (d dummy) Stop()                                  { d.told <- "stop" }
 func (d dummy) Dump()                                  { d.told <- "dump" }
 func (d dummy) OnStop(func())                          {}
 func (d dummy) Busy() int                              { return 0 }
+func (d dummy) Concurrency() int                       { return 1 }
 func (d dummy) Ready(context.Context) launcher.Finding { return d.ready }
 func (d dummy) Alive(context.Context) launcher.Finding { return d.alive }
 func (d dummy) Run(ctx context.Context) error          { <-ctx.Done(); return nil }

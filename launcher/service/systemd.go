@@ -125,7 +125,7 @@ func (r *report) lines(ctx context.Context) []string {
 }
 
 func (r *report) describe(found launcher.Finding) string {
-	status := fmt.Sprintf("%d jobs running", r.worker.Busy())
+	status := fmt.Sprintf("%d of %d busy", r.worker.Busy(), r.worker.Concurrency())
 	if !found.OK {
 		status = strings.ReplaceAll(found.Reason, "_", " ") + ", " + status
 	}
