@@ -61,14 +61,17 @@ var bugs = []mutant{
 		name: "promote takes out, then pushes",
 		harm: "a poller that dies between the two calls loses the job, as Ruby's does",
 		edits: []edit{{
-			"scheduler/poller.go", `			_, err := p.cfg.Keys.Promote(set, []lua.Promotions{group}).Do(ctx, p.cfg.Client)
-`, `			var err error
-			for _, due := range group.Jobs {
-				taken := p.cfg.Client.Do(ctx, driver.Command("ZREM", set, due.Old))[0]
-				if err = taken.Err; err == nil && taken.Value == int64(1) {
-					err = p.cfg.Client.Do(ctx, driver.Command("LPUSH", p.cfg.Keys.Queue(group.Queue), due.New))[0].Err
-				}
+			"scheduler/poller.go", `		calls[i] = asks[i].Call
+`, `		calls[i] = asks[i].Call
+		for _, one := range group.Jobs {
+			taken := p.cfg.Client.Do(ctx, driver.Command("ZREM", set, one.Old))[0]
+			if taken.Err != nil || taken.Value != int64(1) {
+				continue
 			}
+			if pushed := p.cfg.Client.Do(ctx, driver.Command("LPUSH", p.cfg.Keys.Queue(group.Queue), one.New))[0]; pushed.Err != nil {
+				return due, 0, nil, pushed.Err
+			}
+		}
 `,
 		}},
 		pkg: "./scheduler", run: "TestDeniedCommands",
