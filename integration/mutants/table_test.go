@@ -61,14 +61,17 @@ var bugs = []mutant{
 		name: "promote takes out, then pushes",
 		harm: "a poller that dies between the two calls loses the job, as Ruby's does",
 		edits: []edit{{
-			"scheduler/poller.go", `			_, err := p.cfg.Keys.Promote(set, []lua.Promotions{group}).Do(ctx, p.cfg.Client)
-`, `			var err error
-			for _, due := range group.Jobs {
-				taken := p.cfg.Client.Do(ctx, driver.Command("ZREM", set, due.Old))[0]
-				if err = taken.Err; err == nil && taken.Value == int64(1) {
-					err = p.cfg.Client.Do(ctx, driver.Command("LPUSH", p.cfg.Keys.Queue(group.Queue), due.New))[0].Err
-				}
+			"scheduler/poller.go", `		calls[i] = asks[i].Call
+`, `		calls[i] = asks[i].Call
+		for _, one := range group.Jobs {
+			taken := p.cfg.Client.Do(ctx, driver.Command("ZREM", set, one.Old))[0]
+			if taken.Err != nil || taken.Value != int64(1) {
+				continue
 			}
+			if pushed := p.cfg.Client.Do(ctx, driver.Command("LPUSH", p.cfg.Keys.Queue(group.Queue), one.New))[0]; pushed.Err != nil {
+				return due, 0, nil, pushed.Err
+			}
+		}
 `,
 		}},
 		pkg: "./scheduler", run: "TestDeniedCommands",
@@ -388,5 +391,33 @@ var bugs = []mutant{
 		}},
 		pkg: "./client", run: "TestPushesThatShareACall/are_certainly_not_stored",
 		caught: "TestPushesThatShareACall/are_certainly_not_stored_together_when_Redis_refuses/goredis", says: "out of memory",
+	},
+	{
+		name: "one deadline for a whole pass",
+		harm: "over a long round trip the calls of a pass never fit into it, and no job of a dead worker comes back",
+		edits: []edit{{
+			"launcher/duties.go", `	if d.calls {
+		return d.pass(ctx)
+	}
+`, `	if d.calls {
+		bounded, cancel := context.WithTimeout(ctx, l.vitalsDeadline())
+		defer cancel()
+		return d.pass(bounded)
+	}
+`,
+		}},
+		pkg: "./launcher", run: "TestJobsOfADeadProcessComeBackOverLongRoundTrips/500ms/go-redis",
+		caught: "TestJobsOfADeadProcessComeBackOverLongRoundTrips/500ms/go-redis", says: "waited in vain for all jobs to be in their queue",
+	},
+	{
+		name: "pages of a fixed size",
+		harm: "a page that misses its deadline, or that Redis closes the connection for, is asked for again and again, and no large job moves",
+		edits: []edit{{
+			"lua/pace.go", `	return p.bytes
+}`, `	return MostBytes
+}`,
+		}},
+		pkg: "./lua", run: "TestPaceAsksForLess",
+		caught: "TestPaceAsksForLessAndWaitsLongerAfterFailures", says: "expected: 4096",
 	},
 }
