@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -24,7 +25,7 @@ func (j *Janitor) blame(entries []string, queue string, alone, inHand bool) []lu
 		parsed, err := job.Parse(entry)
 		switch {
 		case err != nil:
-			orphans[i].Home = lua.HomeDead
+			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
 		case inHand:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, alone)
 			orphans[i].Lock = j.lockOf(parsed, queue, orphans[i].Home)
@@ -65,6 +66,22 @@ func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock
 	return &lock
 }
 
+// killLarge moves entries of a dead process' list to the dead set that are too large to be read, the last one first, so that the others are
+// still where they were met.
+func (j *Janitor) killLarge(ctx context.Context, list, queue string, large []lua.Large) error {
+	for _, one := range slices.Backward(large) {
+		large := newTooLarge(one, list, queue, j.cfg.Largest, j.now(), j.cfg.Unit)
+		dead, err := j.cfg.Keys.KillLarge(large).Do(ctx, j.cfg.Client)
+		if err != nil {
+			return err
+		}
+		if dead {
+			logTooLarge(j.cfg.Log, large, j.cfg.Largest)
+		}
+	}
+	return nil
+}
+
 // tell names those that were moved elsewhere than to their queues. With two janitors at one victim both may tell of a job
 // that one of them moved.
 func (j *Janitor) tell(from string, moved []lua.Orphans) {
@@ -73,11 +90,11 @@ func (j *Janitor) tell(from string, moved []lua.Orphans) {
 	}
 	for _, list := range moved {
 		for _, orphan := range list.Entries {
-			parsed, err := job.Parse(orphan.New)
+			parsed, err := job.ParseToRun(orphan.New)
 			switch {
 			case orphan.Home == lua.HomeQueue:
 			case err != nil:
-				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.New)).Msg("buried: the payload cannot be read")
+				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("buried: the payload cannot be read")
 			case orphan.Home == lua.HomeDead:
 				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
 					Msg("buried: its process died again and again, the last time with nothing else in hand")

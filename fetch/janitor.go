@@ -240,7 +240,7 @@ func (j *Janitor) rescueFormer(ctx context.Context, heir, former string, record 
 }
 
 // rescue has identity declared dead, and moves what lies in its lists, page by page. Nothing is read before: the lists of one
-// that lives are its own, and to read them may bury what we think too large. A queue whose key is broken is passed over, so
+// that lives are its own, and what we think too large in them is moved to the dead set on the way. A queue whose key is broken is passed over, so
 // that it holds up no other; its jobs stay, and the error says why.
 func (j *Janitor) rescue(ctx context.Context, identity string, record lua.Record) (moved int, state lua.State, err error) {
 	verdict, err := j.cfg.Keys.Recover(identity, record.Queues, nil).Do(ctx, j.cfg.Client)
@@ -304,7 +304,11 @@ func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, 
 			continue
 		}
 		// One list a page: a page is bounded by items and by bytes already.
-		entries, err := j.cfg.Keys.Entries(list, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
+		listed, err := j.cfg.Keys.Entries(list, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
+		if err == nil {
+			err = j.killLarge(ctx, list, orphans.Queue, listed.Large)
+		}
+		entries := listed.Entries
 		if err == nil && orphans.Alone {
 			// The record may have been read before its process took the suspect.
 			orphans.Queue, err = lua.AloneQueueOf(j.cfg.Client.Do(ctx, j.cfg.Keys.AloneQueue(identity))[0])

@@ -199,7 +199,7 @@ func (l *Launcher) recovered(from string, lists []lua.Orphans) {
 }
 
 func (l *Launcher) tellOrphan(orphan Orphan) {
-	if parsed, err := job.Parse(orphan.Payload); err == nil {
+	if parsed, err := job.ParseToRun(orphan.Payload); err == nil {
 		orphan.Job = parsed
 	}
 	for _, handler := range l.hooks.orphans {

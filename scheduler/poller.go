@@ -144,7 +144,12 @@ func (p *Poller) drain(ctx context.Context, first look, reply driver.Reply) (tim
 		if err != nil {
 			return p.cfg.Every, errors.Join(wrong, fmt.Errorf("read what is due: %w", err))
 		}
-		if len(due.Jobs) == 0 {
+		stuck, refused := p.killLarge(ctx, set, due.Large)
+		if driver.Outage(refused) {
+			return p.cfg.Every, refused
+		}
+		skip, wrong = skip+stuck, errors.Join(wrong, refused)
+		if len(due.Jobs) == 0 && len(due.Large) == 0 {
 			if due.Next < 0 {
 				return p.cfg.Every, wrong
 			}
@@ -193,7 +198,7 @@ func (p *Poller) sort(set string, jobs []string) []lua.Promotions {
 		}
 		if err != nil {
 			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("buried: a due job cannot be read")
-			add(home{bury: true}, lua.Promotion{Old: raw, New: raw})
+			add(home{bury: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}
 		to := home{queue: parsed.QueueOrDefault(), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}
