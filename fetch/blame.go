@@ -24,7 +24,7 @@ func (j *Janitor) blame(entries []string, queue string, alone, inHand bool) []lu
 		parsed, err := job.Parse(entry)
 		switch {
 		case err != nil:
-			orphans[i].Home = lua.HomeDead
+			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
 		case inHand:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, alone)
 			orphans[i].Lock = j.lockOf(parsed, queue, orphans[i].Home)
@@ -73,11 +73,11 @@ func (j *Janitor) tell(from string, moved []lua.Orphans) {
 	}
 	for _, list := range moved {
 		for _, orphan := range list.Entries {
-			parsed, err := job.Parse(orphan.New)
+			parsed, err := job.ParseToRun(orphan.New)
 			switch {
 			case orphan.Home == lua.HomeQueue:
 			case err != nil:
-				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.New)).Msg("buried: the payload cannot be read")
+				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("buried: the payload cannot be read")
 			case orphan.Home == lua.HomeDead:
 				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
 					Msg("buried: its process died again and again, the last time with nothing else in hand")

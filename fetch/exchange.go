@@ -58,6 +58,7 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 	case f.wantsTake(now):
 		f.addTake(x)
 	}
+	f.addTooLarge(x)
 	first := len(x.parts) == 0
 	f.addDrain(x)
 	f.addLook(x, first)
@@ -328,6 +329,9 @@ func (f *Fetcher) handleTake(life *Life, queues []string, take lua.Ask[lua.Taken
 	ours := life == f.life
 	if ours {
 		f.learn(queues, taken)
+	}
+	for _, large := range taken.Large {
+		f.tooLarge(life, place{queue: queues[large.At]}, lua.Large{Bytes: large.Bytes, Head: large.Head, Tail: large.Tail})
 	}
 	for _, group := range taken.Jobs {
 		for _, bytes := range group.Bytes {

@@ -78,7 +78,8 @@ type Fetcher struct {
 	apart              []*Held  // ended, to be settled each in a batch of its own
 	stuck              []*Held  // settles that Redis refuses
 	stuckAt            time.Time
-	running            int // given to processors and not ended
+	large              []lua.TooLarge // what lies in our lists and is too large to be in hand
+	running            int            // given to processors and not ended
 	inFlight, promised int
 	owing              int // processors of owed settles
 
@@ -243,7 +244,7 @@ func (f *Fetcher) idle() int {
 // refused for good), and no wait is open that may still bring one.
 func (f *Fetcher) Settled() bool {
 	return f.inFlight == 0 && f.running == 0 && f.waits.open() == 0 &&
-		len(f.pending) == 0 && len(f.apart) == 0 && len(f.owed) == 0 && len(f.ready) == 0 && len(f.unsaid) == 0 && len(f.strays.found) == 0
+		len(f.pending) == 0 && len(f.apart) == 0 && len(f.owed) == 0 && len(f.ready) == 0 && len(f.unsaid) == 0 && len(f.strays.found) == 0 && len(f.large) == 0
 }
 
 // Turn sends what is to be sent now and answers when it wants to be called again at the latest; zero for no such time.

@@ -96,7 +96,7 @@ type lookAsk struct {
 	lists   *lua.Ask[[]int]
 	queues  []string    // of lists
 	paused  driver.Call // goes with lists
-	entries []lua.Ask[[]string]
+	entries []lua.Ask[lua.Listed]
 	reads   []*reading  // of entries
 	alone   driver.Call // the queue of the suspect, when one of reads is of the alone list
 }
@@ -159,14 +159,15 @@ func (l *lookAsk) handle(f *Fetcher, replies []driver.Reply) bool {
 	}
 	whole := true
 	for i, ask := range l.entries {
-		entries, err := ask.Read(replies[i])
+		listed, err := ask.Read(replies[i])
 		if err != nil {
 			delete(f.strays.readings, l.reads[i].place)
 			f.fail("look", err)
 			whole = false
 			continue
 		}
-		f.compare(l.reads[i], entries)
+		f.tooLarge(f.life, l.reads[i].place, listed.Large...)
+		f.compare(l.reads[i], listed)
 	}
 	replies = replies[len(l.entries):]
 	if len(l.alone.Args) > 0 {
@@ -234,11 +235,14 @@ func (f *Fetcher) handlePaused(queues []string, reply driver.Reply) {
 }
 
 // compare notes the strangers on one page, and judges when it was the last.
-func (f *Fetcher) compare(read *reading, page []string) {
+func (f *Fetcher) compare(read *reading, page lua.Listed) {
 	strangers, bytes := make(map[string]int), 0
-	for _, entry := range page {
+	for _, entry := range page.Entries {
 		strangers[entry]++
 		bytes += len(entry)
+	}
+	for _, large := range page.Large {
+		bytes += large.Bytes
 	}
 	for _, held := range f.life.held {
 		if held.place() == read.place {
@@ -255,8 +259,8 @@ func (f *Fetcher) compare(read *reading, page []string) {
 			read.strangers[entry] = count
 		}
 	}
-	if len(page) == lua.MostItems || bytes >= lua.MostBytes {
-		read.first += len(page)
+	if len(page.Entries) == lua.MostItems || bytes >= lua.MostBytes {
+		read.first += len(page.Entries) + len(page.Large)
 		f.strays.toRead = append(f.strays.toRead, read)
 		return
 	}

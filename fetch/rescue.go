@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -28,10 +29,12 @@ type victim struct {
 	lists    []string // its hands: the working lists of its queues, and last its alone list
 
 	state   lua.State
-	held    bool          // its claim is ours
-	lengths []int         // of its lists
-	page    *lua.Orphans  // what was read and has not been moved
-	from    int           // the list that it was read from
+	held    bool         // its claim is ours
+	lengths []int        // of its lists
+	page    *lua.Orphans // what was read and has not been moved
+	from    int          // the list that it was read from
+	large   []lua.Large  // what was read beside it, of the list largeAt, and is too large to go anywhere but to the dead set
+	largeAt int
 	alone   string        // the queue of the job in its alone list
 	broken  map[int]error // why lists of it cannot be moved
 	pages   int
@@ -164,6 +167,7 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 	read, bytes := 0, 0
 	for _, v := range turn {
 		next := v.next()
+		j.killLarge(&p, v)
 		if v.page != nil || next < 0 {
 			j.move(&p, v)
 		}
@@ -249,13 +253,42 @@ func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 	// One list a page: a page is bounded by items and by bytes already.
 	ask := j.cfg.Keys.Entries(v.lists[at], 0, room, j.cfg.Largest)
 	p.add(ask.Call, func(reply driver.Reply) error {
-		entries, err := ask.Read(reply)
-		if err == nil && len(entries) > 0 && v.broken[at] == nil && !v.done {
-			orphans.Entries = j.blame(entries, orphans.Queue, orphans.Alone, !v.record.Emptied)
-			v.page, v.from = &orphans, at
+		listed, err := ask.Read(reply)
+		if err == nil && v.broken[at] == nil && !v.done {
+			v.large, v.largeAt = listed.Large, at
+			if len(listed.Entries) > 0 {
+				orphans.Entries = j.blame(listed.Entries, orphans.Queue, orphans.Alone, !v.record.Emptied)
+				v.page, v.from = &orphans, at
+			}
 		}
 		return v.noteAt(at, err)
 	})
+}
+
+// killLarge adds to a pipeline that what is too large goes to the dead set: the last one first, and before the page is
+// moved, so that all are still where they were met.
+func (j *Janitor) killLarge(p *pipeline, v *victim) {
+	at, queue := v.largeAt, v.queue(v.largeAt)
+	for _, one := range slices.Backward(v.large) {
+		large := newTooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
+		ask := j.cfg.Keys.KillLarge(large)
+		p.add(ask.Call, func(reply driver.Reply) error {
+			dead, err := ask.Read(reply)
+			if dead {
+				logTooLarge(j.cfg.Log, large, j.cfg.Largest)
+			}
+			return v.noteAt(at, err)
+		})
+	}
+	v.large = nil
+}
+
+// queue is the queue of one of its lists; empty for the alone list.
+func (v *victim) queue(list int) string {
+	if list < len(v.record.Queues) {
+		return v.record.Queues[list]
+	}
+	return ""
 }
 
 func (v *victim) noteAt(list int, err error) error {
@@ -286,11 +319,7 @@ func (v *victim) finish() {
 	}
 	if v.done && v.err == nil {
 		for list, err := range v.broken {
-			queue := ""
-			if list < len(v.record.Queues) {
-				queue = v.record.Queues[list]
-			}
-			v.err = fmt.Errorf("recover jobs of %q from %s: %w", queue, v.identity, err)
+			v.err = fmt.Errorf("recover jobs of %q from %s: %w", v.queue(list), v.identity, err)
 		}
 	}
 }

@@ -198,6 +198,10 @@ func (f *Fetcher) handleAlone(life *Life, queues []string, ask lua.Ask[lua.Taken
 	f.succeed()
 	switch taken.Word {
 	case lua.AloneTaken:
+		if len(taken.Bytes) > f.cfg.Largest {
+			f.tooLarge(life, place{queue: queues[taken.Queue], alone: true}, lua.LargeOf(taken.Bytes))
+			return
+		}
 		f.arriveAlone(life, queues[taken.Queue], taken.Bytes, life == f.life)
 	case lua.AloneFenced:
 		f.fenced = f.fenced || life == f.life
@@ -215,8 +219,6 @@ func (f *Fetcher) arriveAlone(life *Life, queue, bytes string, wanted bool) *Hel
 	life.aloneQueue.Store(&queue)
 	f.strays.known(held.place(), bytes)
 	switch {
-	case len(bytes) > f.cfg.Largest:
-		f.finish(held, job.Unread(bytes))
 	case !wanted || f.quiet:
 		f.finish(held, job.HandedBack())
 	default:

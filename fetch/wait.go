@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // waits are the idle waits: one blocking move for each queue, each on a connection of its own, all parked while a
@@ -211,7 +211,8 @@ func (f *Fetcher) arriveByWait(end waited) {
 	// Where one came more may be coming: a take for those processors that no wait stands for.
 	f.dry = f.spare() <= 1
 	if len(end.payload) > f.cfg.Largest {
-		f.finish(end.life.take(end.queue, end.payload), job.Unread(end.payload))
+		// Redis has its bytes: sent back, they would not arrive in time over a slow link.
+		f.tooLarge(end.life, place{queue: end.queue}, lua.LargeOf(end.payload))
 		return
 	}
 	// Promised processors are not idle: a take for them is under way.

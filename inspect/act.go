@@ -17,7 +17,8 @@ type Action string
 const (
 	// Retry sends jobs to the backs of their queues, now, as Sidekiq's pages do: their retry_count goes down by one (but not
 	// that of scheduled jobs, which have not failed), so that they have one more run, and their crashes are forgotten. A unique
-	// job that is dead takes its lock again, and is refused if another job has that, unless its class refuses no push.
+	// job that is dead takes its lock again, and is refused if another job has that, unless its class refuses no push. What nothing
+	// could run is refused, and so is what died for its size and is still above Selection.PayloadLimit.
 	Retry Action = "retry"
 	// Kill sends jobs to the dead set as they are. With it, as with Delete, unique jobs free their locks in the same step; one
 	// that promised a duplicate one more run (see dedup.Rule.RescheduleOnce) is followed by that.
@@ -36,6 +37,9 @@ type Selection struct {
 	Class string
 	// Unreadable are the jobs that nothing could run.
 	Unreadable bool
+	// PayloadLimit is that of the workers, in bytes: Retry refuses jobs that died for their size and are above it, because they would
+	// die again. job.DefaultPayloadLimit.
+	PayloadLimit int
 }
 
 // A Tally is what came of an act, so far.
@@ -162,7 +166,7 @@ func (a *act) selects(e Entry) bool {
 		delete(a.wanted, e.ID)
 		return true
 	}
-	return s.All || s.Unreadable && e.parsed == nil ||
+	return s.All || s.Unreadable && e.Problem != "" ||
 		s.Class != "" && e.parsed != nil && (e.Class == s.Class || e.parsed.Class() == s.Class)
 }
 

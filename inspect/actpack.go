@@ -90,15 +90,25 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	case Delete:
 		return lua.Errand{Fate: lua.FateGone}, lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e)}, nil
 	}
-	if e.parsed == nil {
+	parsed := e.parsed
+	if kept, ok := e.kept(); ok {
+		// What no worker could read when it died, this version may.
+		parsed, _ = job.Parse(kept)
+	}
+	if parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: nothing could run it", e.Problem)
 	}
-	queue := e.parsed.QueueOrDefault()
+	limit := cmp.Or(a.selection.PayloadLimit, job.DefaultPayloadLimit)
+	if e.ErrorClass == job.TooLargeClass && e.Bytes > limit+job.PayloadSlack {
+		return errand, jobs, fmt.Errorf("%s; it would die again: workers take up to %d bytes (--payload-limit %d)",
+			e.ErrorMessage, limit+job.PayloadSlack, limit)
+	}
+	queue := parsed.QueueOrDefault()
 	if err := job.CheckQueue(queue); err != nil {
 		return errand, jobs, err
 	}
-	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead() && !stored(e.parsed)}
-	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(e.parsed), Lock: a.lockOf(e)}, nil
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead() && !stored(parsed)}
+	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(parsed), Lock: a.lockOf(e)}, nil
 }
 
 // stored says that the job is of a class of which every push is stored, marked or not: none waits for another's end.

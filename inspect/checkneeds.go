@@ -32,7 +32,7 @@ type need struct {
 // nothing and costs next to nothing.
 var forms = map[string]string{
 	"del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
-	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
+	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
 	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "setrange": "0 v", "sismember": "v", "smismember": "v", "srandmember": "1",
 	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
 	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
@@ -67,7 +67,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toWork, waiting, "type lpush rpush")
 		move(toWork, "lmove", waiting, working)
 		move(toWait, "blmove", waiting, working, "0.001")
-		on(toWork, working, "type exists llen lindex lpop lpos lrem")
+		on(toWork, working, "type exists llen lindex lpos lrem")
 		on(toWork, suspects, "type llen lindex lpush rpush")
 		move(toWork, "lmove", suspects, keys.Alone(identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
@@ -84,8 +84,8 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toWork, keys.Left("jid"), "mget set del")
 	on(toWork, keys.Unique(), "type zadd zrem zrangebyscore")
 	on(toWork, keys.Refusals(), "incrby")
-	on(toWork, keys.Schedule(), "type zadd zrem zscore zrangebyscore")
-	on(toWork, keys.Retry(), "type zadd zrem zscore zrangebyscore")
+	on(toWork, keys.Schedule(), "type zadd zrem zscore zrange zrangebyscore")
+	on(toWork, keys.Retry(), "type zadd zrem zscore zrange zrangebyscore")
 	on(toWork, keys.Dead(), "type zadd zcard zcount zremrangebyrank")
 	today := time.Now()
 	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.ProcessedOn(today), keys.FailedOn(today)} {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,7 +58,7 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	}
 	parsed, err := job.Parse(raw.Bytes)
 	if err != nil {
-		e.Problem, e.Payload = err.Error(), strings.ToValidUTF8(raw.Bytes[:min(len(raw.Bytes), mostShownBytes)], "\uFFFD")
+		e.Problem, e.Payload = err.Error(), shown(raw.Bytes)
 		e.ID = unreadableID(raw.Bytes)
 		return e
 	}
@@ -74,8 +75,16 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	}
 	e.ErrorClass, _ = parsed.Text("error_class")
 	e.ErrorMessage, _ = parsed.Text("error_message")
+	if kept, ok := parsed.Kept(); ok {
+		e.Problem, e.Payload = cmp.Or(e.ErrorMessage, "unreadable"), shown(kept)
+	}
 	e.CreatedAt, e.EnqueuedAt, e.FailedAt = utc(parsed.CreatedAt()), utc(parsed.EnqueuedAt()), utc(parsed.FailedAt())
 	return e
+}
+
+// shown are the first bytes of a text that cannot be read.
+func shown(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), mostShownBytes)], "\uFFFD")
 }
 
 // utc is an instant as JSON has it everywhere; the zero time where there is none.
@@ -118,6 +127,14 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 			skip += len(page.Entries)
 		}
 	}
+}
+
+// kept is the text that an unreadable job keeps, if this is one.
+func (e Entry) kept() (text string, ok bool) {
+	if e.parsed == nil {
+		return "", false
+	}
+	return e.parsed.Kept()
 }
 
 // Backtrace are the lines of the last error's stack, if the job keeps them and they can be read.

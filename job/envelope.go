@@ -43,6 +43,10 @@ func (j *Job) Args() []string {
 	return args
 }
 
+// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size limiter writes them. It goes by
+// a literal true.
+func (j *Job) Compressed() bool { return j.text(fieldCompressed) == "true" }
+
 // A RetryKind says which of Sidekiq's three meanings "retry" has.
 type RetryKind int
 

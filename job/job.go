@@ -33,6 +33,7 @@ const (
 	fieldInterruptedAt
 	fieldDisplayClass
 	fieldWrapped
+	fieldCompressed
 	fieldCount
 )
 
@@ -73,6 +74,8 @@ func fieldOf(name string) (field, bool) {
 		return fieldDisplayClass, true
 	case "wrapped":
 		return fieldWrapped, true
+	case "compressed":
+		return fieldCompressed, true
 	}
 	return 0, false
 }

@@ -43,9 +43,9 @@ func Died(payload string) Outcome {
 	return Outcome{exit: ExitDead, payload: payload, processed: true, failed: true}
 }
 
-// Unread is the end of a payload that could not be read: it is kept as it is, and counts as nothing, because nothing
-// was run.
-func Unread(payload string) Outcome { return Outcome{exit: ExitDead, payload: payload} }
+// Unread is the end of a payload that could not be read, with what KeepUnreadable made of it. It counts as Died does: an
+// operator who watches the counters must see it.
+func Unread(payload string) Outcome { return Died(payload) }
 
 // Discarded is the end of a job that is not kept. It counts as processed, and as failed when an error brought it about.
 func Discarded(failed bool) Outcome {

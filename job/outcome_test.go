@@ -24,7 +24,7 @@ func TestOutcome(t *testing.T) {
 		{"a_retry_is_processed_and_failed", job.Retried("p", time.Second), job.ExitRetry, "p", time.Second, true, true},
 		{"a_retry_never_waits_less_than_nothing", job.Retried("p", -1), job.ExitRetry, "p", 0, true, true},
 		{"a_death_is_processed_and_failed", job.Died("p"), job.ExitDead, "p", 0, true, true},
-		{"an_unread_payload_counts_nothing", job.Unread("p"), job.ExitDead, "p", 0, false, false},
+		{"an_unread_payload_is_processed_and_failed", job.Unread("p"), job.ExitDead, "p", 0, true, true},
 		{"a_discard_is_processed", job.Discarded(false), job.ExitDiscarded, "", 0, true, false},
 		{"a_discard_over_an_error_is_failed_too", job.Discarded(true), job.ExitDiscarded, "", 0, true, true},
 		{"a_snooze_counts_nothing", job.Snoozed("p", time.Hour), job.ExitSnoozed, "p", time.Hour, false, false},

@@ -219,8 +219,7 @@ func (l *Launcher) recovered(from string, lists []lua.Orphans) {
 }
 
 func (l *Launcher) tellOrphan(orphan Orphan) {
-	parsed, err := job.Parse(orphan.Payload)
-	if err == nil {
+	if parsed, err := job.ParseToRun(orphan.Payload); err == nil {
 		orphan.Job = parsed
 	} else {
 		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", orphan.Queue, err))

@@ -105,7 +105,7 @@ func TestRun(t *testing.T) {
 		})
 	})
 
-	t.Run("what_cannot_be_read_is_buried_as_it_is_and_stops_nothing", func(t *testing.T) {
+	t.Run("what_cannot_be_read_dies_with_its_reason_and_its_text_and_stops_nothing", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, r *rig) {
 			l := r.build(r.config())
@@ -117,10 +117,18 @@ func TestRun(t *testing.T) {
 				r.push("Good", "[]")
 			}
 			r.start(l)
-			r.eventually("the good ones", func() bool { return r.counter(r.keys.Processed()) == fmt.Sprint(len(bad)) })
+			r.eventually("the good ones", func() bool { return r.counter(r.keys.Processed()) == fmt.Sprint(2*len(bad)) })
 			r.eventually("the bad ones", func() bool { return len(r.set(r.keys.Dead())) == len(bad) })
-			require.ElementsMatch(t, bad, r.set(r.keys.Dead()))
-			require.Empty(t, r.counter(r.keys.Failed()))
+			var dead []string
+			for _, entry := range r.set(r.keys.Dead()) {
+				parsed, err := job.Parse(entry)
+				require.NoError(t, err)
+				raw, ok := parsed.Kept()
+				require.True(t, ok)
+				dead = append(dead, raw)
+			}
+			require.ElementsMatch(t, bad, dead)
+			require.Equal(t, fmt.Sprint(len(bad)), r.counter(r.keys.Failed()))
 			// And one that arrives while everybody is idle.
 			huge := strings.Repeat("y", 5<<20)
 			r.do("LPUSH", r.keys.Queue("default"), huge)

@@ -125,12 +125,12 @@ func (p *processor) loop() {
 }
 
 func (p *processor) execute(held *fetch.Held) {
-	parsed, err := job.Parse(held.Bytes)
+	parsed, err := job.ParseToRun(held.Bytes)
 	if err != nil {
-		log := p.crew.launcher.cfg.Log
-		log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("buried: the payload cannot be read")
-		p.crew.launcher.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", held.Queue, err))
-		p.crew.ended.lay(ended{held, job.Unread(held.Bytes)})
+		l := p.crew.launcher
+		l.cfg.Log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("buried: the payload cannot be read")
+		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", held.Queue, err))
+		p.crew.ended.lay(ended{held, job.Unread(job.KeepUnreadable(held.Bytes, held.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return
 	}
 	r := &run{launcher: p.crew.launcher, held: held, job: withLeft(parsed, held.Left()), startedAt: time.Now()}
@@ -144,6 +144,9 @@ func (p *processor) call(r *run) (err error) {
 	registered := p.crew.registered(r.job.Class())
 	if registered.handler == nil {
 		return &retry.UnregisteredError{Class: r.job.Class()}
+	}
+	if r.job.Compressed() {
+		return retry.ErrCompressed
 	}
 	defer func() {
 		if value := recover(); value != nil {

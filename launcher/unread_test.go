@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// What cannot be read is told of once, without what it says: it may be long, or somebody's secret. It is buried as it is, and
-// a start anew finds nothing of it.
+// What cannot be read is told of once, without what it says: it may be long, or somebody's secret. It dies with the reason and its
+// text, and a start anew finds nothing of it.
 func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
@@ -35,10 +36,20 @@ func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
 			w.Stop()
 			w.wait(t)
 		}
-		require.ElementsMatch(t, bad, r.set(r.keys.Dead()))
+		var dead []string
+		for _, entry := range r.set(r.keys.Dead()) {
+			parsed, err := job.Parse(entry)
+			require.NoError(t, err)
+			raw, ok := parsed.Kept()
+			require.True(t, ok)
+			message, _ := parsed.Text("error_message")
+			require.Contains(t, message, "unreadable job: ")
+			dead = append(dead, raw)
+		}
+		require.ElementsMatch(t, bad, dead)
 		require.Equal(t, len(bad), strings.Count(r.log.String(), "buried: the payload cannot be read"), r.log.String())
 		require.NotContains(t, r.log.String(), secret)
-		require.Empty(t, r.counter(r.keys.Failed()))
+		require.Equal(t, strconv.Itoa(len(bad)), r.counter(r.keys.Failed()))
 		require.Empty(t, r.set(r.keys.Retry()))
 	})
 }

@@ -1,7 +1,6 @@
 package lua
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -37,7 +36,15 @@ func try[T any](w *world, a Ask[T]) call {
 	}}
 }
 
-const tooLarge = "too large to be run"
+const (
+	tooLarge  = `{"is":"too large to be run"}`
+	toldLarge = `{"error_class":"Large","is":"too large to be run"}`
+)
+
+// tooLarge is what becomes of that entry, which lies first in key.
+func (w *world) tooLarge(key string) TooLarge {
+	return TooLarge{Large: LargeOf(tooLarge), Key: key, Reason: `"error_class":"Large"`, Around: `"retry":0`, Today: w.today}
+}
 
 var moves = []move{
 	{script: "push", jobs: []string{"now", "later"}, once: true, begin: func(w *world) call {
@@ -47,14 +54,20 @@ var moves = []move{
 		number := PushNumber{Slot: w.keys.PushSlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
 		return try(w, w.keys.PushNumbered(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
 	}},
+	{script: "kill_large", jobs: []string{tooLarge, toldLarge}, begin: func(w *world) call {
+		return try(w, w.keys.KillLarge(w.tooLarge(w.keys.Working("q", w.hold(tooLarge)))))
+	}},
+	{script: "kill_large", jobs: []string{tooLarge, toldLarge}, begin: func(w *world) call {
+		w.dueAt(w.keys.Retry(), time.Hour, tooLarge)
+		large := w.tooLarge(w.keys.Retry())
+		large.Sorted = true
+		return try(w, w.keys.KillLarge(large))
+	}},
 	{script: "take", jobs: []string{"job a", "job b", tooLarge}, begin: func(w *world) call {
 		identity := w.process("q", "r")
 		w.push("q", "job a", tooLarge)
 		w.push("r", "job b")
-		take := try(w, w.keys.Take(identity, []string{"q", "r"}, 5, len("job a")))
-		// What could not be buried lies in the working list, and is met when that is read.
-		look := try(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, len("job a")))
-		return call{keys: take.keys, make: func() error { return errors.Join(take.make(), look.make()) }}
+		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, len("job a")))
 	}},
 	{script: "takealone", jobs: []string{"suspect"}, begin: func(w *world) call {
 		identity := w.process("q")

@@ -13,18 +13,20 @@ var dueScript = load("due")
 type Due struct {
 	// Jobs are due, earliest first: a page of them.
 	Jobs []string
+	// Large are due, too, and too large to be answered; At is their rank in the set.
+	Large []Large
 	// Next is how long it is until the next one that was not due, a million seconds at most; negative for none.
 	Next time.Duration
 }
 
 // Due reads a page of the due jobs of a sorted set (Schedule or Retry), passing over the first skip of them: at most
-// MostItems, and page bytes, which the last job may exceed by its own size. Entries larger than largest bytes go to the
-// dead set on the way.
+// MostItems, and page bytes, which the last job may exceed by its own size. Of entries larger than largest bytes it
+// answers only what KillLarge needs.
 func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
 	return Ask[Due]{
 		Call: driver.Call{
 			Script: dueScript,
-			Keys:   []string{set, k.Dead()},
+			Keys:   []string{set},
 			Args:   []string{strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest), strconv.Itoa(skip)},
 		},
 		read: readDue,
@@ -33,7 +35,7 @@ func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
 
 func readDue(value any) (due Due, err error) {
 	parts, ok := value.([]any)
-	if !ok || len(parts) == 0 {
+	if !ok || len(parts) < 2 {
 		return due, errShape(value)
 	}
 	micros, ok := parts[0].(int64)
@@ -41,6 +43,9 @@ func readDue(value any) (due Due, err error) {
 		return due, errShape(parts[0])
 	}
 	due.Next = time.Duration(micros) * time.Microsecond
-	due.Jobs, err = textsOf(parts[1:])
+	if due.Large, err = largeOf(parts[1]); err != nil {
+		return due, err
+	}
+	due.Jobs, err = textsOf(parts[2:])
 	return due, err
 }

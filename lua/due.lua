@@ -1,24 +1,24 @@
 #!lua flags=allow-oom
 -- due: read the jobs of a sorted set whose time has come, and say when the next one's will.
--- Why a script: one clock, Redis', decides what is due; and what is too large for any page goes to the dead set on the way.
--- KEYS     1 set (schedule or retry)  2 dead
+-- Why a script: one clock, Redis', decides what is due; and what is too large for any page is named instead of answered.
+-- KEYS     1 set (schedule or retry)
 -- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to pass over
--- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; the due jobs, earliest first ...}
--- Again    the same, but for what was buried
+-- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; {what large
+--          says of each due job that is too large, its rank first}; the due jobs, earliest first ...}
+-- Again    the same
 -- Cost     O(log set + passed over + jobs)
-local set, dead = KEYS[1], KEYS[2]
+local set = KEYS[1]
 local most, room, largest, offset = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
--- include must_be
--- Who may not take it out of the set must not bury it either, or it lies in both.
-local stays = must_be(set, 'zset', 'ZREM', set, '')
+-- include large
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
-local answer, buried = { -1 }, 0
+local too_large = {}
+local answer = { -1, too_large }
 -- Few at first: what one look reads is unknown until it is read. Small ones are then read by the dozen.
 local look = 1
-while #answer - 1 < most and room > 0 do
-  local jobs = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', offset, math.min(look, most - #answer + 1))
+while #answer - 2 < most and room > 0 do
+  local jobs = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', offset, math.min(look, most - #answer + 2))
   if #jobs == 0 then
     break
   end
@@ -33,14 +33,10 @@ while #answer - 1 < most and room > 0 do
     end
     if #job <= largest then
       answer[#answer + 1] = job
-      offset = offset + 1
-    elseif not stays and type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number' then
-      redis.call('ZREM', set, job)
-      buried = buried + 1
     else
-      -- pcall: where it cannot be buried it stays, and what is due after it is read all the same.
-      offset = offset + 1
+      too_large[#too_large + 1] = large(offset, job)
     end
+    offset = offset + 1
   end
 end
 local next_one = redis.call('ZRANGEBYSCORE', set, '(' .. string.format('%.17g', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)

@@ -72,19 +72,16 @@ func TestDue(t *testing.T) {
 			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
 			require.Equal(w, jobs[:50], ask(w, w.keys.Due(w.keys.Schedule(), 0, 50_000, noLimit)).Jobs)
 		}},
-		promise{"a_dead_set_of_a_wrong_type_loses_nothing_and_hides_nothing", func(w *world) {
-			w.redis("SET", w.keys.Dead(), "no set")
-			w.dueAt(w.keys.Schedule(), time.Hour, "a", "too large", "b")
-			w.unchanged(func() {
-				require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, 5)).Jobs)
-			})
-		}},
-		promise{"what_is_too_large_is_buried_and_stands_in_nobodys_way", func(w *world) {
+		promise{"names_what_is_too_large_and_goes_on", func(w *world) {
 			huge := strings.Repeat("x", 2000)
 			w.dueAt(w.keys.Retry(), time.Hour, "a", huge, "y"+huge, "b")
-			require.Equal(w, []string{"a", "b"}, ask(w, w.keys.Due(w.keys.Retry(), 0, MostBytes, 1000)).Jobs)
-			require.Equal(w, []string{huge, "y" + huge}, w.sorted(w.keys.Dead()))
-			require.Equal(w, []string{"a", "b"}, w.sorted(w.keys.Retry()))
+			w.unchanged(func() {
+				due := ask(w, w.keys.Due(w.keys.Retry(), 0, MostBytes, 1000))
+				require.Equal(w, []string{"a", "b"}, due.Jobs)
+				first, second := LargeOf(huge), LargeOf("y"+huge)
+				first.At, second.At = 1, 2
+				require.Equal(w, []Large{first, second}, due.Large)
+			})
 		}},
 	)
 }

@@ -8,16 +8,36 @@ import (
 
 var entriesScript = load("entries")
 
+// Listed is a page of a working list or an alone list.
+type Listed struct {
+	// Entries are the jobs, newest first.
+	Entries []string
+	// Large are those between them that are too large to be answered; At is their index.
+	Large []Large
+}
+
 // Entries reads a page of a working list or an alone list from index first on, newest entry first: at most MostItems, and
-// page bytes, which the last entry may exceed by its own size. Entries larger than largest bytes are moved to the dead set
-// on the way.
-func (k Keys) Entries(list string, first, page, largest int) Ask[[]string] {
-	return Ask[[]string]{
+// page bytes, which the last entry may exceed by its own size. Of entries larger than largest bytes it answers only what
+// KillLarge needs.
+func (k Keys) Entries(list string, first, page, largest int) Ask[Listed] {
+	return Ask[Listed]{
 		Call: driver.Call{
 			Script: entriesScript,
-			Keys:   []string{list, k.Dead()},
+			Keys:   []string{list},
 			Args:   []string{strconv.Itoa(first), strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest)},
 		},
-		read: textsOf,
+		read: readListed,
 	}
+}
+
+func readListed(value any) (listed Listed, err error) {
+	parts, ok := value.([]any)
+	if !ok || len(parts) == 0 {
+		return listed, errShape(value)
+	}
+	if listed.Large, err = largeOf(parts[0]); err != nil {
+		return listed, err
+	}
+	listed.Entries, err = textsOf(parts[1:])
+	return listed, err
 }

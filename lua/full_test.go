@@ -32,15 +32,17 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			require.True(w, ask(w, w.keys.Announce(worker, []string{"info", "{}"}, []string{"t", "{}"})))
 			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, 10))
 			require.Equal(w, []TakenJobs{{Bytes: []string{"a", "b", "c", "d", "e", "f"}}}, taken.Jobs)
-			require.Equal(w, []string{"too large to be taken"}, w.sorted(w.keys.Dead()))
+			large := NewTooLarge(taken.Large[0], w.keys.Working("q", worker), "q", 10, time.Now(), job.Seconds)
+			large.Today = w.today
+			require.True(w, ask(w, w.keys.KillLarge(large)))
 			require.Equal(w, allSettled, w.settle(worker, 1,
 				end("q", "a", job.Done()), end("q", "b", job.Retried("b'", 0)), end("q", "c", job.Snoozed("c'", 0)),
 				end("q", "d", job.Died("d'")), end("q", "e", job.Discarded(true)), end("q", "f", job.HandedBack())))
-			w.counted(4, 3)
+			w.counted(5, 4)
 			require.Equal(w, []int{1}, ask(w, Lengths([]string{w.keys.Queue("q")})))
 
 			require.True(w, ask(w, Lease(w.keys.Claim(victim), worker, time.Minute)))
-			require.Equal(w, []string{"v3", "v2", "v1"}, ask(w, w.keys.Entries(w.keys.Working("q", victim), 0, MostBytes, noLimit)))
+			require.Equal(w, []string{"v3", "v2", "v1"}, ask(w, w.keys.Entries(w.keys.Working("q", victim), 0, MostBytes, noLimit)).Entries)
 			require.Equal(w, Recovered{State: StateDead, Moved: 3}, w.rescue(victim, "v3", "v2", "v1"))
 			require.Equal(w, []string{"v1", "v2", "v3", "f"}, w.waiting("q"))
 			require.True(w, ask(w, w.keys.Forget(victim, []string{"q"}, 0)))

@@ -45,7 +45,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "a", job.Died("a'")), end("q", "b", job.Unread("b"))))
 			require.ElementsMatch(w, []string{"a'", "b"}, w.sorted(w.keys.Dead()))
 			w.within(before, w.score(w.keys.Dead(), "a'"), w.now())
-			w.counted(1, 1)
+			w.counted(2, 2)
 		}},
 		promise{"jobs_handed_back_come_to_the_head_in_the_order_given", func(w *world) {
 			identity := w.hold("a", "b", "c")

@@ -26,6 +26,9 @@ type Taken struct {
 	// Paused and Broken are positions (from 0) in the queues asked for: those that rest, and those whose keys have a
 	// wrong type. Neither keeps jobs of other queues from being taken.
 	Paused, Broken []int
+	// Large were taken, too, and are too large to be answered: they lie in the working lists of their queues until KillLarge moves them.
+	// At is the position of the queue, from 0.
+	Large []Large
 	// Jobs are the bytes taken, by position of their queue.
 	Jobs []TakenJobs
 }
@@ -36,11 +39,11 @@ type TakenJobs struct {
 	Bytes []string
 }
 
-// Take moves up to most jobs of the queues, looked at in this order, into the working lists of identity. Entries larger
-// than largest bytes go to the dead set instead.
+// Take moves up to most jobs of the queues, looked at in this order, into the working lists of identity. Of entries larger than
+// largest bytes it answers only what KillLarge needs.
 func (k Keys) Take(identity string, queues []string, most, largest int) Ask[Taken] {
-	keys := make([]string, 0, 4+2*len(queues))
-	keys = append(keys, k.Alive(), k.Paused(), k.Dead(), k.Alone(identity))
+	keys := make([]string, 0, 3+2*len(queues))
+	keys = append(keys, k.Alive(), k.Paused(), k.Alone(identity))
 	args := make([]string, 0, 4+len(queues))
 	args = append(args, identity, strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes), strconv.Itoa(largest))
 	for _, queue := range queues {
@@ -52,7 +55,7 @@ func (k Keys) Take(identity string, queues []string, most, largest int) Ask[Take
 
 func readTaken(value any) (taken Taken, err error) {
 	word, rest, err := partsOf(value)
-	if err != nil || len(rest) < 2 {
+	if err != nil || len(rest) < 3 {
 		return taken, errShape(value)
 	}
 	taken.Why = Why(word)
@@ -62,7 +65,13 @@ func readTaken(value any) (taken Taken, err error) {
 	if taken.Broken, err = positionsOf(rest[1]); err != nil {
 		return taken, err
 	}
-	for _, part := range rest[2:] {
+	if taken.Large, err = largeOf(rest[2]); err != nil {
+		return taken, err
+	}
+	for i := range taken.Large {
+		taken.Large[i].At--
+	}
+	for _, part := range rest[3:] {
 		group, ok := part.([]any)
 		if !ok || len(group) < 2 {
 			return taken, errShape(part)

@@ -2,31 +2,33 @@
 -- take: move waiting jobs into the working lists of one living process.
 -- Why one script: a job is in its queue or in the working list of someone who answers for it, never between.
 -- allow-oom: a full Redis is drained by takes alone.
--- KEYS     1 alive  2 paused  3 dead  4 alone list  then pairs, in the order to look: queue list, working list
+-- What is too large for a reply is taken like the others, and named instead of answered: kill_large moves it on with its reason.
+-- KEYS     1 alive  2 paused  3 alone list  then pairs, in the order to look: queue list, working list
 -- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues' bare names
--- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {position, job, ...}, ...}
+-- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {what large says of each that is too large, the
+--          queue's position first}, {position, job, ...}, ...}
 --          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the asker is not alive) |
 --          "alone" (it holds a suspect: what is in hand beside it would be blamed with it)
 -- Again    takes more: jobs of a reply that was lost lie in the working list until their process finds them there
 -- Cost     O(jobs), O(1) for each queue
-local alive, paused, dead, alone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local alive, paused, alone = KEYS[1], KEYS[2], KEYS[3]
 local identity, wanted, room, largest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local count, pairs_at = #ARGV - 4, 3
+local count, pairs_at = #ARGV - 4, 2
 
--- include must_be
+-- include large
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
 if expiry <= now_ms then
-  return { 'fenced', {}, {} }
+  return { 'fenced', {}, {}, {} }
 end
 if redis.call('EXISTS', alone) == 1 then
-  return { 'alone', {}, {} }
+  return { 'alone', {}, {}, {} }
 end
 local resting = redis.call('SMISMEMBER', paused, unpack(ARGV, 5))
 
-local paused_at, broken_at, buried = {}, {}, 0
-local answer = { 'empty', paused_at, broken_at }
+local paused_at, broken_at, too_large = {}, {}, {}
+local answer = { 'empty', paused_at, broken_at, too_large }
 for position = 1, count do
   local queue, working = KEYS[pairs_at + 2 * position], KEYS[pairs_at + 1 + 2 * position]
   if resting[position] == 1 then
@@ -47,13 +49,9 @@ for position = 1, count do
       if #job <= largest then
         group[#group + 1] = job
         wanted = wanted - 1
-      elseif not must_be(working, 'list', 'LPOP', working)
-        and type(redis.pcall('ZADD', dead, time[1] + (time[2] + buried) / 1000000, job)) == 'number'
-      then
-        -- Too large to be handed out, whoever wrote it: it must not stand in the way of what follows. (Who may not take it
-        -- out of the list must not bury it either, or it lies in both.)
-        redis.call('LPOP', working)
-        buried = buried + 1
+      else
+        -- It must not stand in the way of what follows, whoever wrote it.
+        too_large[#too_large + 1] = large(position, job)
       end
     end
     if #group > 1 then

@@ -100,25 +100,23 @@ func TestTake(t *testing.T) {
 			require.Equal(w, Recovered{State: StateDead, Left: 2}, answer)
 			w.fenced(identity)
 		}},
-		promise{"buries_what_is_too_large_and_goes_on", func(w *world) {
-			identity := w.process("q")
-			large, larger := strings.Repeat("x", 101), strings.Repeat("x", 102)
-			w.push("q", "a", large, larger, strings.Repeat("y", 100), "b")
-			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 100))
+		promise{"names_what_is_too_large_and_goes_on", func(w *world) {
+			identity := w.process("p", "q")
+			large := strings.Repeat("x", 101)
+			w.push("q", "a", large, strings.Repeat("y", 100), "b")
+			taken := ask(w, w.keys.Take(identity, []string{"p", "q"}, 3, 100))
 			require.Equal(w, WhyEnough, taken.Why)
-			require.Equal(w, []TakenJobs{{Bytes: []string{"a", strings.Repeat("y", 100), "b"}}}, taken.Jobs)
-			require.Equal(w, []string{large, larger}, w.sorted(w.keys.Dead()))
-			require.InDelta(w, w.now(), w.score(w.keys.Dead(), large), 60)
-			require.NotEqual(w, w.score(w.keys.Dead(), large), w.score(w.keys.Dead(), larger), "told apart by score")
-			require.Equal(w, []string{"b", strings.Repeat("y", 100), "a"}, w.list(w.keys.Working("q", identity)))
+			require.Equal(w, []TakenJobs{{Queue: 1, Bytes: []string{"a", strings.Repeat("y", 100), "b"}}}, taken.Jobs)
+			require.Equal(w, []Large{{At: 1, Bytes: 101, Head: large, Tail: large}}, taken.Large)
+			require.Equal(w, []string{"b", strings.Repeat("y", 100), large, "a"}, w.list(w.keys.Working("q", identity)))
 		}},
-		promise{"keeps_what_is_too_large_in_hand_while_it_cannot_be_buried", func(w *world) {
+		promise{"says_of_what_is_too_large_only_its_ends", func(w *world) {
 			identity := w.process("q")
-			w.redis("SET", w.keys.Dead(), "no set")
-			w.push("q", "too large", "b")
-			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 5))
-			require.Equal(w, []TakenJobs{{Bytes: []string{"b"}}}, taken.Jobs)
-			require.Equal(w, []string{"b", "too large"}, w.list(w.keys.Working("q", identity)))
+			large := "{" + strings.Repeat("x", 3000) + "}"
+			w.push("q", large)
+			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 100))
+			require.Equal(w, []Large{LargeOf(large)}, taken.Large)
+			require.Len(w, taken.Large[0].Head+taken.Large[0].Tail, 2*1024)
 		}},
 		promise{"ends_a_page_by_its_bytes", func(w *world) {
 			identity := w.process("q", "r")

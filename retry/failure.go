@@ -5,6 +5,20 @@ import (
 	"fmt"
 )
 
+// ErrCompressed is the failure of a job whose args were compressed by its producer ("compressed": true). Its handler is not called:
+// it would get the compressed text as its argument.
+var ErrCompressed error = compressedError{}
+
+type compressedError struct{}
+
+func (compressedError) Error() string {
+	return `compressed payloads are not supported: the args of this job are compressed ("compressed": true); ` +
+		"switch compression off where it is pushed"
+}
+
+// ErrorClass is how it is shown to operators.
+func (compressedError) ErrorClass() string { return "Belay::Compressed" }
+
 // A PanicError is a handler's panic: a failure like any other, with a stack. What a handler panics with is never taken
 // for something it says, not even an error made by Discard.
 type PanicError struct {

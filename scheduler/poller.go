@@ -212,14 +212,18 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 	}
 	p.apart = p.apart || len(due.Jobs) > 0
 	for range mostPages {
-		if len(due.Jobs) == 0 {
+		stuck, refused := p.killLarge(ctx, set, due.Large)
+		if driver.Outage(refused) {
+			return p.cfg.Every, errors.Join(wrong, refused)
+		}
+		skip, wrong = skip+stuck, errors.Join(wrong, refused)
+		if len(due.Jobs) == 0 && len(due.Large) == 0 {
 			if due.Next < 0 {
 				return p.cfg.Every, wrong
 			}
 			return due.Next, wrong
 		}
 		var stay int
-		var refused error
 		due, stay, refused, err = p.promote(ctx, me, set, skip, due.Jobs)
 		wrong = errors.Join(wrong, refused)
 		if err == nil && stay > 0 {
@@ -300,7 +304,7 @@ func (p *Poller) sort(set string, jobs []string) []lua.Promotions {
 		}
 		if err != nil {
 			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("buried: a due job cannot be read")
-			add(home{bury: true}, lua.Promotion{Old: raw, New: raw})
+			add(home{bury: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}
 		to := home{queue: parsed.QueueOrDefault(), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}

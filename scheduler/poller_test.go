@@ -164,7 +164,7 @@ func TestPoller(t *testing.T) {
 		})
 	})
 
-	t.Run("what_cannot_be_read_is_buried_as_it_is", func(t *testing.T) {
+	t.Run("what_cannot_be_read_dies_with_its_reason_and_its_text", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(r *rig) {
 			bad := []string{"{", "", "\xff", "[]", "null", `{"class":"A","args":null,"jid":"1"}`, strings.Repeat("[", 1001), strings.Repeat("z", 5<<20),
@@ -173,11 +173,14 @@ func TestPoller(t *testing.T) {
 			r.due(r.keys.Schedule(), append(bad, good)...)
 			r.pass()
 			require.Len(r.t, r.waiting("q"), 1)
-			buried, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
-			for _, entry := range bad {
-				require.Contains(r.t, buried, any(entry))
+			var dead []string
+			for _, entry := range r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any) {
+				dead = append(dead, asPushed(r.t, entry.(string)))
 			}
-			require.Len(r.t, buried, len(bad))
+			for _, entry := range bad {
+				require.Contains(r.t, dead, entry)
+			}
+			require.Len(r.t, dead, len(bad))
 		})
 	})
 
@@ -277,4 +280,18 @@ func TestDeniedCommands(t *testing.T) {
 	require.NoError(t, err)
 	r.pass()
 	require.Len(t, r.waiting("q"), 1)
+}
+
+// asPushed is the text of an entry of the dead set as it was before it died unread.
+func asPushed(t testing.TB, entry string) string {
+	t.Helper()
+	parsed, err := job.Parse(entry)
+	require.NoError(t, err, "%.200q", entry)
+	class, _ := parsed.Text("error_class")
+	message, _ := parsed.Text("error_message")
+	require.NotEmpty(t, class)
+	require.NotEmpty(t, message)
+	raw, ok := parsed.Kept()
+	require.True(t, ok, "%.200q", entry)
+	return raw
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/job"
 )
 
 const actStatus = `Exit status: 0 when it was done, also when nothing matched --class, --unreadable or --all; 1 when Redis cannot be reached or
@@ -33,6 +34,10 @@ func (f *actFlags) register(set *pflag.FlagSet, action inspect.Action) {
 	if action != inspect.Retry {
 		set.BoolVar(&f.selection.Unreadable, "unreadable", false, "all that nothing could run")
 		set.BoolVarP(&f.yes, "yes", "y", false, "do not ask before --all, --class and --unreadable")
+	}
+	if action == inspect.Retry {
+		set.IntVar(&f.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
+			"the --payload-limit of the workers, in `BYTES`: what died for its size and is above it is refused")
 	}
 	set.BoolVar(&f.asJSON, "json", false, "print what came of it as one JSON object")
 }

@@ -31,6 +31,7 @@ var settings = []setting{
 	{key: "max_interruptions", flag: "max-interruptions", read: readNumber},
 	{key: "retry_formula", flag: "retry-formula", read: readText},
 	{key: "timestamps", flag: "timestamps", read: readText},
+	{key: "payload_limit", flag: "payload-limit", read: readNumber},
 	{key: "heartbeat", flag: "heartbeat", read: readDuration},
 	{key: "ttl", flag: "ttl", read: readDuration},
 	{key: "janitor", flag: "janitor", read: readDuration},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/retry"
 )
 
@@ -60,7 +61,7 @@ type workFlags struct {
 	queues, programs                    []string
 	concurrency, maxRetries             int
 	heartbeat, ttl, janitor, shutdown   time.Duration
-	maxInterruptions                    int
+	maxInterruptions, payloadLimit      int
 	poll, pollWait                      time.Duration
 	name, tag, retryFormula, timestamps string
 	labels                              []string
@@ -95,6 +96,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.janitor, "janitor", 0, "least time between the two looks at a worker that seems dead (default 1 heartbeat)")
 	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")
 	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes of its worker that a job may be in hand for, at least 2; after one less it runs alone, and a crash then buries it")
+	flags.IntVar(&f.payloadLimit, "payload-limit", job.DefaultPayloadLimit, "longest payload that is pushed, in `BYTES`, at most 2097152; a job that is longer by more than 65536 is moved to the dead set")
 	flags.StringVar(&f.name, "name", "", "name to show instead of the host's")
 	flags.StringVar(&f.tag, "tag", "", "tag to show in Sidekiq's dashboard")
 	flags.StringArrayVar(&f.labels, "label", nil, "label to show in Sidekiq's dashboard; again for more")

@@ -17,7 +17,7 @@ import (
 func (f *workFlags) config() (launcher.Config, error) {
 	cfg := launcher.Config{
 		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, Poll: f.poll, PollWait: f.pollWait, ShutdownTimeout: f.shutdown,
-		MaxInterruptions: f.maxInterruptions, Name: f.name, Tag: f.tag, Labels: f.labels,
+		MaxInterruptions: f.maxInterruptions, PayloadLimit: f.payloadLimit, Name: f.name, Tag: f.tag, Labels: f.labels,
 	}
 	if f.shutdown == 0 {
 		cfg.ShutdownTimeout = -1 // none; a Config's 0 is its default
@@ -31,7 +31,7 @@ func (f *workFlags) config() (launcher.Config, error) {
 // checkZeros refuses what a Config would take for "not said": who writes 0 means something else by it.
 func (f *workFlags) checkZeros() error {
 	var wrong []error
-	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor", "poll", "max-interruptions"} {
+	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor", "poll", "max-interruptions", "payload-limit"} {
 		flag := f.set.Lookup(name)
 		if (flag.Changed || f.conf.said(name)) && strings.TrimSuffix(flag.Value.String(), "s") == "0" {
 			wrong = append(wrong, fmt.Errorf("--%s 0: it must be more; leave it out for the default", name))
@@ -67,6 +67,9 @@ func (f *workFlags) policy() (retry.Policy, error) {
 // clientOptions and serverOptions are what the library is told of a configuration.
 func clientOptions(cfg launcher.Config) []belay.ClientOption {
 	options := []belay.ClientOption{belay.Prefix(cfg.Prefix)}
+	if cfg.PayloadLimit != 0 {
+		options = append(options, belay.PayloadLimit(cfg.PayloadLimit))
+	}
 	if cfg.Retry.Unit == job.Millis {
 		options = append(options, belay.Millis())
 	}

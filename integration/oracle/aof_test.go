@@ -1,16 +1,19 @@
 package oracle_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/job"
 )
 
 // An aof is an append-only file being written by hand, as a redis-server writes it.
@@ -145,3 +148,8 @@ func (a *aof) bury(victim string, second float64, moves ...[]string) {
 
 // failed are the fields of a job that failed once.
 const failed = `"error_message":"m","error_class":"E","failed_at":1.5,"retry_count":0`
+
+// unread is a text in the dead set that no worker could read.
+func unread(text string) string {
+	return job.KeepUnreadable(text, "q", errors.New("unreadable job: for a test"), time.Now(), job.Seconds)
+}

@@ -123,6 +123,9 @@ func (k *keyspace) stray(key string) bool {
 
 // subject is the job that a text is a copy of.
 func (k *keyspace) subject(text string) *subject {
+	if raw, _, ok := original(text); ok {
+		text = raw
+	}
 	id, named := text, false
 	if parsed, err := job.Parse(text); err == nil {
 		id, named = "jid "+parsed.JID(), true

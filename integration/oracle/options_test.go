@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/job"
 )
 
 // A foreign poller takes a job out in one step and pushes it in another; in between it is nowhere, but not for long.
@@ -132,7 +133,9 @@ func TestLargestDecidesWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	a := begin()
 	a.push(payload("1"))
-	a.step(c("LMOVE "+queue+" "+mine+" RIGHT LEFT"), c("ZADD dead 3", payload("1")), c("LPOP "+mine))
-	require.Len(t, a.replay(t).Violations, 1)
+	a.take()
+	large := "{" + job.TooLargeReason(len(payload("1")), 10, time.Now(), job.Seconds) + "," + payload("1")[1:]
+	a.step(append(count(1, 1), c("LREM "+mine+" 1", payload("1")), c("ZADD dead 3", large))...)
+	require.Len(t, a.replay(t).Violations, 2)
 	require.Empty(t, a.replay(t, oracle.Largest(10)).Violations)
 }

@@ -37,7 +37,7 @@ const (
 	Ended      Move = "ended"       // done, or discarded
 	Retried    Move = "retried"     // failed, to run again
 	Died       Move = "died"        // failed for good, or crashed alone once too often
-	Buried     Move = "buried"      // cannot be read or is too large; its bytes are as they were
+	Buried     Move = "buried"      // cannot be read or is too large; its bytes are kept, with the reason
 	Snoozed    Move = "snoozed"     // asked to run later
 	HandedBack Move = "handed back" // as if it had not been taken
 	Recovered  Move = "recovered"   // from the dead, one interruption counted

@@ -75,11 +75,10 @@ func (c *crossing) takenAlone() Move {
 	return Taken
 }
 
-// buried is for what no worker would run: it goes to the dead as it is, and counts nowhere.
+// buried is for what no worker would run: it goes to the dead with its reason.
 func (c *crossing) buried() Move {
-	c.requireSameBytes()
-	if readable(c.before(), c.k.largest) {
-		c.fail(IllegalEdge, "from %s to %s goes only what cannot be run", c.out.at.place, c.in.at.place)
+	if !c.diesUnread() {
+		c.fail(IllegalEdge, "from %s to %s goes only what cannot be run, with its reason", c.out.at.place, c.in.at.place)
 	}
 	return Buried
 }
@@ -110,14 +109,14 @@ const leftPositions = "dedup_wal_locations"
 // dies tells apart the three ways to the dead set out of a process' hand: a run that failed for good, what could not be
 // read, and a suspect whose process crashed once too often.
 func (c *crossing) dies() Move {
+	if c.diesUnread() {
+		return Buried
+	}
 	found := c.changed()
 	_, interrupted := found["interrupted_count"]
-	switch {
-	case interrupted && c.out.at.place == Alone:
+	if interrupted && c.out.at.place == Alone {
 		c.requireInterruption(found)
 		return Died
-	case found == nil && !readable(c.before(), c.k.largest):
-		return Buried
 	}
 	c.exits.failed++
 	if found != nil {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/job"
 )
 
 // Every way that there is, gone as Belay goes it.
@@ -100,19 +102,29 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1")))
 		}, []string{"working->queue (handed back)"}, "1 in queue"},
 		"what cannot be read, twice, out of every place": {func(a *aof) {
+			kept := make(map[string]string) // one text for twins
 			for _, bad := range []string{"{", "{", `{"class":"C","jid":"a","args":{}}`} {
+				if kept[bad] == "" {
+					kept[bad] = unread(bad)
+				}
 				a.push(bad)
 				a.take()
-				a.settle(0, 0, c("LREM "+mine+" -1", bad), c("ZADD dead 1", bad))
+				a.settle(1, 1, c("LREM "+mine+" -1", bad), c("ZADD dead 1", kept[bad]))
 			}
 			for _, set := range []string{"schedule", "retry"} {
 				a.step(c("ZADD "+set+" 1", "null"+set))
-				a.step(c("ZREM "+set, "null"+set), c("ZADD dead 2", "null"+set))
+				a.step(c("ZREM "+set, "null"+set), c("ZADD dead 2", unread("null"+set)))
 			}
-			large := p("large", `"x":"`+strings.Repeat("x", 1200000)+`"`)
-			a.push(large)
-			a.step(c("LMOVE "+queue+" "+mine+" RIGHT LEFT"), c("ZADD dead 3", large), c("LPOP "+mine))
-		}, []string{"working->dead (buried)", "schedule->dead (buried)", "retry->dead (buried)", "queue->dead (buried)"}, "1 merged"},
+		}, []string{"working->dead (buried)", "schedule->dead (buried)", "retry->dead (buried)"}, "1 merged"},
+		"what is too large, with its reason and all its bytes": {func(a *aof) {
+			for n, text := range []string{p("large", `"x":"`+strings.Repeat("x", 1200000)+`"`), " { \"x\"" + strings.Repeat("x", 1200000)} {
+				a.push(text)
+				a.take()
+				brace := strings.Index(text, "{") + 1
+				large := text[:brace] + job.TooLargeReason(len(text), 1114112, time.Now(), job.Seconds) + "," + text[brace:]
+				a.step(append(count(1, 1), c("LREM "+mine+" 1", text), c(fmt.Sprint("ZADD dead ", n), large))...)
+			}
+		}, []string{"working->dead (buried)"}, ""},
 		"a full dead set is trimmed by the one who adds to it": {func(a *aof) {
 			for _, jid := range []string{"1", "2"} {
 				a.push(p(jid))
@@ -272,7 +284,16 @@ func TestABreachIsSeen(t *testing.T) {
 		"only the day's counter":       {func(a *aof) { taken(a); a.step(c("LREM "+mine+" -1", p("1")), c("INCRBY stat:processed 1")) }, []oracle.Rule{oracle.Counters}},
 		"a burial unread that counts":  {func(a *aof) { a.push("{"); a.take(); a.settle(1, 0, c("LREM "+mine+" -1", "{"), c("ZADD dead 1", "{")) }, []oracle.Rule{oracle.Counters}},
 		"a readable job buried unread": {func(a *aof) { taken(a); a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("ZADD dead 1", p("1"))) }, []oracle.Rule{oracle.Counters}},
-		"a due job buried unread":      {func(a *aof) { scheduled(a); a.step(c("ZREM schedule", p("1")), c("ZADD dead 1", p("1"))) }, []oracle.Rule{oracle.IllegalEdge}},
+		"a readable job that dies as if it were not": {func(a *aof) {
+			taken(a)
+			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD dead 1", unread(p("1"))))
+		}, []oracle.Rule{oracle.IllegalEdge}},
+		"an unreadable job whose text changes as it dies": {func(a *aof) {
+			a.push("{")
+			a.take()
+			a.settle(1, 1, c("LREM "+mine+" -1", "{"), c("ZADD dead 1", unread("{ ")))
+		}, []oracle.Rule{oracle.IllegalEdge}},
+		"a due job buried unread": {func(a *aof) { scheduled(a); a.step(c("ZREM schedule", p("1")), c("ZADD dead 1", p("1"))) }, []oracle.Rule{oracle.IllegalEdge}},
 		"args changed by a failure": {func(a *aof) {
 			taken(a)
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD retry 1", strings.Replace(p("1", failed), "1.0", "1", 1)))

@@ -1,0 +1,72 @@
+package fetch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// An entry that is too large to be handed out is never in hand: it lies in one of our lists, known by its length and its two ends,
+// until a script moves it to the dead set. Its bytes are sent neither way. If that script's call fails, the entry makes its list
+// longer than what is in hand, so the next look names it again.
+
+// tooLarge notes entries that are to be moved to the dead set.
+func (f *Fetcher) tooLarge(life *Life, at place, large ...lua.Large) {
+	for _, one := range large {
+		list := f.cfg.Keys.Working(at.queue, life.Identity)
+		if at.alone {
+			list = f.cfg.Keys.Alone(life.Identity)
+		}
+		f.large = append(f.large, newTooLarge(one, list, at.queue, f.cfg.Largest, f.cfg.Clock.Now(), f.cfg.Unit))
+	}
+}
+
+// addTooLarge moves what is too large to the dead set, a few at a time: each is a copy of many bytes within Redis. The last one of a
+// list goes first, so that the others are still where they were met.
+func (f *Fetcher) addTooLarge(x *exchange) {
+	const most = 4
+	for range min(len(f.large), most) {
+		last := len(f.large) - 1
+		large := f.large[last]
+		f.large = slices.Delete(f.large, last, last+1)
+		ask := f.cfg.Keys.KillLarge(large)
+		x.add(ask.Call, func(reply driver.Reply) {
+			dead, err := ask.Read(reply)
+			switch {
+			case err == nil && dead:
+				logTooLarge(f.cfg.Log, large, f.cfg.Largest)
+			case err != nil:
+				f.fail("kill_large", err)
+			}
+		})
+	}
+}
+
+// newTooLarge is how an entry that is above limit goes to the dead set: with its reason, and without its lock.
+func newTooLarge(one lua.Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) lua.TooLarge {
+	large := lua.NewTooLarge(one, key, queue, limit, now, unit)
+	// A duplicate that was refused may have been promised one more run. That would be as large.
+	if parsed, lock := dedup.ReadEnds(large.Head, large.Tail); !lock.None() {
+		its := lockOf(lock, parsed.Class())
+		large.Lock = &its
+	}
+	return large
+}
+
+// logTooLarge tells operators of an entry that was moved to the dead set for its size.
+func logTooLarge(log zerolog.Logger, large lua.TooLarge, limit int) {
+	event := log.Error().Int("bytes", large.Bytes).Int("limit", limit)
+	if large.Queue != "" {
+		event.Str("queue", large.Queue)
+	}
+	if parsed, _ := dedup.ReadEnds(large.Head, large.Tail); parsed != nil {
+		event.Str("jid", parsed.JID()).Str("class", parsed.Class())
+	}
+	event.Msg("moved to the dead set: the payload is too large")
+}

@@ -1,0 +1,81 @@
+package job
+
+import (
+	"encoding/base64"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// UnreadableClass is the class of a job that keeps the text of another that could not be read, so that everybody's pages and
+// commands can show it. No worker runs it: it goes back to the dead set as it is.
+const UnreadableClass = "Belay::Unreadable"
+
+// TooLargeClass is the error_class of a job that was moved to the dead set for its size.
+const TooLargeClass = "Belay::TooLarge"
+
+const (
+	// fieldRaw holds the text, byte for byte once its JSON string is decoded; fieldRawBase64 holds a text that is not valid UTF-8,
+	// which no JSON string can.
+	fieldRaw       = "belay_raw"
+	fieldRawBase64 = "belay_raw_base64"
+)
+
+// KeepUnreadable returns the job in which a text that Parse refuses lies in the dead set: a valid job of UnreadableClass with the
+// reason why, and the text in belay_raw (or, if it is not valid UTF-8, in Base64 in belay_raw_base64). queue is where it was taken
+// from, empty if it was in no queue. A text that is such a job already is returned as it is.
+//
+// Its "retry" is 0, because a Ruby worker that gets it knows no such class: it then goes back to the dead set at once.
+func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) string {
+	if parsed, err := Parse(raw); err == nil && parsed.Class() == UnreadableClass {
+		return raw
+	}
+	field := SetString(fieldRaw, raw)
+	if !utf8.ValidString(raw) {
+		field = SetString(fieldRawBase64, base64.StdEncoding.EncodeToString([]byte(raw)))
+	}
+	return "{" + AroundUnreadable(queue) + "," + reason(UnreadableClass, why.Error(), now, u) + "," + written(field) + "}"
+}
+
+// TooLargeReason returns the JSON members, without braces, that tell that a payload of so many bytes was above limit.
+func TooLargeReason(bytes, limit int, now time.Time, u TimeUnit) string {
+	return reason(TooLargeClass, fmt.Sprintf("too large: %d bytes, limit %d", bytes, limit), now, u)
+}
+
+// AroundUnreadable returns the JSON members, without braces, that a job of UnreadableClass has besides its reason and the text.
+func AroundUnreadable(queue string) string {
+	if queue == "" {
+		queue = DefaultQueue
+	}
+	return `"retry":0,` + written(SetString("queue", queue)) + `,"class":"` + UnreadableClass + `","args":[],` +
+		written(SetString("jid", NewJID()))
+}
+
+// ParseToRun is Parse for a payload that is to be run: a job of UnreadableClass is unreadable still.
+func ParseToRun(raw string) (*Job, error) {
+	j, err := Parse(raw)
+	if err == nil && j.Class() == UnreadableClass {
+		return nil, &UnreadableError{"it keeps the text of a job that could not be read"}
+	}
+	return j, err
+}
+
+// Kept returns the text that a job of UnreadableClass keeps, byte for byte, and whether it is such a job.
+func (j *Job) Kept() (raw string, ok bool) {
+	if j.Class() != UnreadableClass {
+		return "", false
+	}
+	if raw, ok = j.Text(fieldRaw); ok {
+		return raw, true
+	}
+	packed, ok := j.Text(fieldRawBase64)
+	text, err := base64.StdEncoding.DecodeString(packed)
+	return string(text), ok && err == nil
+}
+
+func reason(class, message string, now time.Time, u TimeUnit) string {
+	return written(SetString("error_class", class)) + "," + written(SetString("error_message", message)) + "," + written(SetStamp("failed_at", now, u))
+}
+
+// written is an Edit as a member of an object.
+func written(e Edit) string { return quote(e.Name) + ":" + e.JSON }

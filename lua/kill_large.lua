@@ -1,0 +1,89 @@
+#!lua flags=allow-oom
+-- kill_large: move one entry that is too large for any reply to the dead set, with the reason on it.
+-- Why one script: the entry leaves its place, comes to the dead set, is counted and frees its lock in one step. Its bytes are sent
+-- neither way: it is found by its length and its two ends. Entries that agree in these get the same reason, so it does not matter
+-- which of them is moved.
+-- Nothing is decoded. The text of an object gets the reason as its first members, as text; if it names an error of its own already,
+-- also as its last ones, because of two members of a name the last counts. Sidekiq's page shows an object, and shows as text what
+-- begins like one and is none; other JSON breaks the page, so other text becomes one string of a valid job.
+-- KEYS     1 where it lies  2 dead  3 processed  4 failed  5 processed today  6 failed today  7 index of locks
+--          8 queues (the set of names)  then the entry's lock, if it is known to have one
+-- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was met  3 its length  4 how it begins
+--          5 how it ends  6 the reason, JSON members  7 the other members of a job that holds other text  8 seconds to keep a day's
+--          counters  then, for a lock, what unlock wants
+-- Returns  "dead" | "gone" (it is not there any more, or not among the first 256)
+-- Again    "gone"
+-- Cost     O(length of the entry); O(256 entries) if others have come before it since it was met
+local from, dead, processed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local processed_today, failed_today, index, queues = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local kind, met_at, length, head, tail = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local reason, around, day_seconds = ARGV[6], ARGV[7], tonumber(ARGV[8])
+local group = { lock = 9, count = #KEYS - 8, locks = 9, step = 3 }
+
+-- include must_be
+-- include unlock
+local wrong
+if kind == 'zset' then
+  wrong = must_be(from, kind, 'ZREM', from, '')
+else
+  wrong = must_be(from, kind, 'LREM', from, '1', '')
+end
+wrong = wrong or must_be(dead, 'zset', 'ZADD', dead, '0', '') or group.count > 0 and may_unlock(group)
+if wrong then
+  return wrong
+end
+
+local function read(at)
+  local entry
+  if kind == 'zset' then
+    entry = redis.call('ZRANGE', from, at, at)[1]
+  else
+    entry = redis.call('LINDEX', from, at)
+  end
+  if entry and #entry == length and string.sub(entry, 1, #head) == head and string.sub(entry, -#tail) == tail then
+    return entry
+  end
+end
+
+local entry, at = read(met_at), 0
+while not entry and at < 256 do
+  entry, at = read(at), at + 1
+end
+if not entry then
+  return 'gone'
+end
+
+local brace, last = string.match(entry, '^%s*(){%s*"'), string.find(entry, '}%s*$', -64)
+local job
+if not brace then
+  -- A string is encoded here; nothing is decoded.
+  job = '{' .. reason .. ',' .. around .. ',"belay_raw":' .. cjson.encode(entry) .. '}'
+elseif last and string.find(entry, '"error_', 1, true) then
+  job = string.sub(entry, 1, brace) .. reason .. ',' .. string.sub(entry, brace + 1, last - 1) .. ',' .. reason .. string.sub(entry, last)
+else
+  job = string.sub(entry, 1, brace) .. reason .. ',' .. string.sub(entry, brace + 1)
+end
+
+local time = redis.call('TIME')
+if kind == 'zset' then
+  redis.call('ZREM', from, entry)
+else
+  redis.call('LREM', from, 1, entry)
+end
+-- A set has no two members alike, and a list may have two jobs alike. JSON may end in blanks.
+while redis.call('ZADD', dead, 'NX', time[1] + time[2] / 1000000, job) == 0 do
+  job = job .. ' '
+end
+if group.count > 0 then
+  unlock(group, 1, false, queues, 0)
+  unlocked(index)
+end
+-- pcall: the job is dead, and a broken counter or a denied command must not make that look like a failure.
+redis.pcall('INCRBY', processed, 1)
+redis.pcall('INCRBY', failed, 1)
+for _, today in ipairs({ processed_today, failed_today }) do
+  if redis.pcall('INCRBY', today, 1) == 1 then
+    redis.pcall('EXPIRE', today, day_seconds)
+  end
+end
+return 'dead'
