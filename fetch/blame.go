@@ -72,11 +72,11 @@ func (j *Janitor) killLarge(ctx context.Context, list, queue string, large []lua
 	for _, one := range slices.Backward(large) {
 		large := newTooLarge(one, list, queue, j.cfg.Largest, j.now(), j.cfg.Unit)
 		dead, err := j.cfg.Keys.KillLarge(large).Do(ctx, j.cfg.Client)
+		if dead || err != nil {
+			logTooLarge(j.cfg.Log, large, j.cfg.Largest, err)
+		}
 		if err != nil {
 			return err
-		}
-		if dead {
-			logTooLarge(j.cfg.Log, large, j.cfg.Largest)
 		}
 	}
 	return nil
