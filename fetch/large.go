@@ -39,10 +39,11 @@ func (f *Fetcher) addTooLarge(x *exchange) {
 		x.add(ask.Call, func(reply driver.Reply) {
 			dead, err := ask.Read(reply)
 			switch {
-			case err == nil && dead:
-				logTooLarge(f.cfg.Log, large, f.cfg.Largest)
 			case err != nil:
+				logTooLarge(f.cfg.Log, large, f.cfg.Largest, err)
 				f.fail("kill_large", err)
+			case dead:
+				logTooLarge(f.cfg.Log, large, f.cfg.Largest, nil)
 			}
 		})
 	}
@@ -59,14 +60,19 @@ func newTooLarge(one lua.Large, key, queue string, limit int, now time.Time, uni
 	return large
 }
 
-// logTooLarge tells operators of an entry that was moved to the dead set for its size.
-func logTooLarge(log zerolog.Logger, large lua.TooLarge, limit int) {
-	event := log.Error().Int("bytes", large.Bytes).Int("limit", limit)
+// logTooLarge tells operators of an entry that was moved to the dead set for its size. After an error it may have been: the next look
+// does not find one that has gone, so this line is the only one of it.
+func logTooLarge(log zerolog.Logger, large lua.TooLarge, limit int, err error) {
+	event := log.Error().Err(err).Int("bytes", large.Bytes).Int("limit", limit)
 	if large.Queue != "" {
 		event.Str("queue", large.Queue)
 	}
 	if parsed, _ := dedup.ReadEnds(large.Head, large.Tail); parsed != nil {
 		event.Str("jid", parsed.JID()).Str("class", parsed.Class())
+	}
+	if err != nil {
+		event.Msg("moving a job to the dead set: the payload is too large; the answer did not come")
+		return
 	}
 	event.Msg("moved to the dead set: the payload is too large")
 }

@@ -274,8 +274,8 @@ func (j *Janitor) killLarge(p *pipeline, v *victim) {
 		ask := j.cfg.Keys.KillLarge(large)
 		p.add(ask.Call, func(reply driver.Reply) error {
 			dead, err := ask.Read(reply)
-			if dead {
-				logTooLarge(j.cfg.Log, large, j.cfg.Largest)
+			if dead || err != nil {
+				logTooLarge(j.cfg.Log, large, j.cfg.Largest, err)
 			}
 			return v.noteAt(at, err)
 		})

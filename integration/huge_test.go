@@ -19,11 +19,11 @@ const (
 	unburdened = 64 << 20
 )
 
-// A foreign entry of a hundred megabytes is buried by Redis itself, wherever it lies. Only to an idle worker Redis hands it
-// over, which keeps it in memory for as long as it takes to bury it.
+// A foreign entry of a hundred megabytes is moved to the dead set by Redis itself, with its reason, wherever it lies. Only to an idle
+// worker Redis hands it over.
 //
 // Not beside others: what it does to the machine's memory would be their delay.
-func TestEnormousEntriesAreBuriedUnread(t *testing.T) {
+func TestEnormousEntriesDieWithAReason(t *testing.T) {
 	entry := rubyPayload("Any", "default", `["`+strings.Repeat("x", enormous)+`"]`, newJID())
 	for _, place := range []struct {
 		name, client string
@@ -49,7 +49,9 @@ func TestEnormousEntriesAreBuriedUnread(t *testing.T) {
 			}
 			book.awaitEnd(s.push("Any", "default", jsonArgs(1, 0)))
 			eventually(t, "it to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(1) })
-			eventually(t, "the good one to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
+			eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" && s.text(s.keys.Failed()) == "1" })
+			require.Contains(t, s.set(s.keys.Dead())[0][:200], `"error_class":"Belay::TooLarge","error_message":"too large: `)
+			eventually(t, "operators to be told", func() bool { return strings.Contains(p.log(), "the payload is too large") })
 			require.Len(t, book.starts(""), 1)
 			used := mostMemory(t, p.pid)
 			t.Logf("the worker needed %d MB at most", used>>20)

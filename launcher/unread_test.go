@@ -53,3 +53,21 @@ func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
 		require.Empty(t, r.set(r.keys.Retry()))
 	})
 }
+
+// A job whose args its producer has compressed is not run with the compressed text for its argument: it fails, and is retried.
+func TestACompressedPayloadFailsAndIsNotRun(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		l := r.build(r.config())
+		l.Handle("Big", func(context.Context, *job.Job) error { t.Error("it ran"); return nil }, launcher.Class{})
+		r.do("LPUSH", r.keys.Queue("default"), `{"class":"Big","jid":"1","args":["eJyLjgUAARUAuQ=="],"compressed":true,"original_job_size_bytes":120000,"retry":true}`)
+		r.start(l)
+		r.eventually("it to fail", func() bool { return len(r.set(r.keys.Retry())) == 1 })
+		failed, err := job.Parse(r.set(r.keys.Retry())[0])
+		require.NoError(t, err)
+		class, _ := failed.Text("error_class")
+		message, _ := failed.Text("error_message")
+		require.Equal(t, "Belay::Compressed", class)
+		require.Contains(t, message, "compressed payloads are not supported")
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -21,18 +22,29 @@ func (p *Poller) killLarge(ctx context.Context, set string, large []lua.Large) (
 			large.Lock = &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, names.Class()), Hold: lock.Lifetime(0)}
 		}
 		dead, err := p.cfg.Keys.KillLarge(large).Do(ctx, &p.link)
+		if dead || err != nil {
+			p.logTooLarge(one, names, err)
+		}
 		switch {
 		case driver.Outage(err):
 			return stuck, fmt.Errorf("move a job that is too large to the dead set: %w", err)
 		case err != nil:
 			stuck, wrong = stuck+1, fmt.Errorf("move a job that is too large to the dead set: %w", err)
-		case dead:
-			event := p.cfg.Log.Error().Int("bytes", one.Bytes).Int("limit", p.cfg.Largest)
-			if names != nil {
-				event.Str("jid", names.JID()).Str("class", names.Class())
-			}
-			event.Msg("moved to the dead set: the payload is too large")
 		}
 	}
 	return stuck, wrong
+}
+
+// logTooLarge tells operators of a job that was moved to the dead set for its size. After an error it may have been: no later look finds
+// one that has gone, so this line is the only one of it.
+func (p *Poller) logTooLarge(large lua.Large, names *job.Job, err error) {
+	event := p.cfg.Log.Error().Err(err).Int("bytes", large.Bytes).Int("limit", p.cfg.Largest)
+	if names != nil {
+		event.Str("jid", names.JID()).Str("class", names.Class())
+	}
+	if err != nil {
+		event.Msg("moving a job to the dead set: the payload is too large; the answer did not come")
+		return
+	}
+	event.Msg("moved to the dead set: the payload is too large")
 }

@@ -40,7 +40,13 @@ func original(text string) (raw string, tooLarge, ok bool) {
 // It counts as a failed run, where a process says that its run has ended, and where a job was too large.
 func (c *crossing) diesUnread() bool {
 	raw, tooLarge, ok := original(c.after())
-	if !ok || c.after() == c.before() || raw != c.before() {
+	if !ok || c.after() == c.before() {
+		return false
+	}
+	if earlier, _, again := original(c.before()); again && earlier == raw {
+		raw = c.before() // it died so before, and somebody sent it round
+	}
+	if raw != c.before() {
 		return false
 	}
 	if readable(c.before(), c.k.largest) {

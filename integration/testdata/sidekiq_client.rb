@@ -5,6 +5,9 @@
 
 require "sidekiq"
 require "sidekiq/api"
+require "sidekiq/web"
+require "rack/mock"
+require "securerandom"
 
 Sidekiq.configure_client { |config| config.redis = {url: ENV.fetch("REDIS_URL")} }
 Sidekiq.logger.level = Logger::WARN
@@ -129,6 +132,14 @@ VERBS = {
   "retry_all" => ->(name) { sets.fetch(name).new.retry_all },
   "kill" => ->(name, jid) { entry(name, jid).kill },
   "delete" => ->(name, jid) { entry(name, jid).delete && true },
+
+  # A page of the dashboard, as a browser gets it.
+  "page" => lambda { |path|
+    env = Rack::MockRequest.env_for(path)
+    env["rack.session"] = {csrf: SecureRandom.base64(32)}
+    status, _, body = Sidekiq::Web.new.call(env)
+    {status: status, html: body.each.to_a.join}
+  },
 
   "load_page" => ->(name) { load_page(name).size },
   "clicks" => ->(list) { list.map { |one| click(*one) } }
