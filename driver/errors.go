@@ -8,6 +8,10 @@ import (
 // ErrNoRelease says that this server cannot end a blocked wait (it has no CLIENT UNBLOCK, or forbids it).
 var ErrNoRelease = errors.New("driver: the server cannot release a blocked wait")
 
+// ErrTurnedAway says that the server closed a new connection before it had answered anything. One that has too many does so, and
+// its word for it may be lost on the way.
+var ErrTurnedAway = errors.New("the server closed the new connection at once (" + tooManyClients + " reached?)")
+
 // A ServerError is an error reply. The call it answers was refused, or a script stopped at it.
 type ServerError struct {
 	// Code is the first word in capitals: WRONGTYPE, OOM, NOPERM, ERR.
@@ -84,11 +88,9 @@ const (
 	noPassword = "without any password configured"
 )
 
-// Crowded says whether err is the refusal of one connection more by a server that is there.
-func Crowded(err error) bool {
-	var refused *ServerError
-	return errors.As(err, &refused) && refused.Code == "ERR" && strings.Contains(refused.Message, tooManyClients)
-}
+// Crowded says whether err is the refusal of one connection more by a server that is there. It goes by the text: the refusal may
+// have come while the call was being written, and then the error is an uncertain one.
+func Crowded(err error) bool { return err != nil && strings.Contains(err.Error(), tooManyClients) }
 
 // Denial says what an operator must do about an error by which the server keeps out this client or this call; it is empty for
 // every other error. Waiting does not cure a denial. Where Outage is true as well the password is at fault, and the same call

@@ -26,7 +26,7 @@ func (f *Fetcher) Watched(life *Life) []string {
 // Look makes sure, after each confirmed beat, that what lies in our lists and which queues are paused is known: the beat has
 // said it, or the next turn reads it.
 func (f *Fetcher) Look(pulse Pulse) {
-	f.renew, f.fenced = true, false
+	f.renew, f.fenced, f.waits.yielded = true, false, false
 	if len(f.broken) > 0 {
 		f.dry = false
 	}

@@ -75,6 +75,16 @@ func (c *Company) report(f *Fetcher, busy, waiting bool) {
 	}
 }
 
+// crowded has all members close their idle waits: they share the machine's connections with what was refused one.
+func (c *Company) crowded() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f, m := range c.members {
+		f.crowded.Store(true)
+		m.wake()
+	}
+}
+
 // idle says whether all others have nothing in hand but idle waits, which cost nobody anything to end.
 func (c *Company) idle(f *Fetcher) bool {
 	c.mu.Lock()

@@ -91,6 +91,7 @@ type Fetcher struct {
 	noWaitsUntil, paceAt time.Time
 
 	waits    *waits
+	crowded  atomic.Bool // Redis has refused a connection of this process: see yieldWaits
 	strays   *strays
 	suspects suspects
 	outage   outage

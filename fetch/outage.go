@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/belayq/belay/driver"
 )
 
 const (
@@ -27,6 +29,9 @@ func (f *Fetcher) fail(what string, err error) {
 	now, o := time.Now(), &f.outage
 	f.look = true // what was lost on the way lies in our lists, and the look is what tries Redis again
 	f.cfg.Reporter.Fail(jobs, fmt.Errorf("%s: %w", what, err))
+	if driver.Crowded(err) {
+		f.Crowded()
+	}
 	if o.since.IsZero() {
 		o.since = now
 	}
@@ -40,6 +45,7 @@ func (f *Fetcher) fail(what string, err error) {
 
 // succeed notes that Redis answers.
 func (f *Fetcher) succeed() {
+	f.cfg.Reporter.Answered()
 	if f.outage.since.IsZero() {
 		return
 	}

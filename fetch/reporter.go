@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,7 +25,10 @@ const (
 // A Reporter tells the log once that Redis is away and once that it is back, whoever of a process notices: jobs, the
 // heart, the poller. Its methods may be called from any goroutine.
 type Reporter struct {
-	log zerolog.Logger
+	log    zerolog.Logger
+	bornAt time.Time
+	// answeredAt is when, after bornAt, Redis last answered a call that said so here.
+	answeredAt atomic.Int64
 
 	mu       sync.Mutex
 	away     map[string]bool // who has failed and not succeeded since
@@ -42,7 +46,16 @@ const locked = "any"
 
 // NewReporter makes a Reporter that writes to log.
 func NewReporter(log zerolog.Logger) *Reporter {
-	return &Reporter{log: log, away: make(map[string]bool), refused: make(map[string]time.Time)}
+	return &Reporter{log: log, bornAt: time.Now(), away: make(map[string]bool), refused: make(map[string]time.Time)}
+}
+
+// Answered notes that Redis has just answered a connection of this process, with whatever.
+func (r *Reporter) Answered() { r.answeredAt.Store(int64(time.Since(r.bornAt))) }
+
+// AnsweredWithin says whether Redis has answered any connection that tells of it within d.
+func (r *Reporter) AnsweredWithin(d time.Duration) bool {
+	at := time.Duration(r.answeredAt.Load())
+	return at > 0 && time.Since(r.bornAt)-at < d
 }
 
 // Notify has f called with each failure that is logged, as often as it is logged. f must return at once.

@@ -18,14 +18,26 @@ type waits struct {
 	idle   map[string]driver.Waiter // connections between two waits
 	limit  time.Duration
 	rest   time.Duration // after the next wait that breaks; zero since one went well
+
+	yielded   bool          // no wait is opened before the next confirmed beat
+	yield     time.Duration // for how long waits were closed the last time that Redis had too many clients
+	yieldedAt time.Time     // when that was
 }
+
+const (
+	// leastYield is for how long waits stay closed for the sake of other connections, twice as long each time that Redis has too
+	// many clients again; mostYield bounds it. Both cost what paced takes cost, and up to pacedTake of delay.
+	leastYield = 2 * time.Second
+	mostYield  = time.Minute
+)
 
 // parked is one wait under way.
 type parked struct {
 	waiter   driver.Waiter
 	op       int64
 	returned chan struct{}
-	leaving  bool // its release has been asked for
+	leaving  bool        // its release has been asked for
+	shut     atomic.Bool // its connection is to be closed
 	cannot   atomic.Bool
 }
 
@@ -57,6 +69,9 @@ type waited struct {
 
 // adjustWaits parks what should be parked now and releases what should not.
 func (f *Fetcher) adjustWaits(now time.Time) {
+	if f.crowded.Swap(false) {
+		f.yieldWaits(now)
+	}
 	if f.quiet || f.idle()+f.promised <= 0 {
 		f.waits.release(nil)
 		if !f.quiet {
@@ -71,6 +86,9 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 		return
 	}
 	f.waits.release(f.paused)
+	if f.waits.yielded && !now.Before(f.noWaitsUntil) {
+		f.noWaitsUntil = now.Add(pacedTake) // the heart comes first: until it has beaten, queues are looked at from time to time
+	}
 	if f.fenced || f.life == nil || !f.life.Leased() || now.Before(f.noWaitsUntil) {
 		return
 	}
@@ -139,6 +157,10 @@ func (p *parked) leave() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		_, err := p.waiter.Release(ctx)
 		cancel()
+		if err != nil && p.shut.Load() {
+			_ = p.waiter.Close() // what it may have moved meanwhile lies in our list, where the look will find it
+			return
+		}
 		if errors.Is(err, driver.ErrNoRelease) {
 			p.cannot.Store(true)
 			return
@@ -154,7 +176,11 @@ func (p *parked) leave() {
 func (end waited) handle(f *Fetcher) {
 	delete(f.waits.parked, end.queue)
 	f.end(end.wait.op)
-	f.waits.idle[end.queue] = end.wait.waiter
+	if end.wait.shut.Load() {
+		_ = end.wait.waiter.Close() // nothing waits on it
+	} else {
+		f.waits.idle[end.queue] = end.wait.waiter
+	}
 	if end.wait.cannot.Load() {
 		f.waits.limit = shortWait
 	}
@@ -174,6 +200,10 @@ func (f *Fetcher) failWait(end waited) {
 	f.look = true
 	var refused *driver.ServerError
 	switch {
+	case end.wait.shut.Load():
+		// We have cut it ourselves.
+	case driver.Crowded(end.err):
+		f.Crowded()
 	case errors.As(end.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
 		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them. That one knows.
 		if refused.Code == "OOM" {
@@ -188,6 +218,37 @@ func (f *Fetcher) failWait(end waited) {
 	default:
 		f.restWaits(end.err)
 	}
+}
+
+// Crowded says that Redis has refused this process one more connection. Idle waits are the first to give theirs back: queues can
+// be looked at without, while nothing stands for a heartbeat or a settle. It may be called from any goroutine.
+func (f *Fetcher) Crowded() { f.cfg.Company.crowded() }
+
+// yieldWaits closes the connections of all idle waits, for a while and until a heartbeat has been confirmed. Paced takes look at
+// the queues meanwhile.
+func (f *Fetcher) yieldWaits(now time.Time) {
+	w := f.waits
+	f.dry = false
+	if w.yielded && now.Before(w.yieldedAt.Add(w.yield)) {
+		return // another refusal of the same moment
+	}
+	if now.Sub(w.yieldedAt) < w.yield+mostYield {
+		w.yield = min(2*w.yield, mostYield)
+	} else {
+		w.yield = leastYield
+		f.cfg.Log.Warn().Int("waits", len(w.parked)+len(w.idle)).
+			Msg("max number of clients reached: idle waits give their connections back; queues are looked at four times a second instead")
+	}
+	w.yielded, w.yieldedAt = true, now
+	f.noWaitsUntil, f.paceAt = now.Add(w.yield), now.Add(pacedTake)
+	for queue, waiter := range w.idle {
+		_ = waiter.Close() // nothing waits on it
+		delete(w.idle, queue)
+	}
+	for _, wait := range w.parked {
+		wait.shut.Store(true)
+	}
+	w.release(nil)
 }
 
 // restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a connection of

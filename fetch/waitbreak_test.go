@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
@@ -27,11 +28,43 @@ func TestBrokenWait(t *testing.T) {
 		})
 	})
 
+	t.Run("a_refused_connection_closes_all_waits_until_a_heartbeat_is_confirmed", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, open opener) {
+			r := newRig(t, open, 2, "mail", "other")
+			parked := func() bool { return r.fetcher.waits.open() == 2 && r.proxy.Count("BLMOVE") >= 2 }
+			r.pump("the waits", parked)
+			var waiters []driver.Waiter
+			for _, wait := range r.fetcher.waits.parked {
+				waiters = append(waiters, wait.waiter)
+			}
+			r.fetcher.Crowded()
+			r.pump("their connections to be closed", func() bool { return r.fetcher.waits.open() == 0 })
+			for _, waiter := range waiters {
+				_, _, err := waiter.Wait(r.ctx, "a", "b", time.Second)
+				require.Error(t, err, "it is closed")
+			}
+			require.Empty(t, r.fetcher.waits.idle)
+			moves := r.proxy.Count("BLMOVE")
+			r.fetcher.waits.yield = 0 // the time is over, and no heartbeat was confirmed
+			r.fetcher.noWaitsUntil = time.Now()
+			r.push("mail", 1)
+			r.pump("the job, by a paced take", func() bool { return len(r.running) == 1 })
+			require.Equal(t, moves, r.proxy.Count("BLMOVE"))
+			r.end(done)
+			r.fetcher.noWaitsUntil = time.Now()
+			r.beat()
+			r.fetcher.noWaitsUntil = time.Now()
+			r.pump("waits again", func() bool { return r.fetcher.waits.open() == 2 })
+			require.Equal(t, 1, strings.Count(r.log.String(), "max number of clients"), r.log.String())
+		})
+	})
+
 	t.Run("waits_that_can_never_be_opened_are_replaced_by_paced_takes_and_said_once", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail")
-			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR max number of clients reached")})
+			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR this proxy passes no blocking moves")})
 			for r.fetcher.waits.rest < longestWait {
 				r.beat()
 				until := time.Now().Add(rigTTL / 8)

@@ -37,6 +37,7 @@ func (l *Launcher) announce(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
+	l.report.Answered()
 	return nil
 }
 

@@ -102,6 +102,9 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 			return
 		case err != nil:
 			l.report.Fail(d.name, err)
+			if driver.Crowded(err) {
+				l.manager.fetcher.Crowded()
+			}
 			rest = d.restAfter(err, rest)
 			// Half fixed, half drawn: a fleet must not come back in step.
 			next = rest/2 + rand.N(rest/2)

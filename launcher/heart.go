@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/belayq/belay/lua"
 )
@@ -19,6 +20,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
 	}
+	l.heard()
 	l.rtt.Store(int64(pulse.RTT()))
 	if pulse.Restored {
 		l.cfg.Log.Warn().Str("identity", life.Identity).Msg("session record restored: it had been deleted or evicted")
@@ -43,6 +45,14 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.signal(signal)
 	}
 	return nil
+}
+
+// heard notes that Redis has answered the heart.
+func (l *Launcher) heard() { l.beatAt.Store(int64(time.Since(l.startedAt))) }
+
+// silence is for how long Redis has not answered the heart.
+func (l *Launcher) silence() time.Duration {
+	return time.Since(l.startedAt) - time.Duration(l.beatAt.Load())
 }
 
 // rebirth starts a new life; a process that is stopping has no use for one.

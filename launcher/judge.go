@@ -37,6 +37,12 @@ const (
 	// heartGrace is for how long, besides its TTL, a worker may be dead to a Redis that answers: after an outage the heart
 	// needs up to two seconds to find that out.
 	heartGrace = 10 * time.Second
+	// answeredLately is within what time an answer to another connection shows that Redis is there though the heart has none: an
+	// idle wait has one every four seconds.
+	answeredLately = 10 * time.Second
+	// silentTTLs is for how many TTLs longer a heart may be silent when our own question has no answer either. A server with too
+	// few connections does that as well, and a new process would find no more of them.
+	silentTTLs = 5
 )
 
 // Registered says whether it is the finding of a worker that runs and has reached Redis.
@@ -64,7 +70,7 @@ func (g *Group) Ready(ctx context.Context) Finding {
 }
 
 // Alive says whether the worker is worth keeping. Only a Run that has returned, a manager that stands still, and a heart that
-// has stopped although Redis answers, say no. It waits for Redis half a second at most.
+// has stopped although Redis answers, be it this question or other connections of the worker, say no. It waits for Redis half a second at most.
 func (g *Group) Alive(ctx context.Context) Finding {
 	if g.phase.Load() == phaseEnded {
 		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}
@@ -79,6 +85,12 @@ func (g *Group) Alive(ctx context.Context) Finding {
 	if denied := g.denied(); denied != nil {
 		err = denied // a new process would have no better password, and running jobs would be lost
 	}
+	grace := heartGrace + g.ttl
+	if err != nil && driver.Denial(err) == "" {
+		if lapsed = g.unheard(); lapsed != "" {
+			err, grace = nil, grace+silentTTLs*g.ttl
+		}
+	}
 	if err != nil || lapsed == "" {
 		g.lapsedSince.Store(0)
 		if err != nil {
@@ -90,10 +102,21 @@ func (g *Group) Alive(ctx context.Context) Finding {
 	}
 	now := time.Since(g.bornAt)
 	g.lapsedSince.CompareAndSwap(0, int64(now))
-	if lasted := now - time.Duration(g.lapsedSince.Load()); lasted > heartGrace+g.ttl {
+	if lasted := now - time.Duration(g.lapsedSince.Load()); lasted > grace {
 		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, and has not heard from %s for %v", lapsed, lasted.Round(time.Second))}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
+}
+
+// unheard is the identity of a launcher whose heart has had no answer for its TTL though other connections of it have; empty
+// where all hearts beat, and in an outage, which nothing answers through.
+func (g *Group) unheard() string {
+	for i, l := range g.launchers {
+		if !g.stop[i].Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately) {
+			return l.Identity()
+		}
+	}
+	return ""
 }
 
 // denied is the error by which Redis lately kept out one of the launchers.

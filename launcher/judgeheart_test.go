@@ -64,6 +64,20 @@ func TestAHeartThatHasStoppedIsFoundOut(t *testing.T) {
 	require.NoError(t, end())
 }
 
+// Our own question is refused as the heart is, and other connections of the worker still have answers: no outage.
+func TestAHeartThatAloneIsSilentIsFoundOut(t *testing.T) {
+	t.Parallel()
+	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
+	g, end := runGroup(t, proxy.URL(), Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}, 0)
+	for _, token := range []string{"TIME", "EVAL", "evalsha"} {
+		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: token, Do: faultproxy.Fail("ERR max number of clients reached")})
+	}
+	awaitFinding(t, g.Alive, Finding{Reason: "no_heartbeat"})
+	proxy.Clear()
+	awaitFinding(t, g.Alive, Finding{OK: true})
+	require.NoError(t, end())
+}
+
 // Somebody stops a capsule in Sidekiq's dashboard: the rest of the process is not to be started anew for it.
 func TestACapsuleThatIsStoppedAloneIsNoStoppedHeart(t *testing.T) {
 	t.Parallel()

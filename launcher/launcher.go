@@ -34,6 +34,8 @@ type Launcher struct {
 	halt    chan struct{} // closed by the first Stop
 	started atomic.Bool
 
+	startedAt time.Time // when New made it
+
 	// What follows exists while Run does.
 	life    atomic.Pointer[fetch.Life]
 	crew    atomic.Pointer[crew] // what runs is asked for at any time, also before
@@ -44,7 +46,8 @@ type Launcher struct {
 	work    context.Context
 	bornAt  time.Time
 	rtt     atomic.Int64
-	joining lua.Pace // of registrations
+	joining lua.Pace     // of registrations
+	beatAt  atomic.Int64 // when, after startedAt, Redis last answered the heart
 	quiet   atomic.Bool
 	asked   atomic.Bool
 	over    atomic.Bool               // the manager has come to its end
@@ -69,7 +72,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	return &Launcher{
 		cfg: cfg, toldClosed: &sync.Once{}, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
-		report:   fetch.NewReporter(*cfg.Log),
+		report: fetch.NewReporter(*cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)}, orders: make(chan order, 64), looks: make(chan fetch.Pulse, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}, nil
 }
@@ -286,6 +289,7 @@ func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Lif
 		return nil, err
 	}
 	l.life.Store(life)
+	l.heard()
 	l.report.Succeed("register")
 	return life, nil
 }
