@@ -32,7 +32,6 @@ type victim struct {
 	lengths []int         // of its lists
 	page    *lua.Orphans  // what was read and has not been moved
 	from    int           // the list that it was read from
-	alone   string        // the queue of the job in its alone list
 	broken  map[int]error // why lists of it cannot be moved
 	pages   int
 	moved   int
