@@ -35,7 +35,6 @@ type victim struct {
 	from    int          // the list that it was read from
 	large   []lua.Large  // what was read beside it, of the list largeAt, and is too large to go anywhere but to the dead set
 	largeAt int
-	alone   string        // the queue of the job in its alone list
 	broken  map[int]error // why lists of it cannot be moved
 	pages   int
 	moved   int

@@ -15,11 +15,14 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// slowWorker starts a worker of another queue with these heartbeats over a slow link.
-func (r *rig) slowWorker(beat, roundTrip time.Duration, rate int) *worker {
+// slowBeat is a heartbeat that long round trips come close to.
+const slowBeat = 500 * time.Millisecond
+
+// slowWorker starts a worker of another queue over a slow link.
+func (r *rig) slowWorker(roundTrip time.Duration, rate int) *worker {
 	cfg := r.config()
 	cfg.Client = drivertest.Slow{Client: r.client, RoundTrip: roundTrip, Rate: rate}
-	cfg.Beat, cfg.TTL = beat, 4*beat
+	cfg.Beat, cfg.TTL = slowBeat, 4*slowBeat
 	l := r.build(cfg)
 	l.Handle("Any", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
 	return r.start(l)
@@ -35,10 +38,10 @@ func large(count, bytes int) []string {
 }
 
 // corpse is a process that has died with these jobs in hand.
-func (r *rig) corpse(beat time.Duration, payloads ...string) {
+func (r *rig) corpse(payloads ...string) {
 	r.t.Helper()
 	const identity = "corpse:1:abc"
-	_, err := r.keys.Register(identity, lua.Record{Queues: []string{"elsewhere"}, Beat: beat, TTL: 4 * beat, Concurrency: 25}).Do(r.t.Context(), r.client)
+	_, err := r.keys.Register(identity, lua.Record{Queues: []string{"elsewhere"}, Beat: slowBeat, TTL: 4 * slowBeat, Concurrency: 25}).Do(r.t.Context(), r.client)
 	require.NoError(r.t, err)
 	r.do("ZADD", r.keys.Alive(), "XX", "1", identity)
 	for _, payload := range payloads {
@@ -59,9 +62,8 @@ func TestJobsOfADeadProcessComeBackOverLongRoundTrips(t *testing.T) {
 		t.Run(trip.String(), func(t *testing.T) {
 			t.Parallel()
 			eachClient(t, func(t *testing.T, r *rig) {
-				const beat = 500 * time.Millisecond
-				r.corpse(beat, large(5, 100)...)
-				w := r.slowWorker(beat, trip, 0)
+				r.corpse(large(5, 100)...)
+				w := r.slowWorker(trip, 0)
 				r.back(5)
 				require.Equal(t, 1, strings.Count(r.log.String(), "working"), "it lived")
 				identity := w.Identity()
@@ -76,12 +78,12 @@ func TestJobsOfADeadProcessComeBackOverLongRoundTrips(t *testing.T) {
 // What takes longer than a heartbeat to arrive arrives in parts.
 func TestLargeJobsComeBackAndArePromotedOverASlowLink(t *testing.T) {
 	t.Parallel()
-	const beat, rate = 500 * time.Millisecond, 2 << 20
+	const rate = 2 << 20
 	t.Run("recovered", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, r *rig) {
-			r.corpse(beat, large(12, 200_000)...)
-			r.slowWorker(beat, time.Millisecond, rate)
+			r.corpse(large(12, 200_000)...)
+			r.slowWorker(time.Millisecond, rate)
 			r.back(12)
 		})
 	})
@@ -91,7 +93,7 @@ func TestLargeJobsComeBackAndArePromotedOverASlowLink(t *testing.T) {
 			for i, payload := range large(12, 200_000) {
 				r.do("ZADD", r.keys.Schedule(), strconv.Itoa(1+i), payload)
 			}
-			r.slowWorker(beat, time.Millisecond, rate)
+			r.slowWorker(time.Millisecond, rate)
 			r.back(12)
 		})
 	})
@@ -101,9 +103,8 @@ func TestLargeJobsComeBackAndArePromotedOverASlowLink(t *testing.T) {
 func TestASlowLinkIsNamedAsOne(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
-	const beat = 500 * time.Millisecond
-	r.corpse(beat, large(1, 700_000)...)
-	r.slowWorker(beat, time.Millisecond, 256<<10)
+	r.corpse(large(1, 700_000)...)
+	r.slowWorker(time.Millisecond, 256<<10)
 	r.back(1)
 	log := r.log.String()
 	require.Equal(t, 1, strings.Count(log, "slow link: the janitor asks for less"), log)

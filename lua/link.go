@@ -31,7 +31,7 @@ type Link struct {
 
 	lost     error     // why the last page did not come, until Check tells
 	failedAt time.Time // when a page failed last
-	failures int       // pages that failed in this episode
+	certain  bool      // in this episode a page has timed out, or two have failed: not a connection that somebody closed
 	told     bool      // Check has returned that the link is slow, in this episode
 }
 
@@ -54,9 +54,9 @@ func (l *Link) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 }
 
 // Check tells a slow link from one that is down, when the last page did not come: the error is that a small call is not
-// answered either. slow is why the page did not come although small calls are answered; it is nil for one failed page,
-// which may have been a connection that somebody closed, and where it has been returned in this episode. Otherwise Check
-// costs nothing.
+// answered either. slow is why the page did not come although small calls are answered. It is nil for one page whose
+// connection ended, which somebody may have closed, and where it has been returned in this episode. Otherwise Check costs
+// nothing.
 func (l *Link) Check(ctx context.Context) (slow, err error) {
 	if l.lost == nil {
 		return nil, nil
@@ -66,7 +66,7 @@ func (l *Link) Check(ctx context.Context) (slow, err error) {
 		return nil, err
 	}
 	slow, l.lost = l.lost, nil
-	if l.told || l.failures < 2 {
+	if l.told || !l.certain {
 		return nil, nil
 	}
 	l.told = true
@@ -98,10 +98,10 @@ func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []
 	case !driver.Certain(err):
 		l.pages.Failed()
 		if time.Since(l.failedAt) > episode {
-			l.told, l.failures = false, 0
+			l.told, l.certain, l.failedAt = false, false, time.Time{}
 		}
+		l.certain = l.certain || took >= allowed || !l.failedAt.IsZero()
 		l.lost, l.failedAt = err, time.Now()
-		l.failures++
 	}
 	return replies
 }

@@ -84,7 +84,7 @@ var bugs = []mutant{
 			"fetch/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
 		}},
 		pkg: "./fetch", run: "TestJanitorJudges/one_look_condemns_nobody",
-		caught: "TestJanitorJudges/one_look_condemns_nobody", says: "map[victim:",
+		caught: "TestJanitorJudges/one_look_condemns_nobody", says: "[victim]",
 	},
 	{
 		name: "nobody reconciles",
