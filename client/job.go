@@ -38,7 +38,8 @@ type Job struct {
 	JID string
 
 	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until when. At most one
-	// may be set. Zero or past is now, and more than a hundred years ahead is refused.
+	// may be set. Zero or past is now. More than a hundred years ahead is refused, and so is what only a mistake explains:
+	// an At before 1970, an In of less than minus a hundred years.
 	In time.Duration
 	At time.Time
 
@@ -155,12 +156,20 @@ func (j *Job) checkPayload(payload string) error {
 	return err
 }
 
+// checkTime compares seconds since 1970, because a time.Time wraps around: time.Unix(math.MaxInt64, 0) is before any other
+// instant to its Before, After and Sub, and would be taken for one that is past.
 func (j *Job) checkTime() error {
 	switch {
 	case j.In != 0 && !j.At.IsZero():
 		return errors.New("both In and At are set; set one")
-	case j.In > farthest || time.Until(j.At) > farthest:
+	case j.In < -farthest:
+		return fmt.Errorf("its delay is %v: did the calculation overflow?", j.In)
+	case j.At.IsZero() && j.In <= farthest:
+		return nil
+	case j.In > farthest || j.At.Unix() > time.Now().Add(farthest).Unix():
 		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
+	case j.At.Unix() < 0:
+		return errors.New("it is scheduled for before 1970: was the time never set? Leave it out to run the job now")
 	}
 	return nil
 }
