@@ -60,9 +60,6 @@ func (d *definition) check() error {
 		}
 	}
 	must(d.item.Class != AnyClass, "%q stands for all classes that have no handler: use Server.HandleClass", AnyClass)
-	rule := d.item.Unique
-	must(rule == nil || !rule.RescheduleOnce || d.idempotence.Reason == "",
-		"RescheduleOnce is for duplicates that are refused, and those of a class that is NotIdempotent are not")
 	must(d.item.JID == "", oneJID, d.item.JID)
 	return errors.Join(wrong...)
 }

@@ -62,6 +62,11 @@ type Job struct {
 	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is being run: see
 	// package dedup. Such a job's receipt says StatusDuplicate. Not unique.
 	Unique *dedup.Rule
+	// Idempotent declares that a second run of the job changes nothing that the first has done. A client with
+	// Config.DeduplicateIdempotent makes such a job unique, unless Unique or NotUnique is set. Not declared.
+	Idempotent bool
+	// NotUnique keeps the job as it is where Config.DeduplicateIdempotent would make it unique. Unset.
+	NotUnique bool
 	// WAL are positions in the write-ahead logs of databases that the job must see: where their primaries stood after what was
 	// written before the push. Of a job that is refused as a duplicate, the job that has the lock learns them. None.
 	WAL dedup.WAL
@@ -77,6 +82,14 @@ type Job struct {
 // Fail makes the push of the job an error, and Check's: it is for options that were said and cannot be meant, where the field
 // that they set would just be empty.
 func (j *Job) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
+
+// deduplicated is the job under Config.DeduplicateIdempotent.
+func (j Job) deduplicated() Job {
+	if j.Idempotent && !j.NotUnique && j.Unique == nil {
+		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
+	}
+	return j
+}
 
 // lock is what the job needs to be stored, and carries in its payload; the zero one if it is not unique.
 func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {

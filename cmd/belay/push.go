@@ -41,10 +41,11 @@ A push whose answer is lost is repeated for --repeat-for, and is stored once all
 day. So is what comes after the first jobs of a file while Redis is away.
 
 With --unique a job is refused, as a duplicate, while another of its class with the same arguments holds the lock that both
-need; the jid that is printed is that one's. The lock is taken with the push and ends when the job starts (until_executing) or
-when it has ended, through all its retries (until_executed), or after --unique-ttl at the latest. A class that programs push with
-UniqueByFields or UniqueBy is compared by that, and is no duplicate of what is pushed here, nor the other way. In a file these flags are for
-all lines, and duplicates are told of on standard error. belay locks shows locks.
+need; the jid that is printed is that one's. The lock is taken with the push. It ends when the job starts (until_executing, which
+--unique alone means too), or when the job has ended, through all its retries (until_executed), and after --unique-ttl at the
+latest. A class that programs push with UniqueByFields or UniqueBy is compared by that, and is no duplicate of what is pushed
+here, nor the other way. In a file these flags are for all lines, and duplicates are reported on standard error. belay locks
+shows locks.
 
 With --wal the job knows how far a database must have come that it reads, such as its replica: where the primary stood when all was
 written that the job needs (SELECT pg_current_wal_insert_lsn()). Of a push that is refused as a duplicate, the job that has the
@@ -263,15 +264,35 @@ const shielded = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)
 
+// joinUnique lets --unique stand alone though its value may be a word of its own, as it had to be once. A word that follows is the
+// value if it is empty, which is an error as ever, or begins as the two values do.
+func joinUnique(args []string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(out, args[i:]...)
+		}
+		if out = append(out, args[i]); args[i] != "--unique" || i+1 == len(args) {
+			continue
+		}
+		if next := args[i+1]; next == "" || strings.HasPrefix(next, "until") {
+			out[len(out)-1] += "=" + next
+			i++
+		}
+	}
+	return out
+}
+
 // shieldNegatives lets negative numbers be arguments of push: to whoever reads flags, -5 is the flag 5. What a flag takes for its
 // value is no argument, and is left to it.
 func shieldNegatives(root *cobra.Command, args []string) []string {
-	out := slices.Clone(args)
 	at := slices.Index(args, "push")
 	push, _, err := root.Find([]string{"push"})
 	if at < 0 || err != nil {
-		return out
+		return slices.Clone(args)
 	}
+	args = append(slices.Clone(args[:at]), joinUnique(args[at:])...)
+	out := slices.Clone(args)
 	flags := true
 	for i := at + 1; i < len(args); i++ {
 		switch {
