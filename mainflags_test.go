@@ -60,7 +60,10 @@ func TestMainRunsAWorker(t *testing.T) {
 
 func TestMainTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	nothing := func(context.Context, *App) error { return nil }
+	nothing := func(_ context.Context, app *App) error {
+		app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+		return nil
+	}
 	for _, c := range []struct {
 		args    []string
 		environ map[string]string
@@ -89,6 +92,9 @@ func TestMainTellsWhatIsWrong(t *testing.T) {
 	status, errs := mainRun(nil, nil, func(context.Context, *App) error { return errors.New("no database") })
 	require.Equal(t, exitFailure, status)
 	require.Contains(t, errs, "no database")
+	status, errs = mainRun(nil, nil, func(context.Context, *App) error { return nil })
+	require.Equal(t, exitFailure, status)
+	require.Contains(t, errs, "the server has no handlers")
 }
 
 // The command line of a program of one's own is that of belay work: its names, and what they mean when nothing is said.

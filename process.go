@@ -32,6 +32,9 @@ func (p Process) Run(ctx context.Context) error {
 	if err := p.Server.Check(); err != nil {
 		return err
 	}
+	if err := p.Server.ready(); err != nil { // before a port is opened
+		return err
+	}
 	return service.Process{
 		Worker: serving{Group: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
 	}.Run(ctx)

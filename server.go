@@ -87,15 +87,44 @@ func (s *Server) given(what string, something bool) *launcher.Group {
 }
 
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and what is
-// not done by then goes back to its queue. It answers nil after such a stop, and an error at once when the client is closed, which
-// should not be before Run has returned. A Server runs once.
+// not done by then goes back to its queue. It returns nil after such a stop. It returns an error at once when the server has no
+// handlers (ErrNoHandlers), and when the client is closed, which should not happen before Run has returned. A Server runs once.
+//
+// At the start it logs a warning, once, about handled classes whose queue (see Queue) is not taken, and about taken queues to which
+// no job was ever pushed and which no handled class names. Both can be meant.
 func (s *Server) Run(ctx context.Context) error {
 	group := s.made("Run")
-	if s.wrong != nil {
-		return s.wrong
+	if err := s.ready(); err != nil {
+		return err
 	}
 	defer s.book.Flush(lastWords)
 	return group.Run(ctx)
+}
+
+// ErrNoHandlers is the error of a Server's Run, and of Main, when nothing was registered that could run a job. Such a server would
+// take jobs, fail them and use up their retries.
+var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job that it takes would fail: register some before it runs, by Definition.Handle, Server.Register or Server.HandleClass")
+
+// ready returns why the server cannot run, now that its handlers are registered.
+func (s *Server) ready() error {
+	if s.wrong == nil && len(s.launcher.Classes()) == 0 {
+		return ErrNoHandlers
+	}
+	return s.wrong
+}
+
+// Classes returns the names of the classes that the server has handlers for, sorted, among them AnyClass if it has one for all.
+func (s *Server) Classes() []string { return s.made("Classes").Classes() }
+
+// Register makes the server run the classes of these registrations, as Definition.Handle does for one. It panics when a
+// registration is empty, when a class has a handler already, and after Run.
+func (s *Server) Register(list ...Registration) {
+	for _, r := range list {
+		if r.handler == nil {
+			panic("belay: Register: a registration is empty; make it by Definition.With")
+		}
+	}
+	s.register(list...)
 }
 
 // HandleClass makes the server run a class that has no Definition; AnyClass takes all that have no handler. It panics
