@@ -16,6 +16,7 @@ func TestPushUnique(t *testing.T) {
 		t.Parallel()
 		for _, client := range []string{"go-redis", "rueidis"} {
 			h := newHouse(t)
+			h.consumer("default")
 			push := func(more ...string) said {
 				return h.invoke("", append([]string{"push", "A", "42", "--unique", "until_executed", "--client", client}, more...)...)
 			}
@@ -62,6 +63,7 @@ func TestPushUnique(t *testing.T) {
 	t.Run("in_a_file_they_are_for_all_lines_and_duplicates_are_counted", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
+		h.consumer("default")
 		file := `{"class":"A","args":[1],"jid":"a"}
 {"class":"A","args":[1.0],"jid":"b"}
 {"class":"B","args":[1],"jid":"c"}

@@ -56,6 +56,9 @@ With --json a receipt is printed instead of a jid, one JSON object a line:
 status is queued, scheduled, duplicate (holder is the jid of the job that has the lock), unknown (no answer in all that time:
 Redis may or may not have the job) or not_pushed.
 
+A queue whose jobs no living worker takes is named on standard error, once at the end: its name may be misspelled. The exit status
+does not change.
+
 Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line; 3 when nothing
 went wrong and a duplicate was refused; 130 or 143 when INT or TERM ended the reading of a file before its end.`
 
@@ -202,6 +205,9 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	if flags.asJSON || err == nil {
 		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
 	}
+	queues := hints{}
+	queues.note(receipt)
+	queues.tell(pusher, cmd.ErrOrStderr())
 	if receipt.Status == client.StatusDuplicate {
 		return duplicateError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder)}
 	}
