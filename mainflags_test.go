@@ -18,7 +18,7 @@ import (
 )
 
 // mainRun is what a program whose main function is Main does with a command line and an environment.
-func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, options ...ServerOption) (status int, errs string) {
+func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, options ...MainOption) (status int, errs string) {
 	var out bytes.Buffer
 	set := flag.NewFlagSet("program", flag.ContinueOnError)
 	set.SetOutput(&out)

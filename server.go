@@ -8,7 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 	"github.com/belayq/belay/logbook"
@@ -18,6 +23,8 @@ import (
 type Server struct {
 	launcher *launcher.Group
 	book     *logbook.Book // the server's log
+	driver   driver.Client
+	check    inspect.CheckConfig // what Redis is checked for at the start of a Process
 	wrong    error
 }
 
@@ -27,7 +34,9 @@ type serverConfig struct {
 	handlers   []Registration
 	capsules   []launcher.Capsule
 	book       *logbook.Book
-	wrong      []error
+	// relevel makes the log that the program brought have this level; nil without one.
+	relevel func(level zerolog.Level)
+	wrong   []error
 }
 
 // A ServerOption says something to NewServer.
@@ -50,13 +59,30 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	l, err := launcher.NewGroup(cfg.Config, cfg.capsules...)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)
-		s := &Server{launcher: l, book: cfg.book}
+		s := &Server{launcher: l, book: cfg.book, driver: c.Driver(), check: cfg.checked()}
 		s.register(cfg.handlers...)
 		return s
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
 	idle, _ := launcher.NewGroup(launcher.Config{Client: c.Driver()})
 	return &Server{launcher: idle, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
+}
+
+// checked is what Redis is to be fit for.
+func (c *serverConfig) checked() inspect.CheckConfig {
+	wanted := inspect.CheckConfig{Prefix: c.Prefix, PayloadLimit: c.PayloadLimit, Unit: c.Retry.Unit}
+	for _, queue := range c.Queues {
+		wanted.Queues = append(wanted.Queues, queue.Name)
+	}
+	if len(c.Queues) == 0 {
+		wanted.Queues = append(wanted.Queues, client.DefaultQueue)
+	}
+	for _, capsule := range c.capsules {
+		for _, queue := range capsule.Queues {
+			wanted.Queues = append(wanted.Queues, queue.Name)
+		}
+	}
+	return wanted
 }
 
 // hear lets the options speak.

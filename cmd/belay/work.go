@@ -151,10 +151,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	for _, p := range programs {
 		server.HandleClass(p.class, runner.handler(p))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	logFindings(ctx, cfg, journal.Logger)
-	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(ctx)
+	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(context.Background())
 }
 
 // withoutSystemd is the environment without what concerns the worker alone: its programs are not the service.
