@@ -1,7 +1,7 @@
 // Package belay is background jobs for Go on Redis, in Sidekiq's wire format; it is the one import for what programs use.
 // The package itself is a lobby, of aliases, options, constructors and Define: it keeps no rules, starts no goroutines, and
-// asks Redis nothing but, in Open, whether it is there, and beside the start of a Process, whether it is fit for Belay. What does the work are packages below, each of which answers one
-// question.
+// asks Redis nothing but, in Open, whether it is there, and at the start of a Process, whether it is fit for Belay. What does
+// the work are packages below, each of which answers one question.
 //
 // To belay is to hold the rope: when a worker falls, its jobs do not.
 //
