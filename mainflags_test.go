@@ -1,7 +1,6 @@
 package belay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -19,7 +18,7 @@ import (
 
 // mainRun is what a program whose main function is Main does with a command line and an environment.
 func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, options ...MainOption) (status int, errs string) {
-	var out bytes.Buffer
+	var out drivertest.Buffer
 	set := flag.NewFlagSet("program", flag.ContinueOnError)
 	set.SetOutput(&out)
 	lookup := func(name string) (string, bool) { value, ok := environ[name]; return value, ok }

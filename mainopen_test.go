@@ -1,7 +1,6 @@
 package belay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -69,17 +68,17 @@ func drivertestExists(t *testing.T, key string) any {
 // A program with a log of its own still has --log-level, and is told that --log-format cannot work.
 func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 	t.Parallel()
-	for name, log := range map[string]func(out *bytes.Buffer) MainOption{
-		"zerolog": func(out *bytes.Buffer) MainOption { return Logger(zerolog.New(out).Level(zerolog.InfoLevel)) },
-		"slog": func(out *bytes.Buffer) MainOption {
+	for name, log := range map[string]func(out *drivertest.Buffer) MainOption{
+		"zerolog": func(out *drivertest.Buffer) MainOption { return Logger(zerolog.New(out).Level(zerolog.InfoLevel)) },
+		"slog": func(out *drivertest.Buffer) MainOption {
 			return SlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		},
-		"logbook": func(out *bytes.Buffer) MainOption { return Logbook(logbook.ToWriter(out, zerolog.InfoLevel)) },
+		"logbook": func(out *drivertest.Buffer) MainOption { return Logbook(logbook.ToWriter(out, zerolog.InfoLevel)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run := func(args ...string) string {
-				var out bytes.Buffer
+				var out drivertest.Buffer
 				status, errs := mainRun(append(args, "-prefix", drivertest.Prefix(t)), map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
 					func(ctx context.Context, app *App) error {
 						app.Server.HandleClass("A", func(ctx context.Context, _ *Job) error {
@@ -98,7 +97,7 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 			loud := run("-log-level", "debug")
 			require.Contains(t, loud, "of the handler")
 			require.Contains(t, loud, `"attempt":1`)
-			_, errs := mainRun([]string{"-log-format", "json"}, nil, nil, log(&bytes.Buffer{}))
+			_, errs := mainRun([]string{"-log-format", "json"}, nil, nil, log(&drivertest.Buffer{}))
 			require.Contains(t, errs, "--log-format has no effect")
 		})
 	}
