@@ -146,6 +146,13 @@ func RepeatFor(d time.Duration) ClientOption {
 	}
 }
 
+// DeduplicateIdempotent makes the jobs of all classes that are Idempotent unique, UntilExecuting, unless their class or their push
+// says otherwise by Unique or NotUnique. It is GitLab's rule: while an idempotent job waits, another one with the same arguments
+// adds nothing. The setting is each client's own: a job that is pushed by a client without it is stored.
+func DeduplicateIdempotent() ClientOption {
+	return func(c *clientConfig) { c.DeduplicateIdempotent = true }
+}
+
 // OnPush adds middleware that sees each job before it is pushed, in this order.
 func OnPush(middleware ...PushMiddleware) ClientOption {
 	return func(c *clientConfig) {

@@ -1,6 +1,7 @@
 package belay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/launcher"
 )
@@ -60,9 +62,6 @@ func (d *definition) check() error {
 		}
 	}
 	must(d.item.Class != AnyClass, "%q stands for all classes that have no handler: use Server.HandleClass", AnyClass)
-	rule := d.item.Unique
-	must(rule == nil || !rule.RescheduleOnce || d.idempotence.Reason == "",
-		"RescheduleOnce is for duplicates that are refused, and those of a class that is NotIdempotent are not")
 	must(d.item.JID == "", oneJID, d.item.JID)
 	return errors.Join(wrong...)
 }
@@ -148,7 +147,9 @@ func (d *Definition[T]) With(fn func(ctx context.Context, args T) error) Registr
 	if fn == nil {
 		panic("belay: Handle " + d.item.Class + ": the handler is nil")
 	}
-	return Registration{class: d.item.Class, about: d.about, handler: func(ctx context.Context, j *Job) error {
+	about := d.about
+	about.Queue, about.RetryQueue = cmp.Or(d.item.Queue, client.DefaultQueue), d.item.RetryQueue
+	return Registration{class: d.item.Class, about: about, handler: func(ctx context.Context, j *Job) error {
 		args, err := d.Args(j)
 		if err != nil {
 			return err

@@ -1,7 +1,7 @@
 // Package belay is background jobs for Go on Redis, in Sidekiq's wire format; it is the one import for what programs use.
 // The package itself is a lobby, of aliases, options, constructors and Define: it keeps no rules, starts no goroutines, and
-// asks Redis nothing but, in Open, whether it is there. What does the work are packages below, each of which answers one
-// question.
+// asks Redis nothing but, in Open, whether it is there, and at the start of a Process, whether it is fit for Belay. What does
+// the work are packages below, each of which answers one question.
 //
 // To belay is to hold the rope: when a worker falls, its jobs do not.
 //
@@ -90,7 +90,7 @@
 // The lock is taken by the script that stores the job (pushunique), in the same step, and stands in the payload, by which all
 // later scripts know it:
 //
-//	UntilExecuting   script start frees it, before the handler is called: what is pushed from then on is a job of its own
+//	UntilExecuting   (without either) script start frees it, before the handler is called: what is pushed from then on is a job of its own
 //	UntilExecuted    every end of the job frees it, in the same step: done, discarded, dead, deleted by an operator of Belay;
 //	                 script renew prolongs it at each beat while the job is in hand; a retry, a shutdown and a crash keep it
 //
@@ -98,8 +98,11 @@
 // more, as a job of its own, and gives that the lock. So the last change is always seen by a run that began after it. The rule
 // travels with the job that has the lock: what the refused one said does not count.
 //
-// A class that is [NotIdempotent] has no push refused, because two runs of it are two effects. Its duplicates are stored as
-// any other job, without the lock, and marked: duplicate-of in the payload is the jid of the lock's owner.
+// With [MarkDuplicates] no push is refused. Duplicates are stored as any other job, without the lock, and marked: duplicate-of in
+// the payload is the jid of the job that holds the lock.
+//
+// Whether a class is [Idempotent] makes no difference to its unique jobs. A client with [DeduplicateIdempotent] makes the jobs of all
+// idempotent classes unique, [UntilExecuting], that say neither [Unique] nor [NotUnique].
 //
 // What is constrained is which pushes are accepted. A job that was accepted is never asked again, and runs at least once as
 // any other; so two runs may meet, though only one was accepted: when a process was taken for dead and a survivor runs its

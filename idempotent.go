@@ -16,12 +16,12 @@ type Idempotence struct {
 }
 
 // Idempotent declares that a second run of a job changes nothing that the first has done. belaytest.Idempotent tries it.
-// It is recorded, for people and tests to ask; nothing runs differently.
+// People and tests can ask for it. Nothing runs differently, unless the client has DeduplicateIdempotent.
 func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
 
-// NotIdempotent declares that a second run of a job may do its work twice, and why that is borne; Define panics without a
-// reason. It is recorded, for people and tests to ask. One thing is different then: a duplicate of a Unique job is marked and
-// not refused. Command belayvet finds the definitions that say neither.
+// NotIdempotent declares that a second run of a job may do its work twice, and why that is acceptable; Define panics without a
+// reason. People and tests can ask for it. Nothing runs differently: its Unique jobs are refused as any other's. Command belayvet
+// finds the definitions that say neither.
 func NotIdempotent(reason string) DefineOption {
 	return declare(Idempotence{Declared: true, Reason: reason})
 }
@@ -34,6 +34,6 @@ func declare(said Idempotence) DefineOption {
 		if !said.Holds && strings.TrimSpace(said.Reason) == "" {
 			def.wrong = append(def.wrong, errors.New("NotIdempotent needs a reason"))
 		}
-		def.idempotence = said
+		def.idempotence, def.item.Idempotent = said, said.Holds
 	})
 }

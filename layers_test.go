@@ -31,8 +31,9 @@ var house = map[string]int{
 	"retry": 2, "dedup": 2, // judges: pure
 	"fetch": 3, "scheduler": 3, // hands: hold and give back; what time makes happen
 	"launcher": 4, "client": 4, // ends: take work out, put work in
-	"belay": 5, "inspect": 5, // lobby: the root; what an operator sees
-	"web": 6, "belaytest": 6, // guests: the dashboard, the users' test kit
+	"inspect": 4,                 // what an operator sees; below the root, whose workers check Redis when they start
+	"belay":   5,                 // lobby: the root
+	"web":     6, "belaytest": 6, // guests: the dashboard, the users' test kit
 	"cmd": 7, "bench": 7, "integration": 7, "examples": 7, // faces: for people
 }
 

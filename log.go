@@ -30,6 +30,10 @@ func Log(ctx context.Context) *slog.Logger { return launcher.Log(ctx) }
 func Logger(log zerolog.Logger) ServerOption {
 	return func(c *serverConfig) {
 		c.logTo(logbook.ToZerolog(log), launcher.Logging{Zerolog: &log})
+		c.relevel = func(level zerolog.Level) {
+			own := log.Level(level)
+			c.logTo(logbook.ToZerolog(own), launcher.Logging{Zerolog: &own})
+		}
 	}
 }
 
@@ -41,6 +45,10 @@ func SlogHandler(h slog.Handler) ServerOption {
 			return
 		}
 		c.logTo(logbook.ToSlog(h), launcher.Logging{Slog: h})
+		c.relevel = func(level zerolog.Level) {
+			own := atLeast{h, 4 * slog.Level(level-zerolog.InfoLevel)} // slog counts its levels by fours, from info on
+			c.logTo(logbook.ToSlog(own), launcher.Logging{Slog: own})
+		}
 	}
 }
 
@@ -53,7 +61,33 @@ func Logbook(book *logbook.Book) ServerOption {
 		}
 		log := book.Logger()
 		c.logTo(book, launcher.Logging{Zerolog: &log})
+		c.relevel = func(level zerolog.Level) {
+			own := log.Level(level)
+			c.logTo(book, launcher.Logging{Zerolog: &own})
+			c.Log = &own
+		}
 	}
+}
+
+// atLeast is a handler without records below a level. What the handler itself leaves out it still does.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+// Enabled implements slog.Handler.
+func (a atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= a.level && a.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (a atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{a.Handler.WithAttrs(attrs), a.level}
+}
+
+// WithGroup implements slog.Handler.
+func (a atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{a.Handler.WithGroup(name), a.level}
 }
 
 // logTo says where lines go, and leaves alone what they show.

@@ -9,8 +9,6 @@ import (
 	"os"
 
 	"github.com/rs/zerolog"
-
-	"github.com/belayq/belay/driver/goredisdriver"
 )
 
 // Main is the main function of a worker program. It reads flags and environment, opens Redis, calls setUp for the handlers,
@@ -26,12 +24,16 @@ import (
 //
 // Flags are those of `belay work`, as far as they concern a program with handlers of its own; -h lists them. Each may be
 // given in the environment too: --shutdown-timeout as BELAY_SHUTDOWN_TIMEOUT. A flag comes before the environment, and this
-// before the options given here. The program's own flags of package flag are parsed with these. There is no file of
-// settings: a program has its own way to read one, and this package would bring a YAML parser to all.
+// before the options given here. The program's own flags of package flag are parsed with these; words after the flags are an error.
+// There is no file of settings: a program has its own way to read one, and this package would bring a YAML parser to all.
 //
-// The exit status is 0 after a stop, 1 when the program could not work, and 2 for a wrong flag, variable or option. What is
-// deferred in main does not run; Server.OnExit is the place for that.
-func Main(setUp func(ctx context.Context, app *App) error, options ...ServerOption) {
+// Options are those of a Client and of a Server, and Driver. A program that brings a log of its own (Logger, SlogHandler, Logbook)
+// still has --log-level, which sets that log's level too; the level of a slog.Handler can only be raised so. --log-format is then an
+// error.
+//
+// The exit status is 0 after a stop, 1 when the program could not work, such as without handlers, and 2 for a wrong flag, variable or
+// option. What is deferred in main does not run; Server.OnExit is the place for that.
+func Main(setUp func(ctx context.Context, app *App) error, options ...MainOption) {
 	if setUp == nil {
 		panic("belay: Main: the function is nil")
 	}
@@ -42,7 +44,8 @@ func Main(setUp func(ctx context.Context, app *App) error, options ...ServerOpti
 type App struct {
 	// Client pushes jobs. It is open until the server has stopped.
 	Client *Client
-	// Server is to be given its handlers, hooks and middleware.
+	// Server is to be given its handlers (by Definition.Handle, or Register for those that constructors make of Client and more), hooks
+	// and middleware.
 	Server *Server
 	// Log is the program's log, as --log-level and --log-format want it. Nobody waits for its reader.
 	Log zerolog.Logger
@@ -56,39 +59,40 @@ const (
 )
 
 func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool), errs io.Writer,
-	setUp func(context.Context, *App) error, options []ServerOption,
+	setUp func(context.Context, *App) error, options []MainOption,
 ) int {
 	flags := newMainFlags(set)
-	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
+	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
-		return exitUsage // the set has said why
+		return exitUsage // parse has said why
+	}
+	cfg := newMainConfig(options)
+	if flags.said["redis"] && cfg.open != nil {
+		cfg.wrong = append(cfg.wrong, errors.New("--redis has no effect: the program has a way to Redis of its own (Driver); leave it out"))
 	}
 	refuse := func(err error) int {
 		_, _ = fmt.Fprintln(errs, err)
 		return exitUsage
 	}
-	if err := flags.readEnvironment(lookup); err != nil {
+	if err := errors.Join(append(cfg.wrong, flags.readEnvironment(lookup))...); err != nil {
 		return refuse(err)
 	}
 	book, err := flags.logbook(errs)
 	if err != nil {
 		return refuse(err)
 	}
-	// Not Open: a worker whose Redis is away waits for it.
-	redis, err := goredisdriver.Open(flags.redisURL(lookup))
+	redis, closeIt, err := cfg.openRedis(flags.redisURL(lookup))
 	if err != nil {
 		return refuse(err)
 	}
-	defer func() { _ = redis.Close() }()
-	client, err := NewClient(redis, Prefix(flags.prefix))
+	defer closeIt()
+	client, err := NewClient(redis, append(cfg.client, flags.client...)...)
 	if err != nil {
 		return refuse(err)
 	}
 	defer book.Flush(lastWords)
-	// The log first, so that the program may bring one of its own.
-	options = append(append([]ServerOption{Logbook(book)}, options...), flags.options...)
-	app := &App{Client: client, Server: NewServer(client, options...), Log: book.Logger()}
+	app := &App{Client: client, Server: NewServer(client, cfg.serverOptions(book, flags)...), Log: book.Logger()}
 	if err := app.Server.Check(); err != nil {
 		return refuse(err)
 	}

@@ -21,20 +21,25 @@ const defaultURL = "redis://127.0.0.1:6379/0"
 // mainFlags are what Main may be told. What is said there becomes an option; what is not leaves those alone that the
 // program gave. Names and meanings are those of `belay work`.
 type mainFlags struct {
-	set                       *flag.FlagSet
-	redis, prefix, healthAddr string
-	logLevel, logFormat       string
-	queues                    []fetch.Queue
-	labels                    []string
-	variables                 map[string]string // of each flag
-	options                   []ServerOption
+	set                 *flag.FlagSet
+	redis, healthAddr   string
+	logLevel, logFormat string
+	queues              []fetch.Queue
+	labels              []string
+	variables           map[string]string // of each flag
+	said                map[string]bool   // which were given, or their variables
+	options             []ServerOption
+	client              []ClientOption
 }
 
 // newMainFlags registers the flags with a set, in which the program's own may be too.
 func newMainFlags(set *flag.FlagSet) *mainFlags {
-	f := &mainFlags{set: set, logLevel: "info", logFormat: "console", variables: make(map[string]string)}
+	f := &mainFlags{set: set, logLevel: "info", logFormat: "console", variables: make(map[string]string), said: make(map[string]bool)}
 	f.text("redis", "URL of Redis, also REDIS_URL (default "+defaultURL+")", &f.redis)
-	f.text("prefix", "prefix of every key, a colon is added (default none)", &f.prefix)
+	f.add("prefix", "prefix of every key, a colon is added (default none)", func(value string) error {
+		f.client = append(f.client, Prefix(value))
+		return nil
+	})
 	f.text("health-addr", "answer /healthz and /readyz there, such as 127.0.0.1:7421", &f.healthAddr)
 	f.text("log-level", "least level that is logged: debug, info, warn or error (default info)", &f.logLevel)
 	f.text("log-format", "json or console (default console)", &f.logFormat)
@@ -67,7 +72,10 @@ func (f *mainFlags) add(name, usage string, read func(value string) error) {
 		variable = "BELAY_REDIS_URL"
 	}
 	f.variables[name] = variable
-	f.set.Func(name, usage+" ["+variable+"]", read)
+	f.set.Func(name, usage+" ["+variable+"]", func(value string) error {
+		f.said[name] = true
+		return read(value)
+	})
 }
 
 func (f *mainFlags) text(name, usage string, to *string) {
@@ -105,6 +113,10 @@ func (f *mainFlags) duration(option func(time.Duration) ServerOption) func(strin
 
 // queue adds a queue to those that stand instead of the program's.
 func (f *mainFlags) queue(value string) error {
+	if words := strings.Fields(value); len(words) > 1 || len(words) == 1 && words[0] != value {
+		return fmt.Errorf("a name with white space; for several queues give each its own: -q %s (a queue of just this name is taken by Queues)",
+			strings.Join(words, " -q "))
+	}
 	name, text, weighted := strings.Cut(value, ",")
 	weight := 0
 	if weighted {

@@ -1,7 +1,6 @@
 package belay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -18,8 +17,8 @@ import (
 )
 
 // mainRun is what a program whose main function is Main does with a command line and an environment.
-func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, options ...ServerOption) (status int, errs string) {
-	var out bytes.Buffer
+func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, options ...MainOption) (status int, errs string) {
+	var out drivertest.Buffer
 	set := flag.NewFlagSet("program", flag.ContinueOnError)
 	set.SetOutput(&out)
 	lookup := func(name string) (string, bool) { value, ok := environ[name]; return value, ok }
@@ -60,7 +59,10 @@ func TestMainRunsAWorker(t *testing.T) {
 
 func TestMainTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	nothing := func(context.Context, *App) error { return nil }
+	nothing := func(_ context.Context, app *App) error {
+		app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+		return nil
+	}
 	for _, c := range []struct {
 		args    []string
 		environ map[string]string
@@ -89,6 +91,9 @@ func TestMainTellsWhatIsWrong(t *testing.T) {
 	status, errs := mainRun(nil, nil, func(context.Context, *App) error { return errors.New("no database") })
 	require.Equal(t, exitFailure, status)
 	require.Contains(t, errs, "no database")
+	status, errs = mainRun(nil, nil, func(context.Context, *App) error { return nil })
+	require.Equal(t, exitFailure, status)
+	require.Contains(t, errs, "the server has no handlers")
 }
 
 func TestMainEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {

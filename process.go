@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 )
@@ -15,6 +16,9 @@ import (
 // goroutines stand; USR2 calls Reopen. The same signal again within 200 ms is no second one, since GNU timeout sends two.
 // Under systemd (Type=notify) it says READY=1 once the server is registered and STOPPING=1 when a stop begins, keeps STATUS
 // up to date, and with WatchdogSec= pings for as long as Server.Health would call the server alive.
+//
+// Beside the start it checks whether Redis is fit for Belay, as `belay check` does, and logs a warning for each finding that is not
+// ok. The server does not wait for that, and works whatever is found.
 type Process struct {
 	Server *Server
 	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty is nowhere.
@@ -32,8 +36,12 @@ func (p Process) Run(ctx context.Context) error {
 	if err := p.Server.Check(); err != nil {
 		return err
 	}
+	if err := p.Server.ready(); err != nil { // before a port is opened
+		return err
+	}
 	return service.Process{
 		Worker: serving{Group: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
+		Beside: p.Server.checkRedis,
 	}.Run(ctx)
 }
 
@@ -41,6 +49,11 @@ func (p Process) Run(ctx context.Context) error {
 type serving struct {
 	*launcher.Group
 	server *Server
+}
+
+// checkRedis logs what a start should know about Redis.
+func (s *Server) checkRedis(ctx context.Context) {
+	inspect.LogFindings(ctx, s.driver, s.check, s.book.Logger())
 }
 
 // Run is the Server's.

@@ -13,6 +13,9 @@ import (
 // patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
 const patience = 20 * time.Second
 
+// tick is between two looks at what is waited for.
+const tick = 5 * time.Millisecond
+
 // running is a server that runs until the test ends, if it does not end before.
 func running(t *testing.T, server *belay.Server) <-chan error {
 	t.Helper()
@@ -29,6 +32,9 @@ func running(t *testing.T, server *belay.Server) <-chan error {
 	})
 	return done
 }
+
+// idle is a handler for servers that need one and get no jobs.
+func idle(context.Context, *belay.Job) error { return nil }
 
 func awaitValue[T any](t *testing.T, what string, from <-chan T) T {
 	t.Helper()

@@ -8,7 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 	"github.com/belayq/belay/logbook"
@@ -18,6 +23,8 @@ import (
 type Server struct {
 	launcher *launcher.Group
 	book     *logbook.Book // the server's log
+	driver   driver.Client
+	check    inspect.CheckConfig // what Redis is checked for at the start of a Process
 	wrong    error
 }
 
@@ -27,7 +34,9 @@ type serverConfig struct {
 	handlers   []Registration
 	capsules   []launcher.Capsule
 	book       *logbook.Book
-	wrong      []error
+	// relevel makes the log that the program brought have this level; nil without one.
+	relevel func(level zerolog.Level)
+	wrong   []error
 }
 
 // A ServerOption says something to NewServer.
@@ -50,13 +59,30 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	l, err := launcher.NewGroup(cfg.Config, cfg.capsules...)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)
-		s := &Server{launcher: l, book: cfg.book}
+		s := &Server{launcher: l, book: cfg.book, driver: c.Driver(), check: cfg.checked()}
 		s.register(cfg.handlers...)
 		return s
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
 	idle, _ := launcher.NewGroup(launcher.Config{Client: c.Driver()})
 	return &Server{launcher: idle, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
+}
+
+// checked is what Redis is to be fit for.
+func (c *serverConfig) checked() inspect.CheckConfig {
+	wanted := inspect.CheckConfig{Prefix: c.Prefix, PayloadLimit: c.PayloadLimit, Unit: c.Retry.Unit}
+	for _, queue := range c.Queues {
+		wanted.Queues = append(wanted.Queues, queue.Name)
+	}
+	if len(c.Queues) == 0 {
+		wanted.Queues = append(wanted.Queues, client.DefaultQueue)
+	}
+	for _, capsule := range c.capsules {
+		for _, queue := range capsule.Queues {
+			wanted.Queues = append(wanted.Queues, queue.Name)
+		}
+	}
+	return wanted
 }
 
 // hear lets the options speak.
@@ -87,15 +113,44 @@ func (s *Server) given(what string, something bool) *launcher.Group {
 }
 
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and what is
-// not done by then goes back to its queue. It answers nil after such a stop, and an error at once when the client is closed, which
-// should not be before Run has returned. A Server runs once.
+// not done by then goes back to its queue. It returns nil after such a stop. It returns an error at once when the server has no
+// handlers (ErrNoHandlers), and when the client is closed, which should not happen before Run has returned. A Server runs once.
+//
+// At the start it logs a warning, once, about handled classes whose queue (see Queue) is not taken, and about taken queues to which
+// no job was ever pushed and which no handled class names. Both can be meant.
 func (s *Server) Run(ctx context.Context) error {
 	group := s.made("Run")
-	if s.wrong != nil {
-		return s.wrong
+	if err := s.ready(); err != nil {
+		return err
 	}
 	defer s.book.Flush(lastWords)
 	return group.Run(ctx)
+}
+
+// ErrNoHandlers is the error of a Server's Run, and of Main, when nothing was registered that could run a job. Such a server would
+// take jobs, fail them and use up their retries.
+var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job that it takes would fail: register some before it runs, by Definition.Handle, Server.Register or Server.HandleClass")
+
+// ready returns why the server cannot run, now that its handlers are registered.
+func (s *Server) ready() error {
+	if s.wrong == nil && len(s.launcher.Classes()) == 0 {
+		return ErrNoHandlers
+	}
+	return s.wrong
+}
+
+// Classes returns the names of the classes that the server has handlers for, sorted, among them AnyClass if it has one for all.
+func (s *Server) Classes() []string { return s.made("Classes").Classes() }
+
+// Register makes the server run the classes of these registrations, as Definition.Handle does for one. It panics when a
+// registration is empty, when a class has a handler already, and after Run.
+func (s *Server) Register(list ...Registration) {
+	for _, r := range list {
+		if r.handler == nil {
+			panic("belay: Register: a registration is empty; make it by Definition.With")
+		}
+	}
+	s.register(list...)
 }
 
 // HandleClass makes the server run a class that has no Definition; AnyClass takes all that have no handler. It panics

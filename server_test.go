@@ -186,6 +186,7 @@ func TestDefinitionWithoutAHandler(t *testing.T) {
 
 	// A worker that does not know the class, as during a deploy, has the job wait for one that does.
 	server := belay.NewServer(client)
+	server.HandleClass("Known", idle)
 	told := make(chan error, 1)
 	server.OnError(func(_ context.Context, _ *belay.Job, err error) { told <- err })
 	done := make(chan error, 1)

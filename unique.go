@@ -31,34 +31,65 @@ const (
 	StatusDuplicate = client.StatusDuplicate
 )
 
-// A UniqueOption says something to Unique.
-type UniqueOption func(*UniqueRule)
+// A UniqueOption configures Unique. UntilExecuting and UntilExecuted are two.
+type UniqueOption = dedup.Option
 
-// Unique has a job refused while another that counts as the same holds their lock: one of the same class and the same
-// arguments, or whatever UniqueBy or UniqueByFields compare instead. A refusal is no error: the receipt says StatusDuplicate, and its
-// Holder is the jid of the job that the lock belongs to.
+type uniqueOption func(*UniqueRule)
+
+// Apply implements UniqueOption.
+func (o uniqueOption) Apply(rule *UniqueRule) { o(rule) }
+
+// Unique refuses a job while another job that counts as the same holds their lock: one of the same class with the same
+// arguments, or with the same of what UniqueByFields or UniqueBy compare. A refusal is no error: the receipt has StatusDuplicate,
+// and its Holder is the jid of the job that holds the lock. Whether the class is Idempotent makes no difference; see
+// MarkDuplicates for duplicates that should run all the same.
 //
-// Two pushes of a class that is NotIdempotent are two effects, so none of them is refused: a duplicate is stored as any other
-// job, without the lock, and marked by the field duplicate-of of its payload and the Holder of its receipt. (One for later that neither
-// takes nor meets the lock yet is not marked.)
+// The lock ends as UntilExecuting or UntilExecuted says. Without either it is UntilExecuting: while one such job waits, another
+// adds nothing, and a push after its start is accepted.
 //
-// What is unique is the accepted push. A job that was accepted runs, at least once as any other, whatever becomes of its lock:
-// a retry or a recovery asks nobody. The lock ends after its LockTTL at the latest if nobody renews it, so it is no
-// mutual exclusion: see "Unique jobs" in the package's documentation. A payload that is too large for a worker is buried unread, and
-// its lock stands until then.
-func Unique(until Until, options ...UniqueOption) JobOption {
-	rule := UniqueRule{Until: until}
+// What is unique is the accepted push. A job that was accepted runs at least once, as any other, whatever happens to its lock: a
+// retry or a recovery does not need it. The lock ends after its LockTTL at the latest if it is not renewed, so it is not a mutex:
+// see "Unique jobs" in the package's documentation. The lock of a payload that is too large for a worker is released when a worker
+// moves that job to the dead set.
+func Unique(options ...UniqueOption) JobOption {
+	var rule UniqueRule
+	var wrong []error
+	said := false
 	for _, option := range options {
-		option(&rule)
+		if option == nil {
+			wrong = append(wrong, errNilOption)
+			continue
+		}
+		before := rule.Until
+		option.Apply(&rule)
+		if _, isUntil := option.(Until); isUntil && said && rule.Until != before {
+			wrong = append(wrong, fmt.Errorf("unique until %s and until %s: choose one", before, rule.Until))
+		} else if isUntil {
+			said = true
+		}
+	}
+	if !said && rule.Until == "" {
+		rule.Until = UntilExecuting
 	}
 	return func(i *Item) {
 		own := rule // of each job: a middleware may change it
-		i.Unique = &own
+		i.Unique, i.NotUnique = &own, false
+		for _, err := range wrong {
+			i.Fail(err)
+		}
 	}
 }
 
-// NotUnique pushes one job whoever holds the lock, and without taking it, though its class says Unique.
-func NotUnique() JobOption { return func(i *Item) { i.Unique = nil } }
+// NotUnique pushes a job whether or not the lock is held, and without taking it, though its class is Unique or its client has
+// DeduplicateIdempotent. For a class that is neither it changes nothing.
+func NotUnique() JobOption { return func(i *Item) { i.Unique, i.NotUnique = nil, true } }
+
+// MarkDuplicates has duplicates stored instead of refused, as jobs without the lock, and marked: the field duplicate-of of the
+// payload, and the Holder of the receipt, are the jid of the job that holds the lock. (A job for later that neither takes nor meets
+// the lock yet is not marked.) It is for classes of which each push must run, and whose duplicates only should be seen.
+func MarkDuplicates() UniqueOption {
+	return uniqueOption(func(r *UniqueRule) { r.MarkDuplicates = true })
+}
 
 // LockTTL is how long a lock stands at most that nobody releases or renews, in whole milliseconds: six hours without it. For a
 // job that waits, for its time or a retry, it counts from when the job may run; while the job runs it is renewed at each beat of its
@@ -70,24 +101,30 @@ func LockTTL(d time.Duration) UniqueOption {
 	if d == 0 {
 		d = -1 // or it would be taken for "not said"
 	}
-	return func(r *UniqueRule) { r.TTL = d }
+	return uniqueOption(func(r *UniqueRule) { r.TTL = d })
 }
 
 // IncludingScheduled makes jobs unique too that are pushed for later, by In or At. Without it such a job is accepted whoever
 // holds the lock, and takes it when its time has come, if it is free then.
-func IncludingScheduled() UniqueOption { return func(r *UniqueRule) { r.IncludingScheduled = true } }
+func IncludingScheduled() UniqueOption {
+	return uniqueOption(func(r *UniqueRule) { r.IncludingScheduled = true })
+}
 
 // RescheduleOnce runs the job once more when it has ended, if any other was refused after it had started: what that one was
 // pushed for may have come too late for the run. However many were refused, they are one more run. It goes with
-// UntilExecuted alone, and not with NotIdempotent, which refuses none.
+// UntilExecuted alone, and not with MarkDuplicates, which refuses none.
 //
 // The rule travels with the job that has the lock. So whoever is refused is run for, also one that was pushed without it, such as by
 // an older version of the program; and a job that was pushed before RescheduleOnce was said of its class is not run once more.
 // A push under the jid of the job itself, once that has started, is refused and run for like any other.
-func RescheduleOnce() UniqueOption { return func(r *UniqueRule) { r.RescheduleOnce = true } }
+func RescheduleOnce() UniqueOption {
+	return uniqueOption(func(r *UniqueRule) { r.RescheduleOnce = true })
+}
 
 // PerQueue makes jobs in different queues different. Without it the queue does not count.
-func PerQueue() UniqueOption { return func(r *UniqueRule) { r.PerQueue = true } }
+func PerQueue() UniqueOption {
+	return uniqueOption(func(r *UniqueRule) { r.PerQueue = true })
+}
 
 // UniqueByFields has the jobs of a Unique class count as the same when these fields of their arguments are equal, instead
 // of all arguments. A push of the class by belay push --unique, which compares all arguments, counts as the same as none of these.
@@ -183,7 +220,7 @@ func (d *definition) resolveIdentity(shape *args.Shape, of reflect.Type) {
 	}
 }
 
-// withIdentity is the rule of one job of the class, which says also what identifies it, and what becomes of its duplicates.
+// withIdentity returns the rule of one job of the class, with what identifies the class' jobs unless the rule says that itself.
 func (d *definition) withIdentity(rule *UniqueRule) *UniqueRule {
 	if rule == nil {
 		return nil
@@ -192,6 +229,5 @@ func (d *definition) withIdentity(rule *UniqueRule) *UniqueRule {
 	if rule.By == nil && rule.Positions == nil {
 		own.By, own.Positions = d.identity.By, d.identity.Positions
 	}
-	own.MarkDuplicates = rule.MarkDuplicates || d.idempotence.Reason != ""
 	return &own
 }

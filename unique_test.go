@@ -32,6 +32,12 @@ func digestOf(t *testing.T, item Item) string {
 	return lock.Digest
 }
 
+func itemWith(option JobOption) Item {
+	item := Item{Class: "A"}
+	option(&item)
+	return item
+}
+
 func TestUnique(t *testing.T) {
 	t.Parallel()
 	t.Run("is what its options say, for a class and for one job", func(t *testing.T) {
@@ -40,18 +46,27 @@ func TestUnique(t *testing.T) {
 		require.Equal(t, &UniqueRule{Until: UntilExecuted, TTL: time.Hour, IncludingScheduled: true, RescheduleOnce: true, PerQueue: true}, d.Item(1).Unique)
 		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Item(1, Unique(UntilExecuting)).Unique, "what one job says replaces all of it")
 		require.Nil(t, d.Item(1, NotUnique()).Unique)
+		require.NotNil(t, d.Item(1, NotUnique(), Unique()).Unique, "the last one counts")
 		require.NotNil(t, d.Item(1).Unique)
 	})
-	t.Run("refuses nothing of a class that is not idempotent, and marks it", func(t *testing.T) {
+	t.Run("is until_executing without a strategy, and has one at most", func(t *testing.T) {
 		t.Parallel()
-		d := Define[int]("A", NotIdempotent("two are borne"), Unique(UntilExecuted))
-		require.Equal(t, &UniqueRule{Until: UntilExecuted, MarkDuplicates: true}, d.Item(1).Unique)
-		require.Equal(t, &UniqueRule{Until: UntilExecuting, MarkDuplicates: true}, d.Item(1, Unique(UntilExecuting)).Unique)
-		require.Nil(t, d.Item(1, NotUnique()).Unique)
-		require.False(t, Define[int]("A", Idempotent(), Unique(UntilExecuted)).Item(1).Unique.MarkDuplicates)
-		require.PanicsWithValue(t, `belay: Define "A": RescheduleOnce is for duplicates that are refused, and those of a class that is NotIdempotent are not`,
-			func() { Define[int]("A", NotIdempotent("two are borne"), Unique(UntilExecuted, RescheduleOnce())) })
-		require.ErrorContains(t, d.Item(1, Unique(UntilExecuted, RescheduleOnce())).Check(), "duplicates that were refused")
+		require.Equal(t, &UniqueRule{Until: UntilExecuting}, Define[int]("A", Unique()).Item(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting, TTL: time.Hour}, Define[int]("A", Unique(LockTTL(time.Hour))).Item(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, PerQueue: true}, Define[int]("A", Unique(PerQueue(), UntilExecuted)).Item(1).Unique)
+		require.ErrorContains(t, itemWith(Unique(UntilExecuted, UntilExecuting)).Check(), "unique until until_executed and until until_executing")
+		require.ErrorContains(t, itemWith(Unique(Until(""))).Check(), "unique until when?", "a variable that was not set")
+		require.ErrorContains(t, itemWith(Unique(nil)).Check(), "an option is nil")
+	})
+	t.Run("refuses whatever the class says of being run twice, and marks by name", func(t *testing.T) {
+		t.Parallel()
+		d := Define[int]("A", NotIdempotent("the bank has no keys"), Unique(UntilExecuted, RescheduleOnce()))
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, RescheduleOnce: true}, d.Item(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Item(1, Unique()).Unique)
+		marks := d.Item(1, Unique(UntilExecuted, MarkDuplicates()))
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, MarkDuplicates: true}, marks.Unique)
+		require.PanicsWithValue(t, `belay: Define "A": reschedule once is for duplicates that were refused, and mark duplicates refuses none: choose one`,
+			func() { Define[int]("A", Unique(UntilExecuted, RescheduleOnce(), MarkDuplicates())) })
 	})
 	t.Run("compares all arguments, or some, or what a function makes of them", func(t *testing.T) {
 		t.Parallel()
@@ -112,7 +127,7 @@ func TestUnique(t *testing.T) {
 		unique := Unique(UntilExecuted)
 		for want, options := range map[string][]DefineOption{
 			"reschedule once goes with until_executed alone":                          {Unique(UntilExecuting, RescheduleOnce())},
-			`unique until "done"`:                                                     {Unique("done")},
+			`unique until "done"`:                                                     {Unique(Until("done"))},
 			"a lock for -1ns holds nothing":                                           {Unique(UntilExecuted, LockTTL(0))},
 			"a whole number of milliseconds":                                          {Unique(UntilExecuted, LockTTL(time.Microsecond))},
 			"belay.reindex has no field product_id that is an argument":               {unique, UniqueByFields("product_id")},

@@ -2,6 +2,7 @@ package belaytest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 // A Kit is a Redis within one test, a client of it, and what runs the jobs. New makes it. Its methods may be called from
@@ -82,7 +85,7 @@ func (k *Kit) Inline() { k.inline.Store(true) }
 
 // server makes a Server as Serve has said, for these queues.
 func (k *Kit) server(queues []string) *belay.Server {
-	log := zerolog.New(zerolog.NewTestWriter(k.t)).Level(zerolog.WarnLevel)
+	log := zerolog.New(zerolog.NewTestWriter(k.t)).Level(zerolog.WarnLevel).Hook(zerolog.HookFunc(exceptQueues))
 	options := append([]belay.ServerOption{belay.Concurrency(1), belay.Logger(log)}, k.options...)
 	// Servers are stopped while their last jobs run, which must not cancel those.
 	options = append(options, belay.Queues(queues...), belay.ShutdownTimeout(forever))
@@ -92,7 +95,19 @@ func (k *Kit) server(queues []string) *belay.Server {
 	for _, register := range k.register {
 		register(s)
 	}
+	if len(s.Classes()) == 0 { // then no Server runs: what waits fails as it does where a class has no handler
+		s.HandleClass(belay.AnyClass, func(_ context.Context, j *belay.Job) error {
+			return fmt.Errorf("%w %q", retry.ErrUnregistered, j.Class())
+		})
+	}
 	return s
+}
+
+// exceptQueues leaves out the warning about queues that are not taken: a Kit's servers take only those that hold jobs.
+func exceptQueues(event *zerolog.Event, _ zerolog.Level, message string) {
+	if message == launcher.QueuesNotTaken {
+		event.Discard()
+	}
 }
 
 // forever is longer than any test.

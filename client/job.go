@@ -38,7 +38,8 @@ type Job struct {
 	JID string
 
 	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until when. At most one
-	// may be set. Zero or past is now, and more than a hundred years ahead is refused.
+	// may be set. Zero or past is now. More than a hundred years ahead is refused, and so is what only a mistake explains:
+	// an At before 1970, an In of less than minus a hundred years.
 	In time.Duration
 	At time.Time
 
@@ -61,6 +62,11 @@ type Job struct {
 	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is being run: see
 	// package dedup. Such a job's receipt says StatusDuplicate. Not unique.
 	Unique *dedup.Rule
+	// Idempotent declares that a second run of the job changes nothing that the first has done. A client with
+	// Config.DeduplicateIdempotent makes such a job unique, unless Unique or NotUnique is set. Not declared.
+	Idempotent bool
+	// NotUnique keeps the job as it is where Config.DeduplicateIdempotent would make it unique. Unset.
+	NotUnique bool
 	// WAL are positions in the write-ahead logs of databases that the job must see: where their primaries stood after what was
 	// written before the push. Of a job that is refused as a duplicate, the job that has the lock learns them. None.
 	WAL dedup.WAL
@@ -76,6 +82,14 @@ type Job struct {
 // Fail makes the push of the job an error, and Check's: it is for options that were said and cannot be meant, where the field
 // that they set would just be empty.
 func (j *Job) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
+
+// deduplicated is the job under Config.DeduplicateIdempotent.
+func (j Job) deduplicated() Job {
+	if j.Idempotent && !j.NotUnique && j.Unique == nil {
+		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
+	}
+	return j
+}
 
 // lock is what the job needs to be stored, and carries in its payload; the zero one if it is not unique.
 func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {
@@ -155,12 +169,20 @@ func (j *Job) checkPayload(payload string) error {
 	return err
 }
 
+// checkTime compares seconds since 1970, because a time.Time wraps around: time.Unix(math.MaxInt64, 0) is before any other
+// instant to its Before, After and Sub, and would be taken for one that is past.
 func (j *Job) checkTime() error {
 	switch {
 	case j.In != 0 && !j.At.IsZero():
 		return errors.New("both In and At are set; set one")
-	case j.In > farthest || time.Until(j.At) > farthest:
+	case j.In < -farthest:
+		return fmt.Errorf("its delay is %v: did the calculation overflow?", j.In)
+	case j.At.IsZero() && j.In <= farthest:
+		return nil
+	case j.In > farthest || j.At.Unix() > time.Now().Add(farthest).Unix():
 		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
+	case j.At.Unix() < 0:
+		return errors.New("it is scheduled for before 1970: was the time never set? Leave it out to run the job now")
 	}
 	return nil
 }

@@ -64,6 +64,9 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	if len(c.cfg.Middleware) > 0 {
 		j = j.withDefaults() // it may have emptied a field
 	}
+	if c.cfg.DeduplicateIdempotent {
+		j = j.deduplicated()
+	}
 	now := c.now(ctx)
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)

@@ -30,6 +30,12 @@ const (
 	MaxTTL = 10 * 365 * 24 * time.Hour
 )
 
+// An Option changes a Rule. An Until is one.
+type Option interface{ Apply(rule *Rule) }
+
+// Apply sets when the lock ends.
+func (u Until) Apply(rule *Rule) { rule.Until = u }
+
 // A Rule is what a class says about its unique jobs. The zero Rule is none; Check refuses it.
 type Rule struct {
 	// Until is when the lock ends.
@@ -46,8 +52,8 @@ type Rule struct {
 	//
 	// It travels with the job that has the lock: what the refused one's own rule says does not count.
 	RescheduleOnce bool
-	// MarkDuplicates stores a duplicate all the same, and marks it by the field DuplicateOf: for classes that are not
-	// idempotent, of which two pushes are two effects. It leaves nothing for RescheduleOnce.
+	// MarkDuplicates stores a duplicate all the same, without the lock, and marks it by the field DuplicateOf. It leaves nothing
+	// for RescheduleOnce. Without it duplicates are refused.
 	MarkDuplicates bool
 	// PerQueue makes jobs in different queues different. Without it the queue does not count, because a job moves:
 	// retries have a queue of their own, and a push to another queue asks for the same work.
@@ -73,8 +79,8 @@ func (r Rule) Check() error {
 			"and runs anyway", UntilExecuted, r.Until))
 	}
 	if r.RescheduleOnce && r.MarkDuplicates {
-		wrong = append(wrong, errors.New("reschedule once is for duplicates that were refused, and those of a class that is not "+
-			"idempotent are not"))
+		wrong = append(wrong, errors.New("reschedule once is for duplicates that were refused, and mark duplicates refuses none: "+
+			"choose one"))
 	}
 	if r.TTL != 0 {
 		wrong = append(wrong, CheckTTL(r.TTL))

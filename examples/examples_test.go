@@ -69,6 +69,24 @@ func TestNightlyRunsOnceEachTime(t *testing.T) {
 	require.Zero(t, number(t, redis, "GET", "stat:failed"), "what was dropped counts as no failure")
 }
 
+// A start, and one after a crash, adds nothing to what is scheduled already.
+func TestNightlyAddsNoCopyAtEachStart(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	program := build(t, "./nightly")
+	for n := range 3 {
+		worker := startProcess(t, redis, program, "-every", "1000h")
+		eventually(t, "the worker to work", func() bool { return strings.Contains(worker.out.String(), "working") })
+		if n == 1 {
+			worker.signal(syscall.SIGKILL)
+			<-worker.done
+			continue
+		}
+		worker.stop()
+	}
+	require.Equal(t, 1, number(t, redis, "ZCARD", "schedule"))
+}
+
 // A file of many records goes into a Redis that becomes full in between: with the -skip that it is told, the second attempt
 // completes the first.
 func TestBulkGoesOnWhereItBrokeOff(t *testing.T) {

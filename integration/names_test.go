@@ -14,9 +14,12 @@ import (
 
 // oddNames are names of queues that somebody's parser, glob or key scheme would stumble over.
 var oddNames = []string{
-	"a:b", "a_b", "{x}", "a}b{", "*", "[q]", "q?", "working:queue:x:h:1:ab", "h:1:deadbeef", "é", "日本", "with space",
+	"a:b", "a_b", "{x}", "a}b{", "*", "[q]", "q?", "working:queue:x:h:1:ab", "h:1:deadbeef", "é", "日本", spacedName,
 	strings.Repeat("n", 200), ".", "..", "%2F",
 }
+
+// spacedName is a name that Ruby allows, and that a command line would take for two.
+const spacedName = "with space"
 
 // Any text is a good name of a queue: its jobs are pushed, run, recovered from a killed worker and run again, each in
 // its own queue.
@@ -26,8 +29,14 @@ func TestAnyNameIsAQueue(t *testing.T) {
 		book := newLedger(t)
 		flags := append([]string{"-c", fmt.Sprint(len(oddNames))}, fast...)
 		for _, name := range oddNames {
-			flags = append(flags, "-q", name)
+			if name != spacedName {
+				flags = append(flags, "-q", name)
+			}
 		}
+		// On the command line two names in one pair of quotes are refused; a file says what it means.
+		file := filepath.Join(t.TempDir(), "belay.yml")
+		require.NoError(t, os.WriteFile(file, []byte("capsules: {spaced: {queues: ['"+spacedName+"']}}\n"), 0o600))
+		flags = append(flags, "--config", file)
 		queueOf := make(map[string]string)
 		for _, name := range oddNames {
 			out, errs, code := s.belay("push", "Job", fmt.Sprintf("%q", name), "-q", name)

@@ -80,6 +80,7 @@ func NewGroup(cfg Config, capsules ...Capsule) (*Group, error) {
 func (g *Group) Run(ctx context.Context) error {
 	g.phase.Store(phaseRunning)
 	defer g.phase.Store(phaseEnded)
+	defer g.warnOfQueues(ctx)()
 	if len(g.launchers) == 1 {
 		return g.launchers[0].Run(ctx)
 	}

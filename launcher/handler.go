@@ -28,6 +28,9 @@ type Middleware func(next Handler) Handler
 
 // Class is what may be said of all jobs of one class.
 type Class struct {
+	// Queue is where its jobs go unless a push says otherwise, RetryQueue where its retries go. They are known of a class that has a
+	// definition, and are only compared with the queues that are taken. Not known.
+	Queue, RetryQueue string
 	// Timeout ends a run's context after this long, with the cause ErrTimeout; what the handler returns then counts as its
 	// outcome, as ever. None.
 	Timeout time.Duration

@@ -16,6 +16,7 @@ func TestPushUnique(t *testing.T) {
 		t.Parallel()
 		for _, client := range []string{"go-redis", "rueidis"} {
 			h := newHouse(t)
+			h.consumer("default")
 			push := func(more ...string) said {
 				return h.invoke("", append([]string{"push", "A", "42", "--unique", "until_executed", "--client", client}, more...)...)
 			}
@@ -42,9 +43,27 @@ func TestPushUnique(t *testing.T) {
 		require.Regexp(t, `"belay_unique":\{"digest":"[0-9a-f]{32}","until":"until_executed","ttl_ms":90000,"again":true,"scheduled":true\}`,
 			h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0])
 	})
+	t.Run("it_is_until_executing_without_a_value_wherever_it_stands", func(t *testing.T) {
+		t.Parallel()
+		for _, words := range [][]string{
+			{"A", "42", "--unique"}, {"--unique", "A", "42"}, {"A", "--unique", "42"}, {"A", "--unique", "--unique-ttl", "6h", "42"},
+			{"A", "42", "--unique", "until_executing"}, {"--unique", "until_executing", "A", "42"}, {"--unique=until_executing", "A", "42"},
+		} {
+			h := newHouse(t)
+			require.Zero(t, h.invoke("", append([]string{"push"}, words...)...).code, words)
+			payloads := h.payloads("LRANGE", h.key("queue:default"), "0", "-1")
+			require.Len(t, payloads, 1)
+			require.Contains(t, payloads[0], `"until":"until_executing"`)
+			require.Contains(t, payloads[0], `"args":[42],"class":"A"`)
+		}
+		h := newHouse(t)
+		require.Zero(t, h.invoke("", "push", "A", "--unique", "-7").code)
+		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"args":[-7]`)
+	})
 	t.Run("in_a_file_they_are_for_all_lines_and_duplicates_are_counted", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
+		h.consumer("default")
 		file := `{"class":"A","args":[1],"jid":"a"}
 {"class":"A","args":[1.0],"jid":"b"}
 {"class":"B","args":[1],"jid":"c"}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,6 +74,15 @@ func (h *house) do(words ...string) any {
 	value, err := h.server.Do(h.t.Context(), words...)
 	require.NoError(h.t, err)
 	return value
+}
+
+// consumer has a living process of Sidekiq take these queues, as far as its record says.
+func (h *house) consumer(queues ...string) {
+	h.t.Helper()
+	about, err := json.Marshal(map[string]any{"queues": queues})
+	require.NoError(h.t, err)
+	h.do("SADD", h.key("processes"), "ruby:1")
+	h.do("HSET", h.key("ruby:1"), "info", string(about), "busy", "0", "quiet", "false")
 }
 
 // payloads are the elements of a list, or the members of a sorted set.

@@ -42,10 +42,11 @@ A push whose answer is lost is repeated for --repeat-for, and is stored once all
 day. So is what comes after the first jobs of a file while Redis is away.
 
 With --unique a job is refused, as a duplicate, while another of its class with the same arguments holds the lock that both
-need; the jid that is printed is that one's. The lock is taken with the push and ends when the job starts (until_executing) or
-when it has ended, through all its retries (until_executed), or after --unique-ttl at the latest. A class that programs push with
-UniqueByFields or UniqueBy is compared by that, and is no duplicate of what is pushed here, nor the other way. In a file these flags are for
-all lines, and duplicates are told of on standard error. belay locks shows locks.
+need; the jid that is printed is that one's. The lock is taken with the push. It ends when the job starts (until_executing, which
+--unique alone means too), or when the job has ended, through all its retries (until_executed), and after --unique-ttl at the
+latest. A class that programs push with UniqueByFields or UniqueBy is compared by that, and is no duplicate of what is pushed
+here, nor the other way. In a file these flags are for all lines, and duplicates are reported on standard error. belay locks
+shows locks.
 
 With --wal the job knows how far a database must have come that it reads, such as its replica: where the primary stood when all was
 written that the job needs (SELECT pg_current_wal_insert_lsn()). Of a push that is refused as a duplicate, the job that has the
@@ -55,6 +56,9 @@ With --json a receipt is printed instead of a jid, one JSON object a line:
   {"jid","queue","status"}, of a duplicate also "holder", with --file also "line"
 status is queued, scheduled, duplicate (holder is the jid of the job that has the lock), unknown (no answer in all that time:
 Redis may or may not have the job) or not_pushed.
+
+A queue whose jobs no living worker takes is named on standard error, once at the end: its name may be misspelled. The exit status
+does not change.
 
 Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line; 3 when nothing
 went wrong and a duplicate was refused; 130 or 143 when INT or TERM ended the reading of a file before its end.`
@@ -202,6 +206,9 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	if flags.asJSON || err == nil {
 		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
 	}
+	queues := hints{}
+	queues.note(receipt)
+	queues.tell(pusher, cmd.ErrOrStderr())
 	if receipt.Status == client.StatusDuplicate {
 		return duplicateError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder)}
 	}
@@ -264,15 +271,35 @@ const shielded = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)
 
+// joinUnique lets --unique stand alone though its value may be a word of its own, as it had to be once. A word that follows is the
+// value if it is empty, which is an error as ever, or begins as the two values do.
+func joinUnique(args []string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(out, args[i:]...)
+		}
+		if out = append(out, args[i]); args[i] != "--unique" || i+1 == len(args) {
+			continue
+		}
+		if next := args[i+1]; next == "" || strings.HasPrefix(next, "until") {
+			out[len(out)-1] += "=" + next
+			i++
+		}
+	}
+	return out
+}
+
 // shieldNegatives lets negative numbers be arguments of push: to whoever reads flags, -5 is the flag 5. What a flag takes for its
 // value is no argument, and is left to it.
 func shieldNegatives(root *cobra.Command, args []string) []string {
-	out := slices.Clone(args)
 	at := slices.Index(args, "push")
 	push, _, err := root.Find([]string{"push"})
 	if at < 0 || err != nil {
-		return out
+		return slices.Clone(args)
 	}
+	args = append(slices.Clone(args[:at]), joinUnique(args[at:])...)
+	out := slices.Clone(args)
 	flags := true
 	for i := at + 1; i < len(args); i++ {
 		switch {

@@ -30,6 +30,7 @@ type bulk struct {
 	refused int
 	unknown int
 	already int // refused as duplicates
+	queues  hints
 	missed  int // certainly not pushed, and not their own fault
 
 	began, toldAt time.Time
@@ -57,13 +58,14 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	}
 	reading, stop := untilSignal()
 	defer stop()
-	b := &bulk{pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), every: progressEvery}
+	b := &bulk{pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), every: progressEvery, queues: hints{}}
 	b.began = time.Now()
 	b.toldAt = b.began
 	b.again = persistence{pusher: pusher, most: flags.repeatFor, errs: b.errs}
 	b.lines = newJobLines(reading, in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}, b.refuse)
 	defer b.lines.close()
 	err := b.push(context.Background()) // not reading: what has been read by then is pushed
+	b.queues.tell(pusher, b.errs)
 	duplicates := ""
 	if b.already > 0 || flags.unique.until != "" {
 		duplicates = fmt.Sprintf("%d duplicates, ", b.already)
@@ -174,6 +176,7 @@ func (b *bulk) report(receipts []client.Receipt) {
 	for i, receipt := range receipts {
 		line := b.pending[i].line
 		b.through = line
+		b.queues.note(receipt)
 		switch receipt.Status {
 		case client.StatusQueued, client.StatusScheduled:
 			b.queued++

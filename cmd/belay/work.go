@@ -48,6 +48,9 @@ counted.
 
 Under systemd (Type=notify, WatchdogSec=) the worker says when it is ready and how it is, and pings while it lives.
 
+A queue name with white space is accepted from a configuration file only: on the command line it is two names in one pair of
+quotes. A warning names, once at the start, a taken queue to which no job was ever pushed.
+
 Exit status: 0 after a stop; 1 when it could not work; 2 for a wrong command line.`
 
 const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Belay <hi@example.com>"'
@@ -110,6 +113,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 
 // work runs a worker from its command line to its end.
 func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
+	badWords := checkQueueWords(flags.queues)
 	badSettings := flags.conf.settle(cmd.Flags())
 	cfg, badFlags := flags.config()
 	programs, badPrograms := parsePrograms(flags.programs)
@@ -125,7 +129,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	cfg.Client, cfg.Prefix = redis, at.prefix
 	client, badClient := belay.NewClient(redis, clientOptions(cfg)...)
 	options, badCapsules := serverOptions(cfg, flags.conf.capsules)
-	bad := errors.Join(badSettings, badFlags, badPrograms, badRedis, badClient, badCapsules)
+	bad := errors.Join(badWords, badSettings, badFlags, badPrograms, badRedis, badClient, badCapsules)
 	if badClient == nil {
 		bad = errors.Join(bad, errors.Unwrap(belay.NewServer(client, options...).Check()))
 	}
@@ -153,10 +157,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	for _, p := range programs {
 		server.HandleClass(p.class, runner.handler(p))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	logFindings(ctx, cfg, journal.Logger)
-	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(ctx)
+	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(context.Background())
 }
 
 // withoutSystemd is the environment without what concerns the worker alone: its programs are not the service.

@@ -111,6 +111,19 @@ func queueOptions(queues []fetch.Queue) []belay.ServerOption {
 	return options
 }
 
+// checkQueueWords refuses names of the command line that hold white space: -q "a b" is two queues in one pair of quotes, and would
+// wait for ever at one of that name. A queue that has such a name, which Ruby allows, is taken by a configuration file.
+func checkQueueWords(specs []string) error {
+	var wrong []error
+	for _, spec := range specs {
+		if words := strings.Fields(spec); len(words) > 1 || len(words) == 1 && words[0] != spec {
+			wrong = append(wrong, fmt.Errorf("--queue %q: a name with white space; for several queues give each its own: -q %s (a queue of just this name goes into a configuration file)",
+				spec, strings.Join(words, " -q ")))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
 // parseQueues reads the values of -q. A comma stands before a weight and nowhere else: "-q a,b" is more likely meant as
 // two queues than as one of that name, and is told so.
 func parseQueues(specs []string, of string) ([]fetch.Queue, error) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,6 +23,29 @@ func parsed(t *testing.T, args ...string) *workFlags {
 	flags.register(set)
 	require.NoError(t, set.Parse(args))
 	return &flags
+}
+
+// Two names in one pair of quotes are a mistake of the shell's. A queue that Ruby named so is taken by a file.
+func TestAQueueNameWithWhiteSpaceIsRefusedOnTheCommandLineAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		words []string
+		says  string
+	}{
+		{[]string{"work", "-q", "mail low", "--exec", "*=true"}, "-q mail -q low"},
+		{[]string{"work", "-q", "mail,3 low", "--exec", "*=true"}, "-q mail,3 -q low"},
+		{[]string{"work", "--queue", " mail", "--exec", "*=true"}, "-q mail "},
+	} {
+		answer := invoke("", c.words...)
+		require.Equal(t, exitUsage, answer.code, answer.errs)
+		require.Contains(t, answer.errs, "white space")
+		require.Contains(t, answer.errs, c.says)
+	}
+	file := filepath.Join(t.TempDir(), "belay.yml")
+	require.NoError(t, os.WriteFile(file, []byte("queues: ['mail low']\nexec: {'*': 'true'}\n"), 0o600))
+	answer := invoke("", "work", "--config", file, "--print-config")
+	require.Zero(t, answer.code, answer.errs)
+	require.Contains(t, answer.out, "mail low")
 }
 
 func TestWorkFlags(t *testing.T) {

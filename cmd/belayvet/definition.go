@@ -29,8 +29,7 @@ type definition struct {
 	// class is its name; known says that it is a constant.
 	class string
 	known bool
-	// options are those that are seen to be calls of Belay's functions, by the names of these: each as Define is given it, and
-	// no Unique that a later option takes back, or may.
+	// options are those that are seen to be calls of Belay's functions, by the names of these: each as Define is given it.
 	options map[string]ast.Expr
 	// guessed: there are options of which it cannot be seen what they say.
 	guessed bool
@@ -63,9 +62,6 @@ func (s *source) definition(call *ast.CallExpr) *definition {
 	d.guessed = !all
 	for _, option := range options {
 		name := s.called(s.value(option))
-		if name == "" || name == "NotUnique" {
-			delete(d.options, "Unique")
-		}
 		if name != "" {
 			d.options[name] = within(call, option)
 		} else if !s.isJobOption(option) {

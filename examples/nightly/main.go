@@ -3,9 +3,12 @@
 //	go run ./examples/nightly               midnight by UTC, every day
 //	go run ./examples/nightly -every 2s     to watch it
 //
-// Start several, stop them, kill them: every time has one run. Each process pushes the next run when it starts, and a run
-// that is repeated after a crash pushes its successor again, so that there may be several jobs for one time. The first to
-// run claims the time with its jid. When that one is repeated it has the same jid and goes on; all others are dropped.
+// Start several, stop them, kill them: every time has one run. Each process pushes the next run when it starts, and a run that is
+// repeated after a crash pushes its successor again. The job is unique, also while it is scheduled, so that all but the first of
+// these pushes are refused and starts leave no copies behind.
+//
+// A push that comes late, such as from a machine whose clock is behind, may still bring a time back whose run has ended. So the
+// first run claims the time with its jid. When that run is repeated it has the same jid and goes on; others are dropped.
 package main
 
 import (
@@ -20,7 +23,8 @@ import (
 
 type NightlyArgs struct{ Time time.Time }
 
-var Nightly = belay.Define[NightlyArgs]("Nightly", belay.MaxRetries(5), belay.Idempotent())
+var Nightly = belay.Define[NightlyArgs]("Nightly", belay.MaxRetries(5), belay.Idempotent(),
+	belay.Unique(belay.UntilExecuted, belay.IncludingScheduled()))
 
 var every = flag.Duration("every", 24*time.Hour, "time between two runs")
 
@@ -55,7 +59,7 @@ func run(ctx context.Context, client *belay.Client, at time.Time) error {
 	return nil
 }
 
-// pushNext pushes the run for the next time after an instant.
+// pushNext pushes the run for the next time after an instant. That it is there already is no error: the receipt says so.
 func pushNext(ctx context.Context, client *belay.Client, after time.Time) error {
 	next := after.UTC().Truncate(*every).Add(*every)
 	_, err := Nightly.Enqueue(ctx, client, NightlyArgs{Time: next}, belay.At(next))

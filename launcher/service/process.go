@@ -40,6 +40,9 @@ type Process struct {
 	Worker Worker
 	// HealthAddr is the address, such as 127.0.0.1:7421, where Health answers. Empty is nowhere.
 	HealthAddr string
+	// Beside is called in a goroutine of its own when the worker starts, with a context that ends with the worker. The process does
+	// not wait for it. It may be nil.
+	Beside func(ctx context.Context)
 	// Reopen is called at USR2. It may be nil, and may take its time.
 	Reopen func()
 	// Log receives what the process was told. Nothing waits for its reader if package logbook made it.
@@ -58,6 +61,9 @@ func (p Process) Run(ctx context.Context) error {
 	defer stop()
 	defer p.tellSystemd(newNotifier(os.LookupEnv, os.Unsetenv))()
 	OutliveReaders()
+	if p.Beside != nil {
+		go p.Beside(ctx)
+	}
 	defer Signals{Worker: p.Worker, Stop: stop, Reopen: p.Reopen, Log: p.Log}.Obey()()
 	return p.Worker.Run(ctx)
 }

@@ -15,6 +15,7 @@ var (
 	_ = belay.Define[WelcomeArgs]("Welcome", belay.Idempotent())
 	_ = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"), belay.NotIdempotent("a second mail is borne"))
 	_ = belay.Define[WelcomeArgs]("Welcome", mail)
+	_ = belay.Define[int64]("Charge", belay.NotIdempotent("the bank is asked first"), belay.Unique(belay.UntilExecuted)) // refused as any other
 	_ = belay.Define[WelcomeArgs]("Welcome", both...)
 	_ = belay.Define[WelcomeArgs]("Welcome", []belay.DefineOption{(belay.Idempotent())}...)
 )

@@ -1,0 +1,41 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
+
+// WithoutConsumer returns those of the queues from which no living process takes jobs, Belay's and Sidekiq's alike, in their order.
+// A process that does not say which queues it takes may take any. With more than 1,000 processes there are too many to ask, and
+// none is returned. It reads processes in pages, and no more of them than it takes to find a consumer for each queue.
+func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]string, error) {
+	var r reading
+	replies := i.do(ctx, []driver.Call{
+		driver.Command("TIME"),
+		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(mostShown+1)),
+		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown)),
+	})
+	now := readTime(r.texts("the time", replies[0]))
+	names := sorted(append(r.texts("processes", replies[1]), r.texts("alive", replies[2])...))
+	if len(names) > mostShown {
+		return nil, r.err
+	}
+	left := slices.Clone(queues)
+	for page := range slices.Chunk(names, processesAtOnce) {
+		for _, p := range i.processPage(ctx, &r, page, now) {
+			if p.State == StateAlive && !p.Quiet {
+				left = slices.DeleteFunc(left, func(queue string) bool { return len(p.Queues) == 0 || slices.Contains(p.Queues, queue) })
+			}
+		}
+		if r.err != nil || len(left) == 0 {
+			break
+		}
+	}
+	if r.err != nil || len(r.refused) > 0 { // what could not be read may be a consumer
+		return nil, r.err
+	}
+	return left, nil
+}

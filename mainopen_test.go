@@ -1,0 +1,155 @@
+package belay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/logbook"
+)
+
+// Main takes what a Client takes, a driver of the program's own, and registrations that are made of its client.
+func TestMainIsOpenForClientOptionsADriverAndRegistrations(t *testing.T) {
+	t.Parallel()
+	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
+	opened, first := 0, Define[int]("First")
+	own := Driver(func() (driver.Client, error) {
+		opened++
+		d, err := rueidisdriver.Open(drivertest.Redis(t).URL())
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, d.Close(), "it was left open") })
+		}
+		return d, err
+	})
+	pushed := 0
+	count := OnPush(func(context.Context, *Item) error { pushed++; return nil })
+	second := Define[int]("Second")
+	status, errs := mainRun([]string{"-log-format", "json"}, map[string]string{"BELAY_REDIS_URL": "redis://127.0.0.1:1", "REDIS_URL": "no URL"},
+		func(ctx context.Context, app *App) error {
+			// As a constructor makes them, of the client and of what else it needs.
+			app.Server.Register(
+				first.With(func(ctx context.Context, n int) error {
+					_, err := second.Enqueue(ctx, app.Client, n)
+					return err
+				}),
+				second.With(func(context.Context, int) error { app.Server.Stop(); return nil }))
+			_, err := first.Enqueue(ctx, app.Client, 1)
+			return err
+		}, own, Prefix(prefix), Millis(), count, Concurrency(1))
+	require.Zero(t, status, errs)
+	require.Equal(t, []int{1, 2}, []int{opened, pushed})
+	require.Equal(t, int64(1), drivertestExists(t, prefix+":stat:processed"), "the program's prefix holds where no flag is given")
+
+	_, errs = mainRun([]string{"-redis", "redis://127.0.0.1:1"}, nil, nil, own)
+	require.Contains(t, errs, "--redis has no effect")
+	status, errs = mainRun(nil, nil, nil, Driver(func() (driver.Client, error) { return nil, errors.New("no sentinel answers") }))
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, errs, "no sentinel answers")
+	_, errs = mainRun(nil, nil, nil, nil, Driver(nil), PayloadLimit(-1))
+	require.Contains(t, errs, "an option is nil\nthe function of Driver is nil")
+}
+
+func drivertestExists(t *testing.T, key string) any {
+	t.Helper()
+	value, err := drivertest.Redis(t).Do(t.Context(), "EXISTS", key)
+	require.NoError(t, err)
+	return value
+}
+
+// A program with a log of its own still has --log-level, and is told that --log-format cannot work.
+func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
+	t.Parallel()
+	for name, log := range map[string]func(out *drivertest.Buffer) MainOption{
+		"zerolog": func(out *drivertest.Buffer) MainOption { return Logger(zerolog.New(out).Level(zerolog.InfoLevel)) },
+		"slog": func(out *drivertest.Buffer) MainOption {
+			return SlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		},
+		"logbook": func(out *drivertest.Buffer) MainOption { return Logbook(logbook.ToWriter(out, zerolog.InfoLevel)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := func(args ...string) string {
+				var out drivertest.Buffer
+				status, errs := mainRun(append(args, "-prefix", drivertest.Prefix(t)), map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
+					func(ctx context.Context, app *App) error {
+						app.Server.HandleClass("A", func(ctx context.Context, _ *Job) error {
+							Log(ctx).Debug("of the handler")
+							app.Server.Stop()
+							return nil
+						})
+						_, err := app.Client.Push(ctx, Item{Class: "A"})
+						return err
+					}, log(&out))
+				require.Zero(t, status, errs)
+				return out.String()
+			}
+			require.Contains(t, run(), "stopped")
+			require.NotContains(t, run("-log-level", "error"), "stopped")
+			loud := run("-log-level", "debug")
+			require.Contains(t, loud, "of the handler")
+			require.Contains(t, loud, `"attempt":1`)
+			_, errs := mainRun([]string{"-log-format", "json"}, nil, nil, log(&drivertest.Buffer{}))
+			require.Contains(t, errs, "--log-format has no effect")
+		})
+	}
+}
+
+// A mistake on the command line is told in a line or two, not in a page of flags.
+func TestMainsMistakesAreShort(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"-nosuch"}, "-nosuch"},
+		{[]string{"-c", "many"}, "whole number"},
+		{[]string{"-q", "a", "b"}, `from "b" on`},
+		{[]string{"-q", "a b"}, "-q a -q b"},
+		{[]string{"work"}, "words after the flags"},
+		{[]string{"redis://:SECRET@h"}, "a URL"},
+	} {
+		status, errs := mainRun(c.args, nil, nil)
+		require.Equal(t, exitUsage, status, c.args)
+		require.Contains(t, errs, c.says)
+		require.Contains(t, errs, "see: program -h")
+		require.NotContains(t, errs, "SECRET")
+		require.LessOrEqual(t, strings.Count(errs, "\n"), 2, errs)
+	}
+	status, errs := mainRun([]string{"-h"}, nil, nil)
+	require.Zero(t, status)
+	require.Contains(t, errs, "Usage of program:")
+	require.Contains(t, errs, "-shutdown-timeout")
+}
+
+// Main checks Redis at its start, as belay work does: what is wrong there is in the log before jobs are lost by it.
+func TestMainChecksRedisAtItsStart(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	_, err := redis.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	require.NoError(t, err)
+	var out drivertest.Buffer
+	status, _ := mainRun(nil, map[string]string{"REDIS_URL": redis.URL()}, func(_ context.Context, app *App) error {
+		app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+		app.Server.OnStart(func(ctx context.Context) error {
+			go func() {
+				for ctx.Err() == nil && !strings.Contains(out.String(), `"check":"eviction"`) {
+					time.Sleep(time.Millisecond) // between two looks
+				}
+				app.Server.Stop()
+			}()
+			return nil
+		})
+		return nil
+	}, Logger(zerolog.New(&out)))
+	require.Zero(t, status)
+	require.Contains(t, out.String(), `"check":"eviction"`)
+}

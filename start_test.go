@@ -1,0 +1,105 @@
+package belay_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+// A server without handlers would take jobs, fail them and use up their retries.
+func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
+	t.Parallel()
+	producer := prefixed(t)
+	receipt, err := producer.Push(t.Context(), belay.Item{Class: "A"})
+	require.NoError(t, err)
+	require.Equal(t, belay.StatusQueued, receipt.Status)
+	for name, server := range map[string]*belay.Server{
+		"alone":         belay.NewServer(producer),
+		"with capsules": belay.NewServer(producer, belay.Capsule("slow", belay.Queues("slow"), belay.Concurrency(1))),
+	} {
+		require.ErrorIs(t, belay.Process{Server: server, HealthAddr: "nowhere:-1"}.Run(t.Context()), belay.ErrNoHandlers, "%s: before its port is opened", name)
+		require.ErrorIs(t, server.Run(t.Context()), belay.ErrNoHandlers, name)
+		require.ErrorContains(t, server.Run(t.Context()), "register some before it runs, by Definition.Handle", name)
+		require.Empty(t, server.Classes())
+	}
+	require.Equal(t, int64(1), waiting(t, producer), "nothing was taken")
+
+	server := belay.NewServer(producer)
+	welcome := belay.Define[int]("Welcome")
+	server.Register(welcome.With(func(context.Context, int) error { return nil }))
+	server.HandleClass(belay.AnyClass, idle)
+	require.Equal(t, []string{"*", "Welcome"}, server.Classes())
+	require.PanicsWithValue(t, "belay: Register: a registration is empty; make it by Definition.With", func() { server.Register(belay.Registration{}) })
+	running(t, server)
+	require.Eventually(t, func() bool { return waiting(t, producer) == 0 }, patience, tick)
+}
+
+// What is probably a misspelled or forgotten queue is logged once, at the start, in one line for each kind.
+func TestQueuesThatDoNotFitTheHandlersAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	mail := belay.Define[int]("Mail", belay.Queue("mail"), belay.RetryQueue("again"))
+	report := belay.Define[int]("Report", belay.Queue("reports"))
+	plain := belay.Define[int]("Plain")
+	fn := func(context.Context, int) error { return nil }
+	for name, c := range map[string]struct {
+		options          []belay.ServerOption
+		missed, unknown  []any
+		classesNotServed []any
+	}{
+		"all fit":                     {options: []belay.ServerOption{belay.Queues("mail", "default", "reports", "again", "pushed")}},
+		"in capsules too":             {options: []belay.ServerOption{belay.Capsule("x", belay.Queues("mail")), belay.Capsule("y", belay.Queues("reports"))}},
+		"one is not taken":            {options: []belay.ServerOption{belay.Queues("mail", "default")}, missed: []any{"reports"}, classesNotServed: []any{"Report"}},
+		"one is misspelled":           {options: []belay.ServerOption{belay.Queues("mail", "default", "reprots")}, missed: []any{"reports"}, unknown: []any{"reprots"}, classesNotServed: []any{"Report"}},
+		"nothing was said of queues":  {missed: []any{"mail", "reports"}, classesNotServed: []any{"Mail", "Report"}},
+		"a capsule's is misspelled":   {options: []belay.ServerOption{belay.Queues("mail", "default", "reports"), belay.Capsule("x", belay.Queues("typo"))}, unknown: []any{"typo"}},
+		"what was pushed to is known": {options: []belay.ServerOption{belay.Queues("mail", "default", "reports", "pushed")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			producer := prefixed(t)
+			_, err := producer.Push(t.Context(), belay.Item{Class: "A", Queue: "pushed"})
+			require.NoError(t, err)
+			var out drivertest.Buffer
+			server := belay.NewServer(producer, append(c.options, belay.Logger(zerolog.New(&out)), belay.Concurrency(1))...)
+			server.Register(mail.With(fn), report.With(fn), plain.With(fn))
+			done := running(t, server)
+			lines := func(message string) (found []map[string]any) {
+				for line := range strings.Lines(out.String()) {
+					var fields map[string]any
+					require.NoError(t, json.Unmarshal([]byte(line), &fields))
+					if fields["message"] == message {
+						found = append(found, fields)
+					}
+				}
+				return found
+			}
+			if c.unknown != nil {
+				require.Eventually(t, func() bool { return len(lines("taken queue does not exist")) == 1 }, patience, tick)
+				require.Equal(t, c.unknown, lines("taken queue does not exist")[0]["queues"])
+			}
+			require.Eventually(t, func() bool { return len(lines("working")) > 0 }, patience, tick)
+			server.Stop()
+			require.NoError(t, awaitValue(t, "the end", done))
+			if c.unknown == nil {
+				require.Empty(t, lines("taken queue does not exist"))
+			}
+			missed := lines("queue of a handled class is not taken")
+			if c.missed == nil {
+				require.Empty(t, missed)
+				return
+			}
+			require.Len(t, missed, 1, "once")
+			require.Equal(t, c.missed, missed[0]["queues"])
+			require.Equal(t, c.classesNotServed, missed[0]["classes"])
+			require.Equal(t, "warn", fmt.Sprint(missed[0]["level"]))
+		})
+	}
+}
