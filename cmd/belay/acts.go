@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/logbook"
 )
 
 const actStatus = `Exit status: 0 when it was done, also when nothing matched --class, --unreadable or --all; 1 when Redis cannot be reached or
@@ -206,6 +207,6 @@ func printJSON(out io.Writer, value any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, plainJSON(string(text)))
+	_, err = out.Write(append(logbook.EscapeJSON(text), '\n'))
 	return err
 }

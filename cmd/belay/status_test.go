@@ -15,7 +15,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	require.Zero(t, h.invoke("", "push", "A", "-q", "mail").code)
-	h.do("SADD", h.key("queues"), "evil\x1b[31m\nDEAD 0")
+	h.do("SADD", h.key("queues"), "evil\x1b[31m\u009b\u202e\nDEAD 0")
 	h.do("SADD", h.key("processes"), "host\x1b]0;title\a:1:x")
 	h.do("SET", h.key("stat:processed"), "41")
 	for _, client := range []string{"go-redis", "rueidis"} {
@@ -33,6 +33,7 @@ func TestStatus(t *testing.T) {
 		require.NoError(t, decoder.Decode(&status))
 		require.Equal(t, int64(41), status.Processed)
 		require.Len(t, status.Queues, 2)
+		require.True(t, isPlain(strings.TrimSuffix(answer.out, "\n")), "%q", answer.out)
 	}
 }
 

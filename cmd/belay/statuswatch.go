@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -26,7 +25,7 @@ func newStatusView(out io.Writer, asJSON bool) *statusView {
 // show prints one picture, in one write, so that a terminal does not flicker.
 func (v *statusView) show(s inspect.Status, watched bool) error {
 	if v.json {
-		return json.NewEncoder(v.out).Encode(s)
+		return printJSON(v.out, s)
 	}
 	var page bytes.Buffer
 	if v.terminal && watched {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -25,7 +24,7 @@ Exit status: 0; 2 for a wrong command line.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{
+				return printJSON(cmd.OutOrStdout(), map[string]string{
 					"version": belay.Version, "go": runtime.Version(), "platform": platform,
 				})
 			}
