@@ -161,6 +161,8 @@ func remark(e inspect.Entry) string {
 	switch {
 	case e.Problem != "":
 		return e.Problem + ": " + e.Payload
+	case e.ErrorClass != "" && strings.HasPrefix(e.ErrorMessage, e.ErrorClass+": "): // as panics once were stored
+		return e.ErrorMessage
 	case e.ErrorClass != "" || e.ErrorMessage != "":
 		return e.ErrorClass + ": " + e.ErrorMessage
 	case e.Interrupted > 0:
