@@ -107,6 +107,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 
 // work runs a worker from its command line to its end.
 func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
+	exposed := hideEnvironment(urlVariables)
 	badSettings := flags.conf.settle(cmd.Flags())
 	cfg, badFlags := flags.config()
 	programs, badPrograms := parsePrograms(flags.programs)
@@ -149,6 +150,10 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	if _, secret := hiddenURL(at.address()); secret && exposed != nil {
+		journal.Warn().Err(exposed).Msg("programs can read the Redis URL of this worker in /proc")
+	}
+	runner.spawner.reapOrphans(ctx.Done())
 	logFindings(ctx, cfg, journal.Logger)
 	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(ctx)
 }
