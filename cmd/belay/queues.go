@@ -14,10 +14,10 @@ import (
 )
 
 const queuesHelp = `Shows the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of their
-jobs are suspects, which wait to run alone. "no taker" stands beside a queue whose jobs no living process takes.
+jobs are suspects, which wait to run alone. "no consumer" stands beside a queue whose jobs no living process takes.
 
 With --json it prints one JSON object a line, whose fields stay as they are:
-  name, size, latency_seconds, paused, suspects, suspect_seconds
+  name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer
 At most 1,000 queues are listed.
 
 Exit status: 0; 1 when Redis cannot be read, or refuses to tell of a queue, which standard error names; 2 for a wrong command line.`
@@ -71,15 +71,15 @@ func printQueues(out io.Writer, s inspect.Status, asJSON bool) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "QUEUE\tSIZE\tLATENCY\t")
 	for _, queue := range s.Queues {
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", plain(queue.Name), queue.Size, short(queue.Latency), queueNotes(s, queue))
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", plain(queue.Name), queue.Size, short(queue.Latency), queueNotes(queue))
 	}
 	_, _ = fmt.Fprintln(t, "queues: "+count(s.QueueCount, len(s.Queues)))
 	return t.Flush()
 }
 
 // queueNotes are what stands behind a queue that is not as usual.
-func queueNotes(s inspect.Status, queue inspect.Queue) string {
-	notes := []string{word(queue.Paused, "paused"), suspects(queue), word(untaken(s, queue), "no taker")}
+func queueNotes(queue inspect.Queue) string {
+	notes := []string{word(queue.Paused, "paused"), suspects(queue), inDeadHands(queue.InDeadHands), word(queue.NoConsumer, "no consumer")}
 	return strings.Join(strings.Fields(strings.Join(notes, " ")), " ")
 }
 
