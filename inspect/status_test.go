@@ -133,7 +133,7 @@ func TestSecondsAreANumberInJSON(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(Queue{Name: "q", Latency: Seconds{1500 * time.Millisecond}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"suspects":0,"suspect_seconds":0}`, string(text))
+	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"suspects":0,"suspect_seconds":0,"in_dead_hands":0,"no_consumer":false}`, string(text))
 	var back Queue
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, 1500*time.Millisecond, back.Latency.Duration)
