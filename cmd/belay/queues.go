@@ -41,7 +41,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	cmd.AddCommand(newQueueList(at), newFind(at, "queues", "QUEUE ", inQueue), newQueueDelete(at), newQueueClear(at),
+	cmd.AddCommand(newQueueList(at), newFind(at, "queues", "QUEUE ", inQueue), newQueueDelete(at), newQueueClear(at), newQueueMove(at),
 		newPause(at, "pause"), newPause(at, "resume"))
 	return cmd
 }
@@ -131,7 +131,7 @@ in one step the longer that takes, so that others get their turn. To clear a que
 		RunE: func(cmd *cobra.Command, args []string) error {
 			homes, _ := inQueue(args)
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, inspect.Delete, flags}.in(homes...)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags}.in(homes...)
 			})
 		},
 	}
@@ -153,7 +153,7 @@ What runs goes on. The queue's name stays in the list.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			homes, _ := inQueue(args)
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, inspect.Delete, flags}.in(homes...)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags}.in(homes...)
 			})
 		},
 	}

@@ -81,7 +81,7 @@ again: each job is moved in one step. --all and --class mean what was there when
 		Args:    func(_ *cobra.Command, args []string) error { return flags.choose(args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, action, flags}.in(s.home)
+				return operation{cmd: cmd, inspector: i, action: action, flags: flags}.in(s.home)
 			})
 		},
 	}
@@ -99,7 +99,7 @@ func newClear(at *redisFlags, s setCommand) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, inspect.Delete, flags}.in(s.home)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags}.in(s.home)
 			})
 		},
 	}
