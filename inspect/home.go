@@ -52,6 +52,9 @@ func (h Home) String() string {
 	}
 }
 
+// Queue is the queue's name; empty for a home that belongs to none.
+func (h Home) Queue() string { return h.queue }
+
 func (h Home) sorted() bool { return h.kind != homeQueue && h.kind != homeSuspects }
 
 func (h Home) key(keys lua.Keys) string {

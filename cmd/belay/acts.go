@@ -62,6 +62,7 @@ type operation struct {
 	inspector *inspect.Inspector
 	action    inspect.Action
 	flags     actFlags
+	queue     string // whose jobs they are; empty for a set
 	to        string // the queue that jobs are moved to; empty for another action
 }
 
@@ -136,6 +137,9 @@ func (o operation) tell(sum inspect.Tally, err error) error {
 		for _, problem := range sum.Problems {
 			_, _ = fmt.Fprintln(o.cmd.ErrOrStderr(), plain(problem))
 		}
+	}
+	if sum.Moved == 0 && err == nil && o.queue != "" {
+		hintQueue(o.cmd, o.inspector, o.queue)
 	}
 	interrupted, was := errors.AsType[interruptedError](err)
 	switch {

@@ -86,6 +86,9 @@ func (f *listFlags) list(cmd *cobra.Command, i *inspect.Inspector, homes ...insp
 			}
 		}
 	}
+	if total == 0 && len(homes) > 1 { // a queue, and its quarantined jobs
+		hintQueue(cmd, i, homes[0].Queue())
+	}
 	return shown.end(total)
 }
 

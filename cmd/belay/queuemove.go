@@ -41,7 +41,7 @@ again: each job is moved in one step. It moves what was there when it began: whi
 		RunE: func(cmd *cobra.Command, args []string) error {
 			homes, _ := inQueue(args)
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd: cmd, inspector: i, action: moved, flags: flags, to: args[1]}.in(homes...)
+				return operation{cmd: cmd, inspector: i, action: moved, flags: flags, queue: args[0], to: args[1]}.in(homes...)
 			})
 		},
 	}

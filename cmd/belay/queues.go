@@ -131,7 +131,7 @@ in one step the longer that takes, so that others get their turn. To clear a que
 		RunE: func(cmd *cobra.Command, args []string) error {
 			homes, _ := inQueue(args)
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags}.in(homes...)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags, queue: args[0]}.in(homes...)
 			})
 		},
 	}
@@ -153,7 +153,7 @@ What runs goes on. The queue's name stays in the list.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			homes, _ := inQueue(args)
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags}.in(homes...)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags, queue: args[0]}.in(homes...)
 			})
 		},
 	}
@@ -208,7 +208,11 @@ func setPaused(cmd *cobra.Command, i *inspect.Inspector, verb, queue string) err
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"),
-		word(!exists, " (no job has ever been pushed to it)"))
+	note := ""
+	if !exists {
+		names, _ := i.QueueNames(ctx)
+		note = " (no job has ever been pushed to it" + meant(queue, names) + ")"
+	}
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"), note)
 	return nil
 }

@@ -120,8 +120,13 @@ func withInspector(at *redisFlags, do func(*inspect.Inspector) error) error {
 
 // noWords refuses a word where a command below was meant.
 func noWords(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("there is no command %q", cmd.CommandPath()+" "+hideURLs(args[0]))
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	word := hideURLs(args[0])
+	if cmd.HasParent() {
+		word = cmd.CommandPath() + " " + word
+	}
+	cmd.SuggestionsMinimumDistance = 2 // of letters; cobra has the number, and uses it in other places only
+	return usage("there is no command %q%s", word, didYouMean(cmd.SuggestionsFor(args[0])))
 }
