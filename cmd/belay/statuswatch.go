@@ -28,9 +28,6 @@ func (v *statusView) show(s inspect.Status, watched bool) error {
 		return printJSON(v.out, s)
 	}
 	var page bytes.Buffer
-	if v.terminal && watched {
-		page.WriteString("\x1b[H\x1b[2J")
-	}
 	if watched {
 		_, _ = fmt.Fprintf(&page, "%s%s\n\n", s.At.Local().Format(time.DateTime), v.speed(s))
 	}
@@ -41,7 +38,14 @@ func (v *statusView) show(s inspect.Status, watched bool) error {
 		page.WriteString("\n")
 	}
 	v.last = s
-	_, err := v.out.Write(page.Bytes())
+	text := page.Bytes()
+	if v.terminal && watched {
+		if columns, lines, ok := windowOf(v.out); ok { // asked each time: a person may drag its corner
+			text = fit(text, columns, lines)
+		}
+		text = append([]byte("\x1b[H\x1b[2J"), text...)
+	}
+	_, err := v.out.Write(text)
 	return err
 }
 
