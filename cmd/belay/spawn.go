@@ -46,6 +46,7 @@ func (s *spawner) startChild(cmd *exec.Cmd) error {
 
 // wait waits for a child. From then on its pid may be any other process'.
 func (s *spawner) wait(cmd *exec.Cmd) error {
+	awaitExit(cmd)
 	err := cmd.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
