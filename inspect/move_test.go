@@ -68,7 +68,7 @@ func TestMove(t *testing.T) {
 			require.NoError(w, err)
 			require.Greater(w, taken, 200)
 			got := w.oldestFirst(w.keys.Queue("mail"))
-			require.Equal(w, tally.Moved, len(got))
+			require.Len(w, got, tally.Moved)
 			left := w.oldestFirst(w.keys.Queue("mixed"))
 			for _, payload := range left {
 				require.NotContains(w, payload, `"class":"A"`, "none is passed over")

@@ -14,7 +14,7 @@ import (
 	"github.com/belayq/belay/logbook"
 )
 
-// read writes one line into a Book and answers what its reader got.
+// oneLine writes one line into a Book and answers what its reader got.
 func oneLine(t *testing.T, write func(log zerolog.Logger)) string {
 	t.Helper()
 	var out bytes.Buffer

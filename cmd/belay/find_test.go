@@ -26,7 +26,6 @@ func TestFindTellsWhereAJobIs(t *testing.T) {
 	require.Equal(t, inspect.PlaceQueue, find().Place)
 	require.JSONEq(t, "[7]", string(find().Entry.Args))
 
-
 	missing := h.invoke("", "find", "nowhere")
 	require.Equal(t, exitFailure, missing.code)
 	require.Contains(t, missing.errs, "not found: ")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os/exec"
@@ -58,7 +57,7 @@ func TestAShortageIsNoFailedRun(t *testing.T) {
 
 	gone := run(syscall.ENOENT)
 	require.ErrorIs(t, gone, syscall.ENOENT)
-	require.False(t, errors.As(gone, new(*retry.AskError)), "what will not get better is a failure")
+	require.NotErrorAs(t, gone, new(*retry.AskError), "what will not get better is a failure")
 }
 
 // With too few descriptors for all of its programs a worker runs all the jobs, in the end, and none has failed.
