@@ -62,16 +62,23 @@ type Tally struct {
 // Its error says that it did not get to the end: what had been done stays done, and it may be called again. If Redis' answer
 // was lost, a page of up to 256 jobs more than the Tally says may have been moved.
 func (i *Inspector) Act(ctx context.Context, home Home, action Action, selection Selection, progress func(Tally)) (Tally, error) {
-	a := &act{i: i, home: home, action: action, selection: selection, wanted: make(map[string]bool)}
+	a := &act{i: i, home: home, action: action, selection: selection}
 	if err := a.possible(); err != nil {
 		return a.tally, err
 	}
+	return a.do(ctx, progress)
+}
+
+// do does what is possible.
+func (a *act) do(ctx context.Context, progress func(Tally)) (Tally, error) {
+	selection := a.selection
+	a.wanted = make(map[string]bool)
 	for _, id := range selection.IDs {
 		a.wanted[id] = true
 	}
 	if len(a.wanted) > 0 || selection.All || selection.Class != "" || selection.Unreadable {
 		if err := a.run(ctx, progress); err != nil {
-			return a.tally, fmt.Errorf("%s in %s: %w", action, home, err)
+			return a.tally, fmt.Errorf("%s in %s: %w", a.action, a.home, err)
 		}
 	}
 	for _, id := range selection.IDs {
@@ -88,6 +95,7 @@ type act struct {
 	i         *Inspector
 	home      Home
 	action    Action
+	to        string // of a move: the queue
 	selection Selection
 	wanted    map[string]bool // IDs not found yet
 	clock     lua.Clock

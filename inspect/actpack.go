@@ -87,6 +87,8 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	switch a.action {
 	case Kill:
 		return lua.Errand{Fate: lua.FateDead}, lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e)}, nil
+	case move:
+		return a.sendOn(e)
 	case Delete:
 		return lua.Errand{Fate: lua.FateGone}, lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e)}, nil
 	}

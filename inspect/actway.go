@@ -21,10 +21,13 @@ func (a *act) way(ctx context.Context) (way, error) {
 	key := a.home.key(a.i.keys)
 	if !a.home.sorted() {
 		order := lua.OrderYoungest
-		if a.selection.All {
-			order = lua.OrderOldest
-		}
 		size, err := a.i.Size(ctx, a.home)
+		switch {
+		case a.selection.All:
+			order = lua.OrderOldest
+		case a.action == move: // they keep their order only if the oldest goes first
+			return &oldestWay{i: a.i, key: key, most: size}, err
+		}
 		return &listWay{i: a.i, from: lua.Source{Key: key, End: order}, most: size, all: a.selection.All}, err
 	}
 	last, err := a.i.keys.Page(key, lua.OrderHighest, 0, 1).Do(ctx, a.i.driver)

@@ -95,10 +95,13 @@ func utc(at time.Time, ok bool) time.Time {
 	return sayable(at)
 }
 
+// unreadable is how the ID begins of what names itself nothing.
+const unreadable = "unreadable-"
+
 // unreadableID names a text that names itself nothing.
 func unreadableID(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return "unreadable-" + hex.EncodeToString(sum[:6])
+	return unreadable + hex.EncodeToString(sum[:6])
 }
 
 // Entries yields the jobs of a home, what runs next first and of the dead those that died last, passing over the first skip

@@ -22,6 +22,7 @@ const (
 	homeDead      homeKind = "dead"
 	homeQueue     homeKind = "queue"
 	homeSuspects  homeKind = "suspects"
+	homeRunning   homeKind = "running" // no operator's to take from
 )
 
 // Retries is where failed jobs wait to run again.
@@ -50,6 +51,9 @@ func (h Home) String() string {
 		return string(h.kind)
 	}
 }
+
+// Queue is the queue's name; empty for a home that belongs to none.
+func (h Home) Queue() string { return h.queue }
 
 func (h Home) sorted() bool { return h.kind != homeQueue && h.kind != homeSuspects }
 

@@ -29,6 +29,8 @@ type Status struct {
 	Enqueued int64 `json:"enqueued"`
 	// Suspects is how many more wait to run alone, because their processes died too often.
 	Suspects int64 `json:"suspects"`
+	// InDeadHands is how many more are in the hands of workers of Belay that have lapsed: a living one brings them back.
+	InDeadHands int64 `json:"in_dead_hands"`
 	// Scheduled, Retries and Dead are the sizes of the three sets.
 	Scheduled int64 `json:"scheduled"`
 	Retries   int64 `json:"retries"`
@@ -58,6 +60,10 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	}
 	if r.err() == nil {
 		s.Processes = i.processes(ctx, &r.processes, processes, s.At)
+	}
+	if r.err() == nil {
+		s.addDeadHands(i.deadHands(ctx, &r.queues, s.Processes))
+		s.addNoConsumer()
 	}
 	for _, queue := range s.Queues {
 		s.Enqueued += queue.Size

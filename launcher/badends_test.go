@@ -100,7 +100,8 @@ func requireStored(t *testing.T, entries []string, says, begins string) {
 	require.NoError(t, err)
 	message, ok := parsed.Field("error_message")
 	require.True(t, ok)
-	require.Contains(t, message, says)
+	class, _ := parsed.Field("error_class") // stands before the message wherever people read it
+	require.Contains(t, class+message, says)
 }
 
 // A handler that ends its goroutine, as t.FailNow does, has failed, at once; and however many do, as many jobs as ever run

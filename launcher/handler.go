@@ -53,8 +53,36 @@ type registration struct {
 
 // register makes what is registered for a class.
 func register(handler Handler, about Class) registration {
-	late := fmt.Errorf("%w: the run took longer than %v: %w", ErrTimeout, about.Timeout, context.DeadlineExceeded)
-	return registration{handler: handler, class: about, late: late}
+	return registration{handler: handler, class: about, late: &timeoutError{about.Timeout, context.DeadlineExceeded}}
+}
+
+// A timeoutError is the cause of a context's end at a run's timeout, and the failure of a run that ended for that reason.
+type timeoutError struct {
+	after time.Duration
+	err   error // context.DeadlineExceeded, or what the handler made of it
+}
+
+func (e *timeoutError) Error() string {
+	text := fmt.Sprintf("timed out after %v", e.after)
+	if said := retry.Text(e.err); said != context.DeadlineExceeded.Error() {
+		text += ": " + said
+	}
+	return text
+}
+
+// Unwrap returns ErrTimeout and what the handler said.
+func (e *timeoutError) Unwrap() []error { return []error{e.err, ErrTimeout} }
+
+// ErrorClass is how operators see it.
+func (e *timeoutError) ErrorClass() string { return "Timeout" }
+
+// named is the error of a run that was over its timeout: "context deadline exceeded" alone does not say whose deadline
+// it was. An error that is not about the deadline is the handler's own.
+func (r *registration) named(err error) error {
+	if err == nil || !retry.Is(err, context.DeadlineExceeded) || retry.Is(err, ErrTimeout) {
+		return err
+	}
+	return &timeoutError{r.class.Timeout, err}
 }
 
 // RunInfo says which run a handler's context belongs to.

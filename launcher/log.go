@@ -71,6 +71,8 @@ func (r *run) loggers() *runLoggers {
 
 // of makes loggers for a run.
 func (l *Logging) of(run RunInfo) *runLoggers {
+	// Here, because a logger of the program's own has no Book that would do it.
+	run.JID, run.Class, run.Queue = logbook.CutName(run.JID), logbook.CutName(run.Class), logbook.CutName(run.Queue)
 	var base zerolog.Logger
 	if l.Zerolog != nil {
 		base = *l.Zerolog

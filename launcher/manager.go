@@ -138,9 +138,12 @@ func (m *manager) gather() {
 func (m *manager) end(end ended) {
 	delete(m.running, end.held)
 	delete(m.ghosts, end.held)
-	if m.stop.asked && end.outcome.Exit() == job.ExitHandedBack {
+	switch {
+	case m.stop.asked && end.outcome.Exit() == job.ExitHandedBack:
 		m.back = append(m.back, end.held)
-	} else {
+	case end.refused:
+		m.fetcher.Refuse(end.held)
+	default:
 		m.fetcher.End(end.held, end.outcome)
 	}
 	if len(m.running) == 0 {

@@ -36,6 +36,8 @@ type run struct {
 	outcome *job.Outcome
 	// timedOut says, once the handler has come back, that its own timeout was the first to end its context.
 	timedOut bool
+	// refused says that its handler has asked for another process to run the job.
+	refused bool
 }
 
 // ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that was over its
@@ -46,6 +48,7 @@ func (r *run) ours() bool { return r.held.Life.Context.Err() != nil && !r.timedO
 type ended struct {
 	held    *fetch.Held
 	outcome job.Outcome
+	refused bool // the job goes back, and its queue is left to others for a while
 }
 
 // A crew is all processors, and what they have in common.
@@ -130,7 +133,7 @@ func (p *processor) execute(held *fetch.Held) {
 		l := p.crew.launcher
 		l.cfg.Log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("buried: the payload cannot be read")
 		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", held.Queue, err))
-		p.crew.ended.lay(ended{held, job.Unread(job.KeepUnreadable(held.Bytes, held.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
+		p.crew.ended.lay(ended{held: held, outcome: job.Unread(job.KeepUnreadable(held.Bytes, held.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return
 	}
 	r := &run{launcher: p.crew.launcher, held: held, job: withLeft(parsed, held.Left()), startedAt: time.Now()}
@@ -157,7 +160,9 @@ func (p *processor) call(r *run) (err error) {
 	if registered.class.Timeout > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, registered.class.Timeout, registered.late)
 		defer func() {
-			r.timedOut = errors.Is(context.Cause(timed), ErrTimeout)
+			if r.timedOut = errors.Is(context.Cause(timed), ErrTimeout); r.timedOut {
+				err = registered.named(err)
+			}
 			cancel()
 		}()
 		ctx = timed
@@ -171,12 +176,13 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		p.crew.launcher.logRun(r, "", job.ExitDone)
 		return job.Done()
 	}
-	l := p.crew.launcher
+	l, ours := p.crew.launcher, r.ours()
 	verdict := retry.Decide(l.cfg.Retry, retry.Run{
 		Job: r.job, Queue: r.held.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
-		Backoff: p.crew.registered(r.job.Class()).class.Backoff, Ours: r.ours(),
+		Backoff: p.crew.registered(r.job.Class()).class.Backoff, Ours: ours,
 	})
 	r.outcome = &verdict.Outcome
+	r.refused = verdict.Outcome.Exit() == job.ExitHandedBack && !ours
 	if verdict.Panic != nil {
 		l.logPanic("backoff", verdict.Panic)
 	}
@@ -198,5 +204,5 @@ func (c *crew) registered(class string) registration {
 
 func (p *processor) finish(r *run, outcome job.Outcome) {
 	p.current.Store(nil)
-	p.crew.ended.lay(ended{r.held, outcome})
+	p.crew.ended.lay(ended{r.held, outcome, r.refused})
 }

@@ -44,7 +44,7 @@ func TestStuck(t *testing.T) {
 	require.Len(t, l.Running(), 1)
 	require.GreaterOrEqual(t, l.Running()[0].Overdue, 5*time.Second)
 	log := r.log.String()
-	for _, part := range []string{"stuck: ", run.Job.JID(), `"class":"Deaf"`, `"queue":"default"`, "took longer than 10ms", "overdue_ms", "stuckHere"} {
+	for _, part := range []string{"stuck: ", run.Job.JID(), `"class":"Deaf"`, `"queue":"default"`, "timed out after 10ms", "overdue_ms", "stuckHere"} {
 		require.Contains(t, log, part)
 	}
 	require.NotContains(t, log, "secret")

@@ -70,7 +70,7 @@ func TestTimeout(t *testing.T) {
 			cause := receive(t, "a cause", causes)
 			require.ErrorIs(t, cause, launcher.ErrTimeout)
 			require.ErrorIs(t, cause, context.DeadlineExceeded)
-			require.EqualError(t, cause, "belay: timeout: the run took longer than 20ms: context deadline exceeded")
+			require.EqualError(t, cause, "timed out after 20ms")
 		}
 	})
 }

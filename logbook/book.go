@@ -173,6 +173,7 @@ func (b *Book) carryOne(l line) {
 			b.mu.Unlock()
 		}
 	}()
+	l.text = cutNames(l.text)
 	b.carry(l)
 	carried = true
 }

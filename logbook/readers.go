@@ -10,10 +10,11 @@ import (
 )
 
 // ToWriter makes a Book whose lines, of this level and above, are written to w as they are: JSON with the time of each in
-// milliseconds, one call of Write for each. Errors of w are nobody's.
+// milliseconds, one call of Write for each; what could control a terminal is escaped (see EscapeJSON). Errors of w are
+// ignored.
 func ToWriter(w io.Writer, least zerolog.Level) *Book {
 	return newBook(
-		func(l line) { _, _ = w.Write(l.text) },
+		func(l line) { _, _ = w.Write(EscapeJSON(l.text)) },
 		func(log zerolog.Logger) zerolog.Logger { return log.Level(least).Hook(Timestamps{}) },
 	)
 }

@@ -39,7 +39,9 @@ type Errand struct {
 	Queue string
 	// Need keeps a job where it is, in a sorted set, whose lock another job has.
 	Need bool
-	Jobs []Promotion
+	// Quarantined puts jobs that go to a queue behind its quarantined ones, which run alone.
+	Quarantined bool
+	Jobs        []Promotion
 }
 
 // Acted is the answer to an Act, in positions from 0 and through all errands. All other jobs are where they were sent.
@@ -68,7 +70,11 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 	for _, errand := range errands {
 		list := 0
 		if errand.Fate == FateQueue {
-			keys = append(keys, k.Queue(errand.Queue))
+			to := k.Queue(errand.Queue)
+			if errand.Quarantined {
+				to = k.Suspects(errand.Queue)
+			}
+			keys = append(keys, to)
 			list = len(keys)
 		}
 		for jobs := range alikeLocked(errand.Jobs) {

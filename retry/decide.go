@@ -65,6 +65,7 @@ type Verdict struct {
 //	no error                         done                      processed
 //	any error, by our own cancel     handed back, unchanged    -
 //	Snooze                           snoozed, unchanged        -
+//	Requeue                          handed back, unchanged    -
 //	Discard                          discarded                 processed, failed*
 //	Kill                             dead**                    processed, failed   yes
 //	any other error, and the job
@@ -89,6 +90,8 @@ func Decide(p Policy, r Run) Verdict {
 	case AskSnooze:
 		after := min(ask.After, longestDelay)
 		return Verdict{Outcome: job.Snoozed(r.Job.Raw(), after), Reason: "snoozed by its handler"}
+	case AskRequeue:
+		return Verdict{Outcome: job.HandedBack(), Reason: "requeued by its handler"}
 	case AskDiscard:
 		return Verdict{Outcome: job.Discarded(ask.Cause != nil), Reason: "discarded by its handler"}
 	}

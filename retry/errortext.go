@@ -38,8 +38,14 @@ const noText = "(no text: the error's own method panicked)"
 // Text is the text of an error, whatever its methods do: one that panics, as that of a nil pointer does, has none.
 func Text(err error) string { return textOf(err.Error, noText) }
 
-// message is what error_message says.
-func message(err error) string { return shorten(Text(err), maxMessage) }
+// message is what error_message says. error_class stands before it wherever people read it, and says "panic" already.
+func message(err error) string {
+	text := Text(err)
+	if class(err) == panicClass {
+		text = strings.TrimPrefix(text, panicClass+": ")
+	}
+	return shorten(text, maxMessage)
+}
 
 // shorten cuts text to so many characters and makes it valid UTF-8, one byte of which would otherwise make the payload
 // unreadable.
@@ -104,6 +110,16 @@ func Panicked(err error) (panicked *PanicError) {
 		return panicked == nil
 	})
 	return panicked
+}
+
+// Is is errors.Is for a chain that may do anything when it is walked.
+func Is(err, target error) (found bool) {
+	chain(err, func(err error) bool {
+		own, ok := err.(interface{ Is(target error) bool })
+		found = err == target || ok && own.Is(target) //nolint:errorlint // each link of the chain is visited by itself
+		return !found
+	})
+	return found
 }
 
 func isUnregistered(err error) (found bool) {

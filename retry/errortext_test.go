@@ -1,9 +1,11 @@
 package retry_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -85,6 +87,21 @@ func TestErrorMessage(t *testing.T) {
 		require.Equal(t, job.ExitRetry, v.Outcome.Exit())
 		require.Less(t, len(j.Raw()), 61_000)
 	})
+}
+
+// Whatever an error's methods do, asking what it is ends, and panics in no goroutine.
+func TestIsAsksAnyChain(t *testing.T) {
+	t.Parallel()
+	require.True(t, retry.Is(fmt.Errorf("a: %w", errors.Join(errBoom, context.DeadlineExceeded)), context.DeadlineExceeded))
+	require.False(t, retry.Is(errBoom, context.DeadlineExceeded))
+	require.False(t, retry.Is(nil, context.DeadlineExceeded))
+	require.NotPanics(t, func() { require.False(t, retry.Is((*retry.PanicError)(nil), context.DeadlineExceeded)) })
+	require.False(t, retry.Is(&ringError{}, context.DeadlineExceeded), "a chain without an end")
+	dial := &net.Dialer{}
+	ctx, cancel := context.WithTimeout(t.Context(), -1)
+	defer cancel()
+	_, err := dial.DialContext(ctx, "tcp", "127.0.0.1:1")
+	require.True(t, retry.Is(err, context.DeadlineExceeded), "one that says so by a method: %v", err)
 }
 
 func TestPanicError(t *testing.T) {
@@ -279,7 +296,7 @@ func TestPayloadLimit(t *testing.T) {
 		require.True(t, ok)
 		j, v := failed(t, policy, big(most-180), panicked(handler))
 		require.Equal(t, job.ExitRetry, v.Outcome.Exit())
-		require.Equal(t, "panic: oh", text(t, j, "error_message"))
+		require.Equal(t, "oh", text(t, j, "error_message"))
 		_, ok = j.Text("error_backtrace")
 		require.False(t, ok)
 	})

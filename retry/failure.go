@@ -19,6 +19,9 @@ func (compressedError) Error() string {
 // ErrorClass is how it is shown to operators.
 func (compressedError) ErrorClass() string { return "Belay::Compressed" }
 
+// panicClass is how a panic is shown to operators.
+const panicClass = "panic"
+
 // A PanicError is a handler's panic: a failure like any other, with a stack. What a handler panics with is never taken
 // for something it says, not even an error made by Discard.
 type PanicError struct {
@@ -30,7 +33,7 @@ type PanicError struct {
 
 // Error says what the panic was about. It does not panic itself, whatever methods Value has.
 func (e *PanicError) Error() string {
-	return "panic: " + textOf(func() string { return fmt.Sprint(e.Value) }, noText)
+	return panicClass + ": " + textOf(func() string { return fmt.Sprint(e.Value) }, noText)
 }
 
 // Unwrap returns the value, if it is an error.
@@ -40,7 +43,7 @@ func (e *PanicError) Unwrap() error {
 }
 
 // ErrorClass is how a panic is shown to operators.
-func (e *PanicError) ErrorClass() string { return "panic" }
+func (e *PanicError) ErrorClass() string { return panicClass }
 
 func (e *PanicError) stack() []byte { return e.Stack }
 

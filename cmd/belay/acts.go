@@ -15,6 +15,7 @@ import (
 
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 )
 
 const actStatus = `Exit status: 0 when it was done, also when nothing matched --class, --unreadable or --all; 1 when Redis cannot be reached or
@@ -66,6 +67,16 @@ type operation struct {
 	inspector *inspect.Inspector
 	action    inspect.Action
 	flags     actFlags
+	queue     string // whose jobs they are; empty for a set
+	to        string // the queue that jobs are moved to; empty for another action
+}
+
+// act acts on one home.
+func (o operation) act(ctx context.Context, home inspect.Home, selection inspect.Selection, progress func(inspect.Tally)) (inspect.Tally, error) {
+	if o.to == "" {
+		return o.inspector.Act(ctx, home, o.action, selection, progress)
+	}
+	return o.inspector.Move(ctx, home, o.to, selection, progress)
 }
 
 // in acts on these homes, one after the other.
@@ -84,7 +95,7 @@ func (o operation) in(homes ...inspect.Home) error {
 		before := sum
 		sum.Missing = nil
 		var tally inspect.Tally
-		tally, err = o.inspector.Act(ctx, home, o.action, selection, func(tally inspect.Tally) {
+		tally, err = o.act(ctx, home, selection, func(tally inspect.Tally) {
 			if now := time.Now(); now.Sub(told) >= progressEvery {
 				told = now
 				_, _ = fmt.Fprintf(o.cmd.ErrOrStderr(), "%d %s so far\n", before.Moved+tally.Moved, done[o.action])
@@ -112,8 +123,11 @@ func add(a, b inspect.Tally) inspect.Tally {
 	}
 }
 
+// moved is the action of belay queues move.
+const moved inspect.Action = "move"
+
 // done are the actions as they are told of.
-var done = map[inspect.Action]string{inspect.Retry: "retried", inspect.Kill: "killed", inspect.Delete: "deleted"}
+var done = map[inspect.Action]string{inspect.Retry: "retried", inspect.Kill: "killed", inspect.Delete: "deleted", moved: "moved"}
 
 // tell says what came of it.
 func (o operation) tell(sum inspect.Tally, err error) error {
@@ -128,6 +142,9 @@ func (o operation) tell(sum inspect.Tally, err error) error {
 		for _, problem := range sum.Problems {
 			_, _ = fmt.Fprintln(o.cmd.ErrOrStderr(), plain(problem))
 		}
+	}
+	if sum.Moved == 0 && err == nil && o.queue != "" {
+		hintQueue(o.cmd, o.inspector, o.queue)
 	}
 	interrupted, was := errors.AsType[interruptedError](err)
 	switch {
@@ -158,7 +175,7 @@ type absentError struct{ error }
 
 // confirm asks a person before much is destroyed. Who is no person has to have said --yes.
 func (o operation) confirm(homes []inspect.Home) error {
-	if !o.flags.many() || o.flags.yes || o.action == inspect.Retry {
+	if !o.flags.many() || o.flags.yes || o.action == inspect.Retry || o.action == moved {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
@@ -211,6 +228,6 @@ func printJSON(out io.Writer, value any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, plainJSON(string(text)))
+	_, err = out.Write(append(logbook.EscapeJSON(text), '\n'))
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -61,7 +60,7 @@ func newCheck(at *redisFlags) *cobra.Command {
 // printFindings writes a line for each finding, and one for what to do. Some of the text is the server's.
 func printFindings(out io.Writer, findings inspect.Findings, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(struct {
+		return printJSON(out, struct {
 			Worst    inspect.Severity `json:"worst"`
 			Findings inspect.Findings `json:"findings"`
 		}{findings.Worst(), findings})

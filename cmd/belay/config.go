@@ -44,7 +44,7 @@ var settings = []setting{
 	{key: "log_format", flag: "log-format", read: readText},
 	{key: "logfile", flag: "logfile", read: readText},
 	{key: "health_addr", flag: "health-addr", read: readText},
-	{key: "redis", flag: "redis", variable: urlVariables[0], read: readText},
+	{key: "redis", flag: "redis", variable: urlVariables[0], read: readURL},
 	{key: "client", flag: "client", read: readText},
 	{key: "prefix", flag: "prefix", read: readText},
 	{key: "exec", flag: "exec", read: readPrograms},
@@ -159,8 +159,9 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 		wrong = append(wrong, err)
 		// Rails' word, and the default, are said to all programs: a file need not have a section of them.
 		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {
-			c.remark = fmt.Sprintf("%s has no section %q, only %s: what stands outside them holds", path, said, strings.Join(sections, ", "))
+			c.note("%s has no section %q, only %s: what stands outside them holds", path, said, strings.Join(sections, ", "))
 		}
+		c.noteExposed(path, file["redis"])
 	}
 	for _, s := range settings {
 		said, inFile := file[s.key]
@@ -189,6 +190,25 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// note adds to what the operator is told beside.
+func (c *config) note(format string, args ...any) {
+	if c.remark != "" {
+		c.remark += "; "
+	}
+	c.remark += fmt.Sprintf(format, args...)
+}
+
+// noteExposed notes a password in a file that every user of the machine may read.
+func (c *config) noteExposed(path string, redis fileValue) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o004 == 0 || len(redis.words) == 0 {
+		return
+	}
+	if _, secret := hiddenURL(redis.words[0]); secret {
+		c.note("every user of this machine can read the password of Redis in %s: chmod 600 it, or use BELAY_REDIS_URL", path)
+	}
 }
 
 // said says whether the environment or the file gave a flag its value.

@@ -204,6 +204,29 @@ func TestPasswordsInAFileAreNeverPrinted(t *testing.T) {
 	}
 }
 
+func TestAPasswordThatEveryUserCanReadIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	warned := func(mode os.FileMode, line string) string {
+		path := configFile(t, line)
+		require.NoError(t, os.Chmod(path, mode))
+		answer := invoke("", "work", "--print-config", "--config", path)
+		require.Zero(t, answer.code, answer.errs)
+		require.NotContains(t, answer.errs, "SECRET")
+		return answer.errs
+	}
+	require.Contains(t, warned(0o644, "redis: redis://:SECRET@h:1/0"), "every user of this machine can read the password of Redis in ")
+	require.Empty(t, warned(0o640, "redis: redis://:SECRET@h:1/0"))
+	require.Empty(t, warned(0o644, "redis: redis://h:1/0"), "there is no password in it")
+	require.Empty(t, warned(0o644, "concurrency: 3"))
+}
+
+func TestAnEmptyURLInAFileIsRefused(t *testing.T) {
+	t.Parallel()
+	answer := invoke("", "work", "--exec", "A=true", "--config", configFile(t, `redis: ""`))
+	require.Equal(t, exitUsage, answer.code)
+	require.Contains(t, answer.errs, "the URL is empty")
+}
+
 func TestEverySettingIsInTheHelp(t *testing.T) {
 	t.Parallel()
 	help := invoke("", "work", "--help").out

@@ -23,6 +23,17 @@ func readText(r *fileReader, e entry, value *fileValue) bool {
 	return true
 }
 
+// readURL reads text, but none that is empty: that would be the default, some other Redis.
+func readURL(r *fileReader, e entry, value *fileValue) bool {
+	if !readText(r, e, value) {
+		return false
+	}
+	if value.words[0] == "" {
+		r.fail(e.value.Line, "%s: the URL is empty; leave it out for the default", e.key)
+	}
+	return value.words[0] != ""
+}
+
 func readNumber(r *fileReader, e entry, value *fileValue) bool {
 	n, ok := wholeNumber(e.value)
 	if !ok {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -97,7 +96,7 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 		return err
 	}
 	if flags.asJSON {
-		if err := json.NewEncoder(cmd.OutOrStdout()).Encode(report); err != nil {
+		if err := printJSON(cmd.OutOrStdout(), report); err != nil {
 			return err
 		}
 	}

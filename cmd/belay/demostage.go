@@ -32,6 +32,9 @@ func openStage(ctx context.Context, at *redisFlags) (*stage, error) {
 	if at.prefix != "" {
 		s.prefix = at.prefix + ":" + s.prefix
 	}
+	if err := at.check(); err != nil {
+		return nil, err
+	}
 	if at.url == "" {
 		s.embedded = miniredis.NewMiniRedis()
 		s.embedded.ClockTTL(true)

@@ -86,6 +86,9 @@ func (f *listFlags) list(cmd *cobra.Command, i *inspect.Inspector, homes ...insp
 			}
 		}
 	}
+	if total == 0 && len(homes) > 1 { // a queue, and its quarantined jobs
+		hintQueue(cmd, i, homes[0].Queue())
+	}
 	return shown.end(total)
 }
 
@@ -161,6 +164,8 @@ func remark(e inspect.Entry) string {
 	switch {
 	case e.Problem != "":
 		return e.Problem + ": " + e.Payload
+	case e.ErrorClass != "" && strings.HasPrefix(e.ErrorMessage, e.ErrorClass+": "): // as panics once were stored
+		return e.ErrorMessage
 	case e.ErrorClass != "" || e.ErrorMessage != "":
 		return e.ErrorClass + ": " + e.ErrorMessage
 	case e.Interrupted > 0:

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -88,8 +90,11 @@ func (j *journal) close() {
 	}
 }
 
-// console shows lines for people. Names in them come from whoever can write to Redis: none may bring a line of its own
-// or speak to the terminal.
+// stackFields are the fields of lines that have stacks in them.
+var stackFields = []string{"stack", "goroutines"}
+
+// console shows lines for people. Names in them come from any program that can write to Redis: none may bring a line of
+// its own or control the terminal. Stacks stand below their line, indented.
 func console(out io.Writer) io.Writer {
 	file, ok := out.(*os.File)
 	colours := ok && isatty.IsTerminal(file.Fd())
@@ -97,5 +102,19 @@ func console(out io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: out, NoColor: !colours, TimeFormat: "15:04:05.000", TimeLocation: time.Local,
 		FormatFieldValue: safe, FormatErrFieldValue: safe,
+		FieldsExclude: stackFields, FormatExtra: writeStacks,
 	}
+}
+
+// writeStacks writes the stacks of a line below it.
+func writeStacks(fields map[string]any, out *bytes.Buffer) error {
+	for _, name := range stackFields {
+		stack, _ := fields[name].(string)
+		for line := range strings.Lines(stack) {
+			line = strings.TrimRight(line, "\n")
+			place := strings.TrimLeft(line, "\t") // plain would escape the tabs before it
+			out.WriteString("\n    " + strings.Repeat("    ", len(line)-len(place)) + plain(place))
+		}
+	}
+	return nil
 }

@@ -47,13 +47,27 @@ func TestJournal(t *testing.T) {
 			var out bytes.Buffer
 			log, err := openJournal(logFlags{level: "info", format: format}, &out)
 			require.NoError(t, err)
-			log.Error().Str("class", "A\nERR forged\x1b[31m\u009b").Strs("queues", []string{"q\u009b1m\x7f"}).Msg("failed")
+			log.Error().Str("class", "A\nERR forged\x1b[31m\u009b\u202e").Strs("queues", []string{"q\u009b1m\x7f"}).Msg("failed")
 			log.close()
 			require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 			require.NotContains(t, out.String(), "\x1b")
-			if format == "console" {
-				require.NotContains(t, out.String(), "\u009b")
+			require.NotContains(t, out.String(), "\u009b")
+			require.NotContains(t, out.String(), "\u202e")
+		}
+	})
+	t.Run("stacks_are_readable_on_the_console_alone", func(t *testing.T) {
+		t.Parallel()
+		for _, format := range []string{"json", "console"} {
+			var out bytes.Buffer
+			log, err := openJournal(logFlags{level: "info", format: format}, &out)
+			require.NoError(t, err)
+			log.Warn().Str("class", "A\n\tB").Str("stack", "main.work()\n\t/src/main.go:7 \x1b[31m\nmain.main()").Msg("run failed")
+			log.close()
+			if format == "json" {
+				require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+				continue
 			}
+			require.Contains(t, out.String(), "run failed class=\"A\\n\\tB\"\n    main.work()\n        /src/main.go:7 \\x1b[31m\n    main.main()\n")
 		}
 	})
 	t.Run("a_file_is_opened_anew", func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	becomeOther()
 	dir, err := os.MkdirTemp("", "belay-cmd-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

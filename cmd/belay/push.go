@@ -86,7 +86,7 @@ func newPush(at *redisFlags) *cobra.Command {
 		Short:   "Enqueue jobs",
 		Long:    pushHelp,
 		Example: pushExample,
-		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
+		Args:    func(cmd *cobra.Command, args []string) error { return flags.check(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rule, err := parseRetry(flags.retry)
 			if err != nil {
@@ -118,7 +118,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-func (f *pushFlags) check(args []string) error {
+func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.file != "" && len(args) > 0:
 		return usage("--file has the classes and arguments of its jobs: give no others")
@@ -130,6 +130,8 @@ func (f *pushFlags) check(args []string) error {
 		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
 	case f.queue == "": // not left out, then: a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
+	case f.at == "" && cmd.Flags().Changed("at"): // likewise, and the job would run now
+		return usage("--at: the instant is empty; leave it out for now")
 	case f.repeatFor < 0:
 		return usage("--repeat-for %v: it is not negative", f.repeatFor)
 	case f.file == "" && len(args) == 0:
@@ -246,7 +248,7 @@ func printReceipt(out io.Writer, asJSON bool, receipt client.Receipt, line int) 
 		_, _ = fmt.Fprintln(out, plain(cmp.Or(receipt.Holder, receipt.JID)))
 		return
 	}
-	_ = json.NewEncoder(out).Encode(struct {
+	_ = printJSON(out, struct {
 		client.Receipt
 		Line int `json:"line,omitempty"`
 	}{receipt, line})

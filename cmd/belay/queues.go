@@ -14,10 +14,10 @@ import (
 )
 
 const queuesHelp = `Shows the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of their
-jobs are suspects, which wait to run alone. "no taker" stands beside a queue whose jobs no living process takes.
+jobs are suspects, which wait to run alone. "no consumer" stands beside a queue whose jobs no living process takes.
 
 With --json it prints one JSON object a line, whose fields stay as they are:
-  name, size, latency_seconds, paused, suspects, suspect_seconds
+  name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer
 At most 1,000 queues are listed.
 
 Exit status: 0; 1 when Redis cannot be read, or refuses to tell of a queue, which standard error names; 2 for a wrong command line.`
@@ -41,7 +41,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	cmd.AddCommand(newQueueList(at), newFind(at, "queues", "QUEUE ", inQueue), newQueueDelete(at), newQueueClear(at),
+	cmd.AddCommand(newQueueList(at), newFind(at, "queues", "QUEUE ", inQueue), newQueueDelete(at), newQueueClear(at), newQueueMove(at),
 		newPause(at, "pause"), newPause(at, "resume"))
 	return cmd
 }
@@ -71,15 +71,15 @@ func printQueues(out io.Writer, s inspect.Status, asJSON bool) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "QUEUE\tSIZE\tLATENCY\t")
 	for _, queue := range s.Queues {
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", plain(queue.Name), queue.Size, short(queue.Latency), queueNotes(s, queue))
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", plain(queue.Name), queue.Size, short(queue.Latency), queueNotes(queue))
 	}
 	_, _ = fmt.Fprintln(t, "queues: "+count(s.QueueCount, len(s.Queues)))
 	return t.Flush()
 }
 
 // queueNotes are what stands behind a queue that is not as usual.
-func queueNotes(s inspect.Status, queue inspect.Queue) string {
-	notes := []string{word(queue.Paused, "paused"), suspects(queue), word(untaken(s, queue), "no taker")}
+func queueNotes(queue inspect.Queue) string {
+	notes := []string{word(queue.Paused, "paused"), suspects(queue), inDeadHands(queue.InDeadHands), word(queue.NoConsumer, "no consumer")}
 	return strings.Join(strings.Fields(strings.Join(notes, " ")), " ")
 }
 
@@ -131,7 +131,7 @@ in one step the longer that takes, so that others get their turn. To clear a que
 		RunE: func(cmd *cobra.Command, args []string) error {
 			homes, _ := inQueue(args)
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, inspect.Delete, flags}.in(homes...)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags, queue: args[0]}.in(homes...)
 			})
 		},
 	}
@@ -153,7 +153,7 @@ What runs goes on. The queue's name stays in the list.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			homes, _ := inQueue(args)
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, inspect.Delete, flags}.in(homes...)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags, queue: args[0]}.in(homes...)
 			})
 		},
 	}
@@ -208,7 +208,11 @@ func setPaused(cmd *cobra.Command, i *inspect.Inspector, verb, queue string) err
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"),
-		word(!exists, " (no job has ever been pushed to it)"))
+	note := ""
+	if !exists {
+		names, _ := i.QueueNames(ctx)
+		note = " (no job has ever been pushed to it" + meant(queue, names) + ")"
+	}
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"), note)
 	return nil
 }

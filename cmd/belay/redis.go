@@ -17,9 +17,13 @@ const defaultURL = "redis://127.0.0.1:6379/0"
 var urlVariables = []string{"BELAY_REDIS_URL", "REDIS_URL"}
 
 // redisFlags say which Redis, which of the two clients talks to it, and under which names.
-type redisFlags struct{ url, client, prefix string }
+type redisFlags struct {
+	url, client, prefix string
+	set                 *pflag.FlagSet
+}
 
 func (f *redisFlags) register(flags *pflag.FlagSet) {
+	f.set = flags
 	// The environment is not read for the flags' defaults: help shows those, and a URL may hold a password.
 	flags.StringVar(&f.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N (default "+defaultURL+")")
 	flags.StringVar(&f.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
@@ -39,8 +43,19 @@ func (f *redisFlags) address() string {
 	return defaultURL
 }
 
+// check refuses an empty URL: a script's variable was empty, and the default would be some other Redis.
+func (f *redisFlags) check() error {
+	if f.url == "" && f.set.Changed("redis") {
+		return usage("--redis: the URL is empty; leave it out for BELAY_REDIS_URL, REDIS_URL or %s", defaultURL)
+	}
+	return nil
+}
+
 // open makes the client. Nothing is dialled yet.
 func (f *redisFlags) open() (driver.Client, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	url := f.address()
 	var client driver.Client
 	var err error

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 )
 
@@ -21,6 +22,7 @@ const (
 	exitUsage     = 2
 	exitDuplicate = 3
 	exitAbsent    = 4
+	exitUnseen    = 5
 	exitSignal    = 128 // and the number of the signal
 )
 
@@ -31,7 +33,8 @@ Exit status, of every command:
   1  it failed; standard error says in one line what to do
   2  the command line is wrong
   3  a push was refused as a duplicate
-  4  the job, queue, process or lock that was named is not there, or not any more
+  4  the job, queue, process or lock that was named is not there, or not any more (belay find: 1)
+  5  belay find did not find the job, and has not looked through everything
   130 or 143  INT or TERM ended it before it was done
 
 Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.
@@ -41,6 +44,7 @@ const rootExample = `  belay demo                                   see workers 
   belay work -q mail,2 -q default --exec 'WelcomeEmail=./send-welcome'
   belay push WelcomeEmail 42 '"welcome"' -q mail
   belay status
+  belay find 217d2cffc30f4a168b3a76d9          where is it?
   belay dead retry --class WelcomeEmail        what died runs again
   belay queues pause mail
   belay check                                  is this Redis fit for it?`
@@ -48,18 +52,14 @@ const rootExample = `  belay demo                                   see workers 
 // newRoot puts the commands together.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "belay COMMAND",
-		Short:         "Background jobs on Redis that survive kill -9",
-		Long:          rootHelp,
-		Example:       rootExample,
-		SilenceErrors: true, // run prints them, in one line
-		SilenceUsage:  true, // a page of flags hides the line that matters
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("there is no command %q", hideURLs(args[0]))
-			}
-			return nil
-		},
+		Use:               "belay COMMAND",
+		Short:             "Background jobs on Redis that survive kill -9",
+		Long:              rootHelp,
+		Example:           rootExample,
+		SilenceErrors:     true, // run prints them, in one line
+		SilenceUsage:      true, // a page of flags hides the line that matters
+		Version:           belay.Version,
+		Args:              noWords,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return readEverywhere(cmd.Flags()) },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -70,7 +70,9 @@ func newRoot() *cobra.Command {
 	for _, set := range setCommands() {
 		root.AddCommand(newSet(at, set))
 	}
-	root.AddCommand(newQueues(at), newProcesses(at), newLocks(at))
+	root.AddCommand(newFindJob(at), newQueues(at), newProcesses(at), newLocks(at))
+	root.SetVersionTemplate(versionLine())
+	completeAll(at, root)
 	return root
 }
 
@@ -117,6 +119,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	if _, isAbsent := errors.AsType[absentError](err); isAbsent {
 		return exitAbsent
+	}
+	if _, isUnseen := errors.AsType[unseenError](err); isUnseen {
+		return exitUnseen
 	}
 	if _, isDuplicate := errors.AsType[duplicateError](err); isDuplicate {
 		return exitDuplicate

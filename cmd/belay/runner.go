@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -20,13 +21,18 @@ import (
 
 // A runner runs jobs as programs.
 type runner struct {
-	spawner *spawner
-	environ []string
-	log     zerolog.Logger
+	spawner  *spawner
+	start    func(*exec.Cmd) error // the spawner's
+	environ  []string
+	log      zerolog.Logger
+	shortage shortage
 }
 
 func newRunner(log zerolog.Logger) *runner {
-	return &runner{spawner: newSpawner(), environ: withoutRedis(os.Environ()), log: log}
+	spawner := newSpawner()
+	return &runner{
+		spawner: spawner, start: spawner.start, environ: withoutRedis(os.Environ()), log: log, shortage: shortage{log: log, now: time.Now},
+	}
 }
 
 // withoutRedis is the environment without the way to Redis: a program has no business there, and what it starts or logs
@@ -74,20 +80,21 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 	}
 	pipes, err := r.connect(cmd)
 	if err != nil {
-		return fmt.Errorf("run %s: %w", cmd.Args[0], err)
+		return fmt.Errorf("run %s: %w", cmd.Args[0], r.shortage.judge(err))
 	}
-	err = r.spawner.start(cmd)
+	err = r.start(cmd)
 	pipes.handedOver()
 	if err != nil {
 		pipes.close()
-		return fmt.Errorf("run %s: %w", cmd.Args[0], err)
+		return fmt.Errorf("run %s: %w", cmd.Args[0], r.shortage.judge(err))
 	}
+	r.shortage.started()
 	go func() {
 		// A program that does not read its input is within its rights, so an error means nothing.
 		_, _ = io.WriteString(pipes.input, j.ArgsJSON())
 		_ = pipes.input.Close()
 	}()
-	err = wait(ctx, cmd)
+	err = r.wait(ctx, cmd)
 	said, printed := pipes.close()
 	if len(printed) > 0 {
 		r.log.Debug().Str("jid", j.JID()).Str("stdout", printed).Msg("printed")
@@ -101,12 +108,12 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 
 // wait waits for the process, and ends its group when ctx ends first. What a program says after it was told to stop is
 // no outcome: many end with status 0 at SIGTERM, and the job would be lost.
-func wait(ctx context.Context, cmd *exec.Cmd) error {
+func (r *runner) wait(ctx context.Context, cmd *exec.Cmd) error {
 	var err error
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		err = cmd.Wait()
+		err = r.spawner.wait(cmd)
 	}()
 	select {
 	case <-exited:

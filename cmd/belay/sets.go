@@ -82,7 +82,7 @@ again: each job is moved in one step. --all and --class mean what was there when
 		Args:    func(_ *cobra.Command, args []string) error { return flags.choose(args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, action, flags}.in(s.home)
+				return operation{cmd: cmd, inspector: i, action: action, flags: flags}.in(s.home)
 			})
 		},
 	}
@@ -100,7 +100,7 @@ func newClear(at *redisFlags, s setCommand) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd, i, inspect.Delete, flags}.in(s.home)
+				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags}.in(s.home)
 			})
 		},
 	}
@@ -121,8 +121,13 @@ func withInspector(at *redisFlags, do func(*inspect.Inspector) error) error {
 
 // noWords refuses a word where a command below was meant.
 func noWords(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("there is no command %q", cmd.CommandPath()+" "+hideURLs(args[0]))
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	word := hideURLs(args[0])
+	if cmd.HasParent() {
+		word = cmd.CommandPath() + " " + word
+	}
+	cmd.SuggestionsMinimumDistance = 2 // of letters; cobra has the number, and uses it in other places only
+	return usage("there is no command %q%s", word, didYouMean(cmd.SuggestionsFor(args[0])))
 }

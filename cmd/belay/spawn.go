@@ -3,13 +3,19 @@ package main
 import (
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // A spawner starts child processes that die with this one. Linux sends a parent-death signal when the *thread* that
 // forked ends, not the process; so all children are started from one thread, kept for nothing else.
-type spawner struct{ starts chan start }
+type spawner struct {
+	starts chan start
+
+	mu       sync.Mutex  // held while a child is started, so that none is unknown
+	children map[int]int // by pid: how many that exec waits for; two for a moment, where a pid is used again
+}
 
 type start struct {
 	cmd  *exec.Cmd
@@ -17,15 +23,37 @@ type start struct {
 }
 
 func newSpawner() *spawner {
-	s := &spawner{starts: make(chan start)}
+	s := &spawner{starts: make(chan start), children: make(map[int]int)}
 	go func() {
 		// Never unlocked: when this goroutine ends its thread does, and what it has started.
 		runtime.LockOSThread()
 		for request := range s.starts {
-			request.done <- request.cmd.Start()
+			request.done <- s.startChild(request.cmd)
 		}
 	}()
 	return s
+}
+
+func (s *spawner) startChild(cmd *exec.Cmd) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := cmd.Start()
+	if err == nil {
+		s.children[cmd.Process.Pid]++
+	}
+	return err
+}
+
+// wait waits for a child. From then on its pid may be any other process'.
+func (s *spawner) wait(cmd *exec.Cmd) error {
+	awaitExit(cmd)
+	err := cmd.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.children[cmd.Process.Pid]--; s.children[cmd.Process.Pid] == 0 {
+		delete(s.children, cmd.Process.Pid)
+	}
+	return err
 }
 
 // start starts cmd in a process group of its own, so that all that it starts can be ended with it, and so that a

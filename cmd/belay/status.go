@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,14 +15,15 @@ import (
 
 const statusHelp = `Shows what is going on: counters, queues with their sizes and how long their oldest job has been waiting, the sizes of
 the sets, and the worker processes with what they run, as they told it up to five seconds ago. Sidekiq's processes are
-shown like Belay's. "no taker" stands beside a queue whose jobs no living process takes.
+shown like Belay's. "no consumer" stands beside a queue whose jobs no living process takes.
 
 With --json it is one JSON object, whose fields stay as they are:
-  at, processed, failed, duplicates, enqueued, suspects, scheduled, retries, dead, queue_count, process_count, problems [text]
-  queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds}]
+  at, processed, failed, duplicates, enqueued, suspects, in_dead_hands, scheduled, retries, dead, queue_count, process_count, problems [text]
+  queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency, busy, quiet, rss_kb,
                started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
-duplicates are pushes that were refused because another job held their lock. suspects wait to run with nothing beside them, because their workers died too often with them in hand. state is alive,
+duplicates are pushes that were refused because another job held their lock. suspects wait to run with nothing beside them, because their workers died too often with them in hand.
+in_dead_hands are jobs of workers whose beats have stopped: a living worker brings them back. state is alive,
 lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the counts are of
 all. problems are keys that hold what they should not.
 
@@ -94,12 +94,15 @@ func printStatus(out io.Writer, s inspect.Status) error {
 	}
 	row("PROCESSED", "FAILED", "ENQUEUED", "SUSPECTS", "SCHEDULED", "RETRIES", "DEAD", "DUPLICATES")
 	row(s.Processed, s.Failed, s.Enqueued, s.Suspects, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
+	if s.InDeadHands > 0 {
+		section(t, inDeadHands(s.InDeadHands))
+	}
 	section(t, "queues: "+count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
 		row("QUEUE", "SIZE", "LATENCY", "")
 	}
 	for _, queue := range s.Queues {
-		row(queue.Name, queue.Size, short(queue.Latency), queueNotes(s, queue))
+		row(queue.Name, queue.Size, short(queue.Latency), queueNotes(queue))
 	}
 	section(t, "processes: "+count(s.ProcessCount, len(s.Processes)))
 	if len(s.Processes) > 0 {
@@ -116,13 +119,12 @@ func printStatus(out io.Writer, s inspect.Status) error {
 	return t.Flush()
 }
 
-// untaken says that jobs lie in a queue that no process takes from; they would lie there for ever. It says so only when it
-// knows the queues of all processes: one that was just born has not told them yet.
-func untaken(s inspect.Status, queue inspect.Queue) bool {
-	takes := func(p inspect.Process) bool {
-		return p.State == inspect.StateAlive && !p.Quiet && (len(p.Queues) == 0 || slices.Contains(p.Queues, queue.Name))
+// inDeadHands says how many jobs wait to be recovered.
+func inDeadHands(jobs int64) string {
+	if jobs == 0 {
+		return ""
 	}
-	return queue.Size > 0 && s.ProcessCount <= int64(len(s.Processes)) && !slices.ContainsFunc(s.Processes, takes)
+	return fmt.Sprintf("in dead workers' hands: %d", jobs)
 }
 
 // suspects says how many jobs wait to run alone, and since when.

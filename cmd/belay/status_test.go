@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +17,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	require.Zero(t, h.invoke("", "push", "A", "-q", "mail").code)
-	h.do("SADD", h.key("queues"), "evil\x1b[31m\nDEAD 0")
+	h.do("SADD", h.key("queues"), "evil\x1b[31m\u009b\u202e\nDEAD 0")
 	h.do("SADD", h.key("processes"), "host\x1b]0;title\a:1:x")
 	h.do("SET", h.key("stat:processed"), "41")
 	for _, client := range []string{"go-redis", "rueidis"} {
@@ -33,6 +35,7 @@ func TestStatus(t *testing.T) {
 		require.NoError(t, decoder.Decode(&status))
 		require.Equal(t, int64(41), status.Processed)
 		require.Len(t, status.Queues, 2)
+		require.True(t, isPlain(strings.TrimSuffix(answer.out, "\n")), "%q", answer.out)
 	}
 }
 
@@ -60,33 +63,40 @@ func TestWhatCannotBeReadIsAFailure(t *testing.T) {
 	require.Equal(t, exitFailure, h.invoke("", "processes", "stop", "--all", "--yes").code)
 }
 
-// Jobs in a queue that nobody takes from wait for ever, and nothing else says so.
-func TestStatusTellsOfQueuesThatNobodyTakesFrom(t *testing.T) {
+// Jobs in a queue that no worker takes from wait for ever, and nothing else says so.
+func TestStatusMarksQueuesWithoutAConsumer(t *testing.T) {
 	t.Parallel()
-	mail := inspect.Queue{Name: "mail", Size: 2}
-	worker := inspect.Process{State: inspect.StateAlive, Queues: []string{"default"}}
-	says := func(s inspect.Status) bool {
-		var out strings.Builder
-		require.NoError(t, printStatus(&out, s))
-		return strings.Contains(out.String(), "no taker")
-	}
-	seen := func(processes ...inspect.Process) inspect.Status {
-		return inspect.Status{Queues: []inspect.Queue{mail}, Processes: processes, ProcessCount: int64(len(processes))}
-	}
-	require.True(t, says(seen()))
-	require.True(t, says(seen(worker)))
-	taker := worker
-	taker.Queues = []string{"default", "mail"}
-	require.False(t, says(seen(worker, taker)))
-	taker.State = inspect.StateLapsed
-	require.True(t, says(seen(worker, taker)))
-	require.False(t, says(seen(worker, inspect.Process{State: inspect.StateAlive})), "one that has not said its queues yet")
+	h := newHouse(t)
+	h.push("A", "-q", "mail")
+	h.do("SADD", h.key("queues"), "alone", "empty")
+	h.do("LPUSH", h.key("belay:suspects:alone"), deadJob("A", "1"))
+	out := h.invoke("", "status").out
+	require.Regexp(t, `(?m)^mail +1 .*no consumer`, out)
+	require.Regexp(t, `(?m)^alone +0 .*1 suspects .*no consumer`, out)
+	require.NotRegexp(t, `(?m)^empty .*no consumer`, out)
+	require.Contains(t, h.invoke("", "queues", "--json").out, `"no_consumer":true`)
+}
 
-	more := seen(worker)
-	more.ProcessCount = 2
-	require.False(t, says(more), "one that is not listed")
-	mail.Size = 0
-	require.False(t, says(seen(worker)))
+// The jobs of a worker that was killed are on their way back: until then they are counted where they came from.
+func TestStatusShowsJobsInDeadWorkersHands(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.push("A", "-q", "mail")
+	w := h.startWorker(t, "-q", "mail", "-c", "3", "--exec", "A=sh -c 'echo begun >out; sleep 1000'")
+	w.awaitFile("out")
+	require.NotContains(t, h.invoke("", "status").out, "dead workers")
+	w.signal(syscall.SIGKILL)
+	<-w.gone
+	require.Eventually(t, func() bool { return strings.Contains(h.invoke("", "status").out, "lapsed") }, soon, 20*time.Millisecond)
+	out := h.invoke("", "status").out
+	require.Regexp(t, `(?m)^in dead workers' hands: 1$`, out)
+	require.Regexp(t, `(?m)^mail +0 .*in dead workers' hands: 1 no consumer`, out)
+	require.Regexp(t, `(?m)^mail +0 .*in dead workers' hands: 1 no consumer`, h.invoke("", "queues").out)
+	var status inspect.Status
+	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "status", "--json").out), &status))
+	require.Equal(t, int64(1), status.InDeadHands)
+	require.Equal(t, int64(1), status.Queues[0].InDeadHands)
+	require.True(t, status.Queues[0].NoConsumer)
 }
 
 // What the help of status promises of --json is what there is.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -26,12 +25,9 @@ func newStatusView(out io.Writer, asJSON bool) *statusView {
 // show prints one picture, in one write, so that a terminal does not flicker.
 func (v *statusView) show(s inspect.Status, watched bool) error {
 	if v.json {
-		return json.NewEncoder(v.out).Encode(s)
+		return printJSON(v.out, s)
 	}
 	var page bytes.Buffer
-	if v.terminal && watched {
-		page.WriteString("\x1b[H\x1b[2J")
-	}
 	if watched {
 		_, _ = fmt.Fprintf(&page, "%s%s\n\n", s.At.Local().Format(time.DateTime), v.speed(s))
 	}
@@ -42,7 +38,14 @@ func (v *statusView) show(s inspect.Status, watched bool) error {
 		page.WriteString("\n")
 	}
 	v.last = s
-	_, err := v.out.Write(page.Bytes())
+	text := page.Bytes()
+	if v.terminal && watched {
+		if columns, lines, ok := windowOf(v.out); ok { // asked each time: a person may drag its corner
+			text = fit(text, columns, lines)
+		}
+		text = append([]byte("\x1b[H\x1b[2J"), text...)
+	}
+	_, err := v.out.Write(text)
 	return err
 }
 

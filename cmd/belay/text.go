@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -38,22 +36,4 @@ func isPlain(text string) bool {
 		}
 	}
 	return true
-}
-
-// plainJSON makes JSON safe to show: what plain would escape stands as \uXXXX, which means the same. All of that stands in
-// strings, where JSON has its control characters escaped already.
-func plainJSON(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		switch {
-		case strconv.IsPrint(r):
-			out.WriteRune(r)
-		case r > 0xFFFF:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
-		}
-	}
-	return out.String()
 }

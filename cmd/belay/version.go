@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -23,16 +22,22 @@ Exit status: 0; 2 for a wrong command line.`,
 		Example: "  belay version\n  belay version --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{
-					"version": belay.Version, "go": runtime.Version(), "platform": platform,
+				return printJSON(cmd.OutOrStdout(), map[string]string{
+					"version": belay.Version, "go": runtime.Version(), "platform": platform(),
 				})
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "belay %s %s %s\n", belay.Version, runtime.Version(), platform)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+// versionLine is what belay version prints, and belay --version.
+func versionLine() string {
+	return fmt.Sprintf("belay %s %s %s\n", belay.Version, runtime.Version(), platform())
 }

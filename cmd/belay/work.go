@@ -114,6 +114,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 // work runs a worker from its command line to its end.
 func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	badWords := checkQueueWords(flags.queues)
+	exposed := hideEnvironment(urlVariables)
 	badSettings := flags.conf.settle(cmd.Flags())
 	cfg, badFlags := flags.config()
 	programs, badPrograms := parsePrograms(flags.programs)
@@ -157,7 +158,13 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	for _, p := range programs {
 		server.HandleClass(p.class, runner.handler(p))
 	}
-	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(context.Background())
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if _, secret := hiddenURL(at.address()); secret && exposed != nil {
+		journal.Warn().Err(exposed).Msg("programs can read the Redis URL of this worker in /proc")
+	}
+	runner.spawner.reapOrphans(ctx.Done())
+	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(ctx)
 }
 
 // withoutSystemd is the environment without what concerns the worker alone: its programs are not the service.

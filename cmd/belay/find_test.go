@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/inspect"
+)
+
+func TestFindTellsWhereAJobIs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	jid := strings.TrimSpace(h.invoke("", "push", "A", "7", "-q", "mail").out)
+	answer := h.invoke("", "find", jid)
+	require.Zero(t, answer.code, answer.errs)
+	require.Regexp(t, `^A: in queue mail, since \d{4}-\S+ \S+\n$`, answer.out)
+	find := func() (found inspect.Found) {
+		require.NoError(t, json.Unmarshal([]byte(h.invoke("", "find", jid, "--json").out), &found))
+		return found
+	}
+	require.Equal(t, inspect.PlaceQueue, find().Place)
+	require.JSONEq(t, "[7]", string(find().Entry.Args))
+
+	missing := h.invoke("", "find", "nowhere")
+	require.Equal(t, exitFailure, missing.code)
+	require.Contains(t, missing.errs, "not found: ")
+	require.Contains(t, h.invoke("", "find", "nowhere", "--json").out, `"state":"not_found"`)
+	late := h.invoke("", "find", "nowhere", "--timeout", "1ns")
+	require.Equal(t, exitUnseen, late.code)
+	require.Regexp(t, `not found in the \d+ entries looked at; it took too long: stopped in `, late.errs)
+	require.Equal(t, exitUsage, h.invoke("", "find").code)
+	require.Equal(t, exitUsage, h.invoke("", "find", "a", "b").code)
+}
+
+func TestFindNamesTheWorkerOfARunningJob(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	jid := strings.TrimSpace(h.invoke("", "push", "A").out)
+	w := h.startWorker(t, "--exec", "A=sh -c 'echo begun >out; sleep 1000'")
+	w.awaitFile("out")
+	require.Regexp(t, `running in \S+ \(alive\), of queue default`, h.invoke("", "find", jid).out)
+}
+
+func TestQueuesMove(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("LPUSH", h.key("queue:mial"), deadJob("A", "1"), deadJob("B", "2"), deadJob("A", "3"))
+	h.do("SADD", h.key("queues"), "mial", "mail")
+	require.Equal(t, said{0, "1 moved\n", ""}, h.invoke("", "queues", "move", "mial", "mail", "--class", "B"))
+	require.Equal(t, said{0, "1 moved\n", ""}, h.invoke("", "queues", "move", "mial", "mail", "3"))
+	require.Equal(t, said{0, "1 moved\n", ""}, h.invoke("", "queues", "move", "mial", "mail"))
+	require.Equal(t, int64(3), h.do("LLEN", h.key("queue:mail")))
+	absent := h.invoke("", "queues", "move", "mal", "mail")
+	require.Equal(t, "0 moved\n", absent.out)
+	require.Contains(t, absent.errs, "no job has ever been pushed to queue mal; did you mean mail")
+	for _, words := range []string{"queues move", "queues move a", "queues move a a", "queues move a b --class C d"} {
+		require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
+	}
+}
+
+func TestAMisspelledNameIsAnsweredWithOneThatExists(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"stauts": "did you mean status?", "que": "did you mean queues?", "queues puase": "did you mean pause?", "dead retyr": "did you mean retry?",
+		"utterly-else": "there is no command",
+	} {
+		answer := invoke("", strings.Fields(words)...)
+		require.Equal(t, exitUsage, answer.code)
+		require.Contains(t, answer.errs, want)
+	}
+	h := newHouse(t)
+	h.do("SADD", h.key("queues"), "mail")
+	require.Contains(t, h.invoke("", "queues", "pause", "mial").out, "(no job has ever been pushed to it; did you mean mail?)")
+	require.Contains(t, h.invoke("", "queues", "list", "mial").errs, "did you mean mail?")
+	require.Empty(t, h.invoke("", "queues", "list", "mail").errs)
+}
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	t.Parallel()
+	answer := invoke("", "--version")
+	require.Equal(t, said{0, invoke("", "version").out, ""}, answer)
+	require.Contains(t, answer.out, belay.Version)
+}
+
+func TestAShellCompletesQueuesAndEnumerations(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("SADD", h.key("queues"), "mail", "default", "evil\x1b")
+	offered := func(words ...string) string {
+		answer := invoke("", slices.Concat([]string{"__complete"}, h.at(), words)...)
+		require.Zero(t, answer.code)
+		return answer.out
+	}
+	for _, words := range []string{"queues list", "queues move mail", "queues pause mail", "work -q", "push A -q", "queues clear"} {
+		require.Equal(t, "default\nmail\n:4\n", offered(append(strings.Fields(words), "")...), words)
+	}
+	require.Equal(t, "mail\n:4\n", offered("queues", "find", "m"))
+	require.Equal(t, ":4\n", offered("queues", "list", "mail", ""))
+	require.Equal(t, "debug\ninfo\nwarn\nerror\n:4\n", offered("work", "--log-level", ""))
+	require.Equal(t, "go-redis\nrueidis\n:4\n", offered("status", "--client", ""))
+	away := invoke("", "__complete", "--redis", "redis://127.0.0.1:1/0", "queues", "list", "")
+	require.Equal(t, ":4\n", away.out)
+	require.NotContains(t, away.errs, "refused", "nothing is said in the middle of a line")
+}

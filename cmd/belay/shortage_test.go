@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
+)
+
+// No process to be had says nothing about the job: it is requeued, whatever its retries, and the log says so once.
+func TestAShortageIsNoFailedRun(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRunner(zerolog.New(&log))
+	defer r.spawner.close()
+	now := time.Unix(1_800_000_000, 0)
+	r.shortage.now = func() time.Time { return now }
+	var refusal error
+	r.start = func(cmd *exec.Cmd) error {
+		if refusal != nil {
+			return &fs.PathError{Op: "fork/exec", Path: cmd.Path, Err: refusal}
+		}
+		return r.spawner.start(cmd)
+	}
+	j, err := job.Parse(`{"class":"A","jid":"j","args":[],"retry":0}`)
+	require.NoError(t, err)
+	p, err := parseProgram("A=true")
+	require.NoError(t, err)
+	run := func(with error) error {
+		refusal = with
+		return r.handler(p)(t.Context(), j)
+	}
+	for range 3 {
+		for _, with := range shortages {
+			outcome := retry.Decide(retry.Policy{}, retry.Run{Job: j, Queue: "q", Err: run(with)}).Outcome
+			require.Equal(t, job.ExitHandedBack, outcome.Exit(), with)
+		}
+		require.NoError(t, run(nil), "some can be started in between")
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "no room to start a program"), log.String())
+	require.NotContains(t, log.String(), "again\"")
+	now = now.Add(calmAfter)
+	require.NoError(t, run(nil))
+	require.Contains(t, log.String(), `"requeued":15,"message":"programs can be started again"`)
+	require.Error(t, run(syscall.EAGAIN))
+	require.Equal(t, 2, strings.Count(log.String(), "no room to start a program"), "another episode")
+
+	gone := run(syscall.ENOENT)
+	require.ErrorIs(t, gone, syscall.ENOENT)
+	require.NotErrorAs(t, gone, new(*retry.AskError), "what will not get better is a failure")
+}
+
+// With too few descriptors for all of its programs a worker runs all the jobs, in the end, and none has failed.
+func TestAWorkerWithTooFewDescriptorsLosesNoJob(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for range 60 {
+		h.push("A", "--retry", "0")
+	}
+	w := h.prepareWorker(t, "-c", "60", "--exec", "A=sh -c 'sleep 0.3; echo >>out'")
+	words := append([]string{"-c", `ulimit -n 60; exec "$@"`, "sh"}, w.cmd.Args...)
+	sh, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	w.cmd.Path, w.cmd.Args, w.cmd.Stderr = sh, append([]string{"sh"}, words...), w.errs
+	w.start()
+	w.awaitLog("no room to start a program")
+	require.Eventually(t, func() bool {
+		return fmt.Sprint(h.do("GET", h.key("stat:processed"))) == "60"
+	}, 3*soon, 50*time.Millisecond, "the log:\n%s", w.errs)
+	require.Empty(t, h.payloads("ZRANGE", h.key("dead"), "0", "-1"))
+	require.Zero(t, h.do("EXISTS", h.key("stat:failed"), h.key("retry")))
+	require.Equal(t, 60, strings.Count(read(t, w.dir, "out"), "\n"))
+	require.Equal(t, 1, strings.Count(w.errs.String(), "no room to start a program"), w.errs)
+}

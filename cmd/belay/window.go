@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// windowOf is how many columns and lines a terminal has now; ok is false for what is no terminal or does not say.
+func windowOf(stream any) (columns, lines int, ok bool) {
+	if out, is := stream.(*output); is {
+		stream = out.Writer
+	}
+	file, is := stream.(*os.File)
+	if !is {
+		return 0, 0, false
+	}
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 || size.Row == 0 {
+		return 0, 0, false
+	}
+	return int(size.Col), int(size.Row), true
+}
+
+// fit cuts a page to a window: lines that are too long, and those that are too many, which the last one counts. It ends
+// without a line break, at which a full window would scroll.
+func fit(page []byte, columns, lines int) []byte {
+	rows := bytes.Split(bytes.TrimRight(page, "\n"), []byte{'\n'})
+	if more := len(rows) - lines; more > 0 {
+		rows = append(rows[:lines-1], fmt.Appendf(nil, "... and %d more lines", more+1))
+	}
+	for n, row := range rows {
+		rows[n] = fitLine(row, columns)
+	}
+	return bytes.Join(rows, []byte{'\n'})
+}
+
+// fitLine cuts a line to so many columns.
+func fitLine(line []byte, columns int) []byte {
+	used := 0
+	for at := 0; at < len(line); {
+		r, size := utf8.DecodeRune(line[at:])
+		if used += width(r); used > columns {
+			return line[:at]
+		}
+		at += size
+	}
+	return line
+}
+
+// width is how many columns a character takes at most. From Hangul on many take two; to cut a line of other ones short is
+// better than to let it run over.
+func width(r rune) int {
+	const hangul = 0x1100
+	switch {
+	case r >= hangul && !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic) && !unicode.IsPunct(r):
+		return 2
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,360 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A Place is where a job can be found.
+type Place string
+
+// The places. Their names are a contract.
+const (
+	PlaceQueue       Place = "queue"
+	PlaceQuarantined Place = "quarantined" // it waits to run with nothing beside it
+	PlaceRunning     Place = "running"     // it is in the hands of a process
+	PlaceScheduled   Place = "scheduled"
+	PlaceRetry       Place = "retry"
+	PlaceDead        Place = "dead"
+	PlaceNotFound    Place = "not_found"
+)
+
+// A Found is the answer to the question where a job is. What is not known is left empty.
+type Found struct {
+	JID   string `json:"jid"`
+	Place Place  `json:"state"`
+	// Queue is the one that the job waits in or was taken from, or that its payload names.
+	Queue string `json:"queue,omitempty"`
+	Class string `json:"class,omitempty"`
+	// Since is since when the job is there, as the job or its process says; At is when it runs, of one that waits for that.
+	Since time.Time `json:"since,omitzero"`
+	At    time.Time `json:"at,omitzero"`
+	// Process is the identity of the process that has it in hand, and State whether that process lives. A job in the hands of
+	// one that has lapsed is brought back by a living one.
+	Process string `json:"process,omitempty"`
+	State   State  `json:"process_state,omitempty"`
+	// Looked is how many entries were looked at.
+	Looked int `json:"looked"`
+	// Unseen says which places were not looked through, or not to their end; empty when the answer is about all of them.
+	Unseen string `json:"unseen,omitempty"`
+	// Entry is the job whole; nil when it was not found, or runs in a process of Sidekiq.
+	Entry *Entry `json:"job,omitempty"`
+}
+
+// Find tells where the job with this jid is, or with this Entry.ID. It looks through all places a page at a time, in the
+// order in which jobs go through them, and twice before it says PlaceNotFound: a job that goes round against that order (a
+// retry that comes due, a requeue) can leave a place just before it is looked through. Its cost is that of reading
+// everything; progress, which may be nil, is told after each page how many entries have been looked at, and of which place.
+//
+// When ctx ends by its deadline the answer is PlaceNotFound with what is Unseen, and no error.
+func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked int, place string)) (Found, error) {
+	f := &finder{i: i, jid: jid, progress: progress}
+	for range 2 {
+		f.unseen = nil
+		for _, look := range []func(context.Context) error{f.scheduled, f.queues, f.running, f.failed} {
+			err := look(ctx)
+			switch {
+			case f.found != nil:
+				f.found.JID, f.found.Looked = jid, f.looked
+				return *f.found, nil
+			case errors.Is(ctx.Err(), context.DeadlineExceeded):
+				f.unseen = append(f.unseen, "it took too long: stopped in "+f.place)
+				return f.missing(), nil
+			case err != nil:
+				return Found{}, fmt.Errorf("look for %s in %s: %w", jid, f.place, err)
+			}
+		}
+	}
+	return f.missing(), nil
+}
+
+// A finder is one call of Find.
+type finder struct {
+	i        *Inspector
+	jid      string
+	progress func(int, string)
+	place    string // that is looked through
+	looked   int
+	unseen   []string
+	found    *Found
+}
+
+func (f *finder) missing() Found {
+	return Found{JID: f.jid, Place: PlaceNotFound, Looked: f.looked, Unseen: strings.Join(f.unseen, "; ")}
+}
+
+func (f *finder) scheduled(ctx context.Context) error {
+	return f.set(ctx, Scheduled(), func(e Entry) *Found { return &Found{Place: PlaceScheduled, Since: e.CreatedAt, At: e.At} })
+}
+
+func (f *finder) failed(ctx context.Context) error {
+	err := f.set(ctx, Retries(), func(e Entry) *Found { return &Found{Place: PlaceRetry, Since: lastFailed(e), At: e.At} })
+	if err != nil || f.found != nil {
+		return err
+	}
+	return f.set(ctx, Dead(), func(e Entry) *Found { return &Found{Place: PlaceDead, Since: e.At} })
+}
+
+// lastFailed is when the last run of a job failed.
+func lastFailed(e Entry) time.Time {
+	if e.parsed == nil {
+		return time.Time{}
+	}
+	text, _ := e.parsed.Field("retried_at")
+	seconds, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil:
+		return e.FailedAt
+	case unitOf(e.parsed) == job.Millis:
+		seconds /= 1000
+	}
+	return instant(seconds)
+}
+
+// set looks through a sorted set.
+func (f *finder) set(ctx context.Context, home Home, where func(Entry) *Found) error {
+	f.place = home.String()
+	walk := lua.Walk{From: "-inf", To: "+inf"}
+	for {
+		page, err := f.i.keys.Walk(home.key(f.i.keys), walk).Do(ctx, f.i.driver)
+		if err != nil || len(page) == 0 || f.page(home, page, where) {
+			return err
+		}
+		for _, entry := range page {
+			walk.Passed(entry, true)
+		}
+	}
+}
+
+// list looks through a list from its youngest entry: there entries are only added, so that one is seen twice but none is
+// passed over.
+func (f *finder) list(ctx context.Context, key string, home Home, where func(Entry) *Found) error {
+	for skip := 0; ; {
+		page, err := f.i.keys.Page(key, lua.OrderYoungest, skip, lua.MostItems).Do(ctx, f.i.driver)
+		if err != nil || len(page.Entries) == 0 || f.page(home, page.Entries, where) {
+			return err
+		}
+		skip += len(page.Entries)
+	}
+}
+
+// page looks through a page, and says whether the job is in it.
+func (f *finder) page(home Home, page []lua.Entry, where func(Entry) *Found) bool {
+	for _, raw := range page {
+		f.looked++
+		if !f.mayBe(raw.Bytes) {
+			continue
+		}
+		if entry := newEntry(home, raw); entry.ID == f.jid || entry.parsed != nil && entry.parsed.JID() == f.jid {
+			f.found = where(entry)
+			f.found.Queue, f.found.Class, f.found.Entry = entry.Queue, entry.Class, &entry
+			return true
+		}
+	}
+	if f.progress != nil {
+		f.progress(f.looked, f.place)
+	}
+	return false
+}
+
+// mayBe says whether it is worth reading a payload: most hold the jid nowhere, as it is nor behind some escape.
+func (f *finder) mayBe(payload string) bool {
+	return strings.Contains(payload, f.jid) || strings.Contains(payload, `\`) || strings.HasPrefix(f.jid, unreadable)
+}
+
+// queues looks through the queues and what is quarantined of each. Most queues are empty, and lengths are cheap.
+func (f *finder) queues(ctx context.Context) error {
+	f.place = "queues"
+	names, all, err := f.i.queueNames(ctx)
+	if err != nil {
+		return err
+	}
+	if all > len(names) {
+		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d queues were looked through", len(names), all))
+	}
+	for some := range slices.Chunk(names, lua.MostQueues) {
+		var homes []Home
+		var keys []string
+		for _, name := range some {
+			homes = append(homes, Waiting(name), Suspects(name))
+		}
+		for _, home := range homes {
+			keys = append(keys, home.key(f.i.keys))
+		}
+		lengths, err := lua.Lengths(keys).Do(ctx, f.i.driver)
+		if err != nil {
+			return err
+		}
+		for n, home := range homes {
+			if lengths[n] < 0 {
+				f.unseen = append(f.unseen, home.String()+" is no list")
+			}
+			if lengths[n] <= 0 {
+				continue
+			}
+			f.place = home.String()
+			if err := f.list(ctx, keys[n], home, waitingIn(home)); err != nil || f.found != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func waitingIn(home Home) func(Entry) *Found {
+	return func(e Entry) *Found {
+		if home.kind == homeQueue {
+			since := e.EnqueuedAt
+			if since.IsZero() {
+				since = e.CreatedAt
+			}
+			return &Found{Place: PlaceQueue, Since: since}
+		}
+		found := &Found{Place: PlaceQuarantined}
+		if e.parsed != nil {
+			found.Since = utc(e.parsed.SuspectSince())
+		}
+		return found
+	}
+}
+
+// queueNames are the names of at most 1,000 queues, and how many there are.
+func (i *Inspector) queueNames(ctx context.Context) (names []string, all int, err error) {
+	replies := i.do(ctx, []driver.Call{
+		driver.Command("SCARD", i.keys.Queues()), driver.Command("SRANDMEMBER", i.keys.Queues(), strconv.Itoa(mostShown)),
+	})
+	if names, err = lua.Texts(replies[1]); err != nil {
+		return nil, 0, fmt.Errorf("read the queues: %w", err)
+	}
+	count, _ := replies[0].Value.(int64)
+	return sorted(names), max(int(count), len(names)), nil
+}
+
+// QueueNames are the names of at most 1,000 queues, in order.
+func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
+	names, _, err := i.queueNames(ctx)
+	return names, err
+}
+
+// running looks through what processes have in hand: those of Belay in their lists, which say so exactly, those of Sidekiq in
+// what they told.
+func (f *finder) running(ctx context.Context) error {
+	f.place = "processes"
+	walk := lua.Walk{From: "-inf", To: "+inf"} // one that beats meanwhile comes once more, behind
+	seen := make(map[string]bool)
+	for {
+		page, err := f.i.keys.Walk(f.i.keys.Alive(), walk).Do(ctx, f.i.driver)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		var fresh []string
+		for _, entry := range page {
+			walk.Passed(entry, true)
+			if !seen[entry.Bytes] {
+				seen[entry.Bytes] = true
+				fresh = append(fresh, entry.Bytes)
+			}
+		}
+		for some := range slices.Chunk(fresh, processesAtOnce) {
+			if err := f.hands(ctx, some); err != nil || f.found != nil {
+				return err
+			}
+		}
+	}
+	return f.told(ctx, seen)
+}
+
+// hands looks through the lists of processes of Belay.
+func (f *finder) hands(ctx context.Context, identities []string) error {
+	lists, err := f.i.workingPage(ctx, identities)
+	if err != nil {
+		return err
+	}
+	for _, identity := range identities {
+		lists = append(lists, WorkingList{Identity: identity, Size: 1}) // its alone list
+	}
+	for _, list := range lists {
+		key := f.i.keys.Working(list.Queue, list.Identity)
+		if list.Queue == "" {
+			key = f.i.keys.Alone(list.Identity)
+		}
+		if list.Size < 0 {
+			f.unseen = append(f.unseen, key+" is no list")
+		}
+		if list.Size <= 0 {
+			continue
+		}
+		f.place = "the hands of " + list.Identity
+		err := f.list(ctx, key, Home{homeRunning, list.Queue}, func(Entry) *Found {
+			return &Found{Place: PlaceRunning, Process: list.Identity}
+		})
+		if err != nil {
+			return err
+		}
+		if f.found != nil {
+			f.tellSince(ctx)
+			return nil
+		}
+	}
+	return nil
+}
+
+// tellSince adds what the process of a running job told of itself and of the run, if it did.
+func (f *finder) tellSince(ctx context.Context) {
+	var r reading
+	now, err := f.i.redisTime(ctx)
+	if err != nil {
+		return
+	}
+	processes := f.i.processPage(ctx, &r, []string{f.found.Process}, now)
+	f.i.runs(ctx, &r, processes, now)
+	f.found.State = processes[0].State
+	for _, run := range processes[0].Running {
+		if run.JID == f.jid {
+			f.found.Since = run.Since
+		}
+	}
+}
+
+// told looks through what processes of Sidekiq tell of what they run.
+func (f *finder) told(ctx context.Context, ours map[string]bool) error {
+	var r reading
+	replies := f.i.do(ctx, []driver.Call{
+		driver.Command("SCARD", f.i.keys.Processes()), driver.Command("SRANDMEMBER", f.i.keys.Processes(), strconv.Itoa(mostShown)),
+	})
+	names := r.texts("processes", replies[1])
+	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(names)) {
+		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d processes were looked through", len(names), all))
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return ours[name] })
+	now, err := f.i.redisTime(ctx)
+	if err != nil {
+		return err
+	}
+	for page := range slices.Chunk(names, processesAtOnce) {
+		processes := f.i.processPage(ctx, &r, page, now)
+		f.i.runs(ctx, &r, processes, now)
+		for _, p := range processes {
+			for _, run := range p.Running {
+				f.looked++
+				if run.JID == f.jid {
+					f.found = &Found{Place: PlaceRunning, Queue: run.Queue, Class: run.Class, Since: run.Since, Process: p.Identity, State: p.State}
+					return nil
+				}
+			}
+		}
+	}
+	return r.err
+}

@@ -1,0 +1,90 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// move is the action of Move.
+const move Action = "move"
+
+// Move moves the selected jobs of a queue, or of its quarantined ones, to the back of another queue, where they keep their
+// order, a page at a time; quarantined jobs stay quarantined. Each job is moved in one step, and of it only the name of its
+// queue is changed: its unique lock stays its own. What cannot be read is refused and stays, because the name cannot be changed.
+//
+// It means what lay there when it began, as Act does, whose other promises it makes too.
+func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Selection, progress func(Tally)) (Tally, error) {
+	a := &act{i: i, home: from, action: move, to: to, selection: selection}
+	switch {
+	case from.kind != homeQueue && from.kind != homeSuspects:
+		return a.tally, fmt.Errorf("move: jobs are moved from a queue, not from %s", from)
+	case from.queue == to:
+		return a.tally, errors.New("move: the two queues are the same")
+	}
+	if err := job.CheckQueue(to); err != nil {
+		return a.tally, fmt.Errorf("move: %w", err)
+	}
+	return a.do(ctx, progress)
+}
+
+// sendOn is a job on its way to another queue.
+func (a *act) sendOn(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
+	if e.parsed == nil {
+		return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
+	}
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: a.to, Quarantined: a.home.kind == homeSuspects}
+	return errand, lua.Promotion{Old: e.raw.Bytes, New: e.parsed.Patch(job.SetString("queue", a.to))}, nil
+}
+
+// oldestWay goes through a list from its oldest entry, and leaves some where they are. Workers take from that end as well, so
+// that what it has left moves towards it: the last one left is the mark from which it goes on.
+type oldestWay struct {
+	i    *Inspector
+	key  string
+	most int // how many there were
+	seen int
+	left int    // how many it has left, at most
+	mark string // the last of them
+}
+
+func (w *oldestWay) next(ctx context.Context) ([]lua.Entry, error) {
+	for skip := max(w.left-1, 0); w.seen < w.most; skip = max(skip-(lua.MostItems-1), 0) {
+		page, err := w.i.keys.Page(w.key, lua.OrderOldest, skip, lua.MostItems).Do(ctx, w.i.driver)
+		if err != nil || w.left == 0 {
+			return page.Entries, err
+		}
+		at := slices.IndexFunc(page.Entries, func(e lua.Entry) bool { return e.Bytes == w.mark })
+		switch {
+		case at >= 0:
+			w.left = skip + at + 1
+			if rest := page.Entries[at+1:]; len(rest) > 0 {
+				return rest, nil
+			}
+			page, err = w.i.keys.Page(w.key, lua.OrderOldest, w.left, lua.MostItems).Do(ctx, w.i.driver)
+			return page.Entries, err
+		case skip == 0: // the mark was taken, and all before it
+			w.left = 0
+			return page.Entries, nil
+		}
+	}
+	return nil, nil
+}
+
+func (w *oldestWay) source() lua.Source {
+	return lua.Source{Key: w.key, End: lua.OrderOldest, Search: w.left + lua.MostItems + shifted}
+}
+
+func (w *oldestWay) passed(page []lua.Entry, stays []bool) {
+	w.seen += len(page)
+	for n, stay := range stays {
+		if stay {
+			w.left++
+			w.mark = page[n].Bytes
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// deadHands counts, by queue, the jobs that lie in the lists of processes of Belay that have lapsed, and that a living
+// process of Belay will bring back. A queue may have left Sidekiq's list of queues meanwhile.
+func (i *Inspector) deadHands(ctx context.Context, r *reading, processes []Process) map[string]int64 {
+	lapsed := slices.DeleteFunc(slices.Clone(processes), func(p Process) bool { return !p.Belay || p.State != StateLapsed })
+	jobs := make(map[string]int64)
+	for page := range slices.Chunk(lapsed, processesAtOnce) {
+		lists, err := i.workingPage(ctx, identities(page))
+		if err != nil {
+			r.value("the jobs of lapsed processes", driver.Reply{Err: err})
+			continue
+		}
+		for _, list := range lists {
+			jobs[list.Queue] += int64(max(list.Size, 0))
+		}
+		calls := make([]driver.Call, len(page))
+		for n, p := range page {
+			calls[n] = driver.Command("LINDEX", i.keys.Alone(p.Identity), "0") // there is one at most
+		}
+		for n, reply := range i.do(ctx, calls) {
+			if payload, ok := r.value("the quarantined job of "+page[n].Identity, reply).(string); ok {
+				jobs[queueOf(payload)]++
+			}
+		}
+	}
+	return jobs
+}
+
+func identities(processes []Process) []string {
+	names := make([]string, len(processes))
+	for n, p := range processes {
+		names[n] = p.Identity
+	}
+	return names
+}
+
+func queueOf(payload string) string {
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		return job.DefaultQueue
+	}
+	return parsed.QueueOrDefault()
+}
+
+// addDeadHands puts the counts into the queues' rows, and adds rows for queues that are not listed.
+func (s *Status) addDeadHands(jobs map[string]int64) {
+	for n := range s.Queues {
+		s.Queues[n].InDeadHands = jobs[s.Queues[n].Name]
+		delete(jobs, s.Queues[n].Name)
+	}
+	for name, count := range jobs {
+		if count > 0 && len(s.Queues) < mostShown {
+			s.Queues = append(s.Queues, Queue{Name: name, InDeadHands: count})
+		}
+	}
+	slices.SortFunc(s.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	for _, queue := range s.Queues {
+		s.InDeadHands += queue.InDeadHands
+	}
+}
+
+// addNoConsumer marks queues with jobs that no process takes; they would lie there for ever. It marks none unless it knows the
+// queues of all processes: one that was just born has not told them yet.
+func (s *Status) addNoConsumer() {
+	if s.ProcessCount > int64(len(s.Processes)) {
+		return
+	}
+	for n := range s.Queues {
+		queue := &s.Queues[n]
+		takes := func(p Process) bool {
+			return p.State == StateAlive && !p.Quiet && (len(p.Queues) == 0 || slices.Contains(p.Queues, queue.Name))
+		}
+		queue.NoConsumer = queue.Size+queue.Suspects+queue.InDeadHands > 0 && !slices.ContainsFunc(s.Processes, takes)
+	}
+}

@@ -1,0 +1,100 @@
+package logbook
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// mostName bounds, in bytes, what a line shows of a jid, a class or a queue. Belay's own have a few dozen; any program
+// that can write to Redis may have pushed others, up to the size of a payload.
+const mostName = 256
+
+// names are the fields that are cut to mostName.
+var names = map[string]bool{"jid": true, "class": true, "queue": true, "holder": true, "key": true}
+
+// CutName cuts a jid, a class or a queue to what a line shows of it, and says how long it was.
+func CutName(name string) string {
+	if len(name) <= mostName {
+		return name
+	}
+	cut := mostName
+	for cut > 0 && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut] + fmt.Sprintf("... (%d bytes)", len(name))
+}
+
+// cutNames is a line whose names are cut. A line that is no longer than a name may be holds none that is too long, so
+// that ordinary lines cost nothing.
+func cutNames(text []byte) []byte {
+	line := bytes.TrimSpace(text)
+	if len(line) <= mostName || line[0] != '{' || !json.Valid(line) {
+		return text
+	}
+	out := []byte{'{'}
+	for rest := line[1 : len(line)-1]; len(rest) > 0; {
+		var name, value []byte
+		name, rest = cutToken(rest)
+		value, rest = cutToken(rest)
+		if len(value) > mostName && value[0] == '"' && names[unquote(name)] {
+			value = quote(CutName(unquote(value)))
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	return append(out, '}', '\n')
+}
+
+// quote writes text as JSON, without HTML's escapes.
+func quote(text string) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string can be written
+	return bytes.TrimSpace(out.Bytes())
+}
+
+// EscapeJSON makes JSON safe to show on a terminal: a character that could move a cursor, change a colour or turn the
+// writing direction becomes \uXXXX, which means the same. All of them stand in strings, where JSON has its ASCII control
+// characters escaped already. The answer is text itself where there is nothing to do, or where it is no JSON (zerolog's
+// build tag binary_log).
+func EscapeJSON(text []byte) []byte {
+	if len(text) == 0 || text[0] >= utf8.RuneSelf || isShowable(text) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+16)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && size == 1: // no character at all, and a terminal may take it for a control
+			out = append(out, `\ufffd`...)
+		case showable(r):
+			out = append(out, text[:size]...)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		text = text[size:]
+	}
+	return out
+}
+
+// showable says that a character may be shown; the end of a line is not part of the JSON.
+func showable(r rune) bool { return r == '\n' || strconv.IsPrint(r) }
+
+func isShowable(text []byte) bool {
+	for _, c := range text {
+		if c >= utf8.RuneSelf || c == 0x7f { // most lines have nothing but ASCII
+			return utf8.Valid(text) && !bytes.ContainsFunc(text, func(r rune) bool { return !showable(r) })
+		}
+	}
+	return true
+}
