@@ -304,7 +304,7 @@ func (j *Janitor) page(ctx context.Context, identity string, record lua.Record, 
 			continue
 		}
 		// One list a page: a page is bounded by items and by bytes already.
-		entries, err := j.cfg.Keys.Entries(list, 0, j.cfg.Largest).Do(ctx, j.cfg.Client)
+		entries, err := j.cfg.Keys.Entries(list, 0, lua.MostBytes, j.cfg.Largest).Do(ctx, j.cfg.Client)
 		if err == nil && orphans.Alone {
 			// The record may have been read before its process took the suspect.
 			orphans.Queue, err = lua.AloneQueueOf(j.cfg.Client.Do(ctx, j.cfg.Keys.AloneQueue(identity))[0])

@@ -73,7 +73,7 @@ func kinds(k lua.Keys) []kind {
 		{"lease-poller", word(k.Poller())},
 		{"lease-sweeper", word(k.Sweeper())},
 		{"lease-claim", k.Claim("")},
-		{"take", address(k.Take("", nil, 0, 0).Call)},
+		{"take", address(k.Take("", nil, 0, 0, 0).Call)},
 		{"takealone", address(k.TakeAlone("", nil).Call)},
 		{"drain", address(k.Drain("", "", 0, 0).Call)},
 		{"due", address(k.Due("", 0, 0).Call)},
@@ -83,7 +83,7 @@ func kinds(k lua.Keys) []kind {
 		{"announce", address(k.Announce("", nil, nil).Call)},
 		{"deregister", address(k.Deregister("", nil).Call)},
 		{"lengths", address(lua.Lengths(nil).Call)},
-		{"entries", address(k.Entries("", 0, 0).Call)},
+		{"entries", address(k.Entries("", 0, 0, 0).Call)},
 		{"move", word("BLMOVE")},
 		{"unblock", word("UNBLOCK")},
 		// Of a command that stores jobs: its script is known by the job in it, and by no other that has none.

@@ -51,9 +51,9 @@ var moves = []move{
 		identity := w.process("q", "r")
 		w.push("q", "job a", tooLarge)
 		w.push("r", "job b")
-		take := try(w, w.keys.Take(identity, []string{"q", "r"}, 5, len("job a")))
+		take := try(w, w.keys.Take(identity, []string{"q", "r"}, 5, MostBytes, len("job a")))
 		// What could not be buried lies in the working list, and is met when that is read.
-		look := try(w, w.keys.Entries(w.keys.Working("q", identity), 0, len("job a")))
+		look := try(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, len("job a")))
 		return call{keys: take.keys, make: func() error { return errors.Join(take.make(), look.make()) }}
 	}},
 	{script: "takealone", jobs: []string{"suspect"}, begin: func(w *world) call {
@@ -93,7 +93,7 @@ var moves = []move{
 	}},
 	{script: "entries", jobs: []string{"job", tooLarge}, begin: func(w *world) call {
 		identity := w.hold("job", tooLarge)
-		return try(w, w.keys.Entries(w.keys.Working("q", identity), 0, len("job")))
+		return try(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, len("job")))
 	}},
 	{script: "deregister", jobs: []string{"job"}, begin: func(w *world) call {
 		return try(w, w.keys.Deregister(w.hold("job"), []string{"q"}))

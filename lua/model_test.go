@@ -265,7 +265,7 @@ func (f *fleet) read(rt *rapid.T) {
 	m := f.member(rt)
 	m.stale = nil
 	for _, queue := range modelQueues {
-		entries := ask(f.w, f.w.keys.Entries(f.w.keys.Working(queue, m.identity), 0, noLimit))
+		entries := ask(f.w, f.w.keys.Entries(f.w.keys.Working(queue, m.identity), 0, MostBytes, noLimit))
 		require.ElementsMatch(rt, m.hands[queue], entries)
 		list := Orphans{Queue: queue}
 		for _, entry := range entries {

@@ -21,9 +21,13 @@ const (
 	// longestRound bounds the part of a timeout that does not depend on bytes. A new connection takes about four
 	// round trips, and half a second is a long one.
 	longestRound = 4 * time.Second
-	// quick is how soon a full page must arrive for the next one to be larger. On a slow link pages stay small enough
-	// to let heartbeats through.
-	quick = 300 * time.Millisecond
+	// quick is how much longer than a call that carries nothing a full page may take for the next one to be larger. So a
+	// page is at most what the link carries in twice that time, and a heartbeat that stands behind four of them still
+	// comes within a lease of a second and a half. With half of it, pages would stay small where a machine is busy.
+	quick = 100 * time.Millisecond
+	// mostGap bounds how many full pages come before the next larger one, where larger ones failed: a server that closes
+	// connections over its client-output-buffer-limit does so at the same size again.
+	mostGap = 15
 )
 
 // A Pace fits calls that carry jobs to the link: how many bytes to ask for, and how long to wait. After a call that
@@ -31,7 +35,11 @@ const (
 // zero Pace is ready for use. It is for one goroutine at a time.
 type Pace struct {
 	bytes  int
-	strain int // failures that no quick answer has made up for
+	strain int           // failures that no quick answer has made up for
+	round  time.Duration // the shortest time that a call took which brought nothing
+	full   int           // full pages of this size that came quickly
+	gap    int           // how many of them come before the next larger one
+	failed int           // the size of the last page that failed
 }
 
 // Page is how many bytes of jobs the next call asks for, at most MostBytes.
@@ -49,21 +57,37 @@ func (p *Pace) Timeout(round time.Duration, carried int) time.Duration {
 	return round + time.Duration(carried)*time.Second/(fullRate>>p.strain)
 }
 
-// Answered takes in that a call brought got bytes of jobs after took, of the timeout it was allowed.
+// Answered takes in that a call brought got bytes of jobs after took, of the timeout it was allowed. One that brought
+// none (a look at lengths) says how long a round trip is, and nothing of what the link carries.
 func (p *Pace) Answered(got int, took, allowed time.Duration) {
+	if got == 0 {
+		if p.round == 0 || took < p.round {
+			p.round = took
+		}
+		return
+	}
 	if p.strain > 0 && took < allowed/4 {
 		p.strain--
 	}
-	if got >= p.Page() && took < quick {
-		p.bytes = min(2*p.bytes, MostBytes)
+	if got < p.Page() || took-p.round >= quick {
+		return
+	}
+	if p.bytes >= p.failed {
+		p.gap = 0
+	}
+	if p.full++; p.full > p.gap {
+		p.bytes, p.full = min(2*p.bytes, MostBytes), 0
 	}
 }
 
-// Failed takes in that a call brought no answer, or that its connection ended before: a server closes one that has
-// more to send than its client-output-buffer-limit.
+// Failed takes in that a call that carries jobs brought no answer, or that its connection ended before: a server closes
+// one that has more to send than its client-output-buffer-limit. What a call without jobs fails of is no matter of its
+// size.
 func (p *Pace) Failed() {
-	p.bytes = max(p.Page()/2, leastPage)
+	p.failed = p.Page()
+	p.bytes = max(p.failed/2, leastPage)
 	p.strain = min(p.strain+1, mostStrain)
+	p.full, p.gap = 0, min(2*p.gap+1, mostGap)
 }
 
 // Carried is how many bytes these calls send.

@@ -104,7 +104,7 @@ func TestTake(t *testing.T) {
 			identity := w.process("q")
 			large, larger := strings.Repeat("x", 101), strings.Repeat("x", 102)
 			w.push("q", "a", large, larger, strings.Repeat("y", 100), "b")
-			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 100))
+			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, MostBytes, 100))
 			require.Equal(w, WhyEnough, taken.Why)
 			require.Equal(w, []TakenJobs{{Bytes: []string{"a", strings.Repeat("y", 100), "b"}}}, taken.Jobs)
 			require.Equal(w, []string{large, larger}, w.sorted(w.keys.Dead()))
@@ -116,7 +116,7 @@ func TestTake(t *testing.T) {
 			identity := w.process("q")
 			w.redis("SET", w.keys.Dead(), "no set")
 			w.push("q", "too large", "b")
-			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 5))
+			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, MostBytes, 5))
 			require.Equal(w, []TakenJobs{{Bytes: []string{"b"}}}, taken.Jobs)
 			require.Equal(w, []string{"b", "too large"}, w.list(w.keys.Working("q", identity)))
 		}},
