@@ -271,7 +271,10 @@ func (x *exchange) learnPace(f *Fetcher) {
 		if driver.Certain(reply.Err) {
 			continue
 		}
-		if !x.small && f.outage.since.IsZero() {
+		switch {
+		case x.small:
+			f.lastFailure = nil // Redis itself is away
+		case f.outage.since.IsZero():
 			f.pace.Failed()
 			f.lastFailure = reply.Err
 		}
