@@ -60,7 +60,7 @@ type bare struct {
 func (b bare) drain(ctx context.Context, batch int) (ended int, err error) {
 	var settle []driver.Call
 	for number := int64(1); ; number++ {
-		take := b.keys.Take(b.identity, []string{bareQueue}, batch, job.MaxPayloadLimit)
+		take := b.keys.Take(b.identity, []string{bareQueue}, batch, lua.MostBytes, job.MaxPayloadLimit)
 		replies := b.conn.Do(ctx, append(settle, take.Call)...)
 		for _, reply := range replies {
 			if reply.Err != nil {

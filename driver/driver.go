@@ -71,8 +71,9 @@ type Waiter interface {
 	// (BLMOVE from to RIGHT LEFT). ok is false when none came or the wait was released: then nothing was moved.
 	// On an error for which Certain is false something may have been moved that nobody has read.
 	//
-	// Wait reads until limit plus WaitGrace at most: neither a stopped server nor one whose clock was set back can
-	// hold it. Ending ctx does not end it (that could lose what is on its way); Release does.
+	// Wait reads until limit plus WaitGrace at most, or longer while its answer comes and no pause in it is as long as
+	// WaitGrace: neither a stopped server nor one whose clock was set back can hold it, and a large payload comes through a
+	// slow link. Ending ctx does not end it (that could lose what is on its way); Release does.
 	Wait(ctx context.Context, from, to string, limit time.Duration) (payload string, ok bool, err error)
 
 	// Release asks the server to end a Wait under way and says whether it did. False with a nil error may mean that

@@ -41,7 +41,7 @@ func (f *Fetcher) Look(pulse Pulse) {
 func (f *Fetcher) isCalm() bool {
 	s := &f.suspects
 	return f.life != nil && !f.look && f.handsEmpty() && f.outage.since.IsZero() && len(f.paused) == 0 &&
-		len(f.strays.suspected) == 0 && len(f.strays.readings) == 0 && len(s.queues) == 0 && s.draining == "" && !s.doubt
+		!f.strays.unsure && len(s.queues) == 0 && s.draining == "" && !s.doubt
 }
 
 // noteCalm lets Watched know whether we are calm.

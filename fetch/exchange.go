@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,13 @@ type exchange struct {
 	wanted  int
 	op      int64
 	replies []driver.Reply
+
+	may     int  // bytes of jobs that it may bring
+	carried int  // bytes that it sends, and may bring
+	small   bool // it carries no jobs: how it fares says nothing of what the link carries
+	got     int  // bytes that it brought
+	// took is how long it was under way, allowed how long it might have been.
+	took, allowed time.Duration
 }
 
 // A part is some calls of a pipeline and what is done with their replies, one each.
@@ -49,19 +57,26 @@ func (x *exchange) addAll(calls []driver.Call, handle func(replies []driver.Repl
 
 // compose makes the next pipeline, or nil when there is nothing to say.
 func (f *Fetcher) compose(now time.Time) *exchange {
+	if !f.outage.since.IsZero() && f.life != nil && !f.life.Over() {
+		return f.composeProbe()
+	}
 	x := &exchange{}
-	f.addBatches(x)
+	again := f.addBatches(x)
 	f.addStarts(x)
 	switch {
+	case again:
+		// What has failed once goes without anything that it could take with it.
 	case f.wantsAlone():
 		f.addTakeAlone(x)
 	case f.wantsTake(now):
 		f.addTake(x)
 	}
 	f.addTooLarge(x)
-	first := len(x.parts) == 0
 	f.addDrain(x)
-	f.addLook(x, first)
+	f.addLengths(x)
+	if !again {
+		f.addReading(x)
+	}
 	f.addRenewals(x)
 	f.addForgets(x)
 	if len(x.parts) == 0 {
@@ -70,15 +85,29 @@ func (f *Fetcher) compose(now time.Time) *exchange {
 	return x
 }
 
-// addBatches adds settles: those that are owed, those of jobs that are settled by themselves, and what has ended since.
-func (f *Fetcher) addBatches(x *exchange) {
+// composeProbe makes the one pipeline that goes after a failure: it asks for the lengths of our lists, which are as small as a
+// call can be. Its answer tells a slow link, on which the next call that carries jobs is to carry fewer, from a Redis that is
+// away; and it says what the call that failed has left in our lists.
+func (f *Fetcher) composeProbe() *exchange {
+	if f.strays.asking {
+		return nil
+	}
+	x := &exchange{small: true}
+	f.look = true
+	f.addLengths(x)
+	return x
+}
+
+// addBatches adds settles: those that are owed, those of jobs that are settled by themselves, and what has ended since. It says
+// whether some of them are sent again.
+func (f *Fetcher) addBatches(x *exchange) (again bool) {
 	var batches []*batch
 	for len(f.owed) > 0 && len(batches) < mostBatches {
 		batches = append(batches, f.owed[0])
 		f.owed = f.owed[1:]
 	}
-	for len(batches) < mostBatches && len(f.apart) > 0 && f.apart[0].Life.mayNumber() {
-		b := &batch{life: f.apart[0].Life}
+	for len(batches) < mostBatches && len(f.apart) > 0 && f.apart[0].owner.mayNumber() {
+		b := &batch{life: f.apart[0].owner}
 		f.number(b, f.apart[:1])
 		f.apart = f.apart[1:]
 		batches = append(batches, b)
@@ -87,8 +116,10 @@ func (f *Fetcher) addBatches(x *exchange) {
 		batches = append(batches, next)
 	}
 	for _, b := range batches {
+		again = again || b.owed
 		x.add(b.ask.Call, func(reply driver.Reply) { f.handleBatch(b, reply) })
 	}
+	return again
 }
 
 // composeBatch gathers ended runs of one life into a new batch.
@@ -100,15 +131,15 @@ func (f *Fetcher) composeBatch() *batch {
 		// What goes back goes to the head, the last one first in line: so the oldest goes last.
 		slices.SortFunc(f.pending, func(x, y *Held) int { return int(y.seq - x.seq) })
 	}
-	life := f.pending[0].Life
+	life := f.pending[0].owner
 	if !life.mayNumber() {
 		return nil
 	}
 	next := &batch{life: life}
 	gathered := make([]*Held, 0, min(len(f.pending), lua.MostItems))
-	bytes, rest, most := 0, f.pending[:0], f.part()
+	bytes, rest, most, room := 0, f.pending[:0], f.part(), f.room()
 	for i, held := range f.pending {
-		if held.Life != life || len(gathered) == most || bytes > lua.MostBytes {
+		if held.owner != life || len(gathered) == most || bytes > room {
 			rest = append(rest, f.pending[i])
 			continue
 		}
@@ -138,6 +169,15 @@ func (f *Fetcher) part() int {
 	return min(half, lua.MostItems)
 }
 
+// room is how many bytes go into one settle at most, but for the last job's. On a slow link they are few, so that heartbeats
+// come through between two settles.
+func (f *Fetcher) room() int {
+	if f.quiet { // as for part
+		return lua.MostBytes
+	}
+	return f.pace.Page()
+}
+
 // spare is how many processors a take may be asked for: not those that proven strays are waiting for, and one less for
 // each open wait, which may answer at any moment.
 func (f *Fetcher) spare() int { return f.idle() - f.strays.waiting() - f.waits.open() }
@@ -163,7 +203,7 @@ func (f *Fetcher) number(b *batch, gathered []*Held) {
 
 // wantsTake says whether a take makes sense now.
 func (f *Fetcher) wantsTake(now time.Time) bool {
-	if f.quiet || f.life == nil || !f.life.Leased() || f.fenced || f.spare() <= 0 || f.aside() {
+	if f.quiet || f.life == nil || !f.life.Leased() || f.fenced || f.strays.unsure || f.spare() <= 0 || f.aside() {
 		return false
 	}
 	if f.dry && len(f.shunned) == 0 && now.Before(f.noWaitsUntil) && !now.Before(f.paceAt) {
@@ -187,8 +227,10 @@ func (f *Fetcher) open(queues []string) []string {
 func (f *Fetcher) addTake(x *exchange) {
 	// What this very pipeline settles frees its processors, so idle counts them: they went out of pending above.
 	life, wanted, queues := f.life, min(f.spare(), lua.MostItems), f.open(f.cfg.Order.Next())
-	take := f.cfg.Keys.Take(life.Identity, queues, wanted, f.cfg.Largest)
+	page := f.pace.Page()
+	take := f.cfg.Keys.Take(life.Identity, queues, wanted, page, f.cfg.Largest)
 	f.promise(x, wanted)
+	x.may += page + f.cfg.Largest
 	x.add(take.Call, func(reply driver.Reply) { f.handleTake(life, queues, take, reply) })
 }
 
@@ -205,12 +247,54 @@ func (f *Fetcher) send(x *exchange) {
 		calls = append(calls, p.calls...)
 	}
 	f.inFlight++
+	// All of them share one link, and over some clients one connection: what is under way goes first.
+	x.carried = lua.Carried(calls...) + x.may
+	f.carrying += x.carried
+	x.allowed = f.pace.Timeout(f.cfg.CallTimeout, f.carrying)
 	go func() {
-		ctx, cancel := f.withDeadline()
+		// Calls belong to no handler and no request: what they carry must arrive also when the process is being stopped.
+		ctx, cancel := context.WithTimeout(context.Background(), x.allowed)
 		defer cancel()
+		sentAt := time.Now()
 		x.replies = f.lane.Do(ctx, calls...)
+		x.took = time.Since(sentAt)
 		f.events <- x
 	}()
+}
+
+// learnPace takes in how the pipeline fared. Several that fail in one outage count once.
+func (x *exchange) learnPace(f *Fetcher) {
+	for _, reply := range x.replies {
+		if reply.Err == nil {
+			x.got += textIn(reply.Value)
+			continue
+		}
+		if driver.Certain(reply.Err) {
+			continue
+		}
+		switch {
+		case x.small:
+			f.lastFailure = nil // Redis itself is away
+		case f.outage.since.IsZero():
+			f.pace.Failed()
+			f.lastFailure = reply.Err
+		}
+		return
+	}
+	f.pace.Answered(x.got, x.took, x.allowed)
+}
+
+// textIn is how many bytes of text a reply holds.
+func textIn(value any) (bytes int) {
+	switch value := value.(type) {
+	case string:
+		return len(value)
+	case []any:
+		for _, part := range value {
+			bytes += textIn(part)
+		}
+	}
+	return bytes
 }
 
 // begin numbers an operation that may bring jobs; end closes it.
@@ -233,6 +317,8 @@ func (f *Fetcher) oldest() int64 {
 
 func (x *exchange) handle(f *Fetcher) {
 	f.inFlight--
+	f.carrying -= x.carried
+	x.learnPace(f)
 	if x.op != 0 {
 		f.promised -= x.wanted
 		f.end(x.op)
@@ -300,11 +386,11 @@ func (f *Fetcher) confirm(b *batch, verdict lua.SettleVerdict) {
 			Str("exit", string(b.held[i].outcome.Exit())).Msg("ownership lost: the job was recovered from us; nothing was written for this run")
 	}
 	for i, held := range b.held {
-		held.Life.drop(held)
+		f.letGo(held)
 		if held.lock.kept() && needless(held.outcome) && !slices.Contains(verdict.Lost, i) {
 			f.known = append(f.known, held.lock.JID)
 		}
-		if held.alone && held.Life == f.life {
+		if held.alone && held.owner == f.life {
 			f.endedAlone(time.Now())
 		}
 	}
@@ -322,6 +408,7 @@ func needless(outcome job.Outcome) bool {
 func (f *Fetcher) handleTake(life *Life, queues []string, take lua.Ask[lua.Taken], reply driver.Reply) {
 	taken, err := take.Read(reply)
 	if err != nil {
+		f.doubt(life, err)
 		f.fail("take", err)
 		return
 	}
@@ -335,7 +422,7 @@ func (f *Fetcher) handleTake(life *Life, queues []string, take lua.Ask[lua.Taken
 	}
 	for _, group := range taken.Jobs {
 		for _, bytes := range group.Bytes {
-			f.arrive(life, queues[group.Queue], bytes, ours)
+			f.bring(life, queues[group.Queue], bytes, ours)
 		}
 	}
 }
@@ -355,10 +442,30 @@ func (f *Fetcher) learn(queues []string, taken lua.Taken) {
 	}
 }
 
+// bring brings into hand what a take or a wait answered, unless just such a job is in hand. After a failover that lost
+// that it was taken, the job in hand was taken again: there is one entry, and it ends with the run that goes on. If somebody
+// has pushed the same bytes twice, there are two, and the look finds the one that we do not know of. What comes to a life that
+// is over goes back: it was declared dead, and its runs end nothing, or the next life takes the job again, see runsUnder.
+// Only this Fetcher's jobs are compared: no other of the process has its queues, but in a program with two servers for one.
+func (f *Fetcher) bring(life *Life, queue, bytes string, wanted bool) {
+	twin := life.find(queue, bytes)
+	if twin == nil || life != f.life || life.Over() {
+		f.arrive(life, queue, bytes, wanted)
+		return
+	}
+	f.doubt(life, nil)
+	f.cfg.Log.Info().Str("jid", twin.JID()).Str("queue", queue).Msg("taken again while in hand: not run beside itself")
+}
+
 // arrive brings a job into hand: for a processor, or straight back when it is not wanted or we are quiet.
 func (f *Fetcher) arrive(life *Life, queue, bytes string, wanted bool) *Held {
+	if former := f.runsUnder(queue, bytes); former != nil && wanted && !f.quiet {
+		life.adopt(former)
+		f.cfg.Log.Info().Str("jid", former.JID()).Str("queue", queue).Str("formerly", former.Life.Identity).
+			Msg("taken again while its run goes on: not run beside itself; the run ends it under the new identity")
+		return former
+	}
 	held := life.take(queue, bytes)
-	f.strays.known(held.place(), bytes)
 	if !wanted || f.quiet {
 		f.finish(held, job.HandedBack())
 		return held

@@ -1,7 +1,7 @@
 package fetch
 
 import (
-	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +26,7 @@ type Config struct {
 	// DeadMost and DeadFor bound the dead set.
 	DeadMost int
 	DeadFor  time.Duration
-	// CallTimeout bounds each call but waits.
+	// CallTimeout bounds each call that carries no jobs, but waits. With what a call carries its timeout grows, see lua.Pace.
 	CallTimeout time.Duration
 	// Reporter tells of outages. One of its own, writing to Log.
 	Reporter *Reporter
@@ -81,7 +81,9 @@ type Fetcher struct {
 	large              []lua.TooLarge // what lies in our lists and is too large to be in hand
 	running            int            // given to processors and not ended
 	inFlight, promised int
-	owing              int // processors of owed settles
+	owing              int     // processors of owed settles
+	carrying           int     // bytes that the pipelines under way send or may bring
+	former             []*Life // earlier lives that still had jobs in hand when the next one began
 
 	dry                  bool // the last take found all queues empty, and nothing says otherwise since
 	fenced               bool // the last take was refused: we are not alive, or hold a suspect unawares; the next confirmed beat ends it
@@ -89,6 +91,10 @@ type Fetcher struct {
 	paused, broken       map[string]bool
 	shunned              map[string]time.Time // until when a queue is left to others
 	noWaitsUntil, paceAt time.Time
+
+	pace        lua.Pace
+	lastFailure error     // of a pipeline that carried jobs, until it is known whether Redis was away
+	slowAt      time.Time // when the log was last told of a slow link
 
 	waits    *waits
 	crowded  atomic.Bool // Redis has refused a connection of this process: see yieldWaits
@@ -147,6 +153,7 @@ func (f *Fetcher) Handle(event Event) {
 // Enter makes life the one under which jobs are taken from now on. What is in hand under an earlier one is still settled
 // under that.
 func (f *Fetcher) Enter(life *Life) {
+	f.former = slices.DeleteFunc(append(f.former, f.life), func(l *Life) bool { return l == nil || len(l.held) == 0 })
 	f.life, f.dry, f.fenced, f.look = life, false, false, false
 	f.strays.forget()
 	f.suspects = suspects{queues: make(map[string]bool)}
@@ -171,7 +178,8 @@ func (f *Fetcher) Ready() (*Held, bool) {
 		f.ready = f.ready[1:]
 		if !f.leased(held.Life) {
 			f.suspects.doubt = f.suspects.doubt || (held.alone && held.Life == f.life)
-			held.Life.drop(held)
+			f.doubt(held.owner, nil)
+			held.owner.drop(held)
 			continue
 		}
 		held.phase = phaseRunning
@@ -318,10 +326,4 @@ func (f *Fetcher) Close() error {
 	f.cfg.Company.leave(f)
 	f.waits.close()
 	return f.lane.Close()
-}
-
-// withDeadline bounds a call. Calls belong to no handler and no request: what they carry must arrive also when the
-// process is being stopped.
-func (f *Fetcher) withDeadline() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), f.cfg.CallTimeout)
 }

@@ -145,7 +145,7 @@ func TestLostReplies(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 3, "mail")
-			_, err := r.keys.Take("nobody", r.queues, 1, 1).Do(t.Context(), r.direct)
+			_, err := r.keys.Take("nobody", r.queues, 1, 1, 1).Do(t.Context(), r.direct)
 			require.NoError(t, err, "the script is known from here on, so that the reply lost is that of its run")
 			r.proxy.Add(faultproxy.DropReply(r.keys.Alive()))
 			jobs := r.push("mail", 2)
@@ -255,22 +255,26 @@ func TestLostReplies(t *testing.T) {
 func TestLook(t *testing.T) {
 	t.Parallel()
 
-	t.Run("adopts_no_stranger_at_first_sight", func(t *testing.T) {
+	t.Run("adopts_nothing_that_a_wait_is_just_bringing", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail")
-			r.pump("the wait", func() bool { return r.fetcher.waits.open() == 1 })
-			stray := payload("mail")
-			r.do("LPUSH", r.keys.Working("mail", r.life.Identity), stray)
-			r.beat()
-			until := time.Now().Add(200 * time.Millisecond)
-			r.pump("the first look", func() bool { return time.Now().After(until) })
+			gate := faultproxy.NewGate()
+			r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "BLMOVE", Nth: 1, Do: faultproxy.Hold(gate)})
+			r.pump("the wait", func() bool { return r.proxy.Count("BLMOVE") == 1 })
+			jobs := r.push("mail", 1)
+			r.pump("its job", func() bool { return len(r.working("mail")) == 1 })
+			for range 5 {
+				r.beat()
+				until := time.Now().Add(50 * time.Millisecond)
+				r.pump("a look", func() bool { return time.Now().After(until) })
+			}
 			require.Empty(t, r.running)
-			require.Len(t, r.fetcher.strays.suspected[place{queue: "mail"}], 1)
-			r.beat()
-			r.pump("the second look", func() bool { return len(r.running) == 1 })
-			require.Equal(t, []string{stray}, bytesOf(r.running))
+			gate.Open()
+			r.pump("the job", func() bool { return len(r.running) == 1 && !r.fetcher.strays.unsure })
+			require.Equal(t, jobs, bytesOf(r.running))
 			r.end(done)
+			require.NotContains(t, r.log.String(), "adopted")
 		})
 	})
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -38,21 +39,26 @@ type Life struct {
 
 	// What follows is confined to the Fetcher's goroutine.
 	held   []*Held
-	alone  *Held    // the suspect among them, if any: then it is the only one
-	seq    int64    // of the last job taken
-	number int64    // of the last batch composed
-	unread []*batch // batches whose answer has not been read, by rising number
+	alike  map[uint64]int // how many of them have bytes of that sum
+	left   int            // how many have left our hands
+	alone  *Held          // the suspect among them, if any: then it is the only one
+	seq    int64          // of the last job taken
+	number int64          // of the last batch composed
+	unread []*batch       // batches whose answer has not been read, by rising number
 }
 
 // A Held is one job in hand: taken, and not yet confirmed as settled.
 type Held struct {
 	Bytes string
 	Queue string
-	Life  *Life
+	// Life is the one that it was taken under, whose Context its run has.
+	Life *Life
 
-	alone   bool  // a suspect, in the alone list
-	at      int   // index in Life.held
-	seq     int64 // rises with every job this life takes
+	owner   *Life  // the one in whose list it lies: Life, or a later one that took it again
+	sum     uint64 // of Bytes
+	alone   bool   // a suspect, in the alone list
+	at      int    // index in owner.held
+	seq     int64  // rises with every job its owner takes
 	phase   phase
 	outcome job.Outcome
 	lock    *heldLock // what its payload says of a lock; nil for nearly all
@@ -117,7 +123,7 @@ func Register(parent context.Context, ctx context.Context, client driver.Client,
 }
 
 func newLife(parent context.Context, identity string, record lua.Record, confirmedAt time.Duration) *Life {
-	life := &Life{Identity: identity, record: record}
+	life := &Life{Identity: identity, record: record, alike: make(map[uint64]int)}
 	life.Context, life.end = context.WithCancelCause(parent)
 	life.confirm(confirmedAt)
 	return life
@@ -200,14 +206,25 @@ func (l *Life) Over() bool { return l.over.Load() }
 
 // take notes a job in hand.
 func (l *Life) take(queue, bytes string) *Held {
-	l.seq++
-	held := &Held{Bytes: bytes, Queue: queue, Life: l, at: len(l.held), seq: l.seq}
-	l.held = append(l.held, held)
+	held := &Held{Bytes: bytes, Queue: queue, Life: l, sum: sumOf(bytes)}
+	l.add(held)
 	return held
+}
+
+func (l *Life) add(held *Held) {
+	l.seq++
+	held.owner, held.at, held.seq = l, len(l.held), l.seq
+	l.held = append(l.held, held)
+	l.alike[held.sum]++
 }
 
 // drop takes a job out of hand.
 func (l *Life) drop(held *Held) {
+	l.remove(held)
+	held.phase = phaseGone
+}
+
+func (l *Life) remove(held *Held) {
 	if l.alone == held {
 		l.alone = nil
 	}
@@ -216,8 +233,46 @@ func (l *Life) drop(held *Held) {
 	l.held[held.at].at = held.at
 	l.held[last] = nil
 	l.held = l.held[:last]
-	held.phase = phaseGone
+	if l.alike[held.sum]--; l.alike[held.sum] == 0 {
+		delete(l.alike, held.sum)
+	}
 }
+
+// adopt makes a job that an earlier life has in hand this one's.
+func (l *Life) adopt(held *Held) {
+	held.owner.remove(held)
+	l.add(held)
+}
+
+// find finds the job in hand that has these bytes and came from this queue, or nil. It costs a sum of the bytes where there is
+// none, which is nearly always.
+func (l *Life) find(queue, bytes string) *Held {
+	if l.alike[sumOf(bytes)] == 0 {
+		return nil
+	}
+	for _, held := range l.held {
+		if held.Bytes == bytes && held.Queue == queue && !held.alone {
+			return held
+		}
+	}
+	return nil
+}
+
+// runsUnder finds the run of a job with these bytes and of this queue that goes on under an earlier life which Redis has
+// forgotten, or nil. (A run under one that was declared dead is cancelled, and ends nothing any more.)
+func (f *Fetcher) runsUnder(queue, bytes string) *Held {
+	for _, life := range f.former {
+		held := life.find(queue, bytes)
+		if held != nil && life.Context.Err() == nil && (held.phase == phaseRunning || held.phase == phaseEnded) {
+			return held
+		}
+	}
+	return nil
+}
+
+func sumOf(bytes string) uint64 { return maphash.String(seed, bytes) }
+
+var seed = maphash.MakeSeed()
 
 // mark is the lowest number whose answer has not been read.
 func (l *Life) mark() int64 {

@@ -110,11 +110,11 @@ func (f *Fetcher) addStarts(x *exchange) {
 	if len(f.unsaid) == 0 {
 		return
 	}
-	life := f.unsaid[0].Life
+	life := f.unsaid[0].owner
 	var starting, rest []*Held
-	bytes := 0
+	bytes, room := 0, f.room()
 	for _, held := range f.unsaid {
-		if held.Life != life || len(starting) == lua.MostItems || bytes > lua.MostBytes {
+		if held.owner != life || len(starting) == lua.MostItems || bytes > room {
 			rest = append(rest, held)
 			continue
 		}
@@ -126,7 +126,7 @@ func (f *Fetcher) addStarts(x *exchange) {
 	starts := make([]lua.Start, len(starting))
 	for i, held := range starting {
 		starts[i] = lua.Start{
-			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes, Lock: held.lock.inHand(held.Life),
+			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes, Lock: held.lock.inHand(held.owner),
 			Release: held.lock.AtStart() == dedup.StartRelease, Leave: held.lock.waits, Mark: held.lock.AtStart() == dedup.StartClear,
 			Back: held.lock.back,
 		}
@@ -158,9 +158,9 @@ func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[lua.Started], reply
 	}
 	for i, held := range starting {
 		if gone[i] {
-			f.cfg.Log.Warn().Str("jid", held.JID()).Str("queue", held.Queue).Str("identity", held.Life.Identity).
+			f.cfg.Log.Warn().Str("jid", held.JID()).Str("queue", held.Queue).Str("identity", held.owner.Identity).
 				Msg("ownership lost: the job was recovered from us before it started")
-			held.Life.drop(held)
+			f.letGo(held)
 			continue
 		}
 		if held.lock.back {
@@ -185,7 +185,7 @@ func (f *Fetcher) addRenewals(x *exchange) {
 	var locks []lua.Lock
 	for _, held := range f.life.held {
 		if held.lock != nil && held.lock.InHand() && held.phase != phaseGone {
-			locks = append(locks, held.lock.inHand(held.Life))
+			locks = append(locks, held.lock.inHand(held.owner))
 		}
 	}
 	for some := range slices.Chunk(locks, lua.MostItems) {

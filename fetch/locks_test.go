@@ -67,6 +67,7 @@ func (r *rig) sha(call driver.Call) string {
 	return sha
 }
 
+func (r *rig) shaOfTake() string  { return r.sha(r.keys.Take("nobody", r.queues, 1, 1, 1).Call) }
 func (r *rig) shaOfStart() string { return r.sha(r.keys.Start(r.life.Identity, nil).Call) }
 func (r *rig) shaOfRenew() string { return r.sha(r.keys.Renew(nil).Call) }
 func (r *rig) shaOfSettle() string {

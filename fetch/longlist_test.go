@@ -33,7 +33,7 @@ func TestStraysDeepInALongList(t *testing.T) {
 				for looks := 0; len(r.running) == size.jobs; looks++ {
 					require.Less(t, looks, 6, "looks in vain")
 					r.beat()
-					r.pump("a look", func() bool { return !r.fetcher.look && len(r.fetcher.strays.readings) == 0 && r.fetcher.inFlight == 0 })
+					r.pump("a look", func() bool { return !r.fetcher.look && !r.fetcher.strays.unsure && r.fetcher.inFlight == 0 })
 				}
 				require.Equal(t, stray, r.running[size.jobs].Bytes)
 				r.end(done)

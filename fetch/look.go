@@ -2,22 +2,34 @@ package fetch
 
 import (
 	"slices"
+	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
-// Replies get lost, and with them the knowledge of jobs that already lie in our lists. A look compares the lists with
-// what is in hand. A difference alone proves nothing: a take or a settle may be under way. An entry is a stray, and is
-// adopted, when two looks did not know it, everything that could have brought it before the first had ended before the
-// second, and it was in hand at no time between.
+// Replies get lost, and with them the knowledge of jobs that already lie in our lists. A look compares the lists' lengths
+// with what is in hand, and where they differ reads the entries. A difference alone proves nothing: a take or a settle may be
+// under way. So while it is unsure what the lists hold nothing is begun that brings jobs, and entries are read only once
+// nothing is under way that may. An entry that is then neither in hand, nor has been since the question, was brought by
+// something that has ended, and its answer was lost: it is a stray. Lengths are the first look that does not know it, the page
+// the second; a page is as large as the link allows, and what it has shown stays known if the next one fails.
 type strays struct {
-	suspected  map[place]map[string]*stray // by place and bytes
-	readings   map[place]*reading          // by place, those under way
-	toRead     []*reading                  // those whose next page is to be read
-	found      []foundStray                // proven, waiting for an idle processor
-	aloneQueue string                      // where the suspect came from that was found in our alone list
+	unsure   bool               // our lists may hold jobs that we do not know of: nothing more is taken
+	looked   bool               // since then the lengths were read with nothing under way
+	asking   bool               // lengths are being read
+	doubts   int                // looks in a row whose difference may be what a take was just bringing
+	readings map[place]*reading // those that are not done
+	toRead   []*reading         // those of them whose next page is to be asked for
+	found    []foundStray       // strays that are not in hand yet
+	// aloneQueue is where the suspect came from that was found in our alone list.
+	aloneQueue string
 }
+
+// mostDoubts is how many looks in a row may differ by what takes under way may be bringing. A busy process has one under way at
+// nearly every look, and does not stop for each; what is lost without a failed call (there should be no such thing) is found in
+// a dozen seconds.
+const mostDoubts = 8
 
 // A place is one of our lists: a queue's working list, or the alone list, which belongs to none.
 type place struct {
@@ -39,18 +51,14 @@ func (f *Fetcher) listAt(at place) string {
 	return f.cfg.Keys.Working(at.queue, f.life.Identity)
 }
 
-type stray struct {
-	count int
-	after int64 // operations below this number were under way at the first look
-}
-
-// A reading goes through one list page by page: it may be longer than any one answer. Entries move while it does, so one
-// may be met on two pages; each page is compared for itself.
+// A reading goes through one list page by page, newest entries first, where the strays of a take that has just failed are: it
+// ends when as many have been found as there can be. Entries move while it does, so one may be met on two pages; each page is
+// compared for itself.
 type reading struct {
-	place     place
-	first     int   // index of the next page
-	oldest    int64 // the oldest operation under way when the first page was asked for
-	strangers map[string]int
+	place place
+	first int            // index of the next page
+	most  int            // how many strays there may be on the pages to come
+	left  map[string]int // what has left our hands since the page was asked for
 }
 
 type foundStray struct {
@@ -58,77 +66,77 @@ type foundStray struct {
 	bytes string
 }
 
-func newStrays() *strays {
-	return &strays{suspected: make(map[place]map[string]*stray), readings: make(map[place]*reading)}
-}
+func newStrays() *strays { return &strays{readings: make(map[place]*reading)} }
 
 func (s *strays) forget() { *s = *newStrays() }
 
 // waiting is how many strays will want a processor.
 func (s *strays) waiting() int { return len(s.found) }
 
-// foundAlone says whether a suspect is among the proven strays.
+// foundAlone says whether a suspect is among the strays.
 func (s *strays) foundAlone() bool {
 	return slices.ContainsFunc(s.found, func(found foundStray) bool { return found.place.alone })
 }
 
-// known says that the bytes at a place came into hand by another way.
-func (s *strays) known(at place, bytes string) {
-	if len(s.suspected) > 0 {
-		delete(s.suspected[at], bytes)
+// letGo takes a job out of hand that has left its list: a page that was asked for before may still show it.
+func (f *Fetcher) letGo(held *Held) {
+	if under := f.strays.readings[held.place()]; under != nil && held.owner == f.life {
+		under.left[held.Bytes]++
 	}
-	if under := s.readings[at]; under != nil {
-		delete(under.strangers, bytes)
-	}
+	held.owner.left++
+	held.owner.drop(held)
 }
 
 // read begins to read the list at a place, unless that is being done.
-func (s *strays) read(at place) {
+func (s *strays) read(at place, most int) {
 	if s.readings[at] == nil {
-		s.readings[at] = &reading{place: at, strangers: make(map[string]int)}
+		s.readings[at] = &reading{place: at, most: most, left: make(map[string]int)}
 		s.toRead = append(s.toRead, s.readings[at])
 	}
 }
 
-// A lookAsk is what one pipeline reads of our lists.
-type lookAsk struct {
-	life    *Life
-	lists   *lua.Ask[[]int]
-	queues  []string    // of lists
-	paused  driver.Call // goes with lists
-	entries []lua.Ask[lua.Listed]
-	reads   []*reading  // of entries
-	alone   driver.Call // the queue of the suspect, when one of reads is of the alone list
+// doubt notes that the lists of a life may hold jobs that are not known. An error that is certain brought none.
+func (f *Fetcher) doubt(life *Life, err error) {
+	if life == f.life && (err == nil || !driver.Certain(err)) {
+		f.strays.unsure, f.strays.looked = true, false
+	}
 }
 
-// addLook adds the reading of our lists to a pipeline, when it is time. first says that nothing is in the pipeline that would
-// tell whether Redis is there.
-func (f *Fetcher) addLook(x *exchange, first bool) {
-	if f.life == nil || f.life.Over() || (!f.look && len(f.strays.toRead) == 0) {
+// believe ends the doubt when everything that our lists hold is in hand.
+func (f *Fetcher) believe() {
+	s := f.strays
+	if s.unsure && s.looked && len(s.readings) == 0 && len(s.found) == 0 {
+		s.unsure, s.doubts, f.dry = false, 0, false
+	}
+}
+
+// addLengths adds the reading of our lists' lengths to a pipeline, when it is time.
+func (f *Fetcher) addLengths(x *exchange) {
+	again := f.strays.unsure && !f.strays.looked && len(f.takes) == 0
+	if f.life == nil || f.life.Over() || f.strays.asking || (!f.look && !again) {
 		return
 	}
-	ask := &lookAsk{life: f.life}
-	for _, read := range f.strays.toRead {
-		if read.first == 0 {
-			read.oldest = f.oldest()
+	life, queues, op, left := f.life, f.cfg.Order.Names(), f.nextOp, f.life.left
+	still := len(f.takes) == 0
+	f.look, f.strays.asking = false, true
+	lengths := lua.Lengths(f.listsToSee(queues))
+	paused := driver.Command(append([]string{"SMISMEMBER", f.cfg.Keys.Paused()}, queues...)...)
+	x.addAll([]driver.Call{lengths.Call, paused}, func(replies []driver.Reply) {
+		if life != f.life {
+			return
 		}
-		ask.reads = append(ask.reads, read)
-		ask.entries = append(ask.entries, f.cfg.Keys.Entries(f.listAt(read.place), read.first, lua.MostBytes, f.cfg.Largest))
-		if read.place.alone {
-			ask.alone = f.cfg.Keys.AloneQueue(f.life.Identity)
+		f.strays.asking = false
+		answer, err := lengths.Read(replies[0])
+		if err != nil {
+			f.fail("look", err)
+			return
 		}
-	}
-	f.strays.toRead = nil
-	if f.look {
-		f.look = false
-		ask.queues = f.cfg.Order.Names()
-		lengths := lua.Lengths(f.listsToSee(ask.queues))
-		ask.lists = &lengths
-		ask.paused = driver.Command(append([]string{"SMISMEMBER", f.cfg.Keys.Paused()}, ask.queues...)...)
-	}
-	x.addAll(ask.calls(), func(replies []driver.Reply) {
-		if ask.handle(f, replies) && first {
-			f.succeed() // a look alone is what tries Redis again
+		hands := len(queues) + 1
+		f.handleLengths(queues, answer[:hands], still && op == f.nextOp, f.life.left-left)
+		f.handlePaused(queues, replies[1])
+		f.meet(queues, answer[hands:])
+		if x.small {
+			f.probed(time.Now())
 		}
 	})
 }
@@ -138,81 +146,44 @@ func (f *Fetcher) listsToSee(queues []string) []string {
 	return append(f.cfg.Keys.HandsOf(queues, f.life.Identity), f.cfg.Keys.SuspectsLists(queues)...)
 }
 
-func (l *lookAsk) calls() []driver.Call {
-	var calls []driver.Call
-	for _, ask := range l.entries {
-		calls = append(calls, ask.Call)
-	}
-	if len(l.alone.Args) > 0 {
-		calls = append(calls, l.alone)
-	}
-	if l.lists != nil {
-		calls = append(calls, l.lists.Call, l.paused)
-	}
-	return calls
-}
-
-// handle takes in what was read, and says whether all of it could be.
-func (l *lookAsk) handle(f *Fetcher, replies []driver.Reply) bool {
-	if l.life != f.life {
-		return false
-	}
-	whole := true
-	for i, ask := range l.entries {
-		listed, err := ask.Read(replies[i])
-		if err != nil {
-			delete(f.strays.readings, l.reads[i].place)
-			f.fail("look", err)
-			whole = false
-			continue
-		}
-		f.tooLarge(f.life, l.reads[i].place, listed.Large...)
-		f.compare(l.reads[i], listed)
-	}
-	replies = replies[len(l.entries):]
-	if len(l.alone.Args) > 0 {
-		var err error
-		if f.strays.aloneQueue, err = lua.AloneQueueOf(replies[0]); err != nil {
-			delete(f.strays.readings, place{alone: true})
-			whole = false
-		}
-		replies = replies[1:]
-	}
-	if l.lists == nil {
-		return whole
-	}
-	lengths, err := l.lists.Read(replies[0])
-	if err != nil {
-		f.fail("look", err)
-		return false
-	}
-	hands := len(l.queues) + 1
-	f.handleLengths(l.queues, lengths[:hands])
-	f.handlePaused(l.queues, replies[1])
-	f.meet(l.queues, lengths[hands:])
-	return whole
-}
-
-// handleLengths asks for the entries of lists that do not hold as many jobs as we do: those of the queues, and the alone
-// list.
-func (f *Fetcher) handleLengths(queues []string, lengths []int) {
-	inHand := make(map[place]int, len(lengths))
+// handleLengths compares our lists, those of the queues and the alone list, with what is in hand. still says that nothing which
+// brings jobs was under way from the question to the answer, left how many left our hands meanwhile.
+func (f *Fetcher) handleLengths(queues []string, lengths []int, still bool, left int) {
+	known, sure := make(map[place]int, len(lengths)), make(map[place]int, len(lengths))
 	for _, held := range f.life.held {
-		inHand[held.place()]++
+		known[held.place()]++
+		if held.phase != phaseSent {
+			sure[held.place()]++ // the others' settles may have taken them out
+		}
 	}
+	s, more, fewer := f.strays, false, false
 	for i, length := range lengths {
 		at := place{alone: true}
 		if i < len(queues) {
 			at = place{queue: queues[i]}
 		}
 		if at.alone && !f.suspects.asking {
-			f.suspects.doubt = length > 0 && inHand[at] == 0 && !f.strays.foundAlone()
+			f.suspects.doubt = length > 0 && known[at] == 0 && !s.foundAlone()
 		}
-		if length > 0 && (length != inHand[at] || len(f.strays.suspected[at]) > 0) {
-			f.strays.read(at)
-		} else {
-			delete(f.strays.suspected, at)
+		switch {
+		case length <= 0 || length == sure[at]:
+		case s.unsure && still && length > sure[at]:
+			s.read(at, length-sure[at])
+		case s.unsure && still:
+			s.read(at, length) // Redis has lost some, and there may be strays among the others
+		default:
+			more, fewer = more || length > known[at]+left, fewer || length < sure[at]
 		}
+	}
+	switch {
+	case s.unsure:
+		s.looked = s.looked || still
+	case !more && !fewer:
+		s.doubts = 0
+	case s.doubts >= mostDoubts || (more && f.promised == 0):
+		f.doubt(f.life, nil)
+	default:
+		s.doubts++
 	}
 }
 
@@ -234,75 +205,92 @@ func (f *Fetcher) handlePaused(queues []string, reply driver.Reply) {
 	}
 }
 
-// compare notes the strangers on one page, and judges when it was the last.
-func (f *Fetcher) compare(read *reading, page lua.Listed) {
+// addReading adds the next page of a list that is being read: one in a pipeline, and none while anything is under way that may
+// bring a job.
+func (f *Fetcher) addReading(x *exchange) {
+	s := f.strays
+	if len(s.toRead) == 0 || len(f.takes) > 0 || f.life.Over() {
+		return
+	}
+	life, op, read, page := f.life, f.nextOp, s.toRead[0], f.pace.Page()
+	s.toRead = s.toRead[1:]
+	clear(read.left)
+	ask := f.cfg.Keys.Entries(f.listAt(read.place), read.first, page, f.cfg.Largest)
+	calls := []driver.Call{ask.Call}
+	if read.place.alone {
+		calls = append(calls, f.cfg.Keys.AloneQueue(life.Identity))
+	}
+	x.may += page + f.cfg.Largest
+	x.addAll(calls, func(replies []driver.Reply) {
+		if life != f.life {
+			return
+		}
+		listed, err := ask.Read(replies[0])
+		if err == nil && read.place.alone {
+			s.aloneQueue, err = lua.AloneQueueOf(replies[1])
+		}
+		switch {
+		case err != nil && !driver.Outage(err):
+			delete(s.readings, read.place)
+			f.fail("look", err)
+		case err != nil:
+			s.toRead = append(s.toRead, read) // what the pages before have shown is kept
+			f.fail("look", err)
+		case op != f.nextOp:
+			s.toRead = append(s.toRead, read) // what has begun since may have brought some of it
+		default:
+			f.succeed()
+			f.tooLarge(life, read.place, listed.Large...)
+			f.compare(read, listed, page)
+		}
+	})
+}
+
+// compare finds the strays on one page, and goes on to the next where there may be more.
+func (f *Fetcher) compare(read *reading, listed lua.Listed, page int) {
+	entries := listed.Entries
 	strangers, bytes := make(map[string]int), 0
-	for _, entry := range page.Entries {
+	for _, large := range listed.Large {
+		bytes += large.Bytes
+	}
+	for _, entry := range entries {
 		strangers[entry]++
 		bytes += len(entry)
-	}
-	for _, large := range page.Large {
-		bytes += large.Bytes
 	}
 	for _, held := range f.life.held {
 		if held.place() == read.place {
 			strangers[held.Bytes]--
 		}
 	}
-	for _, proven := range f.strays.found {
-		if proven.place == read.place {
-			strangers[proven.bytes]--
+	for _, found := range f.strays.found {
+		if found.place == read.place {
+			strangers[found.bytes]--
 		}
 	}
-	for entry, count := range strangers {
-		if count > read.strangers[entry] {
-			read.strangers[entry] = count
+	for _, entry := range slices.Backward(entries) { // the oldest first
+		if strangers[entry]-read.left[entry] > 0 {
+			strangers[entry]--
+			read.most--
+			f.strays.found = append(f.strays.found, foundStray{place: read.place, bytes: entry})
 		}
 	}
-	if len(page.Entries) == lua.MostItems || bytes >= lua.MostBytes {
-		read.first += len(page.Entries) + len(page.Large)
+	read.most -= len(listed.Large) // they are on their way to the dead set
+	if read.most > 0 && (len(entries) == lua.MostItems || bytes >= page) {
+		read.first += len(entries) + len(listed.Large)
 		f.strays.toRead = append(f.strays.toRead, read)
 		return
 	}
 	delete(f.strays.readings, read.place)
-	f.judge(read)
 }
 
-// judge says which strangers of a whole list are strays.
-func (f *Fetcher) judge(read *reading) {
-	before := f.strays.suspected[read.place]
-	now := make(map[string]*stray)
-	for bytes, count := range read.strangers {
-		first := before[bytes]
-		if first == nil || first.count < count {
-			now[bytes] = &stray{count: count, after: f.nextOp + 1}
-			continue
-		}
-		if read.oldest < first.after {
-			now[bytes] = first
-			continue
-		}
-		for range count {
-			f.strays.found = append(f.strays.found, foundStray{place: read.place, bytes: bytes})
-		}
-	}
-	delete(f.strays.suspected, read.place)
-	if len(now) > 0 {
-		f.strays.suspected[read.place] = now
-		// A wait that was parked before the first look could have brought it: ended, it cannot be what we wait for.
-		f.waits.release(map[string]bool{read.place.queue: true})
-	}
-}
-
-// adopt brings proven strays into hand, as many as there are idle processors; a suspect once nothing else is in hand.
+// adopt brings strays into hand. One for which no processor is idle goes straight back, as what an idle wait brought does: a
+// process on a slow link gives way to those that have room. A suspect is adopted once nothing else is in hand.
 func (f *Fetcher) adopt() {
 	var rest []foundStray
 	for _, found := range f.strays.found {
-		// A process that has gone quiet hands them back, which arrive sees to.
-		mayArrive := f.life.Leased() && (f.quiet || f.idle() > 0)
-		wanted := true
+		mayArrive, wanted := f.life.Leased(), f.idle() > 0
 		if found.place.alone {
-			mayArrive = f.life.Leased() && f.strays.aloneQueue != ""
+			mayArrive = mayArrive && f.strays.aloneQueue != ""
 			wanted = f.hasProcess() && len(f.life.held) == 0 && f.running == 0 && f.promised == 0 && f.waits.open() == 0
 		} else if !f.quiet {
 			mayArrive = mayArrive && f.life.alone == nil && !f.suspects.asking && f.mayTake()
@@ -315,10 +303,11 @@ func (f *Fetcher) adopt() {
 		if found.place.alone {
 			held = f.arriveAlone(f.life, f.strays.aloneQueue, found.bytes, wanted)
 		} else {
-			held = f.arrive(f.life, found.place.queue, found.bytes, true)
+			held = f.arrive(f.life, found.place.queue, found.bytes, wanted)
 		}
-		f.cfg.Log.Info().Str("jid", held.JID()).Str("queue", held.Queue).
+		f.cfg.Log.Info().Str("jid", held.JID()).Str("queue", held.Queue).Bool("runs_here", wanted).
 			Msg("adopted: the job was taken, but the answer that said so was lost")
 	}
 	f.strays.found = rest
+	f.believe()
 }

@@ -47,9 +47,25 @@ func (f *Fetcher) fail(what string, err error) {
 func (f *Fetcher) succeed() {
 	f.cfg.Reporter.Answered()
 	if f.outage.since.IsZero() {
+		f.outage.rest = 0
 		return
 	}
 	f.cfg.Reporter.Succeed(jobs)
 	f.outage = outage{}
 	f.look, f.dry = true, false
+}
+
+// probed notes that Redis answers a call that carries no jobs. If the next one that does fails again, it rests longer: only
+// what such a call brings ends that.
+func (f *Fetcher) probed(now time.Time) {
+	rest := f.outage.rest
+	f.succeed()
+	f.outage.rest = rest
+	f.look = false // it has just been done
+	if f.lastFailure != nil && now.Sub(f.slowAt) >= sayAgain {
+		f.slowAt = now
+		f.cfg.Log.Warn().Err(f.lastFailure).Int("page_bytes", f.pace.Page()).
+			Msg("a call that carries jobs got no answer though redis is there: the next one asks for less and waits longer")
+	}
+	f.lastFailure = nil
 }

@@ -53,7 +53,7 @@ func (f *Fetcher) solitary() bool {
 
 // wantsAlone says whether a suspect can be asked for now. An idle wait might bring another job beside it.
 func (f *Fetcher) wantsAlone() bool {
-	return !f.quiet && !f.suspects.doubt && f.servesSuspects() && f.handsEmpty() && f.waits.open() == 0 && !f.fenced && f.life.Leased() && f.hasProcess()
+	return !f.quiet && !f.suspects.doubt && !f.strays.unsure && f.servesSuspects() && f.handsEmpty() && f.waits.open() == 0 && !f.fenced && f.life.Leased() && f.hasProcess()
 }
 
 // servesSuspects says whether there are suspects, and ordinary jobs have had their share since the last one.
@@ -186,6 +186,7 @@ func (f *Fetcher) handleAlone(life *Life, queues []string, ask lua.Ask[lua.Taken
 	taken, err := ask.Read(reply)
 	if err != nil {
 		f.suspects.doubt = life == f.life
+		f.doubt(life, err)
 		if driver.Outage(err) {
 			f.fail("take a suspect", err)
 			return
@@ -217,7 +218,6 @@ func (f *Fetcher) arriveAlone(life *Life, queue, bytes string, wanted bool) *Hel
 	held := life.take(queue, bytes)
 	held.alone, life.alone = true, held
 	life.aloneQueue.Store(&queue)
-	f.strays.known(held.place(), bytes)
 	switch {
 	case !wanted || f.quiet:
 		f.finish(held, job.HandedBack())

@@ -85,6 +85,10 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 		f.dry = false
 		return
 	}
+	if f.strays.unsure {
+		f.waits.release(nil) // until it is known what our lists hold, nothing more comes into them
+		return
+	}
 	f.waits.release(f.paused)
 	if f.waits.yielded && !now.Before(f.noWaitsUntil) {
 		f.noWaitsUntil = now.Add(pacedTake) // the heart comes first: until it has beaten, queues are looked at from time to time
@@ -198,6 +202,7 @@ func (end waited) handle(f *Fetcher) {
 // failWait judges a failed wait. What it may have moved lies in our list, where the look will find it.
 func (f *Fetcher) failWait(end waited) {
 	f.look = true
+	f.doubt(end.life, end.err)
 	var refused *driver.ServerError
 	switch {
 	case end.wait.shut.Load():
@@ -278,7 +283,7 @@ func (f *Fetcher) arriveByWait(end waited) {
 	}
 	// Promised processors are not idle: a take for them is under way.
 	wanted := end.life == f.life && !f.life.Over() && !f.paused[end.queue] && f.idle() > 0
-	f.arrive(end.life, end.queue, end.payload, wanted)
+	f.bring(end.life, end.queue, end.payload, wanted)
 }
 
 func (w *waits) close() {

@@ -180,3 +180,50 @@ func follows(t *testing.T, server *drivertest.Server) bool {
 	role, _ := answer.([]any)
 	return err == nil && role[0] == "slave" && role[3] == "connected"
 }
+
+// A failover loses that a job was taken: on the new primary it waits in its queue while it runs. Its process takes it again, does
+// not run it beside itself, and the run that goes on ends it.
+func TestAFailoverThatLosesATakeRunsNoJobBesideItself(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			first, second := drivertest.Start(t, "--repl-diskless-sync-delay", "0"), drivertest.Start(t)
+			post := newSignpost(t, first.Addr())
+			s := newSite(t, first)
+			s.client, s.url = client, post.url()
+			book := newLedger(t)
+			s.do("SADD", s.keys.Paused(), "default") // so that nothing is taken before it is on the replica
+			s.on(second).follow(first)
+			w := s.work("-c", "3", "--exec", book.exec("Any"))
+			eventually(t, "the worker to be known", func() bool { return len(w.identities()) == 1 })
+			jid := s.push("Any", "default", jsonArgs(1, 6000))
+			s.on(second).awaitQueue("default", 1)
+			_, err := second.Do(t.Context(), "REPLICAOF", "NO", "ONE")
+			require.NoError(t, err)
+			s.do("SREM", s.keys.Paused(), "default")
+			book.awaitStart(jid, 1)
+			s.on(second).do("SREM", s.keys.Paused(), "default")
+			post.lead(second)
+			first.Kill()
+			s = s.on(second)
+			w.awaitLog("not run beside itself")
+			book.awaitEnd(jid)
+			eventually(t, "its end to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
+			other := s.push("Any", "default", jsonArgs(2, 0))
+			book.awaitEnd(other)
+			require.Len(t, book.starts(jid), 1)
+			require.NotContains(t, w.log(), "ownership lost")
+			waitTerm(t, w)
+		})
+	}
+}
+
+// awaitQueue waits until so many jobs wait in a queue.
+func (s *site) awaitQueue(queue string, jobs int64) {
+	s.t.Helper()
+	eventually(s.t, "jobs to wait", func() bool {
+		length, err := s.server.Do(s.t.Context(), "LLEN", s.keys.Queue(queue))
+		return err == nil && length == jobs
+	})
+}

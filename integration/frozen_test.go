@@ -20,7 +20,7 @@ func TestAZombieStartsNothingThatItWasGiven(t *testing.T) {
 		tests["by take, "+name] = func(t *testing.T) {
 			s := ordinarySite(t)
 			s.client = name
-			givenToAZombie(t, s, address(s.keys.Take("", nil, 0, 0).Call))
+			givenToAZombie(t, s, address(s.keys.Take("", nil, 0, 0, 0).Call))
 		}
 		tests["by a wait, "+name] = func(t *testing.T) {
 			s := ordinarySite(t)

@@ -113,7 +113,7 @@ type traffic struct {
 func watchTraffic(s *site, proxy *faultproxy.Proxy) *traffic {
 	taken := faultproxy.NewGate()
 	taken.Open() // it is to be seen, not held
-	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Take("", nil, 0, 0).Call), Do: faultproxy.Hold(taken)})
+	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Take("", nil, 0, 0, 0).Call), Do: faultproxy.Hold(taken)})
 	return &traffic{proxy: proxy, before: proxy.Counts(), since: time.Now(), taken: taken}
 }
 

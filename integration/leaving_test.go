@@ -19,7 +19,7 @@ func TestWhatALeavingWorkerIsGivenIsNotLost(t *testing.T) {
 			tests["the answer of take "+name+", "+client] = func(t *testing.T) {
 				s := ordinarySite(t)
 				s.client = client
-				givenToALeaver(t, s, address(s.keys.Take("", nil, 0, 0).Call), lost)
+				givenToALeaver(t, s, address(s.keys.Take("", nil, 0, 0, 0).Call), lost)
 			}
 			tests["the answer of a wait "+name+", "+client] = func(t *testing.T) {
 				s := ordinarySite(t)

@@ -25,7 +25,7 @@ func address(call driver.Call) string {
 // Answers get lost, and with them a worker's knowledge of what it has been given and of what it has finished.
 func TestLostAnswer(t *testing.T) {
 	eachClient(t, func(t *testing.T, s *site) {
-		take := address(s.keys.Take("", nil, 0, 0).Call)
+		take := address(s.keys.Take("", nil, 0, 0, 0).Call)
 		settle := s.settleAddress()
 		for _, lost := range []struct{ name, token string }{{"take", take}, {"settle", settle}} {
 			t.Run("of a "+lost.name+" strands no job and counts none twice", func(t *testing.T) {

@@ -53,7 +53,7 @@ func TestThreeOfTenAnswersAreLost(t *testing.T) {
 	eachClientAtOnce(t, func(t *testing.T, s *site) {
 		book := newLedger(t)
 		proxy := faultproxy.New(t, s.server.Addr())
-		take := address(s.keys.Take("", nil, 0, 0).Call)
+		take := address(s.keys.Take("", nil, 0, 0, 0).Call)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		draw := rand.New(rand.NewPCG(seed, 0))

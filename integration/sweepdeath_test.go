@@ -73,7 +73,7 @@ func kinds(k lua.Keys) []kind {
 		{"lease-poller", word(k.Poller())},
 		{"lease-sweeper", word(k.Sweeper())},
 		{"lease-claim", k.Claim("")},
-		{"take", address(k.Take("", nil, 0, 0).Call)},
+		{"take", address(k.Take("", nil, 0, 0, 0).Call)},
 		{"takealone", address(k.TakeAlone("", nil).Call)},
 		{"drain", address(k.Drain("", "", 0, 0).Call)},
 		{"due", address(k.Due("", 0, 0, 0).Call)},

@@ -151,7 +151,7 @@ func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(
 	err := call(bounded)
 	switch took := time.Since(began); {
 	case err == nil:
-		pace.Answered(0, took, allowed)
+		pace.Eased(took, allowed)
 	case took >= allowed:
 		pace.Failed()
 	}

@@ -28,7 +28,7 @@ func BenchmarkTakeSettle100(b *testing.B) {
 		}
 		var calls []driver.Call
 		for range benchRound / 100 {
-			take := w.keys.Take(identity, []string{"q"}, 100, noLimit)
+			take := w.keys.Take(identity, []string{"q"}, 100, MostBytes, noLimit)
 			replies := w.client.Do(w.Context(), append(calls, take.Call)...)
 			taken, err := take.Read(replies[len(replies)-1])
 			require.NoError(b, err)

@@ -67,7 +67,7 @@ var moves = []move{
 		identity := w.process("q", "r")
 		w.push("q", "job a", tooLarge)
 		w.push("r", "job b")
-		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, len("job a")))
+		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, MostBytes, len("job a")))
 	}},
 	{script: "takealone", jobs: []string{"suspect"}, begin: func(w *world) call {
 		identity := w.process("q")

@@ -30,7 +30,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}, nil))
 			require.Equal(w, []string{victim}, ask(w, w.keys.Beat(worker, someTTL)).Lapsed)
 			require.True(w, ask(w, w.keys.Announce(worker, []string{"info", "{}"}, []string{"t", "{}"})))
-			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, 10))
+			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, MostBytes, 10))
 			require.Equal(w, []TakenJobs{{Bytes: []string{"a", "b", "c", "d", "e", "f"}}}, taken.Jobs)
 			large := NewTooLarge(taken.Large[0], w.keys.Working("q", worker), "q", 10, time.Now(), job.Seconds)
 			large.Today = w.today

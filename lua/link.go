@@ -26,8 +26,7 @@ type Link struct {
 	Largest int
 
 	pages Pace
-	small Pace          // of calls that carry no jobs: their waits grow too where a new connection takes long
-	trip  time.Duration // what a call took lately that carries no jobs
+	small Pace // of calls that carry no jobs: their waits grow too where a new connection takes long
 
 	lost     error     // why the last page did not come, until Check tells
 	failedAt time.Time // when a page failed last
@@ -41,12 +40,8 @@ func (l *Link) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	replies, took, err := l.send(ctx, allowed, 0, calls)
 	switch {
 	case err == nil:
-		l.small.Answered(0, took, allowed)
-		// It follows slowly: one call that waited behind a page says nothing about the link.
-		l.trip += (took - l.trip) / 8
-		if took < l.trip || l.trip <= 0 {
-			l.trip = took
-		}
+		l.small.Eased(took, allowed)
+		l.pages.Answered(0, took, allowed)
 	case took >= allowed:
 		l.small.Failed()
 	}
@@ -94,7 +89,7 @@ func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []
 		for _, reply := range replies {
 			got += size(reply.Value)
 		}
-		l.pages.Answered(sent+got, max(took-l.trip, 0), allowed)
+		l.pages.Answered(sent+got, took, allowed)
 	case !driver.Certain(err):
 		l.pages.Failed()
 		if time.Since(l.failedAt) > episode {

@@ -234,7 +234,7 @@ const noLimit = 1 << 30
 
 func (w *world) take(identity string, most int, queues ...string) Taken {
 	w.Helper()
-	return ask(w, w.keys.Take(identity, queues, most, noLimit))
+	return ask(w, w.keys.Take(identity, queues, most, MostBytes, noLimit))
 }
 
 // hold pushes jobs to queue q and takes them into the hands of a new process.

@@ -21,12 +21,13 @@ const (
 	// longestRound bounds the part of a timeout that does not depend on bytes. A new connection takes about four
 	// round trips, and half a second is a long one.
 	longestRound = 4 * time.Second
-	// quick is how soon a full page must arrive for the next one to be larger. On a slow link pages stay small enough
-	// to let heartbeats through.
-	quick = 300 * time.Millisecond
-	// wariness is how many full pages must come quickly after a failure before the next one is larger: the page that
-	// failed was too large for the server's output buffer perhaps, and will fail again.
-	wariness = 16
+	// quick is how much longer than a call that carries nothing a full page may take for the next one to be larger. So a
+	// page is at most what the link carries in twice that time, and a heartbeat that stands behind four of them still
+	// comes within a lease of a second and a half. With half of it, pages would stay small where a machine is busy.
+	quick = 100 * time.Millisecond
+	// mostGap bounds how many full pages come before the next larger one, where larger ones failed: a server that closes
+	// connections over its client-output-buffer-limit does so at the same size again.
+	mostGap = 15
 )
 
 // A Pace fits calls that carry jobs to the link: how many bytes to ask for, and how long to wait. After a call that
@@ -34,8 +35,11 @@ const (
 // zero Pace is ready for use. It is for one goroutine at a time.
 type Pace struct {
 	bytes  int
-	strain int // failures that no quick answer has made up for
-	wary   int // full pages that must come quickly before the next one is larger
+	strain int           // failures that no quick answer has made up for
+	round  time.Duration // what a call took lately that brought nothing
+	full   int           // full pages of this size that came quickly
+	gap    int           // how many of them come before the next larger one
+	failed int           // the size of the last page that failed
 }
 
 // Page is how many bytes of jobs the next call asks for, at most MostBytes.
@@ -56,28 +60,44 @@ func (p *Pace) Timeout(round time.Duration, carried int) time.Duration {
 // Strained reports whether a call has failed that no quick answer has made up for.
 func (p *Pace) Strained() bool { return p.strain > 0 }
 
-// Answered takes in that a call carried got bytes of jobs, in both directions together, and that they took so long, of
-// the timeout it was allowed. What a round trip takes anyhow is not theirs: the caller leaves it out where it is known.
+// Answered takes in that a call brought got bytes of jobs after took, of the timeout it was allowed. One that brought
+// none (a look at lengths) says how long a round trip is, and nothing of what the link carries.
 func (p *Pace) Answered(got int, took, allowed time.Duration) {
+	if got == 0 {
+		if p.round == 0 || took < p.round {
+			p.round = took
+		}
+		p.round += (took - p.round) / 8 // slowly: one call that waited behind a page says nothing about the link
+		return
+	}
+	p.Eased(took, allowed)
+	if got < p.Page() || took-p.round >= quick {
+		return
+	}
+	if p.bytes >= p.failed {
+		p.gap = 0
+	}
+	if p.full++; p.full > p.gap {
+		p.bytes, p.full = min(2*p.bytes, MostBytes), 0
+	}
+}
+
+// Eased takes in that a call was answered after took, of the timeout it was allowed: after quick answers the next timeout is
+// shorter again.
+func (p *Pace) Eased(took, allowed time.Duration) {
 	if p.strain > 0 && took < allowed/4 {
 		p.strain--
 	}
-	if got < p.Page() || took >= quick {
-		return
-	}
-	if p.wary > 0 {
-		p.wary--
-		return
-	}
-	p.bytes = min(2*p.bytes, MostBytes)
 }
 
-// Failed takes in that a call brought no answer, or that its connection ended before: a server closes one that has
-// more to send than its client-output-buffer-limit.
+// Failed takes in that a call that carries jobs brought no answer, or that its connection ended before: a server closes
+// one that has more to send than its client-output-buffer-limit. What a call without jobs fails of is no matter of its
+// size.
 func (p *Pace) Failed() {
-	p.bytes = max(p.Page()/2, leastPage)
-	p.wary = wariness
+	p.failed = p.Page()
+	p.bytes = max(p.failed/2, leastPage)
 	p.strain = min(p.strain+1, mostStrain)
+	p.full, p.gap = 0, min(2*p.gap+1, mostGap)
 }
 
 // Carried is how many bytes these calls send.

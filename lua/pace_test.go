@@ -34,14 +34,36 @@ func TestPaceAsksForLessAndWaitsLongerAfterFailures(t *testing.T) {
 	require.Equal(t, leastPage, page)
 	require.GreaterOrEqual(t, allowed, 30*time.Second, "a job of 1 MiB must come through a link of 0.5 Mbit/s")
 	require.Equal(t, longestRound, pace.Timeout(time.Second, 0), "calls without jobs wait for ever")
+	pace.Answered(0, time.Millisecond, allowed)
+	require.Equal(t, longestRound, pace.Timeout(time.Second, 0), "a call without jobs has made up for a page that failed")
 
-	for range wariness {
-		pace.Answered(pace.Page(), time.Millisecond, allowed)
-	}
-	require.Equal(t, leastPage, pace.Page(), "it asked for what failed again, at once")
-	for range 20 {
+	for range 4 * mostGap {
 		pace.Answered(pace.Page(), time.Millisecond, allowed)
 	}
 	require.Equal(t, MostBytes, pace.Page())
 	require.Equal(t, time.Second, pace.Timeout(time.Second, 0))
+}
+
+func TestPaceTakesNoLongWayForANarrowOne(t *testing.T) {
+	var pace Pace
+	pace.Answered(0, 500*time.Millisecond, time.Second)
+	pace.Answered(pace.Page(), 550*time.Millisecond, time.Second)
+	require.Equal(t, 2*firstPage, pace.Page())
+	pace.Answered(pace.Page(), 700*time.Millisecond, time.Second)
+	require.Equal(t, 2*firstPage, pace.Page())
+}
+
+func TestPaceSeldomTriesASizeThatFailsAgainAndAgain(t *testing.T) {
+	var pace Pace
+	failed := 0
+	const pages, most = 400, 100_000
+	for range pages {
+		if pace.Page() > most {
+			failed++
+			pace.Failed()
+		} else {
+			pace.Answered(pace.Page(), time.Millisecond, time.Second)
+		}
+	}
+	require.Less(t, failed, pages/5)
 }

@@ -39,13 +39,14 @@ type TakenJobs struct {
 	Bytes []string
 }
 
-// Take moves up to most jobs of the queues, looked at in this order, into the working lists of identity. Of entries larger than
-// largest bytes it answers only what KillLarge needs.
-func (k Keys) Take(identity string, queues []string, most, largest int) Ask[Taken] {
+// Take moves up to most jobs of the queues, looked at in this order, into the working lists of identity: no more of them
+// than fill page bytes, which the last one may exceed by its own size. Of entries larger than largest bytes it answers
+// only what KillLarge needs.
+func (k Keys) Take(identity string, queues []string, most, page, largest int) Ask[Taken] {
 	keys := make([]string, 0, 3+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Alone(identity))
 	args := make([]string, 0, 4+len(queues))
-	args = append(args, identity, strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes), strconv.Itoa(largest))
+	args = append(args, identity, strconv.Itoa(min(most, MostItems)), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest))
 	for _, queue := range queues {
 		keys = append(keys, k.Queue(queue), k.Working(queue, identity))
 		args = append(args, queue)

@@ -104,7 +104,7 @@ func TestTake(t *testing.T) {
 			identity := w.process("p", "q")
 			large := strings.Repeat("x", 101)
 			w.push("q", "a", large, strings.Repeat("y", 100), "b")
-			taken := ask(w, w.keys.Take(identity, []string{"p", "q"}, 3, 100))
+			taken := ask(w, w.keys.Take(identity, []string{"p", "q"}, 3, MostBytes, 100))
 			require.Equal(w, WhyEnough, taken.Why)
 			require.Equal(w, []TakenJobs{{Queue: 1, Bytes: []string{"a", strings.Repeat("y", 100), "b"}}}, taken.Jobs)
 			require.Equal(w, []Large{{At: 1, Bytes: 101, Head: large, Tail: large}}, taken.Large)
@@ -114,7 +114,7 @@ func TestTake(t *testing.T) {
 			identity := w.process("q")
 			large := "{" + strings.Repeat("x", 3000) + "}"
 			w.push("q", large)
-			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, 100))
+			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, MostBytes, 100))
 			require.Equal(w, []Large{LargeOf(large)}, taken.Large)
 			require.Len(w, taken.Large[0].Head+taken.Large[0].Tail, 2*1024)
 		}},

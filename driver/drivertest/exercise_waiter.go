@@ -2,7 +2,10 @@ package drivertest
 
 import (
 	"context"
+	"io"
+	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +30,7 @@ var waiterPromises = []promise{
 	{name: "a_wait_on_a_connection_dialled_anew_can_be_released", keep: aReleaseAfterABreak, fake: noUnblock},
 	{name: "closing_ends_a_wait", keep: closingEndsAWait},
 	{name: "waiting_holds_up_nobody", keep: waitingHoldsUpNobody},
+	{name: "an_answer_that_comes_slowly_is_read_to_its_end", keep: aSlowAnswer},
 }
 
 // A waited is what a Wait came back with.
@@ -57,6 +61,54 @@ func come(t *testing.T, outcome <-chan waited) waited {
 		t.Fatal("the Wait did not come back")
 		return waited{}
 	}
+}
+
+// aSlowAnswer holds that a payload that takes a slow link seconds comes with the wait that has moved it.
+func aSlowAnswer(t *testing.T, w *world) {
+	const pieces, piece = 12, 16 << 10
+	large, p, addr := strings.Repeat("x", pieces*piece), Prefix(t), w.addr(t)
+	direct := w.open(t, addr)
+	get(t, direct, "LPUSH", p+"from", large)
+	waiter := w.waiter(t, w.open(t, trickle(t, addr, piece, driver.WaitGrace/4)))
+	payload, ok, err := waiter.Wait(t.Context(), p+"from", p+"to", driver.WaitGrace)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, len(large), len(payload))
+}
+
+// trickle is the address of a way to a server on which answers come in pieces, each so long after the last.
+func trickle(t *testing.T, addr string, piece int, pause time.Duration) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", addr)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() {
+				_, _ = io.Copy(server, client)
+				_ = server.Close()
+			}()
+			go func() {
+				for err := error(nil); err == nil; {
+					var n int64
+					if n, err = io.CopyN(client, server, int64(piece)); n == int64(piece) {
+						time.Sleep(pause) // this is what makes it slow
+					}
+				}
+				_ = client.Close()
+			}()
+		}
+	}()
+	return listener.Addr().String()
 }
 
 func aWaitMoves(t *testing.T, w *world) {

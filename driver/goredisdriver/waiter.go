@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +32,7 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 	options := ours(c.redis.Options())
 	options.PoolSize = 1
 	options.ReadBufferSize, options.WriteBufferSize = waiterBuffer, waiterBuffer
+	options.Dialer = patient(options.Dialer)
 	theirs := options.OnConnect
 	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		if theirs != nil {
@@ -45,6 +48,49 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 
 // waiterBuffer is small since one job comes at a time, and there are as many waiters as queues.
 const waiterBuffer = 8 << 10
+
+// patient makes a dialer of connections whose deadline does not end an answer that is coming.
+func patient(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		patient := &flowing{Conn: conn}
+		if raw, ok := conn.(syscall.Conn); ok { // by which go-redis finds out whether it was closed while idle
+			return struct {
+				*flowing
+				syscall.Conn
+			}{patient, raw}, nil
+		}
+		return patient, nil
+	}
+}
+
+// A flowing is a connection that puts its deadline off, by driver.WaitGrace, whenever it brings something.
+type flowing struct {
+	net.Conn
+	deadline atomic.Pointer[time.Time]
+}
+
+func (f *flowing) SetDeadline(at time.Time) error {
+	f.deadline.Store(&at)
+	return f.Conn.SetDeadline(at)
+}
+
+func (f *flowing) SetReadDeadline(at time.Time) error {
+	f.deadline.Store(&at)
+	return f.Conn.SetReadDeadline(at)
+}
+
+func (f *flowing) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	at := f.deadline.Load()
+	if later := time.Now().Add(driver.WaitGrace); n > 0 && at != nil && !at.IsZero() && at.Before(later) {
+		_ = f.SetReadDeadline(later) // one that cannot be set ends the answer sooner
+	}
+	return n, err
+}
 
 // introduce learns the id of a new connection. A server that will not tell cannot release it.
 func (w *waiter) introduce(ctx context.Context, conn *redis.Conn) error {

@@ -154,6 +154,21 @@ func (l *link) silent(d time.Duration) bool {
 	return conn != nil && time.Since(l.born)-time.Duration(conn.last.Load()) >= d
 }
 
+// outlast waits until the connection has brought nothing for d, and says so; false if over ends first.
+func (l *link) outlast(d time.Duration, over <-chan struct{}) bool {
+	for !l.silent(d) {
+		select {
+		case <-over:
+			return false
+		case <-time.After(d / 8):
+		}
+		if l.current() == nil {
+			return true
+		}
+	}
+	return true
+}
+
 func (l *link) current() *heard {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -59,9 +59,13 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 
 	deadline := time.Now().Add(limit + driver.WaitGrace)
 	var late atomic.Bool
+	over := make(chan struct{})
+	defer close(over)
 	timer := time.AfterFunc(time.Until(deadline), func() {
-		late.Store(true)
-		w.link.cut()
+		if w.link.outlast(driver.WaitGrace, over) {
+			late.Store(true)
+			w.link.cut()
+		}
 	})
 	defer timer.Stop()
 	unending := until{context.Background(), deadline, nil}

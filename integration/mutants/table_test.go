@@ -90,22 +90,27 @@ var bugs = []mutant{
 		name: "nobody reconciles",
 		harm: "a job whose worker never heard the answer to its take lies in that worker's list for as long as it lives",
 		edits: []edit{{
-			"fetch/look.go", `if f.life == nil || f.life.Over() || (!f.look && len(f.strays.toRead) == 0) {`, `if true {`,
+			"fetch/look.go", `		s.looked = s.looked || still
+`, `		s.looked = true
+		clear(s.readings)
+		s.toRead = nil
+`,
 		}},
 		pkg: "./fetch", run: "TestLostReplies/a_take_whose_reply_is_lost",
 		caught: "TestLostReplies/a_take_whose_reply_is_lost_strands_nothing", says: "within four beats",
 	},
 	{
 		name: "a stranger is adopted at first sight",
-		harm: "what a take is just bringing is run twice",
+		harm: "what a wait is just bringing is run twice",
 		edits: []edit{{
-			"fetch/look.go", `if first == nil || first.count < count {`, `if first == nil {
-			first = &stray{count: count}
-		}
-		if first.count < count {`,
+			"fetch/look.go", `	still := len(f.takes) == 0
+`, `	still := true
+`,
+		}, {
+			"fetch/look.go", `len(s.toRead) == 0 || len(f.takes) > 0 ||`, `len(s.toRead) == 0 ||`,
 		}},
-		pkg: "./fetch", run: "TestLook/adopts_no_stranger_at_first_sight",
-		caught: "TestLook/adopts_no_stranger_at_first_sight", says: "Should be empty",
+		pkg: "./fetch", run: "TestLook/adopts_nothing_that_a_wait_is_just_bringing",
+		caught: "TestLook/adopts_nothing_that_a_wait_is_just_bringing", says: "Should be empty",
 	},
 	{
 		name: "go-redis sends again",
