@@ -306,15 +306,6 @@ func (f *Fetcher) begin() int64 {
 
 func (f *Fetcher) end(op int64) { delete(f.takes, op) }
 
-// oldest is the number of the oldest operation still under way.
-func (f *Fetcher) oldest() int64 {
-	oldest := f.nextOp + 1
-	for op := range f.takes {
-		oldest = min(oldest, op)
-	}
-	return oldest
-}
-
 func (x *exchange) handle(f *Fetcher) {
 	f.inFlight--
 	f.carrying -= x.carried

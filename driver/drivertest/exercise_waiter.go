@@ -73,7 +73,7 @@ func aSlowAnswer(t *testing.T, w *world) {
 	payload, ok, err := waiter.Wait(t.Context(), p+"from", p+"to", driver.WaitGrace)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.Equal(t, len(large), len(payload))
+	require.Len(t, payload, len(large))
 }
 
 // trickle is the address of a way to a server on which answers come in pieces, each so long after the last.
