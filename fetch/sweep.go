@@ -50,9 +50,6 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	if err := j.check(ctx); err != nil {
 		return 0, err
 	}
-	if j.urgent(me) && time.Since(j.sweptAt) < sweepPatience {
-		return 0, nil
-	}
 	hold := sweeperBeats * j.cfg.Beat
 	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, hold).Do(ctx, &j.link)
 	if err != nil {
@@ -75,9 +72,14 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	return 0, nil
 }
 
-// urgent reports whether others have lapsed, whose jobs a Pass brings back: it must not wait behind the round trips of a
-// sweep.
-func (j *Janitor) urgent(me string) bool {
+// SweepLater reports whether a sweep should wait, because others have lapsed whose jobs a Pass brings back: that must not
+// wait behind the round trips of a sweep. It reports false again sweepPatience after the last sweep.
+func (j *Janitor) SweepLater(me string) bool {
+	j.passing.Lock()
+	defer j.passing.Unlock()
+	if time.Since(j.sweptAt) >= sweepPatience {
+		return false
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for identity, s := range j.lapsed {

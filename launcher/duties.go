@@ -54,11 +54,19 @@ func (l *Launcher) duties() []duty {
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
-		{name: "sweep", period: l.cfg.Beat, pass: func(ctx context.Context) (time.Duration, error) { return l.janitor.Sweep(ctx, l.Identity()) }, calls: true},
+		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
 		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) }), calls: true},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
 		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}
+}
+
+// sweep is the sweep's pass.
+func (l *Launcher) sweep(ctx context.Context) (time.Duration, error) {
+	if l.janitor.SweepLater(l.Identity()) {
+		return 0, nil
+	}
+	return l.janitor.Sweep(ctx, l.Identity())
 }
 
 // each is a pass that is content with its duty's period.
