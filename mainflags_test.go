@@ -109,7 +109,10 @@ func TestMainEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
 		}
 		done := make(chan ended, 1)
 		go func() {
-			status, errs := mainRun([]string{"-redis", url}, nil, func(context.Context, *App) error { return nil })
+			status, errs := mainRun([]string{"-redis", url}, nil, func(_ context.Context, app *App) error {
+				app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+				return nil
+			})
 			done <- ended{status, errs}
 		}()
 		var end ended
