@@ -231,9 +231,9 @@ func TestTheFollowerIsTheSameJob(t *testing.T) {
 		g.settles()
 		parsed, err := job.Parse(follower)
 		require.NoError(t, err)
-		require.Equal(t, `[18446744073709551615,1.0,{"b":[],"a":{}},"é\u2028"]`, parsed.ArgsJSON())
+		require.Equal(t, "[18446744073709551615,1.0,{\"b\":[],\"a\":{}},\"é\u2028\"]", parsed.ArgsJSON(), "as Ruby writes it")
 		own, _ := parsed.Field("of_mine")
-		require.Equal(t, `{"z":1.50}`, own)
+		require.Equal(t, `{"z":1.5}`, own)
 		_, failed := parsed.RetryCount()
 		require.False(t, failed)
 

@@ -103,7 +103,9 @@ func requireSilentRefusal(t *testing.T, url string, open func(string) (driver.Cl
 	client, err := belay.NewClient(d)
 	require.NoError(t, err)
 	var out drivertest.Buffer
-	err = belay.NewServer(client, to(&out)).Run(t.Context())
+	server := belay.NewServer(client, to(&out))
+	server.HandleClass("Any", func(context.Context, *belay.Job) error { return nil })
+	err = server.Run(t.Context())
 	require.ErrorContains(t, err, "WRONGPASS")
 	requireNoCanary(t, err.Error()+out.String())
 }

@@ -91,7 +91,6 @@ func kinds(k lua.Keys) []kind {
 		{"push-one-queue", word("LPUSH")},
 		{"push", `"created_at":`},
 		{"read-paused", word("SMISMEMBER")},
-		{"read-suspects", word("LINDEX")},
 		{"read-tombstones", word("ZREVRANGE")},
 		{"read-old-tombstones", word("ZRANGEBYSCORE")},
 		{"read-record", k.Record("")},

@@ -1,6 +1,7 @@
 package goredisdriver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,7 @@ type fresh struct {
 	net.Conn
 	tcp   *net.TCPConn
 	heard atomic.Bool // the server has said something that was read
+	full  atomic.Bool // and that was that it has too many connections
 }
 
 // SyscallConn implements syscall.Conn: go-redis asks the system whether an idle connection is still open.
@@ -27,8 +29,12 @@ func (f *fresh) SyscallConn() (syscall.RawConn, error) { return f.tcp.SyscallCon
 func (f *fresh) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	switch {
+	case f.full.Load() && err != nil:
+		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and goes on.
+		err = turnedAway(err)
 	case f.heard.Load():
 	case n > 0:
+		f.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
 		f.heard.Store(true)
 	case closed(err):
 		err = turnedAway(err)
@@ -36,9 +42,15 @@ func (f *fresh) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// refusal is how a server answers that has too many connections, before it closes the new one.
+const refusal = "-ERR max number of clients"
+
 // Write implements net.Conn.
 func (f *fresh) Write(p []byte) (int, error) {
 	n, err := f.Conn.Write(p)
+	if err != nil && f.full.Load() {
+		return n, turnedAway(err)
+	}
 	if err == nil || f.heard.Load() || !closed(err) {
 		return n, err
 	}
