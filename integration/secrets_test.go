@@ -2,8 +2,8 @@ package integration
 
 import (
 	"bytes"
-	"errors"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
