@@ -48,7 +48,7 @@ func TestDeniedCommands(t *testing.T) {
 		r.do("ZADD", r.keys.Alive(), "1", r.life.Identity)
 		_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-rpush")
 		require.NoError(t, err)
-		_, err = r.keys.Recover(r.life.Identity, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: NewJanitor(JanitorConfig{}).blame(jobs, "mail", false, true)}}).Do(r.ctx, r.direct)
+		_, err = r.keys.Recover(r.life.Identity, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: NewJanitor(JanitorConfig{}).blame(jobs, "mail", false, true)}}, time.Now()).Do(r.ctx, r.direct)
 		require.ErrorContains(t, err, "NOPERM")
 		require.Equal(t, jobs, r.working("mail"))
 		require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "nobody is declared dead by halves")

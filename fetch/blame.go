@@ -127,9 +127,13 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	return nil
 }
 
-// now is Redis' time as of the last beat.
+// now is Redis' time as of the last beat. Before the first one it is this machine's, for a sweep may come before it: what it moves
+// to the dead set must have a date, and count on a day that there is.
 func (j *Janitor) now() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.last.Now.IsZero() {
+		return time.Now()
+	}
 	return j.last.Now
 }

@@ -17,7 +17,7 @@ func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 	r.enter()
 	r.lapse(r.life.Identity)
 	// What follow does first; then it is killed.
-	answer, err := r.keys.Recover(r.life.Identity, []string{"mail"}, nil).Do(r.ctx, r.direct)
+	answer, err := r.keys.Recover(r.life.Identity, []string{"mail"}, nil, time.Now()).Do(r.ctx, r.direct)
 	require.NoError(t, err)
 	require.Equal(t, lua.StateDead, answer.State)
 	j, life := r.newJanitor()

@@ -316,6 +316,8 @@ func TestRecovery(t *testing.T) {
 				dead = append(dead, asPushed(t, entry.(string)))
 			}
 			require.ElementsMatch(t, bad, dead)
+			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Processed()))
+			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Failed()))
 		})
 
 		t.Run("a_broken_queue_holds_up_no_other_and_comes_back_when_mended", func(t *testing.T) {

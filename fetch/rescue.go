@@ -95,7 +95,7 @@ func (j *Janitor) condemn(ctx context.Context, me string, victims []*victim) err
 	for _, v := range victims {
 		v.held = true
 		j.claim(&p, me, v)
-		verdict := j.cfg.Keys.Recover(v.identity, v.record.Queues, nil)
+		verdict := j.cfg.Keys.Recover(v.identity, v.record.Queues, nil, j.now())
 		p.add(verdict.Call, func(reply driver.Reply) error {
 			answer, err := verdict.Read(reply)
 			v.state = answer.State
@@ -214,7 +214,7 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 		orphans = []lua.Orphans{*v.page}
 	}
 	v.page = nil
-	ask := j.cfg.Keys.Recover(v.identity, v.record.Queues, orphans)
+	ask := j.cfg.Keys.Recover(v.identity, v.record.Queues, orphans, j.now())
 	p.add(ask.Call, func(reply driver.Reply) error {
 		answer, err := ask.Read(reply)
 		switch {

@@ -107,6 +107,21 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 	})
 }
 
+// A sweep may come before the first beat, which brings Redis' time.
+func TestASweepBeforeTheFirstBeatCountsOnADayThatThereIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, clients["go-redis"], 1, "mail")
+	before := time.Now()
+	r.dead("h:1:aa", before.Add(-time.Second), "mail", 0)
+	r.do("LPUSH", r.keys.Working("mail", "h:1:aa"), "{")
+	j, life := r.newJanitor()
+	_, err := j.Sweep(r.ctx, life.Identity)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), r.do("ZCARD", r.keys.Dead()))
+	days := []any{r.do("GET", r.keys.FailedOn(before)), r.do("GET", r.keys.FailedOn(time.Now()))}
+	require.Contains(t, days, any("1"))
+}
+
 func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 1, "mail")

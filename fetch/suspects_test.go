@@ -182,7 +182,8 @@ func TestBlame(t *testing.T) {
 			require.Equal(t, 3, killer.InterruptedCount())
 			class, _ := killer.Text("error_class")
 			require.Equal(t, "Belay::Interrupted", class)
-			require.Nil(t, r.do("GET", r.keys.Processed()), "nothing is counted")
+			require.Equal(t, "1", r.count(r.keys.Processed()))
+			require.Equal(t, "1", r.count(r.keys.Failed()), "nothing dies without a count")
 		})
 
 		t.Run("a_crash_alone_below_the_limit_leaves_a_suspect", func(t *testing.T) {

@@ -174,11 +174,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 // forgetOld takes away a few of the tombstones whose time has come, and goes on behind those that had to stay. The script asks
 // Redis' clock again.
 func (j *Janitor) forgetOld(ctx context.Context) error {
-	now := j.now()
-	if now.IsZero() {
-		return nil
-	}
-	before := strconv.FormatInt(now.Add(-tombstoneStands).UnixMilli(), 10)
+	before := strconv.FormatInt(j.now().Add(-tombstoneStands).UnixMilli(), 10)
 	names, err := lua.Texts(j.link.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
 		"LIMIT", strconv.Itoa(j.forgetAt), strconv.Itoa(forgotten)))[0])
 	if err != nil {

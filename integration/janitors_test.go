@@ -29,10 +29,10 @@ func TestAJanitorIsKilledAtItsWork(t *testing.T) {
 			return faultproxy.Rule{On: faultproxy.Replies, Token: s.keys.Claim(victim), Nth: 1, Do: faultproxy.Before(kill)}
 		},
 		"before it moves the jobs": func(s *site, _ string, kill func()) faultproxy.Rule {
-			return faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil).Call), Nth: 1, Do: faultproxy.Before(kill)}
+			return faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil, time.Time{}).Call), Nth: 1, Do: faultproxy.Before(kill)}
 		},
 		"when they are moved, unheard": func(s *site, _ string, kill func()) faultproxy.Rule {
-			return faultproxy.Rule{On: faultproxy.Replies, Token: address(s.keys.Recover("", nil, nil).Call), Nth: 1, Do: faultproxy.Before(kill)}
+			return faultproxy.Rule{On: faultproxy.Replies, Token: address(s.keys.Recover("", nil, nil, time.Time{}).Call), Nth: 1, Do: faultproxy.Before(kill)}
 		},
 	} {
 		for client := range openers {
@@ -80,7 +80,7 @@ func TestWhoComesBackBeforeTheJudgementArrivesIsAlive(t *testing.T) {
 		identity := w.identities()[0]
 		proxy, judged := faultproxy.New(t, s.server.Addr()), make(chan struct{})
 		t.Cleanup(func() { _ = syscall.Kill(w.pid, syscall.SIGCONT) })
-		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil).Call), Nth: 1, Do: faultproxy.Before(func() {
+		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil, time.Time{}).Call), Nth: 1, Do: faultproxy.Before(func() {
 			defer close(judged)
 			_ = syscall.Kill(w.pid, syscall.SIGCONT)
 			waitFor(func() bool { return s.lives(identity) })

@@ -23,7 +23,7 @@ func TestThePollerIsKilledAtItsWork(t *testing.T) {
 			jids[jid] = true
 			words = append(words, "1000000000", rubyPayload("Later", "later", "[]", jid))
 		}
-		promote := address(s.keys.Promote("", nil).Call)
+		promote := address(s.keys.Promote("", nil, time.Time{}).Call)
 		var pollers []*process
 		for _, point := range []faultproxy.Rule{
 			{On: faultproxy.Requests, Token: promote, Nth: 3},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/lua"
@@ -58,7 +59,7 @@ const scriptLoad = "load"
 
 // kinds are all there are. A command is of the first kind whose token it contains, and of the last if of no other.
 func kinds(k lua.Keys) []kind {
-	settle, recovers := address(k.Settle(lua.Settlement{}).Call), address(k.Recover("", nil, nil).Call)
+	settle, recovers := address(k.Settle(lua.Settlement{}).Call), address(k.Recover("", nil, nil, time.Time{}).Call)
 	return []kind{
 		// The text of a script that the server does not know yet; of interest only where that is so.
 		{scriptLoad, "#!lua"},
@@ -77,7 +78,7 @@ func kinds(k lua.Keys) []kind {
 		{"takealone", address(k.TakeAlone("", nil).Call)},
 		{"drain", address(k.Drain("", "", 0, 0).Call)},
 		{"due", address(k.Due("", 0, 0, 0).Call)},
-		{"promote", address(k.Promote("", nil).Call)},
+		{"promote", address(k.Promote("", nil, time.Time{}).Call)},
 		{"register", address(k.Register("", lua.Record{}).Call)},
 		{"beat", address(k.Beat("", 0).Call)},
 		{"announce", address(k.Announce("", nil, nil).Call)},

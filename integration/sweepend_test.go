@@ -72,8 +72,8 @@ func (s *stage) foresee() outcome {
 		lies, waits := found[jid]
 		switch {
 		case waits && strings.HasPrefix(lies.key, "belay:alone:") && lies.InterruptedCount()+1 >= retry.DefaultMostInterruptions:
-			// Its crash is no run: it counts for nothing.
-			expect.processed, expect.failed, expect.dead = expect.processed+lies.failures(), expect.failed+lies.failures(), expect.dead+1
+			// Its death counts as a failed run, as every death does.
+			expect.processed, expect.failed, expect.dead = expect.processed+lies.failures()+1, expect.failed+lies.failures()+1, expect.dead+1
 			continue
 		case !waits:
 			require.False(s.t, its.dies, "job %s is gone", jid)

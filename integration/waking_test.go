@@ -67,7 +67,7 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 		wake := func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) }
 		var moved atomic.Bool
 		if round%2 == 1 {
-			recovers := address(s.keys.Recover("", nil, nil).Call)
+			recovers := address(s.keys.Recover("", nil, nil, time.Time{}).Call)
 			proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: recovers, Nth: 1 + round/2%2, Do: faultproxy.Before(func() {
 				moved.Store(true)
 				wake()

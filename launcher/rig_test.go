@@ -187,7 +187,7 @@ func (r *rig) declareDead(identity string, payloads ...string) {
 	}
 	r.eventually("the verdict", func() bool {
 		r.do("ZADD", r.keys.Alive(), "XX", "1", identity)
-		answer, err := r.keys.Recover(identity, []string{"default"}, []lua.Orphans{orphans}).Do(r.t.Context(), r.client)
+		answer, err := r.keys.Recover(identity, []string{"default"}, []lua.Orphans{orphans}, time.Now()).Do(r.t.Context(), r.client)
 		require.NoError(r.t, err)
 		return answer.State == lua.StateDead && answer.Moved == len(payloads)
 	})

@@ -84,7 +84,7 @@ var moves = []move{
 		w.lapse(identity)
 		return try(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
 			{Old: "suspect", New: "suspect", Home: HomeSuspects}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
-		}}}))
+		}}}, w.today))
 	}},
 	{script: "promote", jobs: []string{"due", "bad", "suspect"}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "suspect")
@@ -92,13 +92,13 @@ var moves = []move{
 			{Queue: "q", Jobs: []Promotion{{Old: "due", New: "due"}}},
 			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Bury: true},
 			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Suspect: true},
-		}))
+		}, w.today))
 	}},
 	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "a", "plain")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
 			{Queue: "q", Jobs: []Promotion{{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "plain", New: "plain"}}},
-		}))
+		}, w.today))
 	}},
 	{script: "due", jobs: []string{"due", tooLarge}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", tooLarge)

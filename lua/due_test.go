@@ -100,7 +100,7 @@ func TestPromote(t *testing.T) {
 			w.dueAt(w.keys.Schedule(), time.Hour, "a", "b", "c", "{")
 			moved := ask(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
 				promotions("q", false, "a", "A", "b", "B"), promotions("r", false, "c", "C"), promotions("", true, "{", "{"),
-			}))
+			}, w.today))
 			require.Equal(w, 4, moved)
 			require.Equal(w, []string{"waits", "A", "B"}, w.waiting("q"))
 			require.Equal(w, []string{"C"}, w.waiting("r"))
@@ -112,27 +112,46 @@ func TestPromote(t *testing.T) {
 			w.dueAt(w.keys.Retry(), time.Hour, "a", "b")
 			page := []Promotions{promotions("q", false, "a", "A"), promotions("q", false, "b", "B")}
 			page[1].Suspect = true
-			require.Equal(w, 2, ask(w, w.keys.Promote(w.keys.Retry(), page)))
+			require.Equal(w, 2, ask(w, w.keys.Promote(w.keys.Retry(), page, w.today)))
 			require.Equal(w, []string{"A"}, w.waiting("q"))
 			require.Equal(w, []string{"B"}, w.list(w.keys.Suspects("q")))
+		}},
+		promise{"what_goes_to_the_dead_set_counts_as_failed_once_and_nothing_else_counts", func(w *world) {
+			w.dueAt(w.keys.Retry(), time.Hour, "a", "{", "[")
+			page := []Promotions{promotions("q", false, "a", "A"), promotions("", true, "{", "{", "[", "[", "gone", "gone")}
+			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Retry(), page, w.today)))
+			w.counted(2, 2)
+			for _, day := range []string{w.keys.ProcessedOn(w.today), w.keys.FailedOn(w.today)} {
+				require.Positive(w, w.number("TTL", day), "a day's counter expires")
+			}
+			require.Zero(w, ask(w, w.keys.Promote(w.keys.Retry(), page, w.today)))
+			w.counted(2, 2)
+		}},
+		promise{"a_broken_counter_keeps_no_job_from_dying", func(w *world) {
+			w.dueAt(w.keys.Schedule(), time.Hour, "{")
+			w.redis("LPUSH", w.keys.Processed(), "no counter")
+			require.Equal(w, 1, ask(w, w.keys.Promote(w.keys.Schedule(), []Promotions{promotions("", true, "{", "{")}, w.today)))
+			require.Equal(w, []string{"{"}, w.sorted(w.keys.Dead()))
+			require.Equal(w, 1, w.counter(w.keys.Failed()))
+			require.Equal(w, 1, w.counter(w.keys.ProcessedOn(w.today)))
 		}},
 		promise{"not_what_another_has_moved_or_put_off", func(w *world) {
 			w.dueAt(w.keys.Schedule(), -time.Hour, "put off")
 			w.unchanged(func() {
-				require.Zero(w, ask(w, w.keys.Promote(w.keys.Schedule(), []Promotions{promotions("q", false, "gone", "G", "put off", "P")})))
+				require.Zero(w, ask(w, w.keys.Promote(w.keys.Schedule(), []Promotions{promotions("q", false, "gone", "G", "put off", "P")}, w.today)))
 			})
 		}},
 		promise{"each_once_however_often_it_is_asked", func(w *world) {
 			w.dueAt(w.keys.Retry(), time.Hour, "a")
 			page := []Promotions{promotions("q", false, "a", "A")}
-			require.Equal(w, 1, ask(w, w.keys.Promote(w.keys.Retry(), page)))
-			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Promote(w.keys.Retry(), page))) })
+			require.Equal(w, 1, ask(w, w.keys.Promote(w.keys.Retry(), page, w.today)))
+			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Promote(w.keys.Retry(), page, w.today))) })
 		}},
 		promise{"nothing_when_one_queue_is_broken", func(w *world) {
 			w.dueAt(w.keys.Schedule(), time.Hour, "a", "b")
 			w.redis("SET", w.keys.Queue("r"), "no list")
 			w.unchanged(func() {
-				refused(w, "WRONGTYPE", w.keys.Promote(w.keys.Schedule(), []Promotions{promotions("q", false, "a", "A"), promotions("r", false, "b", "B")}))
+				refused(w, "WRONGTYPE", w.keys.Promote(w.keys.Schedule(), []Promotions{promotions("q", false, "a", "A"), promotions("r", false, "b", "B")}, w.today))
 			})
 		}},
 	)

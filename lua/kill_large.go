@@ -53,7 +53,7 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 		kind = "zset"
 	}
 	args := []string{
-		kind, strconv.Itoa(b.At), strconv.Itoa(b.Bytes), b.Head, b.Tail, b.Reason, b.Around, strconv.Itoa(int(keepDay / time.Second)),
+		kind, strconv.Itoa(b.At), strconv.Itoa(b.Bytes), b.Head, b.Tail, b.Reason, b.Around, daySeconds, strconv.Itoa(MostBytes),
 	}
 	if b.Lock != nil {
 		keys = append(keys, k.Lock(b.Lock.Digest))

@@ -10,18 +10,21 @@
 --          8 queues (the set of names)  then the entry's lock, if it is known to have one
 -- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was met  3 its length  4 how it begins
 --          5 how it ends  6 the reason, JSON members  7 the other members of a job that holds other text  8 seconds to keep a day's
---          counters  then, for a lock, what unlock wants
--- Returns  "dead" | "gone" (it is not there any more, or not among the first 256)
+--          counters  9 bytes of other entries to read at most while it is searched  then, for a lock, what unlock wants
+-- Returns  "dead" | "gone" (it is not there any more, or not among the first 256, or too many bytes lie before it: the next look
+--          that names it tells where it lies then)
 -- Again    "gone"
--- Cost     O(length of the entry); O(256 entries) if others have come before it since it was met
+-- Cost     O(length of the entry); if others have come before it since it was met, also O(256 entries) and O(bytes of other
+--          entries). The last entry that is read may exceed these bytes by its own size.
 local from, dead, processed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed_today, failed_today, index, queues = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local kind, met_at, length, head, tail = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local reason, around, day_seconds = ARGV[6], ARGV[7], tonumber(ARGV[8])
-local group = { lock = 9, count = #KEYS - 8, locks = 9, step = 3 }
+local reason, around, day_seconds, room = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
+local group = { lock = 9, count = #KEYS - 8, locks = 10, step = 3 }
 
 -- include must_be
 -- include unlock
+-- include count_runs
 local wrong
 if kind == 'zset' then
   wrong = must_be(from, kind, 'ZREM', from, '')
@@ -43,10 +46,12 @@ local function read(at)
   if entry and #entry == length and string.sub(entry, 1, #head) == head and string.sub(entry, -#tail) == tail then
     return entry
   end
+  -- Others may be as large as the one that is searched, and each is copied to be compared.
+  room = room - (entry and #entry or 0)
 end
 
 local entry, at = read(met_at), 0
-while not entry and at < 256 do
+while not entry and at < 256 and room > 0 do
   entry, at = read(at), at + 1
 end
 if not entry then
@@ -78,12 +83,6 @@ if group.count > 0 then
   unlock(group, 1, false, queues, 0)
   unlocked(index)
 end
--- pcall: the job is dead, and a broken counter or a denied command must not make that look like a failure.
-redis.pcall('INCRBY', processed, 1)
-redis.pcall('INCRBY', failed, 1)
-for _, today in ipairs({ processed_today, failed_today }) do
-  if redis.pcall('INCRBY', today, 1) == 1 then
-    redis.pcall('EXPIRE', today, day_seconds)
-  end
-end
+count_runs(processed, processed_today, 1, day_seconds)
+count_runs(failed, failed_today, 1, day_seconds)
 return 'dead'

@@ -92,6 +92,21 @@ func TestKillLarge(t *testing.T) {
 			require.True(w, ask(w, w.keys.KillLarge(large)))
 			require.Equal(w, []string{"b", "123457", "a"}, w.list(w.keys.Working("q", identity)))
 		}},
+		promise{"is_not_searched_behind_too_many_bytes_of_others", func(w *world) {
+			entry := strings.Repeat("x", 2<<20)
+			identity := w.hold(entry)
+			large := NewTooLarge(LargeOf(entry), w.keys.Working("q", identity), "q", 5, time.Unix(1_700_000_000, 0), job.Seconds)
+			large.Today = w.today
+			others := make([]string, 4)
+			for n := range others {
+				others[n] = strconv.Itoa(n) + entry
+				w.holdMore(identity, "q", others[n])
+			}
+			w.unchanged(func() { require.False(w, ask(w, w.keys.KillLarge(large))) })
+			large.At = len(others) // where the next look meets it
+			require.True(w, ask(w, w.keys.KillLarge(large)))
+			require.Len(w, w.list(w.keys.Working("q", identity)), len(others))
+		}},
 		promise{"out_of_a_sorted_set", func(w *world) {
 			w.dueAt(w.keys.Retry(), time.Hour, "a", "123456", "b")
 			large := NewTooLarge(LargeOf("123456"), w.keys.Retry(), "", 5, time.Unix(1_700_000_000, 0), job.Seconds)

@@ -358,7 +358,7 @@ func TestLocksOfTheDead(t *testing.T) {
 		lock.Again = onceMore
 		answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{
 			{Old: "plain", New: "plain"}, {Old: "a", New: "a'", Home: home, Lock: lock},
-		}}}))
+		}}}, w.today))
 		require.Equal(w, Recovered{State: StateDead, Moved: 2}, answer)
 	}
 	keep(t,
@@ -395,14 +395,14 @@ func TestPromoteTakesLocks(t *testing.T) {
 	keep(t,
 		promise{"that_are_free", func(w *world) {
 			w.dueAt(w.keys.Schedule(), time.Hour, "plain", "a", "last")
-			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"))))
+			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"), w.today)))
 			w.held("-", "a")
 			require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
 		}},
 		promise{"and_drops_nothing_for_those_that_are_not", func(w *world) {
 			w.unique("b")
 			w.dueAt(w.keys.Schedule(), time.Hour, "plain", "a", "last")
-			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"))))
+			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"), w.today)))
 			w.held("-", "b")
 			require.Equal(w, []string{"b", "plain", "a", "last"}, w.waiting("q"))
 		}},
@@ -410,13 +410,13 @@ func TestPromoteTakesLocks(t *testing.T) {
 			w.redis("LPUSH", w.keys.Lock("d"), "x")
 			w.redis("SET", w.keys.Unique(), "junk")
 			w.dueAt(w.keys.Schedule(), time.Hour, "plain", "a", "last")
-			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"))))
+			require.Equal(w, 3, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"), w.today)))
 			require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
 			require.Regexp(w, "^-a\nMail\n", w.redis("GET", w.keys.Lock("d")))
 		}},
 		promise{"for_nobody_who_is_not_moved", func(w *world) {
 			w.dueAt(w.keys.Schedule(), -time.Hour, "a")
-			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Promote(w.keys.Schedule(), page("a")))) })
+			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"), w.today))) })
 		}},
 	)
 }

@@ -282,7 +282,7 @@ func (f *fleet) read(rt *rapid.T) {
 
 func (f *fleet) recover(rt *rapid.T) {
 	m := f.member(rt)
-	answer := ask(f.w, f.w.keys.Recover(m.identity, modelQueues, m.stale))
+	answer := ask(f.w, f.w.keys.Recover(m.identity, modelQueues, m.stale, f.w.today))
 	if m.state == StateAlive && !m.lapsed {
 		require.Equal(rt, Recovered{State: StateAlive}, answer)
 		return

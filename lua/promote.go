@@ -2,6 +2,7 @@ package lua
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/belayq/belay/driver"
 )
@@ -21,11 +22,12 @@ type Promotions struct {
 	Jobs          []Promotion
 }
 
-// Promote moves due jobs of a sorted set to the backs of their queues, and answers how many. The caller keeps within
-// MostItems and MostBytes, and names no home twice.
-func (k Keys) Promote(set string, promotions []Promotions) Ask[int] {
-	keys := []string{set, k.Dead(), k.Queues(), k.Unique()}
-	var args []string
+// Promote moves due jobs of a sorted set to the backs of their queues, and answers how many. Each one that it moves to the dead set
+// counts as a failed run of the UTC day that today, by Redis' clock, lies in. The caller keeps within MostItems and MostBytes, and
+// names no home twice.
+func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[int] {
+	keys := []string{set, k.Dead(), k.Queues(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today)}
+	args := []string{daySeconds}
 	for _, group := range promotions {
 		number := 0
 		if !group.Bury {
@@ -34,7 +36,7 @@ func (k Keys) Promote(set string, promotions []Promotions) Ask[int] {
 				list = k.Suspects(group.Queue)
 			}
 			keys = append(keys, list)
-			number = len(keys) - 4
+			number = len(keys)
 		}
 		for first := 0; first < len(group.Jobs); {
 			locked := group.Jobs[first].Lock != nil

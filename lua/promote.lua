@@ -4,21 +4,26 @@
 -- Two pollers at once do each job once: what another has moved is not there any more.
 -- A unique job that did not take its lock when it was scheduled takes it here, if nobody has it. It is promoted in any case:
 -- it was accepted.
--- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5.. queue lists or suspects lists,
---          and locks
--- ARGV     groups: number of the list (0 for dead), the queue's bare name, locked (0|1), how many jobs, and for each its bytes
---          and new bytes; in a locked group also: position of the lock's key, its digest, its owner, ms to hold it
+-- What goes to the dead set, because it cannot be read, counts as a failed run: nothing dies without a count.
+-- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5 processed  6 failed
+--          7 processed today  8 failed today  then queue lists or suspects lists, and locks
+-- ARGV     1 seconds to keep a day's counters  then groups: position of the list's key (0 for dead), the queue's bare name,
+--          locked (0|1), how many jobs, and for each its bytes and new bytes; in a locked group also: position of the lock's key,
+--          its digest, its owner, ms to hold it
 -- Returns  how many were moved: not those that are gone, or whose time has been put off
 -- Again    moves what is left
 -- Cost     O(jobs * log set)
 local set, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local day_seconds = tonumber(ARGV[1])
 
 -- include must_be
 -- include take_lock
-local groups, at = {}, 1
+-- include count_runs
+local groups, at = {}, 2
 while at <= #ARGV do
   local list, locked, count = tonumber(ARGV[at]), ARGV[at + 2] == '1', tonumber(ARGV[at + 3])
-  local group = { list = KEYS[4 + list], name = ARGV[at + 1], bury = list == 0, first = at + 4, count = count,
+  local group = { list = KEYS[list], name = ARGV[at + 1], bury = list == 0, first = at + 4, count = count,
     locked = locked, step = locked and 6 or 2 }
   local wrong = must_be(set, 'zset', 'ZREM', set, '')
   if not wrong and group.bury then
@@ -43,7 +48,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local now_ms = math.floor(now * 1000)
-local moved = 0
+local moved, killed = 0, 0
 for _, group in ipairs(groups) do
   local arrived = false
   for job = 0, group.count - 1 do
@@ -55,6 +60,7 @@ for _, group in ipairs(groups) do
       moved = moved + 1
       if group.bury then
         redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
+        killed = killed + 1
       else
         redis.call('LPUSH', group.list, new)
         arrived = true
@@ -68,4 +74,6 @@ for _, group in ipairs(groups) do
     redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
   end
 end
+count_runs(processed, processed_today, killed, day_seconds)
+count_runs(failed, failed_today, killed, day_seconds)
 return moved

@@ -3,6 +3,7 @@ package lua
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"github.com/belayq/belay/driver"
 )
@@ -47,19 +48,20 @@ type Recovered struct {
 }
 
 // Recover declares identity dead, if it has lapsed, and moves these entries of its lists. queues are all its queues; with
-// no entries at all it is the verdict that there is nothing there. The caller keeps within MostItems and MostBytes.
-func (k Keys) Recover(identity string, queues []string, orphans []Orphans) Ask[Recovered] {
+// no entries at all it is the verdict that there is nothing there. Each entry that it moves to the dead set counts as a failed run
+// of the UTC day that today, by Redis' clock, lies in. The caller keeps within MostItems and MostBytes.
+func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today time.Time) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
 		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Alone(identity),
-		k.Unique(), k.Queues(),
+		k.Unique(), k.Queues(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
 	}
 	triples := make(map[string]int, len(queues))
 	for i, queue := range queues {
 		triples[queue] = i + 1
 		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Suspects(queue))
 	}
-	args := []string{identity, strconv.Itoa(len(queues))}
+	args := []string{identity, strconv.Itoa(len(queues)), daySeconds}
 	for _, list := range orphans {
 		hand := "working"
 		if list.Alone {

@@ -2,21 +2,24 @@
 -- recover: declare a process dead and bring its jobs back to the heads of their queues; suspects to their own lists.
 -- Why one script: a process that comes back to life before this has lost nothing, and after it can do no harm; and a
 -- janitor killed here leaves every job in one place. Element by element: two janitors at once do each job once.
+-- What goes to the dead set counts as a failed run: nothing dies without a count.
 -- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
 --          9 alone list  10 index of locks  11 queues (the set of names)
+--          12 processed  13 failed  14 processed today  15 failed today
 --          then triples, all that the process has: working list, queue list, suspects list
 --          then, by their positions, locks and the queues of jobs that run once more
--- ARGV     1 identity  2 how many triples  then groups: triple, from "working" | "alone", to "queue" | "suspects" | "dead",
---          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its
---          bytes and its new bytes; in a group with locks then what unlock wants
+-- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from "working" | "alone", to
+--          "queue" | "suspects" | "dead", position of the first one's lock (0 for none), whether one may run once more (0|1),
+--          how many jobs, and for each its bytes and its new bytes; in a group with locks then what unlock wants
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Again    moves what is left; a job that is not there any more is passed over
 -- Cost     O(jobs * length of the working list + queues)
 local alive, tombstones, record, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processes, hash, work, workers = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local alone, index, queues = KEYS[9], KEYS[10], KEYS[11]
-local identity, count_triples, triples = ARGV[1], tonumber(ARGV[2]), {}
-for first = 12, 11 + 3 * count_triples, 3 do
+local processed, failed, processed_today, failed_today = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
+for first = 16, 15 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], suspects = KEYS[first + 2] }
 end
 
@@ -36,7 +39,8 @@ end
 
 -- include must_be
 -- include unlock
-local groups, at = {}, 3
+-- include count_runs
+local groups, at = {}, 4
 while at <= #ARGV do
   local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
   local group = { hand = ARGV[at + 1] == 'alone' and alone or triple.working, home = triple[to], lock = tonumber(ARGV[at + 3]),
@@ -65,7 +69,7 @@ if not died then
   -- Its expiry may lie ahead if the clock was set back: nothing may take under this name again.
   redis.call('ZADD', alive, 0, identity)
 end
-local moved = 0
+local moved, killed = 0, 0
 for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
     local arg = group.first + group.step * job
@@ -76,6 +80,7 @@ for _, group in ipairs(groups) do
         redis.call('RPUSH', group.home, new)
       else
         redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
+        killed = killed + 1
       end
       if group.lock > 0 then
         unlock(group, job + 1, group.home ~= nil, queues, now_ms)
@@ -84,6 +89,8 @@ for _, group in ipairs(groups) do
   end
 end
 unlocked(index)
+count_runs(processed, processed_today, killed, day_seconds)
+count_runs(failed, failed_today, killed, day_seconds)
 
 local left = redis.call('EXISTS', alone)
 for _, triple in ipairs(triples) do

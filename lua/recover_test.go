@@ -36,7 +36,7 @@ func TestRecover(t *testing.T) {
 			w.lapse(identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
 				{Old: "b", New: "b interrupted"}, {Old: "a", New: "a interrupted"},
-			}}}))
+			}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Moved: 2}, answer)
 			require.Equal(w, []string{"a interrupted", "b interrupted"}, w.waiting("q"))
 		}},
@@ -45,12 +45,35 @@ func TestRecover(t *testing.T) {
 			w.lapse(identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
 				{Old: "d", New: "d"}, {Old: "c", New: "c", Home: HomeDead}, {Old: "b", New: "b", Home: HomeDead}, {Old: "a", New: "a"},
-			}}}))
+			}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Moved: 4}, answer)
 			require.Equal(w, []string{"a", "d"}, w.waiting("q"))
 			require.ElementsMatch(w, []string{"b", "c"}, w.sorted(w.keys.Dead()))
 			require.NotEqual(w, w.score(w.keys.Dead(), "b"), w.score(w.keys.Dead(), "c"))
-			w.counted(0, 0)
+		}},
+		promise{"what_goes_to_the_dead_set_counts_as_failed_once_and_nothing_else_counts", func(w *world) {
+			identity := w.hold("a", "b", "c", "d")
+			w.lapse(identity)
+			orphans := []Orphans{{Queue: "q", Entries: []Orphan{
+				{Old: "d", New: "d", Home: HomeDead}, {Old: "c", New: "c", Home: HomeSuspects}, {Old: "b", New: "b", Home: HomeDead}, {Old: "a", New: "a"},
+			}}}
+			require.Equal(w, 4, ask(w, w.keys.Recover(identity, []string{"q"}, orphans, w.today)).Moved)
+			w.counted(2, 2)
+			for _, day := range []string{w.keys.ProcessedOn(w.today), w.keys.FailedOn(w.today)} {
+				require.Positive(w, w.number("TTL", day), "a day's counter expires")
+			}
+			require.Zero(w, ask(w, w.keys.Recover(identity, []string{"q"}, orphans, w.today)).Moved)
+			w.counted(2, 2)
+		}},
+		promise{"a_broken_counter_keeps_no_job_from_dying", func(w *world) {
+			identity := w.hold("a")
+			w.lapse(identity)
+			w.redis("LPUSH", w.keys.Failed(), "no counter")
+			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "a", New: "a", Home: HomeDead}}}}, w.today))
+			require.Equal(w, Recovered{State: StateDead, Moved: 1}, answer)
+			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
+			require.Equal(w, 1, w.counter(w.keys.Processed()))
+			require.Equal(w, 1, w.counter(w.keys.FailedOn(w.today)))
 		}},
 		promise{"several_lists_in_one_call", func(w *world) {
 			identity := w.process("q", "r", "s")
@@ -59,7 +82,7 @@ func TestRecover(t *testing.T) {
 			w.lapse(identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q", "r", "s"}, []Orphans{
 				{Queue: "s", Entries: []Orphan{{Old: "c", New: "c"}}}, {Queue: "q", Entries: []Orphan{{Old: "a", New: "a"}}},
-			}))
+			}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 2}, answer)
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 			require.Equal(w, []string{"c"}, w.waiting("s"))
@@ -119,10 +142,10 @@ func TestRecover(t *testing.T) {
 			orphans := []Orphans{
 				{Queue: "q", Entries: []Orphan{{Old: "a", New: "a"}}}, {Queue: "r", Entries: []Orphan{{Old: "b", New: "b", Home: HomeDead}}},
 			}
-			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans)) })
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans, w.today)) })
 			orphans[1].Entries[0].Home = HomeQueue
 			w.redis("SET", w.keys.Queue("r"), "no list")
-			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans)) })
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans, w.today)) })
 			require.Empty(w, w.sorted(w.keys.Tombstones()))
 		}},
 		promise{"a_list_that_is_no_list_is_refused_before_anything_is_written", func(w *world) {
@@ -133,14 +156,14 @@ func TestRecover(t *testing.T) {
 			orphans := []Orphans{
 				{Queue: "q", Entries: []Orphan{{Old: "a", New: "a"}}}, {Queue: "r", Entries: []Orphan{{Old: "b", New: "b"}}},
 			}
-			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans)) })
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Recover(identity, []string{"q", "r"}, orphans, w.today)) })
 		}},
 		promise{"a_list_that_is_no_list_does_not_hold_up_the_others", func(w *world) {
 			identity := w.process("q", "r")
 			w.holdMore(identity, "q", "a")
 			w.lapse(identity)
 			w.redis("SET", w.keys.Working("r", identity), "no list")
-			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "a", New: "a"}}}}))
+			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "a", New: "a"}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Moved: 1}, answer)
 		}},
 		promise{"an_expiry_further_off_than_its_own_ttl_counts_as_lapsed", func(w *world) {
@@ -166,5 +189,5 @@ func (w *world) rescue(identity string, entries ...string) Recovered {
 	for _, entry := range entries {
 		orphans.Entries = append(orphans.Entries, Orphan{Old: entry, New: entry})
 	}
-	return ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{orphans}))
+	return ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{orphans}, w.today))
 }

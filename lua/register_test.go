@@ -50,7 +50,7 @@ func TestRegister(t *testing.T) {
 			require.Equal(w, record, read)
 			require.Equal(w, StateAlive, ask(w, w.keys.Beat(identity, someTTL)).State)
 			w.lapse(identity)
-			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil)).State)
+			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)
 		}},
 		promise{"a_name_that_somebody_had_is_taken", func(w *world) {
 			identity := w.process("q")
@@ -162,7 +162,7 @@ func TestBeat(t *testing.T) {
 			identity := w.hold("a")
 			w.redis("LPUSH", w.keys.Signals(identity), "TERM")
 			w.lapse(identity)
-			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil)).State)
+			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)
 			w.unchanged(func() {
 				for range 2 {
 					pulse := ask(w, w.keys.Beat(identity, someTTL))

@@ -13,6 +13,9 @@ var settleScript = load("settle")
 // keepDay is how long a day's counters stay, as in Ruby since 5.2: five years.
 const keepDay = 5 * 365 * 24 * time.Hour
 
+// daySeconds is keepDay as the scripts are told it.
+var daySeconds = strconv.Itoa(int(keepDay / time.Second))
+
 // MostUnread is how many batches of one identity may be without an answer: the script keeps that many verdicts.
 const MostUnread = 8
 
@@ -92,7 +95,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	}
 	args := make([]string, 0, 10+len(s.Jobs)*2)
 	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
-		strconv.Itoa(int(s.DeadFor/time.Second)), strconv.Itoa(int(keepDay/time.Second)))
+		strconv.Itoa(int(s.DeadFor/time.Second)), daySeconds)
 
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)

@@ -61,6 +61,7 @@ end
 
 -- include must_be
 -- include unlock
+-- include count_runs
 for _, group in ipairs(groups) do
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
   if not wrong and group.home then
@@ -119,18 +120,9 @@ for _, group in ipairs(groups) do
 end
 unlocked(index)
 
--- pcall from here on: the jobs have ended, and a counter that somebody broke or a command that is denied must not make
--- that look like a failure.
-local function count(total, today, by)
-  if by > 0 then
-    redis.pcall('INCRBY', total, by)
-    if redis.pcall('INCRBY', today, by) == by then
-      redis.pcall('EXPIRE', today, day_seconds)
-    end
-  end
-end
-count(processed, processed_today, ran)
-count(failed, failed_today, fell)
+-- pcall from here on: the jobs have ended, and a command that is denied must not make that look like a failure.
+count_runs(processed, processed_today, ran, day_seconds)
+count_runs(failed, failed_today, fell, day_seconds)
 if buried > 0 then
   -- At most this many a step: as many as a step adds, or a set that is far too long would be trimmed at one blow.
   local step = 256

@@ -248,7 +248,7 @@ func TestSettle(t *testing.T) {
 		promise{"a_tombstoned_process_may_end_what_was_not_moved", func(w *world) {
 			identity := w.hold("a", "b", "c")
 			w.lapse(identity)
-			ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "b", New: "b"}}}}))
+			ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "b", New: "b"}}}}, w.today))
 			verdict := w.settle(identity, 1, end("q", "a", job.Done()), end("q", "b", job.Done()), end("q", "c", job.Done()))
 			require.Equal(w, []int{1}, verdict.Lost)
 			require.Equal(w, []string{"b"}, w.waiting("q"))

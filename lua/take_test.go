@@ -87,7 +87,7 @@ func TestTake(t *testing.T) {
 			deserter, leaver := w.process("q"), w.process("q")
 			w.push("q", "a")
 			w.lapse(deserter)
-			ask(w, w.keys.Recover(deserter, []string{"q"}, nil))
+			ask(w, w.keys.Recover(deserter, []string{"q"}, nil, w.today))
 			w.fenced(deserter)
 			ask(w, w.keys.Deregister(leaver, []string{"q"}))
 			w.fenced(leaver)
@@ -96,7 +96,7 @@ func TestTake(t *testing.T) {
 			identity := w.hold("a", "b")
 			w.push("q", "c")
 			w.redis("ZADD", w.keys.Alive(), "99999999999999", identity)
-			answer := ask(w, w.keys.Recover(identity, []string{"q"}, nil))
+			answer := ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today))
 			require.Equal(w, Recovered{State: StateDead, Left: 2}, answer)
 			w.fenced(identity)
 		}},

@@ -67,10 +67,10 @@ func TestTakeAlone(t *testing.T) {
 			w.takeAlone(identity, "q", "r")
 			w.redis("LPUSH", w.keys.Working("q", identity), "stray")
 			w.lapse(identity)
-			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeSuspects}}}}))
+			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeSuspects}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 1}, answer)
 			require.Equal(w, []string{"s"}, w.list(w.keys.Suspects("q")))
-			answer = ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "r", Alone: true, Entries: []Orphan{{Old: "a", New: "a3", Home: HomeDead}}}}))
+			answer = ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "r", Alone: true, Entries: []Orphan{{Old: "a", New: "a3", Home: HomeDead}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Moved: 1}, answer)
 			require.Equal(w, []string{"a3"}, w.sorted(w.keys.Dead()))
 		}},

@@ -242,11 +242,12 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 // refused: the next page was read as if they had been moved.
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
 	// One queue a call: one whose key is broken stops only its own jobs.
-	groups := p.sort(set, jobs)
+	now := p.cfg.Clock.Now()
+	groups := p.sort(set, jobs, now)
 	asks := make([]lua.Ask[int], len(groups))
 	calls := make([]driver.Call, len(groups), len(groups)+1)
 	for i, group := range groups {
-		asks[i] = p.cfg.Keys.Promote(set, []lua.Promotions{group})
+		asks[i] = p.cfg.Keys.Promote(set, []lua.Promotions{group}, now)
 		calls[i] = asks[i].Call
 	}
 	next := p.page(set, skip, 1)
@@ -280,8 +281,7 @@ func (p *Poller) again(ctx context.Context, me, set string, skip int) (due lua.D
 }
 
 // sort says where each due job goes, in the order in which they are due.
-func (p *Poller) sort(set string, jobs []string) []lua.Promotions {
-	now := p.cfg.Clock.Now()
+func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions {
 	var sorted []lua.Promotions
 	type home struct {
 		queue         string

@@ -181,6 +181,9 @@ func TestPoller(t *testing.T) {
 				require.Contains(r.t, dead, entry)
 			}
 			require.Len(r.t, dead, len(bad))
+			for _, counter := range []string{r.keys.Processed(), r.keys.Failed()} {
+				require.Equal(r.t, strconv.Itoa(len(bad)), r.do("GET", counter), counter)
+			}
 		})
 	})
 

@@ -107,18 +107,18 @@ func (c *crossing) snoozed() Move {
 const leftPositions = "dedup_wal_locations"
 
 // dies tells apart the three ways to the dead set out of a process' hand: a run that failed for good, what could not be
-// read, and a suspect whose process crashed once too often.
+// read, and a suspect whose process crashed once too often. Each counts as a failed run.
 func (c *crossing) dies() Move {
 	if c.diesUnread() {
 		return Buried
 	}
 	found := c.changed()
 	_, interrupted := found["interrupted_count"]
+	c.exits.failed++
 	if interrupted && c.out.at.place == Alone {
 		c.requireInterruption(found)
 		return Died
 	}
-	c.exits.failed++
 	if found != nil {
 		c.requireFailure()
 	}

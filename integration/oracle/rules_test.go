@@ -74,7 +74,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 					a.step(c("LMOVE " + from + " " + to + " RIGHT LEFT"))
 				}
 				a.look(identity, 10.1, 11.6, 13.2)
-				a.bury(identity, 14, c("LREM "+to+" 1", old), append(home, now))
+				a.bury(identity, 14, append(count(n, n), c("LREM "+to+" 1", old), append(home, now))...)
 			}
 		}, []string{"working->queue (recovered)", "working->suspects (recovered)", "suspects->alone (taken)", "alone->dead (died)"}, "1 dead"},
 		"a suspect is handed back, recovered, and done": {func(a *aof) {
@@ -113,7 +113,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			}
 			for _, set := range []string{"schedule", "retry"} {
 				a.step(c("ZADD "+set+" 1", "null"+set))
-				a.step(c("ZREM "+set, "null"+set), c("ZADD dead 2", unread("null"+set)))
+				a.step(append(count(1, 1), c("ZREM "+set, "null"+set), c("ZADD dead 2", unread("null"+set)))...)
 			}
 		}, []string{"working->dead (buried)", "schedule->dead (buried)", "retry->dead (buried)"}, "1 merged"},
 		"what is too large, with its reason and all its bytes": {func(a *aof) {
@@ -387,8 +387,26 @@ func TestABreachIsSeen(t *testing.T) {
 			a.step(c("ZADD schedule 1", p("1", `"interrupted_count":1`)))
 			a.step(c("ZREM schedule", p("1", `"interrupted_count":1`)), c("LPUSH "+suspects, strings.Replace(suspected, `count":2`, `count":1`, 1)))
 			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
-			dead(a, c("LREM "+alone+" 1", strings.Replace(suspected, `count":2`, `count":1`, 1)), c("ZADD dead 1", suspected))
+			dead(a, append(count(1, 1), c("LREM "+alone+" 1", strings.Replace(suspected, `count":2`, `count":1`, 1)), c("ZADD dead 1", suspected))...)
 		}, []oracle.Rule{oracle.IllegalEdge, oracle.IllegalEdge}},
+		"a killer that dies and is not counted": {func(a *aof) {
+			suspect(a)
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+			dead(a, c("LREM "+alone+" 1", suspected), c("ZADD dead 1", strings.Replace(suspected, `count":2`, `count":3`, 1)))
+		}, []oracle.Rule{oracle.Counters}},
+		"an unreadable entry of a dead process that is not counted": {func(a *aof) {
+			a.push("{")
+			a.take()
+			dead(a, c("LREM "+mine+" 1", "{"), c("ZADD dead 1", unread("{")))
+		}, []oracle.Rule{oracle.Counters}},
+		"an unreadable due entry that is not counted": {func(a *aof) {
+			a.step(c("ZADD schedule 1", "{"))
+			a.step(c("ZREM schedule", "{"), c("ZADD dead 1", unread("{")))
+		}, []oracle.Rule{oracle.Counters}},
+		"an unreadable due entry that does not count as failed": {func(a *aof) {
+			a.step(c("ZADD schedule 1", "{"))
+			a.step(append(count(1, 0), c("ZREM schedule", "{"), c("ZADD dead 1", unread("{")))...)
+		}, []oracle.Rule{oracle.Counters}},
 		"a retry for somebody else's queue": {func(a *aof) {
 			taken(a)
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD retry 1", strings.Replace(p("1", failed), `"queue":"q"`, `"queue":"z"`, 1)))

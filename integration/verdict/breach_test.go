@@ -122,8 +122,12 @@ func TestBreaches(t *testing.T) {
 		"a run that was not counted":      {verdict.Counters, counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 0, 0)},
 		"a run that was counted twice":    {verdict.Counters, counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 2, 0)},
 		"a success that counts as failed": {verdict.Counters, counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 1, 1)},
-		"the oracle saw another number":   {verdict.Counters, seenBy(counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 1, 0), verdict.Oracle{Ended: 2})},
-		"the oracle objects":              {verdict.OracleSays, seenBy(newStory("a"), verdict.Oracle{Violations: 1})},
+		"a killer's death that was not counted": {verdict.Counters, counted(killer(newStory("a", "b", "c"), 3).
+			lies("dead", "T", `,"interrupted_count":3,"error_class":"Belay::Interrupted"`), 0, 0)},
+		"the oracle saw another number of deaths": {verdict.Counters, seenBy(counted(killer(newStory("a", "b", "c"), 3).
+			lies("dead", "T", `,"interrupted_count":3,"error_class":"Belay::Interrupted"`), 1, 1), verdict.Oracle{})},
+		"the oracle saw another number": {verdict.Counters, seenBy(counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 1, 0), verdict.Oracle{Ended: 2})},
+		"the oracle objects":            {verdict.OracleSays, seenBy(newStory("a"), verdict.Oracle{Violations: 1})},
 
 		"a working list":                 {verdict.Residue, keys(newStory("a"), "belay:working:low:host:1:a")},
 		"a key of no kind that there is": {verdict.Residue, keys(newStory("a"), "belay:oops")},
@@ -285,13 +289,15 @@ func TestExcuses(t *testing.T) {
 		"a suspect beside what its process had lost": killer(newStory("a", "b", "c").push(0, "U").hangs(1, "c", "U").fault(2, 14, "stop", "c").
 			run(12, 13, "b", "U", history.OK, seen{interrupted: 1}), 3).without(func(e history.Event) bool { return e.Kind == history.Health }).
 			lies("dead", "T", `,"interrupted_count":3,"error_class":"Belay::Interrupted"`),
-		"a crash that nobody saw it in":     newStory("a", "b").push(0, "T").kill(1, "a").run(10, 11, "b", "T", history.OK, seen{interrupted: 1}),
-		"an error after a cancel by belay":  cancelled(history.Failed),
-		"it gave up after a cancel":         cancelled(history.Stopped),
-		"a process that died just now":      keys(newStory("a", "b").kill(1, "a").leave(4, 5, "b"), "host:1:a", "host:1:a:work", "processes"),
-		"what is always there":              keys(newStory("a"), "queues", "stat:processed", "stat:processed:2026-01-01", "belay:stat:duplicates", "dead", "belay:tombstones", "belay:process:host:1:a", "belay:poller"),
-		"a run whose end nobody counted":    counted(newStory("a").push(0, "T").run(1, 1.9, "a", "T", history.OK).kill(2, "a"), 0, 0),
-		"a cancelled success counts":        counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 1, 0),
+		"a crash that nobody saw it in":    newStory("a", "b").push(0, "T").kill(1, "a").run(10, 11, "b", "T", history.OK, seen{interrupted: 1}),
+		"an error after a cancel by belay": cancelled(history.Failed),
+		"it gave up after a cancel":        cancelled(history.Stopped),
+		"a process that died just now":     keys(newStory("a", "b").kill(1, "a").leave(4, 5, "b"), "host:1:a", "host:1:a:work", "processes"),
+		"what is always there":             keys(newStory("a"), "queues", "stat:processed", "stat:processed:2026-01-01", "belay:stat:duplicates", "dead", "belay:tombstones", "belay:process:host:1:a", "belay:poller"),
+		"a run whose end nobody counted":   counted(newStory("a").push(0, "T").run(1, 1.9, "a", "T", history.OK).kill(2, "a"), 0, 0),
+		"a cancelled success counts":       counted(newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK), 1, 0),
+		"a killer's death counts": seenBy(counted(killer(newStory("a", "b", "c"), 3).
+			lies("dead", "T", `,"interrupted_count":3,"error_class":"Belay::Interrupted"`), 1, 1), verdict.Oracle{Condemned: 1}),
 		"a process of one size":             healthy(newStory("a"), 0, 0),
 		"a process that grows in an outage": healthy(newStory("a"), 3, 0).fault(10, 60, "blackhole", "a"),
 	} {

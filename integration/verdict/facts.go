@@ -53,7 +53,7 @@ type Oracle struct {
 	// Steps, Violations and Lost are the report's.
 	Steps, Violations, Lost int
 	// Ended, Retried and Failed are runs by how they ended in Redis: gone, failed to run again, failed and dead. Condemned are
-	// the jobs that died of crashes, which are no runs that ended; Buried are those that could not be read.
+	// the jobs that died of crashes, Buried those that could not be read: each of these counts as a failed run, too.
 	Ended, Retried, Failed, Condemned, Buried int
 }
 

@@ -37,15 +37,16 @@ func (w *world) judgeCounters() {
 	if o.Violations > 0 || o.Lost > 0 {
 		w.violate(OracleSays, "", 0, "%d violations, %d lost", o.Violations, o.Lost)
 	}
-	if f.Processed != nil && *f.Processed != o.Ended+o.Retried+o.Failed {
-		w.violate(Counters, "", 0, "processed moved by %d; the oracle saw %d runs end, %d to run again and %d to die", *f.Processed, o.Ended, o.Retried, o.Failed)
+	dead := o.Failed + o.Condemned + o.Buried
+	if f.Processed != nil && *f.Processed != o.Ended+o.Retried+dead {
+		w.violate(Counters, "", 0, "processed moved by %d; the oracle saw %d runs end, %d to run again and %d to die", *f.Processed, o.Ended, o.Retried, dead)
 	}
-	if f.Failed != nil && (*f.Failed < o.Retried+o.Failed || *f.Failed > o.Ended+o.Retried+o.Failed) {
-		w.violate(Counters, "", 0, "failed moved by %d; the oracle saw %d runs fail to run again and %d to die", *f.Failed, o.Retried, o.Failed)
+	if f.Failed != nil && (*f.Failed < o.Retried+dead || *f.Failed > o.Ended+o.Retried+dead) {
+		w.violate(Counters, "", 0, "failed moved by %d; the oracle saw %d runs fail to run again and %d to die", *f.Failed, o.Retried, dead)
 	}
 }
 
-// tallies counts the runs that ended. That of a process which may have been lost before it could say so may not have counted.
+// tallies counts the runs that ended, and the deaths of those that died of crashes. That of a process which may have been lost before it could say so may not have counted.
 func (w *world) tallies() (processed, failed tally) {
 	for _, t := range w.order {
 		for _, r := range t.runs {
@@ -62,6 +63,10 @@ func (w *world) tallies() (processed, failed tally) {
 			}
 		}
 		for _, lies := range t.left {
+			if lies.place == "dead" && lies.held.ErrorClass == interruptedClass {
+				processed.add(true)
+				failed.add(true)
+			}
 			for range lies.held.failures() {
 				if len(t.runs) == 0 { // nobody handles it
 					processed.add(true)
