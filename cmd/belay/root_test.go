@@ -33,7 +33,7 @@ func TestExitStatus(t *testing.T) {
 		{"push A --unique until_forever", exitUsage, `it is until_executing or until_executed`},
 		{"push A --unique forever", exitUsage, `argument 1 is not JSON`},
 		{"push A --unique=", exitUsage, "unique until when?"},
-		{"push A --unique-ttl 1h", exitUsage, "--unique-ttl goes with --unique"},
+		{"push A --unique-ttl 1h", exitUsage, "--unique-ttl requires --unique"},
 		{"push A --reschedule-once", exitUsage, "--reschedule-once goes with --unique"},
 		{"push A --including-scheduled", exitUsage, "--including-scheduled goes with --unique"},
 		{"push A --unique until_executing --reschedule-once", exitUsage, "goes with until_executed alone"},
