@@ -69,7 +69,7 @@ func Logbook(book *logbook.Book) ServerOption {
 	}
 }
 
-// // atLeast drops records below a level. The handler's own level still applies.
+// atLeast drops records below a level. The handler's own level still applies.
 type atLeast struct {
 	slog.Handler
 	level slog.Level

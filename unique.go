@@ -32,7 +32,7 @@ const (
 	StatusDuplicate = client.StatusDuplicate
 )
 
-// // A UniqueOption configures Unique. UntilExecuting and UntilExecuted are UniqueOptions.
+// A UniqueOption configures Unique. UntilExecuting and UntilExecuted are UniqueOptions.
 type UniqueOption = dedup.Option
 
 type uniqueOption func(*UniqueRule)

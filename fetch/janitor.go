@@ -38,14 +38,14 @@ type Janitor struct {
 	breaks int           // how often our observation was interrupted
 
 	passing sync.Mutex // held during a Pass, a Sweep or a Remind, including its I/O
-	// // The fields below are guarded by passing.
+	// The fields below are guarded by passing.
 	link     lua.Link
 	typical  int                  // recent typical size of a job, in bytes
 	reminded map[string]time.Time // of long-quarantined jobs, by queue
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
 	forgetAt int                  // how many of the oldest ones were found to have to stay
 	sweptAt  time.Time
-	// // unlistedAt is when this process last looked for expired locks; locksLeft reports whether there were
+	// unlistedAt is when this process last looked for expired locks; locksLeft reports whether there were
 	// more.
 	unlistedAt time.Time
 	locksLeft  bool

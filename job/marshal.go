@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// // Marshal writes v as JSON in the spelling of Ruby's JSON.generate: on one line, without spaces, with
+// Marshal writes v as JSON in the spelling of Ruby's JSON.generate: on one line, without spaces, with
 // unescaped characters, and every float with its fraction, because Ruby reads 1 as an Integer and 1.0 as a
 // Float.
 //
@@ -82,7 +82,7 @@ func MarshalArgs(args []any) (string, error) {
 	case tooDeep:
 		return "", fmt.Errorf("write arguments: %w", errTooDeep)
 	default:
-		// // This cannot happen: all of it was written here.
+		// This cannot happen: all of it was written here.
 		return "", fmt.Errorf("write arguments: %w", errNotUTF8)
 	}
 }

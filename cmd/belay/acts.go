@@ -22,7 +22,7 @@ const actStatus = `Exit status: 0 when it was done, also when nothing matched --
 some could not be moved; 2 for a wrong command line; 4 when a job that was named is not there, or not any more: somebody else
 got it first; 130 or 143 when INT or TERM ended it.`
 
-// // actFlags select the jobs and the output format.
+// actFlags select the jobs and the output format.
 type actFlags struct {
 	selection inspect.Selection
 	yes       bool

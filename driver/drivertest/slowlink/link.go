@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// // A Speed is the latency and bandwidth of a link. The zero Speed adds no latency and limits nothing.
+// A Speed is the latency and bandwidth of a link. The zero Speed adds no latency and limits nothing.
 type Speed struct {
 	// RoundTrip is the latency of both directions together; each has half of it.
 	RoundTrip time.Duration
@@ -50,10 +50,10 @@ func New(t testing.TB, target string, speed Speed) *Link {
 	return l
 }
 
-// // Addr returns the address of the link, host:port.
+// Addr returns the address of the link, host:port.
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
-// // URL returns the redis:// URL of Addr.
+// URL returns the redis:// URL of Addr.
 func (l *Link) URL() string { return "redis://" + l.Addr() }
 
 // Set changes the speed of all bytes sent from now on. Bytes in flight arrive as before, and no bytes

@@ -10,7 +10,7 @@ import (
 // second; without a bandwidth, latency would otherwise hold what loopback delivers meanwhile.
 const inFlight = 1024
 
-// // A parcel is a chunk in flight.
+// A parcel is a chunk in flight.
 type parcel struct {
 	bytes   []byte
 	arrives time.Time
