@@ -58,7 +58,8 @@ type (
 	// Policy is what a Server says about all failures. Its fields: go doc github.com/belayq/belay/retry.Policy.
 	Policy = retry.Policy
 	// BackoffFunc is a class' own delay after a failure, func(count int, err error, j *Job) time.Duration. count is 0 after the
-	// first failure, j is the job as it was before the run. The formula's jitter is added; 0 or less is the formula's own delay.
+	// first failure, j is the job as it was before the run. The formula's jitter is added; If it returns 0 or
+	// less, the formula's own delay is used.
 	BackoffFunc = retry.BackoffFunc
 	// PanicError is a handler's panic, as error handlers see it.
 	PanicError = retry.PanicError
@@ -146,9 +147,10 @@ func RepeatFor(d time.Duration) ClientOption {
 	}
 }
 
-// DeduplicateIdempotent makes the jobs of all classes that are Idempotent unique, UntilExecuting, unless their class or their push
-// says otherwise by Unique or NotUnique. It is GitLab's rule: while an idempotent job waits, another one with the same arguments
-// adds nothing. The setting is each client's own: a job that is pushed by a client without it is stored.
+// DeduplicateIdempotent makes the jobs of all classes that are Idempotent unique, UntilExecuting, unless
+// their class or their push sets Unique or NotUnique. It is GitLab's rule: while an idempotent job waits,
+// another one with the same arguments adds nothing. Each client has its own setting: a client without it
+// stores the job.
 func DeduplicateIdempotent() ClientOption {
 	return func(c *clientConfig) { c.DeduplicateIdempotent = true }
 }

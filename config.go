@@ -16,8 +16,8 @@ func PollEvery(d time.Duration) ServerOption {
 	return func(c *serverConfig) { c.Poll = d; c.refuseZero("the time between two polls", d) }
 }
 
-// PollWait is how long after its start the server leaves jobs that have come due to other servers; not at all without it. Let
-// it be longer where a start has more urgent things to do. A server that is alone runs no scheduled job in that time.
+// PollWait sets how long after its start the server leaves due jobs to other servers. Default: 0. Raise it if
+// a start has more urgent work. A server that is alone runs no scheduled job in that time.
 func PollWait(d time.Duration) ServerOption { return func(c *serverConfig) { c.PollWait = d } }
 
 // refuseZero keeps a 0, which a Config would take for "not said", from being silently replaced.

@@ -1,7 +1,7 @@
 // Package belay is background jobs for Go on Redis, in Sidekiq's wire format; it is the one import for what programs use.
 // The package itself is a lobby, of aliases, options, constructors and Define: it keeps no rules, starts no goroutines, and
-// asks Redis nothing but, in Open, whether it is there, and at the start of a Process, whether it is fit for Belay. What does
-// the work are packages below, each of which answers one question.
+// calls Redis only to ping it in Open, and to check its configuration at the start of a Process. The packages
+// below do the work; each answers one question.
 //
 // To belay is to hold the rope: when a worker falls, its jobs do not.
 //
@@ -11,7 +11,7 @@
 //
 //	type WelcomeArgs struct{ UserID, TeamID int64 }
 //
-//	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.MaxRetries(5), belay.NotIdempotent("two welcomes are borne"))
+//	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.MaxRetries(5), belay.NotIdempotent("duplicate emails are acceptable"))
 //
 //	func main() {
 //		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -90,19 +90,20 @@
 // The lock is taken by the script that stores the job (pushunique), in the same step, and stands in the payload, by which all
 // later scripts know it:
 //
-//	UntilExecuting   (without either) script start frees it, before the handler is called: what is pushed from then on is a job of its own
+//	UntilExecuting   (the default) script start frees it before the handler is called: a job pushed after that is a new job
 //	UntilExecuted    every end of the job frees it, in the same step: done, discarded, dead, deleted by an operator of Belay;
 //	                 script renew prolongs it at each beat while the job is in hand; a retry, a shutdown and a crash keep it
 //
 // With [RescheduleOnce] what was refused after the start of the run is not forgotten: when the job ends, settle stores it once
 // more, as a job of its own, and gives that the lock. So the last change is always seen by a run that began after it. The rule
-// travels with the job that has the lock: what the refused one said does not count.
+// travels with the job that holds the lock: the rejected push's options are ignored.
 //
-// With [MarkDuplicates] no push is refused. Duplicates are stored as any other job, without the lock, and marked: duplicate-of in
-// the payload is the jid of the job that holds the lock.
+// With [MarkDuplicates] no push is refused. Duplicates are stored without the lock and marked: duplicate-of
+// in the payload is the jid of the job that holds the lock.
 //
-// Whether a class is [Idempotent] makes no difference to its unique jobs. A client with [DeduplicateIdempotent] makes the jobs of all
-// idempotent classes unique, [UntilExecuting], that say neither [Unique] nor [NotUnique].
+// Whether a class is [Idempotent] makes no difference to its unique jobs. A client with
+// [DeduplicateIdempotent] makes jobs of idempotent classes unique, [UntilExecuting], unless the class or the
+// push says [Unique] or [NotUnique].
 //
 // What is constrained is which pushes are accepted. A job that was accepted is never asked again, and runs at least once as
 // any other; so two runs may meet, though only one was accepted: when a process was taken for dead and a survivor runs its

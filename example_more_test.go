@@ -185,7 +185,7 @@ func (m *Mailer) remind(_ context.Context, userIDs []int64) error {
 
 // Reminder has one argument, a list: perform(user_ids) in Ruby.
 var Reminder = belay.Define[[]int64]("Reminder", belay.Queue("mail"),
-	belay.NotIdempotent("the mail provider has no idempotency keys; two reminders are borne"))
+	belay.NotIdempotent("the mail provider has no idempotency keys; duplicate reminders are acceptable"))
 
 func ExampleHandlers() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

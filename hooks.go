@@ -32,9 +32,10 @@ func (s *Server) OnOrphan(handler OrphanHandler) {
 	s.given("OnOrphan", handler != nil).OnOrphan(handler)
 }
 
-// OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses, payloads that cannot be
-// read, hooks that panic. It is called as often as the log names them, and nothing waits for it; see InternalErrorHandler. A
-// Capsule has calls to Redis, and so errors, of its own. It panics after Run.
+// OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses,
+// unreadable payloads, hooks that panic. The callback runs once for each such log line and asynchronously;
+// see InternalErrorHandler. A Capsule makes its own calls to Redis and so has its own errors. It panics after
+// Run.
 func (s *Server) OnInternalError(handler InternalErrorHandler) {
 	s.given("OnInternalError", handler != nil).OnInternalError(handler)
 }

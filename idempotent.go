@@ -15,13 +15,13 @@ type Idempotence struct {
 	Reason string
 }
 
-// Idempotent declares that a second run of a job changes nothing that the first has done. belaytest.Idempotent tries it.
-// People and tests can ask for it. Nothing runs differently, unless the client has DeduplicateIdempotent.
+// Idempotent declares that a second run of a job has no further effect. belaytest.Idempotent tests it. People
+// and tests can query it. Jobs run the same way, unless the client has DeduplicateIdempotent.
 func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
 
-// NotIdempotent declares that a second run of a job may do its work twice, and why that is acceptable; Define panics without a
-// reason. People and tests can ask for it. Nothing runs differently: its Unique jobs are refused as any other's. Command belayvet
-// finds the definitions that say neither.
+// NotIdempotent declares that a second run of a job may do its work twice, and why that is acceptable; Define
+// panics without a reason. People and tests can query it. Jobs run the same way, and duplicates of its Unique
+// jobs are refused like any others. Command belayvet finds the definitions that declare neither.
 func NotIdempotent(reason string) DefineOption {
 	return declare(Idempotence{Declared: true, Reason: reason})
 }

@@ -46,7 +46,7 @@ func SlogHandler(h slog.Handler) ServerOption {
 		}
 		c.logTo(logbook.ToSlog(h), launcher.Logging{Slog: h})
 		c.relevel = func(level zerolog.Level) {
-			own := atLeast{h, 4 * slog.Level(level-zerolog.InfoLevel)} // slog counts its levels by fours, from info on
+			own := atLeast{h, 4 * slog.Level(level-zerolog.InfoLevel)} // slog's levels are four apart, and info is 0
 			c.logTo(logbook.ToSlog(own), launcher.Logging{Slog: own})
 		}
 	}
@@ -69,7 +69,7 @@ func Logbook(book *logbook.Book) ServerOption {
 	}
 }
 
-// atLeast is a handler without records below a level. What the handler itself leaves out it still does.
+// atLeast drops records below a level. The handler's own level still applies.
 type atLeast struct {
 	slog.Handler
 	level slog.Level

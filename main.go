@@ -25,14 +25,15 @@ import (
 // Flags are those of `belay work`, as far as they concern a program with handlers of its own; -h lists them. Each may be
 // given in the environment too: --shutdown-timeout as BELAY_SHUTDOWN_TIMEOUT. A flag comes before the environment, and this
 // before the options given here. The program's own flags of package flag are parsed with these; words after the flags are an error.
-// There is no file of settings: a program has its own way to read one, and this package would bring a YAML parser to all.
+// There is no configuration file: a program has its own way to read one, and a YAML parser would become a
+// dependency of every program.
 //
-// Options are those of a Client and of a Server, and Driver. A program that brings a log of its own (Logger, SlogHandler, Logbook)
-// still has --log-level, which sets that log's level too; the level of a slog.Handler can only be raised so. --log-format is then an
-// error.
+// Options are those of a Client and of a Server, and Driver. A program with its own log (Logger, SlogHandler,
+// Logbook) still has --log-level, which sets that log's level too; it can only raise the level of a
+// slog.Handler. --log-format is then an error.
 //
-// The exit status is 0 after a stop, 1 when the program could not work, such as without handlers, and 2 for a wrong flag, variable or
-// option. What is deferred in main does not run; Server.OnExit is the place for that.
+// The exit status is 0 after a stop, 1 if the program could not work, such as without handlers, and 2 for a
+// wrong flag, variable or option. Functions deferred in main do not run; use Server.OnExit.
 func Main(setUp func(ctx context.Context, app *App) error, options ...MainOption) {
 	if setUp == nil {
 		panic("belay: Main: the function is nil")
@@ -44,8 +45,8 @@ func Main(setUp func(ctx context.Context, app *App) error, options ...MainOption
 type App struct {
 	// Client pushes jobs. It is open until the server has stopped.
 	Client *Client
-	// Server is to be given its handlers (by Definition.Handle, or Register for those that constructors make of Client and more), hooks
-	// and middleware.
+	// Server takes the handlers (by Definition.Handle, or by Register for handlers whose constructors need
+	// the Client), hooks and middleware.
 	Server *Server
 	// Log is the program's log, as --log-level and --log-format want it. Nobody waits for its reader.
 	Log zerolog.Logger
@@ -65,11 +66,11 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
-		return exitUsage // parse has said why
+		return exitUsage // parse has printed the reason
 	}
 	cfg := newMainConfig(options)
 	if flags.said["redis"] && cfg.open != nil {
-		cfg.wrong = append(cfg.wrong, errors.New("--redis has no effect: the program has a way to Redis of its own (Driver); leave it out"))
+		cfg.wrong = append(cfg.wrong, errors.New("--redis has no effect: the program opens Redis by its own Driver; leave it out"))
 	}
 	refuse := func(err error) int {
 		_, _ = fmt.Fprintln(errs, err)

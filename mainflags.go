@@ -27,7 +27,7 @@ type mainFlags struct {
 	queues              []fetch.Queue
 	labels              []string
 	variables           map[string]string // of each flag
-	said                map[string]bool   // which were given, or their variables
+	said                map[string]bool   // flags that were set on the command line or by their variables
 	options             []ServerOption
 	client              []ClientOption
 }
@@ -55,7 +55,7 @@ func newMainFlags(set *flag.FlagSet) *mainFlags {
 	f.add("ttl", "how long it counts as alive after a heartbeat (default 4 heartbeats)", f.duration(aliveFor))
 	f.add("janitor", "least time between two looks at a worker that seems dead (default 1 heartbeat)", f.duration(JanitorEvery))
 	f.add("poll", "most time between two looks for jobs that have come due (default 100ms)", f.duration(PollEvery))
-	f.add("poll-wait", "how long after the start jobs that have come due are left to other workers", f.duration(PollWait))
+	f.add("poll-wait", "how long after the start other workers are left to promote due jobs", f.duration(PollWait))
 	set.Func("q", "short for -queue", f.queue)
 	set.Func("c", "short for -concurrency", f.number(Concurrency))
 	return f
@@ -114,7 +114,7 @@ func (f *mainFlags) duration(option func(time.Duration) ServerOption) func(strin
 // queue adds a queue to those that stand instead of the program's.
 func (f *mainFlags) queue(value string) error {
 	if words := strings.Fields(value); len(words) > 1 || len(words) == 1 && words[0] != value {
-		return fmt.Errorf("a name with white space; for several queues give each its own: -q %s (a queue of just this name is taken by Queues)",
+		return fmt.Errorf("a name with white space; for several queues give each its own: -q %s (use Queues for a queue of exactly this name)",
 			strings.Join(words, " -q "))
 	}
 	name, text, weighted := strings.Cut(value, ",")

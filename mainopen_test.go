@@ -114,7 +114,7 @@ func TestMainsMistakesAreShort(t *testing.T) {
 		{[]string{"-c", "many"}, "whole number"},
 		{[]string{"-q", "a", "b"}, `from "b" on`},
 		{[]string{"-q", "a b"}, "-q a -q b"},
-		{[]string{"work"}, "words after the flags"},
+		{[]string{"work"}, "unexpected arguments after the flags"},
 		{[]string{"redis://:SECRET@h"}, "a URL"},
 	} {
 		status, errs := mainRun(c.args, nil, nil)

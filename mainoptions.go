@@ -30,9 +30,9 @@ type mainOption func(*mainConfig)
 
 func (o mainOption) configure(c *mainConfig) { o(c) }
 
-// Driver has Main reach Redis by a driver of the program's own, such as one for Sentinel. Main calls open once, after all flags are
-// parsed; its error ends the program with status 2. The driver is the program's to close. The flag --redis is then an error, and
-// BELAY_REDIS_URL and REDIS_URL are left to open.
+// Driver makes Main use the program's own driver, such as one for Sentinel. Main calls open once, after all
+// flags are parsed; its error ends the program with status 2. The program closes the driver. The flag --redis
+// is then an error, and Main ignores BELAY_REDIS_URL and REDIS_URL.
 func Driver(open func() (driver.Client, error)) MainOption {
 	return mainOption(func(c *mainConfig) {
 		if c.open = open; open == nil {
@@ -53,24 +53,24 @@ func newMainConfig(options []MainOption) *mainConfig {
 	return c
 }
 
-// openRedis opens the program's way to Redis, or the one to url. What the program has opened it closes itself.
+// openRedis opens the program's driver, or one for url. Main closes only the latter.
 func (c *mainConfig) openRedis(url string) (redis driver.Client, closeIt func(), err error) {
 	if c.open != nil {
 		redis, err = c.open()
 		return redis, func() {}, err
 	}
-	ours, err := goredisdriver.Open(url) // not Open: a worker whose Redis is away waits for it
+	ours, err := goredisdriver.Open(url) // not Open: a worker waits for a Redis that is away
 	if err != nil {
 		return nil, nil, err
 	}
 	return ours, func() { _ = ours.Close() }, nil
 }
 
-// serverOptions are the program's, after Main's own log and before what the command line says.
+// serverOptions returns Main's own log, then the program's options, then those of the command line.
 func (c *mainConfig) serverOptions(book *logbook.Book, flags *mainFlags) []ServerOption {
 	options := []ServerOption{func(its *serverConfig) {
 		Logbook(book)(its)
-		its.relevel = nil // it has the level of the flags
+		its.relevel = nil // Main's own log has the level of the flags already
 	}}
 	options = append(append(options, c.server...), flags.options...)
 	return append(options, func(its *serverConfig) {
@@ -78,20 +78,20 @@ func (c *mainConfig) serverOptions(book *logbook.Book, flags *mainFlags) []Serve
 			return
 		}
 		if flags.said["log-level"] {
-			level, _ := zerolog.ParseLevel(flags.logLevel) // that it is one has been checked
+			level, _ := zerolog.ParseLevel(flags.logLevel) // the flag's parser has checked it
 			its.relevel(level)
 		}
 		if flags.said["log-format"] {
-			its.wrong = append(its.wrong, errors.New("--log-format has no effect: the program has a log of its own (Logger, SlogHandler or Logbook); leave it out"))
+			its.wrong = append(its.wrong, errors.New("--log-format has no effect: the program has its own log (Logger, SlogHandler or Logbook); leave it out"))
 		}
 	})
 }
 
-// parse parses the command line. A mistake is one line and a hint, where package flag would print all flags. It returns
-// flag.ErrHelp after the help was printed.
+// parse parses the command line. A mistake prints one line and a hint instead of package flag's list of all
+// flags. It returns flag.ErrHelp after it printed the help.
 func (f *mainFlags) parse(args []string) error {
 	usage := f.set.Usage
-	f.set.Init(f.set.Name(), flag.ContinueOnError) // flag.CommandLine would end the program
+	f.set.Init(f.set.Name(), flag.ContinueOnError) // flag.CommandLine would exit
 	f.set.Usage = func() {}
 	err := f.set.Parse(args) // which prints its error
 	f.set.Usage = usage
@@ -104,13 +104,13 @@ func (f *mainFlags) parse(args []string) error {
 	case err != nil:
 		_, _ = fmt.Fprintf(f.set.Output(), "see: %s -h\n", f.set.Name())
 	case f.set.NArg() > 0:
-		err = fmt.Errorf("there are words after the flags, from %s on, and none is expected: give several queues as -q a -q b", shown(f.set.Arg(0)))
+		err = fmt.Errorf("unexpected arguments after the flags, from %s on: give several queues as -q a -q b", shown(f.set.Arg(0)))
 		_, _ = fmt.Fprintf(f.set.Output(), "%v\nsee: %s -h\n", err, f.set.Name())
 	}
 	return err
 }
 
-// shown is a word of the command line as an error may show it: a URL may hold a password.
+// shown returns a word of the command line in a form that an error may show: a URL may hold a password.
 func shown(word string) string {
 	if strings.Contains(word, "://") {
 		return "a URL"

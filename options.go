@@ -44,12 +44,13 @@ func named(i *Item, option, name string) string {
 	return name
 }
 
-// In has the job wait for d before it goes to its queue, by Redis' clock. Zero or less is now. More than a hundred years, in either
-// direction, fails the push: a calculation has overflowed. It overrides an earlier At.
+// In delays the job by d, by Redis' clock, before it goes to its queue. Zero or less means now. More than a
+// hundred years, in either direction, fails the push: a calculation has probably overflowed. It overrides an
+// earlier At.
 func In(d time.Duration) JobOption { return func(i *Item) { i.In, i.At = d, time.Time{} } }
 
-// At has the job wait until t before it goes to its queue. The zero time, and an instant that is past, is now. One before 1970, or
-// more than a hundred years ahead, fails the push. It overrides an earlier In.
+// At schedules the job for t. The zero time, and a time in the past, means now. A time before 1970, or more
+// than a hundred years ahead, fails the push. It overrides an earlier In.
 func At(t time.Time) JobOption { return func(i *Item) { i.In, i.At = 0, t } }
 
 // MaxRetries is how often a failed job is run again, 0 to put it among the dead at once. Without it the server's

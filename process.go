@@ -17,8 +17,8 @@ import (
 // Under systemd (Type=notify) it says READY=1 once the server is registered and STOPPING=1 when a stop begins, keeps STATUS
 // up to date, and with WatchdogSec= pings for as long as Server.Health would call the server alive.
 //
-// Beside the start it checks whether Redis is fit for Belay, as `belay check` does, and logs a warning for each finding that is not
-// ok. The server does not wait for that, and works whatever is found.
+// In the background it checks the configuration of Redis, as `belay check` does, and logs a warning for each
+// finding that is not ok. The server does not wait for the check, and runs regardless of the findings.
 type Process struct {
 	Server *Server
 	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty is nowhere.
@@ -51,7 +51,7 @@ type serving struct {
 	server *Server
 }
 
-// checkRedis logs what a start should know about Redis.
+// checkRedis logs problems in the configuration of Redis.
 func (s *Server) checkRedis(ctx context.Context) {
 	inspect.LogFindings(ctx, s.driver, s.check, s.book.Logger())
 }

@@ -24,7 +24,7 @@ type Server struct {
 	launcher *launcher.Group
 	book     *logbook.Book // the server's log
 	driver   driver.Client
-	check    inspect.CheckConfig // what Redis is checked for at the start of a Process
+	check    inspect.CheckConfig // the requirements that a Process checks at its start
 	wrong    error
 }
 
@@ -34,7 +34,7 @@ type serverConfig struct {
 	handlers   []Registration
 	capsules   []launcher.Capsule
 	book       *logbook.Book
-	// relevel makes the log that the program brought have this level; nil without one.
+	// relevel sets the level of the program's own log; nil without one.
 	relevel func(level zerolog.Level)
 	wrong   []error
 }
@@ -68,7 +68,7 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	return &Server{launcher: idle, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
 }
 
-// checked is what Redis is to be fit for.
+// checked returns the requirements on Redis.
 func (c *serverConfig) checked() inspect.CheckConfig {
 	wanted := inspect.CheckConfig{Prefix: c.Prefix, PayloadLimit: c.PayloadLimit, Unit: c.Retry.Unit}
 	for _, queue := range c.Queues {
@@ -116,8 +116,8 @@ func (s *Server) given(what string, something bool) *launcher.Group {
 // not done by then goes back to its queue. It returns nil after such a stop. It returns an error at once when the server has no
 // handlers (ErrNoHandlers), and when the client is closed, which should not happen before Run has returned. A Server runs once.
 //
-// At the start it logs a warning, once, about handled classes whose queue (see Queue) is not taken, and about taken queues to which
-// no job was ever pushed and which no handled class names. Both can be meant.
+// At the start it warns, once, of handled classes whose queue (see Queue) is not taken, and of taken queues
+// to which no job was ever pushed and which no handled class uses. Both can be intended.
 func (s *Server) Run(ctx context.Context) error {
 	group := s.made("Run")
 	if err := s.ready(); err != nil {
@@ -127,9 +127,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Run(ctx)
 }
 
-// ErrNoHandlers is the error of a Server's Run, and of Main, when nothing was registered that could run a job. Such a server would
+// ErrNoHandlers is the error of a Server's Run, and of Main, if no handler is registered. Such a server would
 // take jobs, fail them and use up their retries.
-var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job that it takes would fail: register some before it runs, by Definition.Handle, Server.Register or Server.HandleClass")
+var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job would fail: register handlers before Run, by Definition.Handle, Server.Register or Server.HandleClass")
 
 // ready returns why the server cannot run, now that its handlers are registered.
 func (s *Server) ready() error {
@@ -139,7 +139,7 @@ func (s *Server) ready() error {
 	return s.wrong
 }
 
-// Classes returns the names of the classes that the server has handlers for, sorted, among them AnyClass if it has one for all.
+// Classes returns the names of the classes that have a handler, sorted, including AnyClass if it has one.
 func (s *Server) Classes() []string { return s.made("Classes").Classes() }
 
 // Register makes the server run the classes of these registrations, as Definition.Handle does for one. It panics when a
@@ -279,8 +279,9 @@ func Heartbeat(beat, ttl time.Duration) ServerOption {
 // the client's.
 func RetryPolicy(policy Policy) ServerOption { return func(c *serverConfig) { c.Retry = policy } }
 
-// DeadLimits bound the set of dead jobs: at most so many are kept, and each for at most so long. 0 stands for Sidekiq's, 10,000 and
-// 180 days, which hold without it. A worker trims the set when it adds to it, the oldest first.
+// DeadLimits bounds the dead set: the number of jobs kept, and how long each is kept. 0 means Sidekiq's
+// limits, 10,000 and 180 days, which are the defaults. A worker trims the set when it adds to it, the oldest
+// first.
 func DeadLimits(most int, keep time.Duration) ServerOption {
 	return func(c *serverConfig) { c.DeadMost, c.DeadFor = most, keep }
 }

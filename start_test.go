@@ -27,7 +27,7 @@ func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
 	} {
 		require.ErrorIs(t, belay.Process{Server: server, HealthAddr: "nowhere:-1"}.Run(t.Context()), belay.ErrNoHandlers, "%s: before its port is opened", name)
 		require.ErrorIs(t, server.Run(t.Context()), belay.ErrNoHandlers, name)
-		require.ErrorContains(t, server.Run(t.Context()), "register some before it runs, by Definition.Handle", name)
+		require.ErrorContains(t, server.Run(t.Context()), "register handlers before Run, by Definition.Handle", name)
 		require.Empty(t, server.Classes())
 	}
 	require.Equal(t, int64(1), waiting(t, producer), "nothing was taken")

@@ -15,23 +15,24 @@ import (
 )
 
 type (
-	// Until says when a unique job's lock ends: UntilExecuting or UntilExecuted.
+	// Until is when a unique job's lock ends: UntilExecuting or UntilExecuted.
 	Until = dedup.Until
-	// UniqueRule is what Unique makes of its options, for an Item of a class that has no Definition here. Its fields:
+	// UniqueRule holds the options of Unique, for an Item of a class that has no Definition here. Its fields:
 	// go doc github.com/belayq/belay/dedup.Rule.
 	UniqueRule = dedup.Rule
 )
 
 const (
-	// UntilExecuting locks from the push until the job starts: while one waits, another adds nothing.
+	// UntilExecuting locks from the push until the job starts: while one waits, another is refused.
 	UntilExecuting = dedup.UntilExecuting
 	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or dead.
 	UntilExecuted = dedup.UntilExecuted
-	// StatusDuplicate is the status of a push that was refused because another job holds the lock. It is no error.
+	// StatusDuplicate is the status of a push that was refused because another job holds the lock. It is not
+	// an error.
 	StatusDuplicate = client.StatusDuplicate
 )
 
-// A UniqueOption configures Unique. UntilExecuting and UntilExecuted are two.
+// A UniqueOption configures Unique. UntilExecuting and UntilExecuted are UniqueOptions.
 type UniqueOption = dedup.Option
 
 type uniqueOption func(*UniqueRule)
@@ -39,18 +40,18 @@ type uniqueOption func(*UniqueRule)
 // Apply implements UniqueOption.
 func (o uniqueOption) Apply(rule *UniqueRule) { o(rule) }
 
-// Unique refuses a job while another job that counts as the same holds their lock: one of the same class with the same
-// arguments, or with the same of what UniqueByFields or UniqueBy compare. A refusal is no error: the receipt has StatusDuplicate,
-// and its Holder is the jid of the job that holds the lock. Whether the class is Idempotent makes no difference; see
-// MarkDuplicates for duplicates that should run all the same.
+// Unique refuses a job while another job that counts as the same holds their lock: a job of the same class
+// with the same arguments, or with the same key if the class has UniqueByFields or UniqueBy. A refusal is not
+// an error: the receipt has StatusDuplicate, and its Holder is the jid of the job that holds the lock.
+// Whether the class is Idempotent makes no difference; use MarkDuplicates if duplicates should run anyway.
 //
-// The lock ends as UntilExecuting or UntilExecuted says. Without either it is UntilExecuting: while one such job waits, another
-// adds nothing, and a push after its start is accepted.
+// UntilExecuting and UntilExecuted set when the lock ends. The default is UntilExecuting: while one such job
+// waits, another is refused, and a push after its start is accepted.
 //
-// What is unique is the accepted push. A job that was accepted runs at least once, as any other, whatever happens to its lock: a
-// retry or a recovery does not need it. The lock ends after its LockTTL at the latest if it is not renewed, so it is not a mutex:
-// see "Unique jobs" in the package's documentation. The lock of a payload that is too large for a worker is released when a worker
-// moves that job to the dead set.
+// Unique constrains which pushes are accepted. An accepted job runs at least once, whatever happens to its
+// lock: a retry or a recovery does not need it. The lock ends after its LockTTL at the latest if it is not
+// renewed, so it is not a mutex: see "Unique jobs" in the package's documentation. The lock of a payload that
+// is too large for a worker is released when a worker moves that job to the dead set.
 func Unique(options ...UniqueOption) JobOption {
 	var rule UniqueRule
 	var wrong []error
@@ -80,43 +81,47 @@ func Unique(options ...UniqueOption) JobOption {
 	}
 }
 
-// NotUnique pushes a job whether or not the lock is held, and without taking it, though its class is Unique or its client has
-// DeduplicateIdempotent. For a class that is neither it changes nothing.
+// NotUnique pushes a job without a lock, even if its class is Unique or its client has DeduplicateIdempotent.
+// Otherwise it has no effect.
 func NotUnique() JobOption { return func(i *Item) { i.Unique, i.NotUnique = nil, true } }
 
-// MarkDuplicates has duplicates stored instead of refused, as jobs without the lock, and marked: the field duplicate-of of the
-// payload, and the Holder of the receipt, are the jid of the job that holds the lock. (A job for later that neither takes nor meets
-// the lock yet is not marked.) It is for classes of which each push must run, and whose duplicates only should be seen.
+// MarkDuplicates stores duplicates without the lock instead of refusing them, and marks them: the payload
+// field duplicate-of and the receipt's Holder are the jid of the job that holds the lock. (A scheduled job
+// that does not use the lock yet is not marked.) Use it for classes of which every push must run and
+// duplicates should only be visible.
 func MarkDuplicates() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.MarkDuplicates = true })
 }
 
-// LockTTL is how long a lock stands at most that nobody releases or renews, in whole milliseconds: six hours without it. For a
-// job that waits, for its time or a retry, it counts from when the job may run; while the job runs it is renewed at each beat of its
-// process (1.5 s, see Heartbeat), for at least as long as the process would count as alive.
+// LockTTL sets when a lock expires unless it is released or renewed, in whole milliseconds. Default: six
+// hours. For a scheduled job or a retry it counts from when the job may run. While the job runs, each
+// heartbeat of its process (1.5 s, see Heartbeat) renews it for at least as long as the process would count
+// as alive.
 //
-// One that is shorter than the longest wait in the queue lets a second job in. One of less than two beats may, without
-// RescheduleOnce, even lapse between the take of the job and the first renewal.
+// A TTL shorter than the longest wait in the queue allows a second job. Without RescheduleOnce, a TTL shorter
+// than two heartbeats may even expire between the take of the job and the first renewal.
 func LockTTL(d time.Duration) UniqueOption {
 	if d == 0 {
-		d = -1 // or it would be taken for "not said"
+		d = -1 // 0 would mean "not set"
 	}
 	return uniqueOption(func(r *UniqueRule) { r.TTL = d })
 }
 
-// IncludingScheduled makes jobs unique too that are pushed for later, by In or At. Without it such a job is accepted whoever
-// holds the lock, and takes it when its time has come, if it is free then.
+// IncludingScheduled makes scheduled jobs, pushed by In or At, unique too. Without it a scheduled job is
+// accepted even if another job holds the lock. When its time has come, it takes the lock if it is free then.
 func IncludingScheduled() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.IncludingScheduled = true })
 }
 
-// RescheduleOnce runs the job once more when it has ended, if any other was refused after it had started: what that one was
-// pushed for may have come too late for the run. However many were refused, they are one more run. It goes with
-// UntilExecuted alone, and not with MarkDuplicates, which refuses none.
+// RescheduleOnce runs the job once more after its end if a duplicate was refused after it had started,
+// because the run may not have seen the change that the duplicate was pushed for. Any number of refused
+// duplicates leads to one more run. It requires UntilExecuted, and excludes MarkDuplicates, which refuses no
+// push.
 //
-// The rule travels with the job that has the lock. So whoever is refused is run for, also one that was pushed without it, such as by
-// an older version of the program; and a job that was pushed before RescheduleOnce was said of its class is not run once more.
-// A push under the jid of the job itself, once that has started, is refused and run for like any other.
+// The rule travels with the job that holds the lock. So every rejected duplicate triggers the rerun, even if
+// it was pushed without RescheduleOnce, such as by an older version of the program. A job that was pushed
+// before its class had RescheduleOnce is not run once more. A push under the jid of the job itself, after its
+// start, is a duplicate like any other.
 func RescheduleOnce() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.RescheduleOnce = true })
 }
@@ -126,8 +131,9 @@ func PerQueue() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.PerQueue = true })
 }
 
-// UniqueByFields has the jobs of a Unique class count as the same when these fields of their arguments are equal, instead
-// of all arguments. A push of the class by belay push --unique, which compares all arguments, counts as the same as none of these.
+// UniqueByFields makes jobs of a Unique class count as the same if these fields of their arguments are equal,
+// instead of all arguments. A push of the class by belay push --unique, which compares all arguments, is
+// never a duplicate of these jobs.
 func UniqueByFields(names ...string) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, _ reflect.Type, rule *UniqueRule) error {
@@ -150,12 +156,13 @@ func UniqueByFields(names ...string) DefineOption {
 	})
 }
 
-// UniqueBy has the jobs of a Unique class count as the same when identity answers the same for their arguments: any value
-// that has JSON. It is called at each push, with the arguments as they are to be stored, which OnPush may have changed. An answer
-// that holds a struct of which nothing is written, such as one without exported fields, fails the push.
+// UniqueBy makes jobs of a Unique class count as the same if identity returns the same value for their
+// arguments. The value may be of any type that can be written as JSON. identity is called at each push, with
+// the arguments that will be stored, which OnPush may have changed. A value with a struct that has no JSON
+// members, such as one without exported fields, fails the push.
 //
-// A push of the class by belay push --unique, or by another language, counts as the same as none of these: that compares all
-// arguments, unless it computes dedup.Digest of the same answer.
+// A push of the class by belay push --unique, or from another language, is never a duplicate of these jobs,
+// because it compares all arguments, unless it computes dedup.Digest of the same value.
 func UniqueBy[T any](identity func(args T) any) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, of reflect.Type, rule *UniqueRule) error {
@@ -185,7 +192,8 @@ func UniqueBy[T any](identity func(args T) any) DefineOption {
 	})
 }
 
-// marshalIdentity refuses an answer that would make all jobs of the class one: they would be dropped without a word.
+// marshalIdentity refuses a value that would make all jobs of the class equal: they would be dropped
+// silently.
 func marshalIdentity(answer any) (string, error) {
 	text, err := job.Marshal(answer)
 	if err != nil {
@@ -197,7 +205,7 @@ func marshalIdentity(answer any) (string, error) {
 	return text, nil
 }
 
-// An identification says in a rule what identifies jobs whose arguments are of this shape and type.
+// An identification sets in a rule which arguments identify the jobs of this shape and type.
 type identification func(shape *args.Shape, of reflect.Type, rule *UniqueRule) error
 
 func (d *definition) identify(by identification) {
@@ -207,7 +215,7 @@ func (d *definition) identify(by identification) {
 	d.identification = by
 }
 
-// resolveIdentity finds out what identifies the class' jobs, now that all its options are known.
+// resolveIdentity computes what identifies the class' jobs, after all its options are known.
 func (d *definition) resolveIdentity(shape *args.Shape, of reflect.Type) {
 	if d.identification == nil || shape == nil { // a T without a shape is wrong enough
 		return
@@ -220,7 +228,8 @@ func (d *definition) resolveIdentity(shape *args.Shape, of reflect.Type) {
 	}
 }
 
-// withIdentity returns the rule of one job of the class, with what identifies the class' jobs unless the rule says that itself.
+// withIdentity returns the rule of one job of the class, with the class' identity unless the rule has its
+// own.
 func (d *definition) withIdentity(rule *UniqueRule) *UniqueRule {
 	if rule == nil {
 		return nil

@@ -65,7 +65,7 @@ func TestUnique(t *testing.T) {
 		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Item(1, Unique()).Unique)
 		marks := d.Item(1, Unique(UntilExecuted, MarkDuplicates()))
 		require.Equal(t, &UniqueRule{Until: UntilExecuted, MarkDuplicates: true}, marks.Unique)
-		require.PanicsWithValue(t, `belay: Define "A": reschedule once is for duplicates that were refused, and mark duplicates refuses none: choose one`,
+		require.PanicsWithValue(t, `belay: Define "A": reschedule once applies to refused duplicates, and mark duplicates refuses none: choose one`,
 			func() { Define[int]("A", Unique(UntilExecuted, RescheduleOnce(), MarkDuplicates())) })
 	})
 	t.Run("compares all arguments, or some, or what a function makes of them", func(t *testing.T) {

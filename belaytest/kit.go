@@ -95,7 +95,7 @@ func (k *Kit) server(queues []string) *belay.Server {
 	for _, register := range k.register {
 		register(s)
 	}
-	if len(s.Classes()) == 0 { // then no Server runs: what waits fails as it does where a class has no handler
+	if len(s.Classes()) == 0 { // no Server can run without handlers: waiting jobs fail as jobs of a class without a handler do
 		s.HandleClass(belay.AnyClass, func(_ context.Context, j *belay.Job) error {
 			return fmt.Errorf("%w %q", retry.ErrUnregistered, j.Class())
 		})
@@ -103,7 +103,8 @@ func (k *Kit) server(queues []string) *belay.Server {
 	return s
 }
 
-// exceptQueues leaves out the warning about queues that are not taken: a Kit's servers take only those that hold jobs.
+// exceptQueues drops the warning about queues that are not taken, because a Kit's servers take only queues
+// that hold jobs.
 func exceptQueues(event *zerolog.Event, _ zerolog.Level, message string) {
 	if message == launcher.QueuesNotTaken {
 		event.Discard()

@@ -22,8 +22,9 @@ type Config struct {
 	// PayloadLimit is the longest payload that may be pushed, in bytes; workers must be told the same.
 	// job.DefaultPayloadLimit; job.MaxPayloadLimit at most.
 	PayloadLimit int
-	// DeduplicateIdempotent makes every job unique until it starts (dedup.UntilExecuting) that is Idempotent and says neither Unique nor
-	// NotUnique, as GitLab does for its idempotent workers. Middleware has seen the job by then. Off.
+	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it
+	// starts (dedup.UntilExecuting), as GitLab does for its idempotent workers. It applies after the
+	// middleware. Default: off.
 	DeduplicateIdempotent bool
 	// Middleware sees each job before it is checked and sent, in this order. None.
 	Middleware []Middleware

@@ -28,8 +28,8 @@ type Job struct {
 	Class string
 	// Args are its arguments, written by job.MarshalArgs.
 	Args []any
-	// ArgsJSON are arguments that are JSON already, an array. They keep their values and are spelled as Ruby would spell
-	// them (see job.Marshal). Only one of Args and ArgsJSON may be set.
+	// ArgsJSON holds the arguments as a JSON array. Values are kept; their spelling becomes Ruby's (see
+	// job.Marshal). Only one of Args and ArgsJSON may be set.
 	ArgsJSON string
 	// Queue to go to. DefaultQueue.
 	Queue string
@@ -38,8 +38,8 @@ type Job struct {
 	JID string
 
 	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until when. At most one
-	// may be set. Zero or past is now. More than a hundred years ahead is refused, and so is what only a mistake explains:
-	// an At before 1970, an In of less than minus a hundred years.
+	// may be set. Zero or past is now. A time more than a hundred years ahead is refused, and so are likely
+	// mistakes: an At before 1970, an In of less than minus a hundred years.
 	In time.Duration
 	At time.Time
 
@@ -62,10 +62,10 @@ type Job struct {
 	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is being run: see
 	// package dedup. Such a job's receipt says StatusDuplicate. Not unique.
 	Unique *dedup.Rule
-	// Idempotent declares that a second run of the job changes nothing that the first has done. A client with
+	// Idempotent declares that a second run of the job has no further effect. A client with
 	// Config.DeduplicateIdempotent makes such a job unique, unless Unique or NotUnique is set. Not declared.
 	Idempotent bool
-	// NotUnique keeps the job as it is where Config.DeduplicateIdempotent would make it unique. Unset.
+	// NotUnique exempts the job from Config.DeduplicateIdempotent. Default: false.
 	NotUnique bool
 	// WAL are positions in the write-ahead logs of databases that the job must see: where their primaries stood after what was
 	// written before the push. Of a job that is refused as a duplicate, the job that has the lock learns them. None.
@@ -83,7 +83,7 @@ type Job struct {
 // that they set would just be empty.
 func (j *Job) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
 
-// deduplicated is the job under Config.DeduplicateIdempotent.
+// deduplicated applies Config.DeduplicateIdempotent to the job.
 func (j Job) deduplicated() Job {
 	if j.Idempotent && !j.NotUnique && j.Unique == nil {
 		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
@@ -169,8 +169,8 @@ func (j *Job) checkPayload(payload string) error {
 	return err
 }
 
-// checkTime compares seconds since 1970, because a time.Time wraps around: time.Unix(math.MaxInt64, 0) is before any other
-// instant to its Before, After and Sub, and would be taken for one that is past.
+// checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
+// time.Unix(math.MaxInt64, 0) as an instant in the past.
 func (j *Job) checkTime() error {
 	switch {
 	case j.In != 0 && !j.At.IsZero():

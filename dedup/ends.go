@@ -14,9 +14,10 @@ var (
 	lockObject    = regexp.MustCompile(`"` + FieldName + `":(\{[^{}]{1,512}\})`)
 )
 
-// ReadEnds reads the class, the jid and the lock of a payload of which only the beginning and the end are at hand, as far as they can
-// be told: the text between may hold what changes them, or what stands at the ends may be an argument's. A script frees a lock only
-// for the job that holds it, so a wrong guess frees none. The job is nil if class or jid are not found; its args are not the payload's.
+// ReadEnds guesses the class, the jid and the lock of a payload from its beginning and its end. The guess may
+// be wrong: the text between may override them, or the ends may show part of an argument. A script frees a
+// lock only for the job that holds it, so a wrong guess frees none. The job is nil if class or jid are not
+// found; its args are not the payload's.
 func ReadEnds(head, tail string) (*job.Job, Lock) {
 	var class, jid string
 	if found := namesTogether.FindAllStringSubmatch(tail, -1); found != nil {
@@ -39,7 +40,7 @@ func ReadEnds(head, tail string) (*job.Job, Lock) {
 	return parsed, lock
 }
 
-// first is the first value that one of the texts has.
+// first returns the first match in the texts.
 func first(of *regexp.Regexp, texts ...string) string {
 	for _, text := range texts {
 		if found := of.FindStringSubmatch(text); found != nil {

@@ -52,8 +52,8 @@ type Rule struct {
 	//
 	// It travels with the job that has the lock: what the refused one's own rule says does not count.
 	RescheduleOnce bool
-	// MarkDuplicates stores a duplicate all the same, without the lock, and marks it by the field DuplicateOf. It leaves nothing
-	// for RescheduleOnce. Without it duplicates are refused.
+	// MarkDuplicates stores a duplicate without the lock and marks it with the field DuplicateOf, so it
+	// excludes RescheduleOnce. Without it duplicates are refused.
 	MarkDuplicates bool
 	// PerQueue makes jobs in different queues different. Without it the queue does not count, because a job moves:
 	// retries have a queue of their own, and a push to another queue asks for the same work.
@@ -79,7 +79,7 @@ func (r Rule) Check() error {
 			"and runs anyway", UntilExecuted, r.Until))
 	}
 	if r.RescheduleOnce && r.MarkDuplicates {
-		wrong = append(wrong, errors.New("reschedule once is for duplicates that were refused, and mark duplicates refuses none: "+
+		wrong = append(wrong, errors.New("reschedule once applies to refused duplicates, and mark duplicates refuses none: "+
 			"choose one"))
 	}
 	if r.TTL != 0 {

@@ -71,9 +71,10 @@ type Waiter interface {
 	// (BLMOVE from to RIGHT LEFT). ok is false when none came or the wait was released: then nothing was moved.
 	// On an error for which Certain is false something may have been moved that nobody has read.
 	//
-	// Wait reads until limit plus WaitGrace at most, or longer while its answer comes and no pause in it is as long as
-	// WaitGrace: neither a stopped server nor one whose clock was set back can hold it, and a large payload comes through a
-	// slow link. Ending ctx does not end it (that could lose what is on its way); Release does.
+	// Wait reads for at most limit plus WaitGrace, or longer while its reply arrives without a pause of
+	// WaitGrace. So neither a stopped server nor a server whose clock was set back can block it, and a large
+	// payload can arrive over a slow link. Ending ctx does not end it (that could lose what is on its way);
+	// Release does.
 	Wait(ctx context.Context, from, to string, limit time.Duration) (payload string, ok bool, err error)
 
 	// Release asks the server to end a Wait under way and says whether it did. False with a nil error may mean that

@@ -8,8 +8,8 @@ import (
 // ErrNoRelease says that this server cannot end a blocked wait (it has no CLIENT UNBLOCK, or forbids it).
 var ErrNoRelease = errors.New("driver: the server cannot release a blocked wait")
 
-// ErrTurnedAway says that the server closed a new connection before it had answered anything. One that has too many does so, and
-// its word for it may be lost on the way.
+// ErrTurnedAway reports that the server closed a new connection before any reply. A server with too many
+// clients does so, and its error reply may be lost.
 var ErrTurnedAway = errors.New("the server closed the new connection at once (" + tooManyClients + " reached?)")
 
 // A ServerError is an error reply. The call it answers was refused, or a script stopped at it.
@@ -54,8 +54,9 @@ func Certain(err error) bool {
 	return errors.As(err, &refused) || errors.As(err, &unsent)
 }
 
-// outageCodes are the error replies that time or an operator mends without a change to the call: they mean "not now". Those of
-// passwords are among them because the same call succeeds once the password is right; see Denial.
+// outageCodes are the error replies that mean "not now": the same call succeeds later, by itself or after an
+// operator's action. Password errors are among them because the same call succeeds once the password is
+// right; see Denial.
 var outageCodes = map[string]bool{
 	"LOADING": true, "READONLY": true, "BUSY": true, "OOM": true, "NOAUTH": true, "WRONGPASS": true, "MASTERDOWN": true,
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
@@ -74,7 +75,7 @@ func Outage(err error) bool {
 	return outageCodes[refused.Code] || (refused.Code == "ERR" && outageText(refused.Message))
 }
 
-// outageText knows the texts of the same kind for which Redis has no code.
+// outageText recognizes errors of the same kind for which Redis has no code.
 func outageText(message string) bool {
 	return strings.Contains(message, tooManyClients) || strings.Contains(message, unauthenticated) || strings.Contains(message, noPassword)
 }
@@ -82,19 +83,19 @@ func outageText(message string) bool {
 // Texts of errors whose code is ERR.
 const (
 	tooManyClients = "max number of clients"
-	// unauthenticated refuses a call that is too large for a client that has not given its password.
+	// unauthenticated is the refusal of a call that is too large for an unauthenticated client.
 	unauthenticated = "Protocol error: unauthenticated"
-	// noPassword refuses a password that the server does not ask for.
+	// noPassword is the refusal of a password by a server that has none.
 	noPassword = "without any password configured"
 )
 
-// Crowded says whether err is the refusal of one connection more by a server that is there. It goes by the text: the refusal may
-// have come while the call was being written, and then the error is an uncertain one.
+// Crowded reports whether a reachable server refused a connection because it has too many clients. It
+// compares the text: if the refusal arrived while the call was being written, the error is an uncertain one.
 func Crowded(err error) bool { return err != nil && strings.Contains(err.Error(), tooManyClients) }
 
-// Denial says what an operator must do about an error by which the server keeps out this client or this call; it is empty for
-// every other error. Waiting does not cure a denial. Where Outage is true as well the password is at fault, and the same call
-// succeeds once that is right; otherwise it is a permission.
+// Denial returns what an operator must do if the server denied this client or this call access, and "" for
+// every other error. Waiting does not cure a denial. If Outage is true as well, the password is wrong, and
+// the same call succeeds once it is right; otherwise a permission is missing.
 func Denial(err error) string {
 	var refused *ServerError
 	if !errors.As(err, &refused) {

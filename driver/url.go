@@ -45,7 +45,8 @@ func ParseURL(text string, own ...string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// ServerURL is the URL of a server for people: where it is and which database, with no user, password or parameter.
+// ServerURL returns the URL of a server for display: its address and database, without user, password or
+// parameters.
 func ServerURL(network, addr string, db int, withTLS bool) string {
 	shown := url.URL{Scheme: "redis", Host: addr, Path: "/" + strconv.Itoa(db)}
 	switch {

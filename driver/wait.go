@@ -8,8 +8,9 @@ import (
 )
 
 // WaitGrace is how much longer than its limit a Wait may read: the answer of a wait that ran to its limit is still
-// on its way then, and a server that is a second late is not coming. An answer that has begun is read to its end unless it
-// pauses for as long: otherwise a payload that takes a slow link seconds would break each wait that brings it.
+// on its way then, and a server that is a second late is not coming. A reply that has begun is read to its
+// end unless it pauses for as long: otherwise a payload that takes seconds on a slow link would break every
+// wait that returns it.
 const WaitGrace = time.Second
 
 // Seconds spells a wait's limit for Redis. Below a millisecond it is one: 0 would be for ever.

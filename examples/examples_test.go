@@ -79,7 +79,7 @@ func TestNightlyAddsNoCopyAtEachStart(t *testing.T) {
 		eventually(t, "the worker to work", func() bool { return strings.Contains(worker.out.String(), "working") })
 		if n == 1 {
 			worker.signal(syscall.SIGKILL)
-			<-worker.done
+			require.Error(t, <-worker.done, "it was killed")
 			continue
 		}
 		worker.stop()

@@ -77,10 +77,10 @@ func (j *Janitor) tell(from string, moved []lua.Orphans) {
 			switch {
 			case orphan.Home == lua.HomeQueue:
 			case err != nil:
-				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("buried: the payload cannot be read")
+				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: the payload cannot be read")
 			case orphan.Home == lua.HomeDead:
 				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("buried: its process died again and again, the last time with nothing else in hand")
+					Msg("moved to the dead set: its process died again and again, the last time with nothing else in hand")
 			default:
 				j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
 					Msg("suspect: it was in hand in too many crashes, and runs alone from now on")
@@ -102,7 +102,7 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	}
 	lengths, err := lua.Lengths(j.cfg.Keys.SuspectsLists(queues)).Do(ctx, &j.link)
 	if err != nil {
-		return fmt.Errorf("look for suspects: %w", err)
+		return fmt.Errorf("look for quarantined jobs: %w", err)
 	}
 	now := j.now()
 	for i, length := range lengths {

@@ -75,7 +75,8 @@ func (c *Company) report(f *Fetcher, busy, waiting bool) {
 	}
 }
 
-// crowded has all members close their idle waits: they share the machine's connections with what was refused one.
+// crowded makes all members close their idle waits, because they share the server's connections with the call
+// that was refused one.
 func (c *Company) crowded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,7 +26,8 @@ type Config struct {
 	// DeadMost and DeadFor bound the dead set.
 	DeadMost int
 	DeadFor  time.Duration
-	// CallTimeout bounds each call that carries no jobs, but waits. With what a call carries its timeout grows, see lua.Pace.
+	// CallTimeout bounds each call that carries no jobs, except waits. A call that carries jobs has more
+	// time, see lua.Pace.
 	CallTimeout time.Duration
 	// Reporter tells of outages. One of its own, writing to Log.
 	Reporter *Reporter
@@ -78,12 +79,12 @@ type Fetcher struct {
 	apart              []*Held  // ended, to be settled each in a batch of its own
 	stuck              []*Held  // settles that Redis refuses
 	stuckAt            time.Time
-	large              []lua.TooLarge // what lies in our lists and is too large to be in hand
+	large              []lua.TooLarge // entries of our lists that are too large to be in hand
 	running            int            // given to processors and not ended
 	inFlight, promised int
-	owing              int     // processors of owed settles
-	carrying           int     // bytes that the pipelines under way send or may bring
-	former             []*Life // earlier lives that still had jobs in hand when the next one began
+	owing              int     // processors whose settles are unacked
+	carrying           int     // bytes that the pipelines under way send or may return
+	former             []*Life // earlier sessions that still had jobs in hand when the next one began
 
 	dry                  bool // the last take found all queues empty, and nothing says otherwise since
 	fenced               bool // the last take was refused: we are not alive, or hold a suspect unawares; the next confirmed beat ends it
@@ -94,7 +95,7 @@ type Fetcher struct {
 
 	pace        lua.Pace
 	lastFailure error     // of a pipeline that carried jobs, until it is known whether Redis was away
-	slowAt      time.Time // when the log was last told of a slow link
+	slowAt      time.Time // when a slow link was last logged
 
 	waits    *waits
 	crowded  atomic.Bool // Redis has refused a connection of this process: see yieldWaits

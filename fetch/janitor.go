@@ -34,18 +34,19 @@ type Janitor struct {
 	lapsed map[string]*sighting
 	last   Pulse
 	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
-	more   bool          // the last beat did not name all that have lapsed, and they have not been read since
-	breaks int           // how often our sight has broken
+	more   bool          // the last heartbeat reply did not name all lapsed processes, and they have not been read since
+	breaks int           // how often our observation was interrupted
 
-	passing sync.Mutex // held by a Pass, a Sweep or a Remind, for its I/O too
-	// What follows is theirs.
+	passing sync.Mutex // held during a Pass, a Sweep or a Remind, including its I/O
+	// The fields below are guarded by passing.
 	link     lua.Link
-	typical  int                  // how large a job was lately, in bytes
-	reminded map[string]time.Time // of long-waiting suspects, by queue
+	typical  int                  // recent typical size of a job, in bytes
+	reminded map[string]time.Time // of long-quarantined jobs, by queue
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
 	forgetAt int                  // how many of the oldest ones were found to have to stay
 	sweptAt  time.Time
-	// unlistedAt is when this process looked last for locks that ran out, locksLeft whether there were more.
+	// unlistedAt is when this process last looked for expired locks; locksLeft reports whether there were
+	// more.
 	unlistedAt time.Time
 	locksLeft  bool
 }
@@ -58,7 +59,7 @@ type JanitorConfig struct {
 	Log    zerolog.Logger
 	// Beat and TTL are this process' own.
 	Beat, TTL time.Duration
-	// Round is what a call may take on a healthy link that carries no jobs. 1.5 s.
+	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
 	// Between is the least time between the two looks; the victim's two beats hold besides.
 	Between time.Duration
@@ -83,9 +84,9 @@ type sighting struct {
 const (
 	// skew is how differently Redis' clock and ours may advance between two beats before our sight counts as broken.
 	skew = time.Second
-	// lapsedPages is how many pages of names are read in one round trip at most.
+	// lapsedPages bounds the pages of names that are read in one round trip.
 	lapsedPages = 16
-	// mostRecords is how many records are read in one round trip.
+	// mostRecords bounds the records that are read in one round trip.
 	mostRecords = 256
 )
 
@@ -127,7 +128,7 @@ func (j *Janitor) breakLocked() {
 	j.breaks++
 }
 
-// sightLocked notes that these had lapsed at an instant since boot.
+// sightLocked records that these processes had lapsed at an instant since boot.
 func (j *Janitor) sightLocked(lapsed []string, at time.Duration) {
 	for _, identity := range lapsed {
 		s := j.lapsed[identity]
@@ -139,7 +140,7 @@ func (j *Janitor) sightLocked(lapsed []string, at time.Duration) {
 	}
 }
 
-// forgetLocked forgets those that have not been seen lapsed since an instant at which all were looked at.
+// forgetLocked drops processes that have not been seen lapsed since the last complete look.
 func (j *Janitor) forgetLocked(since time.Duration) {
 	for identity, s := range j.lapsed {
 		if s.seen < since {
@@ -163,7 +164,8 @@ func (j *Janitor) stepped(pulse Pulse) bool {
 	return (ours - theirs).Abs() > skew
 }
 
-// Pass recovers those that have been seen lapsed for long enough. me is our identity. It goes on while there are such.
+// Pass recovers the processes that have been seen lapsed for long enough, until none is left. me is our
+// identity.
 func (j *Janitor) Pass(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -192,7 +194,7 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 	return wrong
 }
 
-// check finds out why the last page did not come, if it did not, and logs that the link is slow.
+// check finds out why the last page did not arrive, if it did not, and logs a slow link.
 func (j *Janitor) check(ctx context.Context) error {
 	slow, err := j.link.Check(ctx)
 	if slow != nil {
@@ -201,8 +203,8 @@ func (j *Janitor) check(ctx context.Context) error {
 	return err
 }
 
-// paced adds an outage to what is wrong, unless it may be only that a page was too much for the link: the next pass finds
-// that out, and asks for less.
+// paced adds an outage to the errors, unless the page may only have been too large for the link: the next
+// pass checks that, and asks for less.
 func (j *Janitor) paced(wrong, outage error) error {
 	if j.link.Unchecked() {
 		return wrong
@@ -210,8 +212,8 @@ func (j *Janitor) paced(wrong, outage error) error {
 	return errors.Join(wrong, outage)
 }
 
-// see reads what a beat has left out: the names of those that lapsed besides, and the records of all. Those whose record
-// cannot be read count as tried.
+// see reads what the heartbeat reply left out: the other lapsed names, and the records of all. Processes
+// whose record cannot be read count as tried.
 func (j *Janitor) see(ctx context.Context, tried map[string]bool) (unreadable, err error) {
 	if err := j.seeAll(ctx); err != nil {
 		return nil, err
@@ -233,7 +235,7 @@ func (j *Janitor) see(ctx context.Context, tried map[string]bool) (unreadable, e
 	return unreadable, nil
 }
 
-// seeAll reads the names of all that have lapsed, once after each beat that could not name them all.
+// seeAll reads the names of all lapsed processes, once after each heartbeat reply that did not name them all.
 func (j *Janitor) seeAll(ctx context.Context) error {
 	j.mu.Lock()
 	more, beat, breaks := j.more, j.last.sinceBoot, j.breaks
@@ -252,7 +254,7 @@ func (j *Janitor) seeAll(ctx context.Context) error {
 		for _, reply := range j.link.Do(ctx, calls...) {
 			page, err := lua.Texts(reply)
 			if err != nil {
-				return fmt.Errorf("read who has lapsed: %w", err)
+				return fmt.Errorf("read the lapsed processes: %w", err)
 			}
 			names = append(names, page...)
 		}
@@ -260,14 +262,14 @@ func (j *Janitor) seeAll(ctx context.Context) error {
 		if !j.sight(names, at, beat, breaks, last) || last {
 			return nil
 		}
-		// One page is read twice: others move up when some before them are recovered.
+		// Pages overlap by one page: names move up when names before them are recovered.
 		first += max(pages-1, 1) * lua.MostItems
 		pages = min(2*pages, lapsedPages)
 	}
 }
 
-// sight takes in a page of those that had lapsed at an instant, read after a beat, and reports whether our sight has not
-// broken since that. With the last page all have been looked at.
+// sight records a page of names that had lapsed at an instant, read after a heartbeat, and reports whether
+// our observation has been uninterrupted since then. The last page completes the look.
 func (j *Janitor) sight(names []string, at, beat time.Duration, breaks int, last bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -282,7 +284,7 @@ func (j *Janitor) sight(names []string, at, beat time.Duration, breaks int, last
 	return true
 }
 
-// unread are those lapsed whose record has not been read, and may be tried.
+// unread returns lapsed processes whose record has not been read and that may be tried.
 func (j *Janitor) unread(tried map[string]bool) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -303,14 +305,14 @@ func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// condemned are some of those that the rule of two looks lets us follow now: as many as one pipeline may ask about. They
-// count as tried.
+// condemned returns some of the processes that the rule of two looks declares dead: as many as one pipeline
+// may ask about. They count as tried.
 func (j *Janitor) condemned(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var victims []*victim
 	lists := 0
-	// In no order: janitors that begin at one instant begin with different ones.
+	// The order is random, so janitors that begin at the same time begin with different processes.
 	for identity, s := range j.lapsed {
 		if tried[identity] || s.record == nil || s.empty || !j.deadLocked(s) {
 			continue
@@ -326,20 +328,20 @@ func (j *Janitor) condemned(tried map[string]bool) []*victim {
 	return victims
 }
 
-// deadLocked is the rule of two looks.
+// deadLocked applies the rule of two looks.
 func (j *Janitor) deadLocked(s *sighting) bool {
-	// The looks are beats of ours, or follow one at once. A tenth of a beat makes up for timers.
+	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
-	// Its expiry says nothing when the clock has been set, and whether it has, one who began to look after that cannot
-	// know. What anybody can know is that it was not heard of for a TTL: then it has no lease either, by which it might
-	// still start jobs. An outage, which sets no clock, puts nobody off for so long.
+	// Its expiry means nothing if the clock was set, and a janitor that began to look after that cannot
+	// detect it. But a process without a heartbeat for a TTL has no lease either, so it cannot start jobs. An
+	// outage sets no clock and causes no such delay.
 	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
 		return false
 	}
 	return s.seen-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay
 }
 
-// follow recovers some that are judged dead, but for those that another janitor is at.
+// follow recovers some of the dead processes, except those that another janitor is recovering.
 func (j *Janitor) follow(ctx context.Context, me string, victims []*victim) error {
 	outage := j.rescue(ctx, me, victims)
 	if outage == nil {
@@ -365,7 +367,7 @@ func (j *Janitor) forget(identity string) {
 	delete(j.lapsed, identity)
 }
 
-// followFormers recovers what those that are judged dead have in hand under the identities they had before.
+// followFormers recovers the jobs that dead processes hold under their earlier identities.
 func (j *Janitor) followFormers(ctx context.Context, heirs []*victim) error {
 	records := make(map[string]lua.Record, len(heirs))
 	var names []string
@@ -389,9 +391,9 @@ func (j *Janitor) followFormers(ctx context.Context, heirs []*victim) error {
 	return outage
 }
 
-// formerVictims are, by the names of their heirs, the earlier identities of processes that are dead now in whose lists jobs
-// may lie: a job that reached them after Redis had forgotten that identity (FLUSHALL, a lossy restart). Once its lists were
-// found empty it has a tombstone, and the sweep looks through them as through any other's.
+// formerVictims returns, by the current identities of dead processes, their earlier identities whose lists
+// may hold jobs: a job may have reached such a list after Redis lost that identity (FLUSHALL, a lossy
+// restart). Once its lists were found empty it has a tombstone, and the sweep reads them like any others.
 func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map[string]lua.Record) (map[string]*victim, error) {
 	formers, err := j.formers(ctx, heirs, records)
 	if err != nil {

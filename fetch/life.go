@@ -34,29 +34,29 @@ type Life struct {
 	// confirmedAt is when, since boot, the last beat that was answered had been sent.
 	confirmedAt atomic.Int64
 	over        atomic.Bool
-	// aloneQueue is the queue of the last suspect that was taken, as the record has it.
+	// aloneQueue is the queue of the last quarantined job that was taken, as the record has it.
 	aloneQueue atomic.Pointer[string]
 
 	// What follows is confined to the Fetcher's goroutine.
 	held   []*Held
-	alike  map[uint64]int // how many of them have bytes of that sum
-	left   int            // how many have left our hands
-	alone  *Held          // the suspect among them, if any: then it is the only one
+	alike  map[uint64]int // how many jobs in hand have this hash
+	left   int            // how many jobs have left our hands
+	alone  *Held          // the quarantined job, if any: then it is the only one in hand
 	seq    int64          // of the last job taken
 	number int64          // of the last batch composed
-	unread []*batch       // batches whose answer has not been read, by rising number
+	unread []*batch       // batches whose reply has not been read, by ascending number
 }
 
 // A Held is one job in hand: taken, and not yet confirmed as settled.
 type Held struct {
 	Bytes string
 	Queue string
-	// Life is the one that it was taken under, whose Context its run has.
+	// Life is the session under which it was taken; its Context is the run's.
 	Life *Life
 
-	owner   *Life  // the one in whose list it lies: Life, or a later one that took it again
+	owner   *Life  // the session that has it in its list: Life, or a later one that took it again
 	sum     uint64 // of Bytes
-	alone   bool   // a suspect, in the alone list
+	alone   bool   // quarantined, in the alone list
 	at      int    // index in owner.held
 	seq     int64  // rises with every job its owner takes
 	phase   phase
@@ -129,7 +129,8 @@ func newLife(parent context.Context, identity string, record lua.Record, confirm
 	return life
 }
 
-// restore gives the life its record back, which was deleted or evicted. It says false when Redis would not.
+// restore writes the session's record again after it was deleted or evicted. It returns false if Redis
+// refused.
 func (l *Life) restore(ctx context.Context, client driver.Client, keys lua.Keys) (bool, error) {
 	record := l.record
 	if queue := l.aloneQueue.Load(); queue != nil {
@@ -180,7 +181,7 @@ func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, cl
 // A Pulse is the answer to a beat, with the instant it was sent.
 type Pulse struct {
 	lua.Pulse
-	// Restored says that the life's record had been lost, and that the beat has restored it.
+	// Restored reports that the session's record had been lost and that the heartbeat restored it.
 	Restored       bool
 	sinceBoot, rtt time.Duration
 	watched        bool
@@ -238,14 +239,14 @@ func (l *Life) remove(held *Held) {
 	}
 }
 
-// adopt makes a job that an earlier life has in hand this one's.
+// adopt transfers a job in hand from an earlier session to this one.
 func (l *Life) adopt(held *Held) {
 	held.owner.remove(held)
 	l.add(held)
 }
 
-// find finds the job in hand that has these bytes and came from this queue, or nil. It costs a sum of the bytes where there is
-// none, which is nearly always.
+// find returns the job in hand with these bytes and from this queue, or nil. Usually there is none, and the
+// cost is one hash of the bytes.
 func (l *Life) find(queue, bytes string) *Held {
 	if l.alike[sumOf(bytes)] == 0 {
 		return nil
@@ -258,8 +259,9 @@ func (l *Life) find(queue, bytes string) *Held {
 	return nil
 }
 
-// runsUnder finds the run of a job with these bytes and of this queue that goes on under an earlier life which Redis has
-// forgotten, or nil. (A run under one that was declared dead is cancelled, and ends nothing any more.)
+// runsUnder returns the run of a job with these bytes and from this queue that continues under an earlier
+// session that Redis has lost, or nil. (A run of a session that was declared dead is cancelled, and its
+// result is discarded.)
 func (f *Fetcher) runsUnder(queue, bytes string) *Held {
 	for _, life := range f.former {
 		held := life.find(queue, bytes)

@@ -55,13 +55,13 @@ func (f *Fetcher) succeed() {
 	f.look, f.dry = true, false
 }
 
-// probed notes that Redis answers a call that carries no jobs. If the next one that does fails again, it rests longer: only
-// what such a call brings ends that.
+// probed records that Redis answered a call without jobs. If the next call with jobs fails again, the pause
+// grows; only a successful call with jobs resets it.
 func (f *Fetcher) probed(now time.Time) {
 	rest := f.outage.rest
 	f.succeed()
 	f.outage.rest = rest
-	f.look = false // it has just been done
+	f.look = false // the probe has just done it
 	if f.lastFailure != nil && now.Sub(f.slowAt) >= sayAgain {
 		f.slowAt = now
 		f.cfg.Log.Warn().Err(f.lastFailure).Int("page_bytes", f.pace.Page()).

@@ -18,7 +18,7 @@ const (
 	lasting = 2 * time.Second
 	// sayAgain is how often a refusal is told that goes on.
 	sayAgain = time.Minute
-	// deniedFor is how long a denial counts as lasting. A call that is denied is made again within a few seconds.
+	// deniedFor is how long a denial counts as current. A denied call is repeated within a few seconds.
 	deniedFor = 10 * time.Second
 )
 
@@ -27,21 +27,21 @@ const (
 type Reporter struct {
 	log    zerolog.Logger
 	bornAt time.Time
-	// answeredAt is when, after bornAt, Redis last answered a call that said so here.
+	// answeredAt is when Redis last answered a call that was reported here, since bornAt.
 	answeredAt atomic.Int64
 
 	mu       sync.Mutex
-	away     map[string]bool // who has failed and not succeeded since
-	since    time.Time       // when the first of them failed
-	told     bool            // that Redis is away
-	backAt   time.Time       // when it was last told to be back
+	away     map[string]bool // callers that have failed and not succeeded since
+	since    time.Time       // when the first caller failed
+	told     bool            // the outage was logged
+	backAt   time.Time       // when its return was last logged
 	refused  map[string]time.Time
-	denied   error // the last one by which Redis kept us out
+	denied   error // the last denial
 	deniedAt time.Time
 	notify   func(call string, err error)
 }
 
-// locked stands for all callers where the password is at fault.
+// locked stands for all callers when the password is wrong.
 const locked = "any"
 
 // NewReporter makes a Reporter that writes to log.
@@ -49,16 +49,16 @@ func NewReporter(log zerolog.Logger) *Reporter {
 	return &Reporter{log: log, bornAt: time.Now(), away: make(map[string]bool), refused: make(map[string]time.Time)}
 }
 
-// Answered notes that Redis has just answered a connection of this process, with whatever.
+// Answered records that Redis has just sent a reply, of any kind, on a connection of this process.
 func (r *Reporter) Answered() { r.answeredAt.Store(int64(time.Since(r.bornAt))) }
 
-// AnsweredWithin says whether Redis has answered any connection that tells of it within d.
+// AnsweredWithin reports whether Redis has answered on any reporting connection within d.
 func (r *Reporter) AnsweredWithin(d time.Duration) bool {
 	at := time.Duration(r.answeredAt.Load())
 	return at > 0 && time.Since(r.bornAt)-at < d
 }
 
-// Notify has f called with each failure that is logged, as often as it is logged. f must return at once.
+// Notify registers f, which is called once for each failure that is logged. f must return at once.
 func (r *Reporter) Notify(f func(call string, err error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,9 +71,9 @@ func (r *Reporter) notifyLocked(call string, err error) {
 	}
 }
 
-// Fail says that a call of who failed. What waiting cures is an outage, and told once; what Redis hears and will not do
-// (a wrong type, a denied command) is told for each who, once a minute as long as it goes on. So is a wrong or missing password,
-// for all of them together: no waiting cures it.
+// Fail reports that a call of who failed. An error that waiting cures is an outage and logged once. A refusal
+// (a wrong type, a denied command) is logged once a minute for each who while it lasts. A wrong or missing
+// password is logged likewise, for all callers together, because waiting does not cure it.
 func (r *Reporter) Fail(who string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Reporter) Fail(who string, err error) {
 		r.denied, r.deniedAt = err, now
 	}
 	if !driver.Outage(err) {
-		r.heardLocked(who, now) // whoever refuses is there
+		r.heardLocked(who, now) // a server that refuses a call is reachable
 		r.refuseLocked(who, err, now)
 		return
 	}
@@ -110,24 +110,24 @@ func (r *Reporter) refuse(who string, err error) {
 	r.refuseLocked(who, err, time.Now())
 }
 
-// refuseLocked logs a refusal, unless it has done so lately, and says whether it did.
+// refuseLocked logs a refusal, unless it did so recently, and reports whether it did.
 func (r *Reporter) refuseLocked(who string, err error, now time.Time) bool {
 	if now.Sub(r.refused[who]) < sayAgain {
 		return false
 	}
 	r.notifyLocked(who, err)
 	r.refused[who] = now
-	event, message := r.log.Error().Err(err).Str("call", who), "redis refuses: it is tried again, but needs somebody's help"
+	event, message := r.log.Error().Err(err).Str("call", who), "redis refuses a call; will retry; operator action required"
 	if advice := driver.Denial(err); advice != "" {
 		event.Str("advice", advice)
-		message = "redis denies access: it is tried again; operator action required"
+		message = "redis denies access; will retry; operator action required"
 	}
 	event.Msg(message)
 	return true
 }
 
-// Denied is the error by which Redis lately kept out a call of this process, for lack of a password or of a permission; nil
-// if it does so no more.
+// Denied returns the error of a recent call that Redis denied for lack of a password or of a permission; nil
+// if calls are no longer denied.
 func (r *Reporter) Denied() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +153,7 @@ func (r *Reporter) heardLocked(who string, now time.Time) {
 	if len(r.away) > 0 {
 		return
 	}
-	if driver.Outage(r.denied) { // the password is right again: it has let in all who had failed
+	if driver.Outage(r.denied) { // the password is right again, for all callers
 		r.denied = nil
 	}
 	if !r.told {

@@ -26,13 +26,14 @@ const (
 	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it, or longer where
 	// they are many: hundreds that ask at each beat cost Redis as much as their beats.
 	sweeperBeats = 3
-	// sweepPatience is for how long at most no sweep begins because others have lapsed: some cannot be recovered, and stay.
+	// sweepPatience bounds how long a sweep waits while other processes have lapsed: some cannot be recovered
+	// and stay.
 	sweepPatience = 5 * time.Second
-	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps: what it names too much
-	// harms nobody for that long.
+	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps:
+	// expired entries are harmless for that long.
 	unlistEvery = time.Minute
-	// unlistPages is how many pages of locks one sweep takes out, in one round trip: about two milliseconds of Redis. While
-	// there are more, the next sweep follows after unlistRest, in which Redis serves others.
+	// unlistPages is how many pages of locks one sweep removes in one round trip: about two milliseconds of
+	// Redis. While more are left, the next sweep follows after unlistRest, so that Redis can serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
 	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock once for all that
@@ -72,8 +73,9 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	return 0, nil
 }
 
-// SweepLater reports whether a sweep should wait, because others have lapsed whose jobs a Pass brings back: that must not
-// wait behind the round trips of a sweep. It reports false again sweepPatience after the last sweep.
+// SweepLater reports whether a sweep should wait because processes have lapsed. A Pass recovers their jobs
+// and must not wait for the round trips of a sweep. sweepPatience after the last sweep it reports false
+// again.
 func (j *Janitor) SweepLater(me string) bool {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -97,7 +99,7 @@ func (j *Janitor) Processes() int {
 	return j.last.Processes
 }
 
-// unlistLocks takes out of the index of locks what has run out, some of it at a time.
+// unlistLocks removes expired locks from the index of locks, some at a time.
 func (j *Janitor) unlistLocks(ctx context.Context) error {
 	if !j.locksLeft && !j.unlistedAt.IsZero() && time.Since(j.unlistedAt) < unlistEvery {
 		return nil
@@ -151,7 +153,8 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 		}
 		lengths = lengths[hands:]
 	}
-	// Whoever followed one of them may have died before it came to the identity that the dead one had before.
+	// A process that recovered one of them may have died before it reached the earlier identity of the dead
+	// process.
 	outage := j.rescue(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
 	wrong := all(unread)
 	if outage != nil {

@@ -19,14 +19,15 @@ type waits struct {
 	limit  time.Duration
 	rest   time.Duration // after the next wait that breaks; zero since one went well
 
-	yielded   bool          // no wait is opened before the next confirmed beat
-	yield     time.Duration // for how long waits were closed the last time that Redis had too many clients
+	yielded   bool          // no wait is opened before the next confirmed heartbeat
+	yield     time.Duration // how long waits were closed the last time that Redis had too many clients
 	yieldedAt time.Time     // when that was
 }
 
 const (
-	// leastYield is for how long waits stay closed for the sake of other connections, twice as long each time that Redis has too
-	// many clients again; mostYield bounds it. Both cost what paced takes cost, and up to pacedTake of delay.
+	// leastYield is how long waits first stay closed when Redis has too many clients. The time doubles with
+	// each repetition, up to mostYield. Meanwhile paced takes replace the waits, with a delay of up to
+	// pacedTake.
 	leastYield = 2 * time.Second
 	mostYield  = time.Minute
 )
@@ -36,8 +37,8 @@ type parked struct {
 	waiter   driver.Waiter
 	op       int64
 	returned chan struct{}
-	leaving  bool        // its release has been asked for
-	shut     atomic.Bool // its connection is to be closed
+	leaving  bool        // its release has been requested
+	shut     atomic.Bool // its connection should be closed
 	cannot   atomic.Bool
 }
 
@@ -86,12 +87,12 @@ func (f *Fetcher) adjustWaits(now time.Time) {
 		return
 	}
 	if f.strays.unsure {
-		f.waits.release(nil) // until it is known what our lists hold, nothing more comes into them
+		f.waits.release(nil) // nothing may enter our lists before their contents are known
 		return
 	}
 	f.waits.release(f.paused)
 	if f.waits.yielded && !now.Before(f.noWaitsUntil) {
-		f.noWaitsUntil = now.Add(pacedTake) // the heart comes first: until it has beaten, queues are looked at from time to time
+		f.noWaitsUntil = now.Add(pacedTake) // the heartbeat comes first: until it is confirmed, queues are polled from time to time
 	}
 	if f.fenced || f.life == nil || !f.life.Leased() || now.Before(f.noWaitsUntil) {
 		return
@@ -162,7 +163,7 @@ func (p *parked) leave() {
 		_, err := p.waiter.Release(ctx)
 		cancel()
 		if err != nil && p.shut.Load() {
-			_ = p.waiter.Close() // what it may have moved meanwhile lies in our list, where the look will find it
+			_ = p.waiter.Close() // a job that it may have moved is in our list, where the look finds it
 			return
 		}
 		if errors.Is(err, driver.ErrNoRelease) {
@@ -225,12 +226,13 @@ func (f *Fetcher) failWait(end waited) {
 	}
 }
 
-// Crowded says that Redis has refused this process one more connection. Idle waits are the first to give theirs back: queues can
-// be looked at without, while nothing stands for a heartbeat or a settle. It may be called from any goroutine.
+// Crowded reports to the Fetcher that Redis refused this process a connection. Idle waits give up theirs
+// first: queues can be polled instead, but nothing replaces a heartbeat or a settle. It may be called from
+// any goroutine.
 func (f *Fetcher) Crowded() { f.cfg.Company.crowded() }
 
-// yieldWaits closes the connections of all idle waits, for a while and until a heartbeat has been confirmed. Paced takes look at
-// the queues meanwhile.
+// yieldWaits closes the connections of all idle waits for a while, and until a heartbeat is confirmed. Paced
+// takes poll the queues meanwhile.
 func (f *Fetcher) yieldWaits(now time.Time) {
 	w := f.waits
 	f.dry = false
@@ -242,7 +244,7 @@ func (f *Fetcher) yieldWaits(now time.Time) {
 	} else {
 		w.yield = leastYield
 		f.cfg.Log.Warn().Int("waits", len(w.parked)+len(w.idle)).
-			Msg("max number of clients reached: idle waits give their connections back; queues are looked at four times a second instead")
+			Msg("max number of clients reached: idle waits are closed; queues are polled four times a second instead")
 	}
 	w.yielded, w.yieldedAt = true, now
 	f.noWaitsUntil, f.paceAt = now.Add(w.yield), now.Add(pacedTake)
@@ -277,7 +279,7 @@ func (f *Fetcher) arriveByWait(end waited) {
 	// Where one came more may be coming: a take for those processors that no wait stands for.
 	f.dry = f.spare() <= 1
 	if len(end.payload) > f.cfg.Largest {
-		// Redis has its bytes: sent back, they would not arrive in time over a slow link.
+		// Redis has its bytes already. Sent again, they would not arrive in time over a slow link.
 		f.tooLarge(end.life, place{queue: end.queue}, lua.LargeOf(end.payload))
 		return
 	}

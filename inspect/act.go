@@ -17,8 +17,9 @@ type Action string
 const (
 	// Retry sends jobs to the backs of their queues, now, as Sidekiq's pages do: their retry_count goes down by one (but not
 	// that of scheduled jobs, which have not failed), so that they have one more run, and their crashes are forgotten. A unique
-	// job that is dead takes its lock again, and is refused if another job has that, unless its class refuses no push. What nothing
-	// could run is refused, and so is what died for its size and is still above Selection.PayloadLimit.
+	// job that is dead takes its lock again, and is refused if another job holds that lock, unless its class
+	// refuses no push. Unreadable entries are refused, and so are jobs that died because of their size and
+	// still exceed Selection.PayloadLimit.
 	Retry Action = "retry"
 	// Kill sends jobs to the dead set as they are. With it, as with Delete, unique jobs free their locks in the same step; one
 	// that promised a duplicate one more run (see dedup.Rule.RescheduleOnce) is followed by that.
@@ -37,8 +38,8 @@ type Selection struct {
 	Class string
 	// Unreadable are the jobs that nothing could run.
 	Unreadable bool
-	// PayloadLimit is that of the workers, in bytes: Retry refuses jobs that died for their size and are above it, because they would
-	// die again. job.DefaultPayloadLimit.
+	// PayloadLimit is the limit of the workers in bytes. Retry refuses jobs that died because of their size
+	// and exceed it, because they would die again. Default: job.DefaultPayloadLimit.
 	PayloadLimit int
 }
 
@@ -95,7 +96,7 @@ type act struct {
 	i         *Inspector
 	home      Home
 	action    Action
-	to        string // of a move: the queue
+	to        string // the target queue of a move
 	selection Selection
 	wanted    map[string]bool // IDs not found yet
 	clock     lua.Clock

@@ -94,7 +94,7 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	}
 	parsed := e.parsed
 	if kept, ok := e.kept(); ok {
-		// What no worker could read when it died, this version may.
+		// This version may be able to read an entry that the worker could not.
 		parsed, _ = job.Parse(kept)
 	}
 	if parsed == nil {

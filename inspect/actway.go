@@ -25,7 +25,7 @@ func (a *act) way(ctx context.Context) (way, error) {
 		switch {
 		case a.selection.All:
 			order = lua.OrderOldest
-		case a.action == move: // they keep their order only if the oldest goes first
+		case a.action == move: // the oldest goes first, which keeps the order
 			return &oldestWay{i: a.i, key: key, most: size}, err
 		}
 		return &listWay{i: a.i, from: lua.Source{Key: key, End: order}, most: size, all: a.selection.All}, err

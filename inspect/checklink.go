@@ -116,8 +116,8 @@ func judgeSizes(f *facts) Finding {
 	return ok("proto-max-bulk-len and client-query-buffer-limit leave room for jobs of %d bytes", largest)
 }
 
-// judgeOutput wants room for two pages of jobs in what Redis keeps for a connection that reads slowly. Beyond its limit it
-// closes the connection.
+// judgeOutput requires that the output buffer limit leaves room for two pages of jobs. Redis closes a slow
+// connection that exceeds the limit.
 func judgeOutput(f *facts) Finding {
 	limits, known := f.setting("client-output-buffer-limit")
 	if !known {
@@ -135,8 +135,9 @@ func judgeOutput(f *facts) Finding {
 	return ok("client-output-buffer-limit leaves room for the replies of %d bytes", lua.MostBytes)
 }
 
-// outputLimits are the hard and the soft limit of normal connections in bytes, 0 for none. The value lists, for each class
-// of connections, its name, both limits, and for how many seconds the soft one may be exceeded.
+// outputLimits returns the hard and the soft limit of normal connections in bytes, 0 for none. The value
+// lists, for each class of connections, its name, both limits, and how many seconds the soft one may be
+// exceeded.
 func outputLimits(text string) (hard, soft int64) {
 	words := strings.Fields(text)
 	for ; len(words) >= 4; words = words[4:] {

@@ -8,9 +8,10 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// WithoutConsumer returns those of the queues from which no living process takes jobs, Belay's and Sidekiq's alike, in their order.
-// A process that does not say which queues it takes may take any. With more than 1,000 processes there are too many to ask, and
-// none is returned. It reads processes in pages, and no more of them than it takes to find a consumer for each queue.
+// WithoutConsumer returns the queues from which no living process of Belay or Sidekiq takes jobs, in the
+// given order. A process whose queues are unknown may take any. With more than 1,000 processes it returns
+// none, because it would have to read too many. It reads processes in pages and stops once each queue has a
+// consumer.
 func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]string, error) {
 	var r reading
 	replies := i.do(ctx, []driver.Call{
@@ -34,7 +35,7 @@ func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]str
 			break
 		}
 	}
-	if r.err != nil || len(r.refused) > 0 { // what could not be read may be a consumer
+	if r.err != nil || len(r.refused) > 0 { // an unreadable process may be a consumer
 		return nil, r.err
 	}
 	return left, nil

@@ -82,7 +82,7 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	return e
 }
 
-// shown are the first bytes of a text that cannot be read.
+// shown returns the first bytes of an unreadable text.
 func shown(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), mostShownBytes)], "\uFFFD")
 }
@@ -95,7 +95,7 @@ func utc(at time.Time, ok bool) time.Time {
 	return sayable(at)
 }
 
-// unreadable is how the ID begins of what names itself nothing.
+// unreadable begins the IDs of entries that have no jid.
 const unreadable = "unreadable-"
 
 // unreadableID names a text that names itself nothing.
@@ -132,7 +132,7 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 	}
 }
 
-// kept is the text that an unreadable job keeps, if this is one.
+// kept returns the text that a job of job.UnreadableClass keeps, if this is such a job.
 func (e Entry) kept() (text string, ok bool) {
 	if e.parsed == nil {
 		return "", false

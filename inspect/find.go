@@ -20,42 +20,44 @@ type Place string
 // The places. Their names are a contract.
 const (
 	PlaceQueue       Place = "queue"
-	PlaceQuarantined Place = "quarantined" // it waits to run with nothing beside it
-	PlaceRunning     Place = "running"     // it is in the hands of a process
+	PlaceQuarantined Place = "quarantined" // it waits to run alone
+	PlaceRunning     Place = "running"     // a process has it in hand
 	PlaceScheduled   Place = "scheduled"
 	PlaceRetry       Place = "retry"
 	PlaceDead        Place = "dead"
 	PlaceNotFound    Place = "not_found"
 )
 
-// A Found is the answer to the question where a job is. What is not known is left empty.
+// A Found describes where a job is. Unknown fields are empty.
 type Found struct {
 	JID   string `json:"jid"`
 	Place Place  `json:"state"`
-	// Queue is the one that the job waits in or was taken from, or that its payload names.
+	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string `json:"queue,omitempty"`
 	Class string `json:"class,omitempty"`
-	// Since is since when the job is there, as the job or its process says; At is when it runs, of one that waits for that.
+	// Since is when the job came there, according to the job or its process. At is when a scheduled job or a
+	// retry runs.
 	Since time.Time `json:"since,omitzero"`
 	At    time.Time `json:"at,omitzero"`
-	// Process is the identity of the process that has it in hand, and State whether that process lives. A job in the hands of
-	// one that has lapsed is brought back by a living one.
+	// Process is the identity of the process that has it in hand, and State whether that process is alive. A
+	// living process recovers the jobs of a lapsed one.
 	Process string `json:"process,omitempty"`
 	State   State  `json:"process_state,omitempty"`
-	// Looked is how many entries were looked at.
+	// Looked is how many entries were read.
 	Looked int `json:"looked"`
-	// Unseen says which places were not looked through, or not to their end; empty when the answer is about all of them.
+	// Unseen lists the places that were not searched to their end; empty if the search was complete.
 	Unseen string `json:"unseen,omitempty"`
-	// Entry is the job whole; nil when it was not found, or runs in a process of Sidekiq.
+	// Entry is the whole job; nil if it was not found or runs in a process of Sidekiq.
 	Entry *Entry `json:"job,omitempty"`
 }
 
-// Find tells where the job with this jid is, or with this Entry.ID. It looks through all places a page at a time, in the
-// order in which jobs go through them, and twice before it says PlaceNotFound: a job that goes round against that order (a
-// retry that comes due, a requeue) can leave a place just before it is looked through. Its cost is that of reading
-// everything; progress, which may be nil, is told after each page how many entries have been looked at, and of which place.
+// Find reports where the job with this jid or this Entry.ID is. It reads all places a page at a time, in the
+// order in which jobs pass through them, and reads them twice before it reports PlaceNotFound: a job that
+// moves against that order (a retry that comes due, a requeue) can leave a place just before Find reads it.
+// It may read every job in Redis. After each page it calls progress, unless nil, with the number of entries
+// read and the current place.
 //
-// When ctx ends by its deadline the answer is PlaceNotFound with what is Unseen, and no error.
+// When ctx reaches its deadline, Find returns PlaceNotFound with Unseen set, and no error.
 func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked int, place string)) (Found, error) {
 	f := &finder{i: i, jid: jid, progress: progress}
 	for range 2 {
@@ -82,7 +84,7 @@ type finder struct {
 	i        *Inspector
 	jid      string
 	progress func(int, string)
-	place    string // that is looked through
+	place    string // the current place
 	looked   int
 	unseen   []string
 	found    *Found
@@ -104,7 +106,7 @@ func (f *finder) failed(ctx context.Context) error {
 	return f.set(ctx, Dead(), func(e Entry) *Found { return &Found{Place: PlaceDead, Since: e.At} })
 }
 
-// lastFailed is when the last run of a job failed.
+// lastFailed returns when the last run of a job failed.
 func lastFailed(e Entry) time.Time {
 	if e.parsed == nil {
 		return time.Time{}
@@ -120,7 +122,7 @@ func lastFailed(e Entry) time.Time {
 	return instant(seconds)
 }
 
-// set looks through a sorted set.
+// set searches a sorted set.
 func (f *finder) set(ctx context.Context, home Home, where func(Entry) *Found) error {
 	f.place = home.String()
 	walk := lua.Walk{From: "-inf", To: "+inf"}
@@ -135,8 +137,8 @@ func (f *finder) set(ctx context.Context, home Home, where func(Entry) *Found) e
 	}
 }
 
-// list looks through a list from its youngest entry: there entries are only added, so that one is seen twice but none is
-// passed over.
+// list searches a list from its youngest entry: entries are added only there, so an entry may be read twice
+// but none is skipped.
 func (f *finder) list(ctx context.Context, key string, home Home, where func(Entry) *Found) error {
 	for skip := 0; ; {
 		page, err := f.i.keys.Page(key, lua.OrderYoungest, skip, lua.MostItems).Do(ctx, f.i.driver)
@@ -147,7 +149,7 @@ func (f *finder) list(ctx context.Context, key string, home Home, where func(Ent
 	}
 }
 
-// page looks through a page, and says whether the job is in it.
+// page searches a page and reports whether the job is in it.
 func (f *finder) page(home Home, page []lua.Entry, where func(Entry) *Found) bool {
 	for _, raw := range page {
 		f.looked++
@@ -166,12 +168,13 @@ func (f *finder) page(home Home, page []lua.Entry, where func(Entry) *Found) boo
 	return false
 }
 
-// mayBe says whether it is worth reading a payload: most hold the jid nowhere, as it is nor behind some escape.
+// mayBe reports whether a payload is worth parsing: most contain neither the jid nor an escape that could
+// hide it.
 func (f *finder) mayBe(payload string) bool {
 	return strings.Contains(payload, f.jid) || strings.Contains(payload, `\`) || strings.HasPrefix(f.jid, unreadable)
 }
 
-// queues looks through the queues and what is quarantined of each. Most queues are empty, and lengths are cheap.
+// queues searches the queues and their quarantined jobs. Most queues are empty, and lengths are cheap.
 func (f *finder) queues(ctx context.Context) error {
 	f.place = "queues"
 	names, all, err := f.i.queueNames(ctx)
@@ -227,7 +230,7 @@ func waitingIn(home Home) func(Entry) *Found {
 	}
 }
 
-// queueNames are the names of at most 1,000 queues, and how many there are.
+// queueNames returns the names of at most 1,000 queues, and how many queues there are.
 func (i *Inspector) queueNames(ctx context.Context) (names []string, all int, err error) {
 	replies := i.do(ctx, []driver.Call{
 		driver.Command("SCARD", i.keys.Queues()), driver.Command("SRANDMEMBER", i.keys.Queues(), strconv.Itoa(mostShown)),
@@ -239,17 +242,17 @@ func (i *Inspector) queueNames(ctx context.Context) (names []string, all int, er
 	return sorted(names), max(int(count), len(names)), nil
 }
 
-// QueueNames are the names of at most 1,000 queues, in order.
+// QueueNames returns the names of at most 1,000 queues, sorted.
 func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
 	names, _, err := i.queueNames(ctx)
 	return names, err
 }
 
-// running looks through what processes have in hand: those of Belay in their lists, which say so exactly, those of Sidekiq in
-// what they told.
+// running searches the jobs in hand: of Belay's processes in their lists, which are exact, and of Sidekiq's
+// in what they reported.
 func (f *finder) running(ctx context.Context) error {
 	f.place = "processes"
-	walk := lua.Walk{From: "-inf", To: "+inf"} // one that beats meanwhile comes once more, behind
+	walk := lua.Walk{From: "-inf", To: "+inf"} // a process whose heartbeat arrives meanwhile is read again later
 	seen := make(map[string]bool)
 	for {
 		page, err := f.i.keys.Walk(f.i.keys.Alive(), walk).Do(ctx, f.i.driver)
@@ -276,7 +279,7 @@ func (f *finder) running(ctx context.Context) error {
 	return f.told(ctx, seen)
 }
 
-// hands looks through the lists of processes of Belay.
+// hands searches the lists of Belay's processes.
 func (f *finder) hands(ctx context.Context, identities []string) error {
 	lists, err := f.i.workingPage(ctx, identities)
 	if err != nil {
@@ -311,7 +314,7 @@ func (f *finder) hands(ctx context.Context, identities []string) error {
 	return nil
 }
 
-// tellSince adds what the process of a running job told of itself and of the run, if it did.
+// tellSince adds what the process of a running job reported about itself and the run, if anything.
 func (f *finder) tellSince(ctx context.Context) {
 	var r reading
 	now, err := f.i.redisTime(ctx)
@@ -328,7 +331,7 @@ func (f *finder) tellSince(ctx context.Context) {
 	}
 }
 
-// told looks through what processes of Sidekiq tell of what they run.
+// told searches what Sidekiq's processes report about the jobs they run.
 func (f *finder) told(ctx context.Context, ours map[string]bool) error {
 	var r reading
 	replies := f.i.do(ctx, []driver.Call{

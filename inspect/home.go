@@ -22,7 +22,7 @@ const (
 	homeDead      homeKind = "dead"
 	homeQueue     homeKind = "queue"
 	homeSuspects  homeKind = "suspects"
-	homeRunning   homeKind = "running" // no operator's to take from
+	homeRunning   homeKind = "running" // operators cannot take jobs from it
 )
 
 // Retries is where failed jobs wait to run again.

@@ -9,15 +9,16 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// logFindingsTimeout is how long the check at a start may take. A worker whose Redis does not answer logs that itself.
+// logFindingsTimeout bounds the check at a start. A worker whose Redis does not answer logs that itself.
 const logFindingsTimeout = 5 * time.Second
 
 // LogFindings checks Redis as Check does, over a connection of its own, and logs a line at level warn for each finding that is not
-// ok. It is for the start of a worker, which works whatever is found. It logs nothing when Redis is away, and returns when ctx ends.
+// ok. It is for the start of a worker, which runs regardless of the findings. It logs nothing when Redis is
+// away, and returns when ctx ends.
 func LogFindings(ctx context.Context, client driver.Client, cfg CheckConfig, log zerolog.Logger) {
 	limited, cancel := context.WithTimeout(ctx, logFindingsTimeout)
 	defer cancel()
-	lane, err := client.Lane(1) // what is slow here delays nothing else
+	lane, err := client.Lane(1) // a slow check delays nothing else
 	if err != nil {
 		return
 	}

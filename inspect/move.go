@@ -14,10 +14,11 @@ import (
 const move Action = "move"
 
 // Move moves the selected jobs of a queue, or of its quarantined ones, to the back of another queue, where they keep their
-// order, a page at a time; quarantined jobs stay quarantined. Each job is moved in one step, and of it only the name of its
-// queue is changed: its unique lock stays its own. What cannot be read is refused and stays, because the name cannot be changed.
+// order, a page at a time; quarantined jobs stay quarantined. Each job is moved in one step, and only the
+// name of its queue changes; it keeps its unique lock. Unreadable entries are refused and stay, because the
+// name cannot be changed.
 //
-// It means what lay there when it began, as Act does, whose other promises it makes too.
+// Like Act, it covers the jobs that were there when it began, and makes Act's other promises too.
 func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Selection, progress func(Tally)) (Tally, error) {
 	a := &act{i: i, home: from, action: move, to: to, selection: selection}
 	switch {
@@ -32,7 +33,7 @@ func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Se
 	return a.do(ctx, progress)
 }
 
-// sendOn is a job on its way to another queue.
+// sendOn packs a job for another queue.
 func (a *act) sendOn(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if e.parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
@@ -41,15 +42,16 @@ func (a *act) sendOn(e Entry) (errand lua.Errand, jobs lua.Promotion, why error)
 	return errand, lua.Promotion{Old: e.raw.Bytes, New: e.parsed.Patch(job.SetString("queue", a.to))}, nil
 }
 
-// oldestWay goes through a list from its oldest entry, and leaves some where they are. Workers take from that end as well, so
-// that what it has left moves towards it: the last one left is the mark from which it goes on.
+// oldestWay walks a list from its oldest entry and may leave entries in place. Workers take from that end
+// too, so the entries left behind move towards it. The last one left is the mark from which the walk
+// continues.
 type oldestWay struct {
 	i    *Inspector
 	key  string
-	most int // how many there were
+	most int // how many entries there were
 	seen int
-	left int    // how many it has left, at most
-	mark string // the last of them
+	left int    // maximum number of entries left in place
+	mark string // the last entry left in place
 }
 
 func (w *oldestWay) next(ctx context.Context) ([]lua.Entry, error) {
@@ -67,7 +69,7 @@ func (w *oldestWay) next(ctx context.Context) ([]lua.Entry, error) {
 			}
 			page, err = w.i.keys.Page(w.key, lua.OrderOldest, w.left, lua.MostItems).Do(ctx, w.i.driver)
 			return page.Entries, err
-		case skip == 0: // the mark was taken, and all before it
+		case skip == 0: // the mark was taken, and all entries before it
 			w.left = 0
 			return page.Entries, nil
 		}

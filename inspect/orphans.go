@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// deadHands counts, by queue, the jobs that lie in the lists of processes of Belay that have lapsed, and that a living
-// process of Belay will bring back. A queue may have left Sidekiq's list of queues meanwhile.
+// deadHands counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of
+// Belay will recover. Such a queue may no longer be in Sidekiq's list of queues.
 func (i *Inspector) deadHands(ctx context.Context, r *reading, processes []Process) map[string]int64 {
 	lapsed := slices.DeleteFunc(slices.Clone(processes), func(p Process) bool { return !p.Belay || p.State != StateLapsed })
 	jobs := make(map[string]int64)
@@ -25,7 +25,7 @@ func (i *Inspector) deadHands(ctx context.Context, r *reading, processes []Proce
 		}
 		calls := make([]driver.Call, len(page))
 		for n, p := range page {
-			calls[n] = driver.Command("LINDEX", i.keys.Alone(p.Identity), "0") // there is one at most
+			calls[n] = driver.Command("LINDEX", i.keys.Alone(p.Identity), "0") // it has at most one job
 		}
 		for n, reply := range i.do(ctx, calls) {
 			if payload, ok := r.value("the quarantined job of "+page[n].Identity, reply).(string); ok {
@@ -69,8 +69,8 @@ func (s *Status) addDeadHands(jobs map[string]int64) {
 	}
 }
 
-// addNoConsumer marks queues with jobs that no process takes; they would lie there for ever. It marks none unless it knows the
-// queues of all processes: one that was just born has not told them yet.
+// addNoConsumer marks queues whose jobs no process takes; they would stay there for ever. It marks none
+// unless the queues of all processes are known: a process that just started has not reported them yet.
 func (s *Status) addNoConsumer() {
 	if s.ProcessCount > int64(len(s.Processes)) {
 		return

@@ -21,10 +21,11 @@ type Queue struct {
 	// long the next of them has been waiting so. They are not in Size.
 	Suspects   int64   `json:"suspects"`
 	SuspectFor Seconds `json:"suspect_seconds"`
-	// InDeadHands is how many of its jobs were in the hands of workers of Belay that have lapsed and are to be recovered.
-	// They are not in Size.
+	// InDeadHands is how many of its jobs lapsed workers of Belay have in hand. A living worker recovers
+	// them. They are not in Size.
 	InDeadHands int64 `json:"in_dead_hands"`
-	// NoConsumer says that there are jobs of any of these kinds, and that no living process takes from the queue.
+	// NoConsumer reports that there are jobs of any of these kinds and that no living process takes from the
+	// queue.
 	NoConsumer bool `json:"no_consumer"`
 }
 

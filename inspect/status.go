@@ -29,7 +29,7 @@ type Status struct {
 	Enqueued int64 `json:"enqueued"`
 	// Suspects is how many more wait to run alone, because their processes died too often.
 	Suspects int64 `json:"suspects"`
-	// InDeadHands is how many more are in the hands of workers of Belay that have lapsed: a living one brings them back.
+	// InDeadHands is how many more jobs lapsed workers of Belay have in hand. A living worker recovers them.
 	InDeadHands int64 `json:"in_dead_hands"`
 	// Scheduled, Retries and Dead are the sizes of the three sets.
 	Scheduled int64 `json:"scheduled"`

@@ -109,5 +109,5 @@ func (o *outage) requireTold(log string) {
 	require.Equal(o.t, 1, strings.Count(log, "redis is back"), log)
 	require.LessOrEqual(o.t, strings.Count(log, "\n"), 8, log)
 	require.NotContains(o.t, log, "ownership lost")
-	require.NotContains(o.t, log, "needs somebody's help")
+	require.NotContains(o.t, log, "redis refuses a call")
 }

@@ -43,8 +43,8 @@ func (j *Job) Args() []string {
 	return args
 }
 
-// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size limiter writes them. It goes by
-// a literal true.
+// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size limiter
+// writes them. It tests for a literal true.
 func (j *Job) Compressed() bool { return j.text(fieldCompressed) == "true" }
 
 // A RetryKind says which of Sidekiq's three meanings "retry" has.

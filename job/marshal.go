@@ -14,17 +14,18 @@ import (
 	"unicode/utf8"
 )
 
-// Marshal writes v as JSON, as Ruby's JSON.generate writes what its JSON.parse reads there: on one line, without spaces,
-// characters as themselves, and every float with its fraction, for Ruby reads 1 as an Integer and 1.0 as a Float.
+// Marshal writes v as JSON in the spelling of Ruby's JSON.generate: on one line, without spaces, with
+// unescaped characters, and every float with its fraction, because Ruby reads 1 as an Integer and 1.0 as a
+// Float.
 //
-// The members of structs are chosen, named and left out by encoding/json's rules, []byte is Base64, the keys of maps are
-// sorted. A json.RawMessage, a json.Number and what a MarshalJSON or MarshalText returns are spelled anew: escapes become
-// characters, 1E5 becomes 100000.0, of duplicate names the last one's value stays, in the first one's place. Integers keep all
-// their digits. Any other number becomes the nearest float64, which is what Ruby makes of it: a decimal that needs
-// more than its 17 digits belongs in a string.
+// Struct fields are selected, named and omitted by encoding/json's rules, []byte is Base64, and the keys of
+// maps are sorted. A json.RawMessage, a json.Number and the results of MarshalJSON and MarshalText are
+// respelled: escapes become characters, 1E5 becomes 100000.0, and of duplicate names the last value stays, in
+// the place of the first. Integers keep all their digits. Any other number becomes the nearest float64, as in
+// Ruby; put a decimal that needs more than 17 digits into a string.
 //
-// NaN, an infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and, outside of structs,
-// a map whose keys are no strings are errors that say where they stand.
+// NaN, an infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and, outside
+// of structs, a map whose keys are not strings are errors that name the place.
 //
 // A nil slice is written [] when it is v itself, null when it stands inside something.
 func Marshal(v any) (string, error) {
@@ -38,8 +39,8 @@ func Marshal(v any) (string, error) {
 	return string(out), nil
 }
 
-// AsWritten reports, at one look and no more, whether text is an array just as MarshalArgs would write it: nothing
-// between its parts, no escapes, no floats, no objects. Text that it refuses may still be one.
+// AsWritten reports, by a quick scan, whether text is an array exactly as MarshalArgs would write it: no
+// spaces, no escapes, no floats, no objects. It may report false for such an array.
 func AsWritten(text string) bool {
 	if text == "" || text[0] != '[' {
 		return false
@@ -81,7 +82,7 @@ func MarshalArgs(args []any) (string, error) {
 	case tooDeep:
 		return "", fmt.Errorf("write arguments: %w", errTooDeep)
 	default:
-		// All of it has been written here, so this cannot be.
+		// This cannot happen: all of it was written here.
 		return "", fmt.Errorf("write arguments: %w", errNotUTF8)
 	}
 }
@@ -112,11 +113,12 @@ var (
 	typeText      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// A place is where a value stands.
+// A place is the context of a value.
 type place struct {
-	// depth counts what stands around it, pointers too, so that no ring of them is endless.
+	// depth counts the enclosing values, pointers included, so that a cycle of pointers ends.
 	depth int
-	// inStruct says that maps may have the keys that encoding/json takes, as they always could there.
+	// inStruct reports that maps may have any keys that encoding/json accepts, as they always could in
+	// structs.
 	inStruct bool
 }
 
@@ -234,7 +236,7 @@ func appendMap(out []byte, v reflect.Value, inside place) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// keyName is a map's key as encoding/json writes it.
+// keyName returns a map's key as encoding/json writes it.
 func keyName(key reflect.Value) (string, error) {
 	if key.Kind() == reflect.String {
 		return key.String(), nil
@@ -290,7 +292,7 @@ func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 		return nil, fmt.Errorf("%v has no JSON", f)
 	}
 	if bits == 32 {
-		// Ruby has no smaller floats: it reads the short text of one as the float64 next to that.
+		// Ruby has only float64: it reads the short text of a float32 as the nearest float64.
 		f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'g', -1, bits), 64)
 	}
 	size := math.Abs(f)
@@ -310,7 +312,7 @@ func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 	return out, nil
 }
 
-// appendRaw spells JSON that was written elsewhere.
+// appendRaw respells JSON that was written elsewhere.
 func appendRaw(out []byte, raw []byte) ([]byte, error) {
 	if raw == nil {
 		return append(out, "null"...), nil
@@ -322,7 +324,7 @@ func appendRaw(out []byte, raw []byte) ([]byte, error) {
 	return out, err
 }
 
-// appendForeign lets encoding/json write a value, and spells that.
+// appendForeign writes a value by encoding/json and respells the result.
 func appendForeign(out []byte, v any) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)

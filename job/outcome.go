@@ -43,8 +43,8 @@ func Died(payload string) Outcome {
 	return Outcome{exit: ExitDead, payload: payload, processed: true, failed: true}
 }
 
-// Unread is the end of a payload that could not be read, with what KeepUnreadable made of it. It counts as Died does: an
-// operator who watches the counters must see it.
+// Unread ends a payload that could not be read, with the result of KeepUnreadable. It counts as Died does, so
+// that it is visible in the counters.
 func Unread(payload string) Outcome { return Died(payload) }
 
 // Discarded is the end of a job that is not kept. It counts as processed, and as failed when an error brought it about.

@@ -11,21 +11,22 @@ import (
 	"unicode/utf8"
 )
 
-// JSON has many spellings of one value, and Ruby writes one of them. Sidekiq's reschedule looks for an entry by the text
-// that JSON.generate makes of it: where it does not find that, it adds a second copy of the job. So JSON that was
-// written elsewhere and that Belay puts into a payload is spelled anew, as Ruby would write what it reads there.
+// JSON has many spellings of one value, and Ruby writes one of them. Sidekiq's reschedule looks for an entry
+// by the text that JSON.generate makes of it; if it does not find that text, it adds a second copy of the
+// job. So Belay respells JSON that was written elsewhere before it puts it into a payload, as Ruby would
+// write the same value.
 
 var (
 	errNotJSON = errors.New("not JSON")
 	errNotUTF8 = errors.New("a string is not valid UTF-8")
-	// Ruby's parser raises at the first half of a pair, its generator at the second: a job that holds one is lost by
-	// the Ruby process that moves it.
+	// Ruby's parser raises at the first half of a pair, its generator at the second. A Ruby process that
+	// moves a job with half a pair loses it.
 	errHalfPair = errors.New(`a string holds half a surrogate pair (a \uD800 to \uDFFF without its other half), which is no character`)
 )
 
-// appendSpelled writes the one JSON value that text holds. goWrote says that encoding/json wrote it: the escape \ufffd is then
-// an error, because it stands for a byte that is no UTF-8, which is a silent change of the user's data. (A real U+FFFD
-// encoding/json writes as it is.)
+// appendSpelled writes the one JSON value that text holds. goWrote reports that encoding/json wrote it: the
+// escape \ufffd is then an error, because it replaces a byte that is not UTF-8, a silent change of the user's
+// data. (encoding/json does not escape a real U+FFFD.)
 func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
 	start := skipSpace(text, 0)
 	end, why := skipValue(text, start, 0)
@@ -44,16 +45,16 @@ func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
 	return s.out, nil
 }
 
-// A speller walks text that is sound JSON.
+// A speller walks text that is valid JSON.
 type speller struct {
 	text    string
 	at      int
 	out     []byte
 	goWrote bool
-	members []member // of the objects that are open, the innermost's last
+	members []member // of the open objects; those of the innermost come last
 }
 
-// A member is where in out one stands: its name, with the quotes, up to name.
+// A member is a position in out; its name, with the quotes, ends at name.
 type member struct{ start, name, end int }
 
 func (s *speller) value() error {
@@ -74,7 +75,7 @@ func (s *speller) value() error {
 	return nil
 }
 
-// copy takes text over up to end.
+// copy appends text up to end.
 func (s *speller) copy(end int) {
 	s.out = append(s.out, s.text[s.at:end]...)
 	s.at = end
@@ -126,8 +127,8 @@ func (s *speller) object() error {
 	return nil
 }
 
-// keepLast makes of members with one name what a Ruby Hash makes of them: the last one's value, in the first one's place. The object
-// that they are all members of has just been closed.
+// keepLast merges members with the same name as a Ruby Hash does: the last value, in the place of the first.
+// It is called when their object has just been closed.
 func (s *speller) keepLast(members []member) {
 	if len(members) < 2 {
 		return
@@ -149,7 +150,7 @@ func (s *speller) keepLast(members []member) {
 			delete(last, name)
 		}
 	}
-	s.out[len(s.out)-1] = '}' // where the last comma is
+	s.out[len(s.out)-1] = '}' // in place of the last comma
 }
 
 func (s *speller) string() error {
@@ -203,7 +204,7 @@ func (s *speller) number() error {
 		s.out = append(s.out, literal...)
 		return nil
 	}
-	f, _ := strconv.ParseFloat(literal, 64) // one that is too large is an infinity
+	f, _ := strconv.ParseFloat(literal, 64) // a number that is too large is an infinity
 	if math.IsInf(f, 0) {
 		return fmt.Errorf("a number is larger than a float64 can hold (%.2g)", math.MaxFloat64)
 	}

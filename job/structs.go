@@ -11,21 +11,21 @@ import (
 	"unicode"
 )
 
-// encoding/json writes a float64 field of 2 as 2, and Ruby would hand the job an Integer. So structs are walked here. Which
-// of their fields are written, by which names and when they are left out is encoding/json's to say: what stands here are its
-// rules, and a test compares the two.
+// encoding/json writes a float64 field of 2 as 2, and the job would get an Integer in Ruby. So this package
+// walks structs itself. It follows encoding/json's rules for which fields are written, by which names, and
+// when they are omitted; a test compares the two.
 
-// A structField is a field that is written.
+// A structField is a field that appears in the JSON.
 type structField struct {
 	name      string
-	tagged    bool  // the name is a tag's
-	index     []int // the way to it through embedded structs
+	tagged    bool  // the name comes from a tag
+	index     []int // the path to it through embedded structs
 	text      bool  // tagged ",string": a number or a boolean goes into a string
 	omitEmpty bool
 	omitZero  bool
 }
 
-var structFields sync.Map // of []structField, by reflect.Type: a type's are found once
+var structFields sync.Map // of []structField, by reflect.Type: computed once for each type
 
 func appendStruct(out []byte, v reflect.Value, inside place) ([]byte, error) {
 	found, known := structFields.Load(v.Type())
@@ -52,7 +52,7 @@ func appendStruct(out []byte, v reflect.Value, inside place) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// in finds the field in a struct, unless a nil pointer is in the way.
+// in returns the field's value in a struct, unless a pointer on the path is nil.
 func (f *structField) in(v reflect.Value) (field reflect.Value, reached bool) {
 	for _, i := range f.index {
 		if v.Kind() == reflect.Pointer {
@@ -76,7 +76,7 @@ func (f *structField) append(out []byte, v reflect.Value, inside place) ([]byte,
 		}
 		v = v.Elem()
 	}
-	// The text in the string is encoding/json's: it is no number to Ruby.
+	// encoding/json writes the text in the string, because Ruby does not read it as a number.
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -99,7 +99,7 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// isZero asks a value's own IsZero, if its type has one.
+// isZero uses the value's IsZero method, if its type has one.
 func isZero(v reflect.Value) bool {
 	type zeroer interface{ IsZero() bool }
 	asked, t := reflect.TypeFor[zeroer](), v.Type()
@@ -123,14 +123,14 @@ func isZero(v reflect.Value) bool {
 	return ok && own.IsZero()
 }
 
-// An embedded struct's fields stand among those of the struct around it.
+// An embedded struct's fields are promoted to the struct around it.
 type embedded struct {
 	t     reflect.Type
 	index []int
 }
 
-// fieldsOf finds a struct's fields level by level. Of several that have one name that of the least depth is written, of
-// those one with a tag, and of several of these none.
+// fieldsOf finds a struct's fields level by level. Of several fields with one name the shallowest is written;
+// at the same depth the one with a tag; if several are left, none.
 func fieldsOf(root reflect.Type) []structField {
 	var fields []structField
 	seen := map[reflect.Type]bool{}
@@ -151,7 +151,7 @@ func fieldsOf(root reflect.Type) []structField {
 						next = append(next, embedded{inner, f.index})
 					}
 				case ok:
-					// A type that is embedded twice at one level has each of its names twice.
+					// A type that is embedded twice at one level has each name twice.
 					fields = append(fields, slices.Repeat([]structField{f}, min(times[e.t], 2))...)
 				}
 			}
@@ -161,7 +161,7 @@ func fieldsOf(root reflect.Type) []structField {
 	return dominant(fields)
 }
 
-// fieldOfStruct reads one field, or answers the type of an embedded struct to look into.
+// fieldOfStruct reads one field, or returns the type of an embedded struct to descend into.
 func fieldOfStruct(sf reflect.StructField, index []int) (f structField, inner reflect.Type, ok bool) {
 	tag := sf.Tag.Get("json")
 	t := sf.Type
@@ -192,7 +192,7 @@ func fieldOfStruct(sf reflect.StructField, index []int) (f structField, inner re
 	return f, nil, true
 }
 
-// isName says whether encoding/json takes the name in a tag.
+// isName reports whether encoding/json accepts the name in a tag.
 func isName(name string) bool {
 	for _, r := range name {
 		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -202,7 +202,7 @@ func isName(name string) bool {
 	return true
 }
 
-// dominant leaves of each name the field that is written, if there is one, in the order of the struct.
+// dominant keeps for each name the field that is written, if there is one, in the order of the struct.
 func dominant(fields []structField) []structField {
 	slices.SortStableFunc(fields, func(a, b structField) int {
 		byTag := 0

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// UnreadableClass is the class of a job that keeps the text of another that could not be read, so that everybody's pages and
-// commands can show it. No worker runs it: it goes back to the dead set as it is.
+// UnreadableClass is the class of a job that keeps the text of another that could not be read, so that web
+// pages and commands can show it. No worker runs it: it returns to the dead set unchanged.
 const UnreadableClass = "Belay::Unreadable"
 
-// TooLargeClass is the error_class of a job that was moved to the dead set for its size.
+// TooLargeClass is the error_class of a job that was moved to the dead set because of its size.
 const TooLargeClass = "Belay::TooLarge"
 
 const (
@@ -21,11 +21,12 @@ const (
 	fieldRawBase64 = "belay_raw_base64"
 )
 
-// KeepUnreadable returns the job in which a text that Parse refuses lies in the dead set: a valid job of UnreadableClass with the
-// reason why, and the text in belay_raw (or, if it is not valid UTF-8, in Base64 in belay_raw_base64). queue is where it was taken
-// from, empty if it was in no queue. A text that is such a job already is returned as it is.
+// KeepUnreadable wraps a text that Parse refuses for the dead set: it returns a valid job of UnreadableClass
+// with the reason, and the text in belay_raw (or, if it is not valid UTF-8, in Base64 in belay_raw_base64).
+// queue is where it was taken from, empty if it was in no queue. A text that is already such a job is
+// returned unchanged.
 //
-// Its "retry" is 0, because a Ruby worker that gets it knows no such class: it then goes back to the dead set at once.
+// Its "retry" is 0: a Ruby worker does not have the class, so the job returns to the dead set at once.
 func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) string {
 	if parsed, err := Parse(raw); err == nil && parsed.Class() == UnreadableClass {
 		return raw
@@ -37,7 +38,8 @@ func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) str
 	return "{" + AroundUnreadable(queue) + "," + reason(UnreadableClass, why.Error(), now, u) + "," + written(field) + "}"
 }
 
-// TooLargeReason returns the JSON members, without braces, that tell that a payload of so many bytes was above limit.
+// TooLargeReason returns the JSON members, without braces, that record that a payload of this many bytes was
+// above limit.
 func TooLargeReason(bytes, limit int, now time.Time, u TimeUnit) string {
 	return reason(TooLargeClass, fmt.Sprintf("too large: %d bytes, limit %d", bytes, limit), now, u)
 }
@@ -51,16 +53,16 @@ func AroundUnreadable(queue string) string {
 		written(SetString("jid", NewJID()))
 }
 
-// ParseToRun is Parse for a payload that is to be run: a job of UnreadableClass is unreadable still.
+// ParseToRun is Parse for a payload that will be run: a job of UnreadableClass is still unreadable.
 func ParseToRun(raw string) (*Job, error) {
 	j, err := Parse(raw)
 	if err == nil && j.Class() == UnreadableClass {
-		return nil, &UnreadableError{"it keeps the text of a job that could not be read"}
+		return nil, &UnreadableError{"it holds the text of a job that could not be read"}
 	}
 	return j, err
 }
 
-// Kept returns the text that a job of UnreadableClass keeps, byte for byte, and whether it is such a job.
+// Kept returns the text inside a job of UnreadableClass, byte for byte, and whether it is such a job.
 func (j *Job) Kept() (raw string, ok bool) {
 	if j.Class() != UnreadableClass {
 		return "", false
@@ -77,5 +79,5 @@ func reason(class, message string, now time.Time, u TimeUnit) string {
 	return written(SetString("error_class", class)) + "," + written(SetString("error_message", message)) + "," + written(SetStamp("failed_at", now, u))
 }
 
-// written is an Edit as a member of an object.
+// written returns an Edit as a member of an object.
 func written(e Edit) string { return quote(e.Name) + ":" + e.JSON }

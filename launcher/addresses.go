@@ -2,8 +2,8 @@ package launcher
 
 import "regexp"
 
-// addresses are the places where errors of the network name sockets, hosts and name servers, and what stays of each. The more
-// telling patterns come first.
+// addresses match the sockets, hosts and name servers in network errors, with what remains of each. The more
+// specific patterns come first.
 var addresses = []struct {
 	at   *regexp.Regexp
 	left string
@@ -14,8 +14,8 @@ var addresses = []struct {
 	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`), "(address)"},
 }
 
-// withoutAddresses is the text of an error for those who may ask for a worker's health: anybody who reaches the endpoint. What
-// happened stays. The log has the whole.
+// withoutAddresses returns the text of an error without addresses, because anyone who reaches the health
+// endpoint can read it. The log has the full text.
 func withoutAddresses(text string) string {
 	for _, one := range addresses {
 		text = one.at.ReplaceAllString(text, one.left)

@@ -1,7 +1,7 @@
 package launcher
 
-// logStart logs what is about to start: which release, for which queues, on which Redis. It comes before Redis is asked
-// for anything, because an operator needs it most where Redis does not answer.
+// logStart logs the release, the queues and the Redis server. It runs before the first call to Redis, because
+// an operator needs the line most when Redis does not answer.
 func (l *Launcher) logStart() {
 	event := l.cfg.Log.Info().Str("version", moduleVersion()).Strs("queues", l.queues.Names()).Int("concurrency", l.cfg.Concurrency)
 	if client, tells := l.cfg.Client.(interface{ Server() string }); tells {

@@ -33,8 +33,8 @@ type Config struct {
 	// Poll bounds the time between two looks at the schedule and the retry set, by the one process of the fleet that does
 	// so. 100 ms.
 	Poll time.Duration
-	// PollWait is how long after its start the process leaves the two sets alone. None: jobs that came due while no worker was
-	// there are moved at once.
+	// PollWait is how long after its start the process does not poll the schedule and the retry set. Default:
+	// 0, so jobs that came due while no worker ran are moved at once.
 	PollWait time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
@@ -44,7 +44,8 @@ type Config struct {
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
 	Retry retry.Policy
-	// DeadMost and DeadFor bound the dead set: so many jobs are kept, for so long. 0 stands for Sidekiq's: 10,000, 180 days.
+	// DeadMost and DeadFor bound the dead set: the number of jobs kept, and how long. 0 means Sidekiq's
+	// limits: 10,000 and 180 days.
 	DeadMost int
 	DeadFor  time.Duration
 	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more than
@@ -124,7 +125,7 @@ func (c Config) check() error {
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
-	must(c.PollWait >= 0, "poll wait %v: it is not negative", c.PollWait)
+	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
 	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would bury every job it hit",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)

@@ -162,7 +162,7 @@ func (g *Group) Busy() int {
 	return count
 }
 
-// Concurrency is how many jobs run at once at most, in all capsules.
+// Concurrency returns the maximum number of jobs that run at once, in all capsules.
 func (g *Group) Concurrency() int {
 	count := 0
 	g.each(func(l *Launcher) { count += l.cfg.Concurrency })

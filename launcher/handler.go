@@ -28,8 +28,9 @@ type Middleware func(next Handler) Handler
 
 // Class is what may be said of all jobs of one class.
 type Class struct {
-	// Queue is where its jobs go unless a push says otherwise, RetryQueue where its retries go. They are known of a class that has a
-	// definition, and are only compared with the queues that are taken. Not known.
+	// Queue is where its jobs go unless a push says otherwise, RetryQueue where its retries go. They are set
+	// for a class that has a definition, and are only compared with the queues that are taken. Default:
+	// unknown.
 	Queue, RetryQueue string
 	// Timeout ends a run's context after this long, with the cause ErrTimeout; what the handler returns then counts as its
 	// outcome, as ever. None.
@@ -56,10 +57,11 @@ func register(handler Handler, about Class) registration {
 	return registration{handler: handler, class: about, late: &timeoutError{about.Timeout, context.DeadlineExceeded}}
 }
 
-// A timeoutError is the cause of a context's end at a run's timeout, and the failure of a run that ended for that reason.
+// A timeoutError is the cancellation cause of a run's context at its timeout, and the failure of a run that
+// ended for that reason.
 type timeoutError struct {
 	after time.Duration
-	err   error // context.DeadlineExceeded, or what the handler made of it
+	err   error // context.DeadlineExceeded, or the handler's error that wraps it
 }
 
 func (e *timeoutError) Error() string {
@@ -70,14 +72,14 @@ func (e *timeoutError) Error() string {
 	return text
 }
 
-// Unwrap returns ErrTimeout and what the handler said.
+// Unwrap returns ErrTimeout and the handler's error.
 func (e *timeoutError) Unwrap() []error { return []error{e.err, ErrTimeout} }
 
-// ErrorClass is how operators see it.
+// ErrorClass returns the error_class that operators see.
 func (e *timeoutError) ErrorClass() string { return "Timeout" }
 
-// named is the error of a run that was over its timeout: "context deadline exceeded" alone does not say whose deadline
-// it was. An error that is not about the deadline is the handler's own.
+// named returns the error of a run that exceeded its timeout: "context deadline exceeded" alone does not name
+// the deadline. An error that is not about the deadline is returned unchanged.
 func (r *registration) named(err error) error {
 	if err == nil || !retry.Is(err, context.DeadlineExceeded) || retry.Is(err, ErrTimeout) {
 		return err

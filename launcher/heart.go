@@ -47,10 +47,10 @@ func (l *Launcher) beat(ctx context.Context) error {
 	return nil
 }
 
-// heard notes that Redis has answered the heart.
+// heard records that Redis has answered a heartbeat.
 func (l *Launcher) heard() { l.beatAt.Store(int64(time.Since(l.startedAt))) }
 
-// silence is for how long Redis has not answered the heart.
+// silence returns how long Redis has not answered a heartbeat.
 func (l *Launcher) silence() time.Duration {
 	return time.Since(l.startedAt) - time.Duration(l.beatAt.Load())
 }

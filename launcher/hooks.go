@@ -40,16 +40,17 @@ type Orphan struct {
 // An OrphanHandler hears of orphans, a while after they came home. It delays nobody; its own panics harm nobody.
 type OrphanHandler func(orphan Orphan)
 
-// An InternalErrorHandler is called with an error outside of any run. source says where it happened: the call to Redis that
-// failed ("beat", "poll", "janitor", "take" and the like; an outage has the one that failed first), "payload" for a
-// payload that cannot be read, which is moved to the dead set, or the hook that panicked, with a *retry.PanicError.
+// An InternalErrorHandler is called with an error outside of any run. source names the place: the call to
+// Redis that failed ("beat", "poll", "janitor", "take" and so on; for an outage the first that failed),
+// "payload" for an unreadable payload, which is moved to the dead set, or the hook that panicked, with a
+// *retry.PanicError.
 //
-// It is called as often as the log names the error: once at the beginning of an outage, once a minute while Redis refuses a
-// call. Nothing waits for it: it runs in a goroutine of its own, maybe beside itself. While 64 calls have not returned,
-// further ones are left out, and logged. Its own panics are only logged.
+// It is called once for each log line of the error: once at the beginning of an outage, once a minute while
+// Redis refuses a call. It runs asynchronously in its own goroutine, possibly concurrently with itself. While
+// 64 calls have not returned, further calls are dropped and logged. Its own panics are only logged.
 type InternalErrorHandler func(source string, err error)
 
-// sourcePayload is the source of an error in a payload.
+// sourcePayload is the source of an unreadable payload's error.
 const sourcePayload = "payload"
 
 // hooks are those who hear of what happens.
@@ -239,7 +240,7 @@ func (l *Launcher) tellInternal(source string, err error) {
 		calls = append(calls, func() {
 			defer func() {
 				if value := recover(); value != nil {
-					l.writePanic("internal error handler", value) // to call it again for that could go on for ever
+					l.writePanic("internal error handler", value) // calling it again for its own panic might never end
 				}
 			}()
 			handler(source, err)

@@ -37,11 +37,12 @@ const (
 	// heartGrace is for how long, besides its TTL, a worker may be dead to a Redis that answers: after an outage the heart
 	// needs up to two seconds to find that out.
 	heartGrace = 10 * time.Second
-	// answeredLately is within what time an answer to another connection shows that Redis is there though the heart has none: an
-	// idle wait has one every four seconds.
+	// answeredLately is how recent a reply on another connection must be to show that Redis is reachable
+	// although heartbeats have no reply: an idle wait has one every four seconds.
 	answeredLately = 10 * time.Second
-	// silentTTLs is for how many TTLs longer a heart may be silent when our own question has no answer either. A server with too
-	// few connections does that as well, and a new process would find no more of them.
+	// silentTTLs is how many TTLs longer heartbeats may stay unanswered if the probe's own ping has no answer
+	// either. A server without free connections behaves like that too, and a new process would get no
+	// connection either.
 	silentTTLs = 5
 )
 
@@ -83,7 +84,7 @@ func (g *Group) Alive(ctx context.Context) Finding {
 	}
 	lapsed, err := g.lapsed(ctx)
 	if denied := g.denied(); denied != nil {
-		err = denied // a new process would have no better password, and running jobs would be lost
+		err = denied // a new process would have the same password, and running jobs would be interrupted
 	}
 	grace := heartGrace + g.ttl
 	if err != nil && driver.Denial(err) == "" {
@@ -108,8 +109,9 @@ func (g *Group) Alive(ctx context.Context) Finding {
 	return Finding{OK: true, Reason: reasonNoLease}
 }
 
-// unheard is the identity of a launcher whose heart has had no answer for its TTL though other connections of it have; empty
-// where all hearts beat, and in an outage, which nothing answers through.
+// unheard returns the identity of a launcher whose heartbeats have had no reply for its TTL although its
+// other connections have; "" if all heartbeats are confirmed, and in an outage, in which no connection has
+// replies.
 func (g *Group) unheard() string {
 	for i, l := range g.launchers {
 		if !g.stop[i].Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately) {
@@ -119,7 +121,7 @@ func (g *Group) unheard() string {
 	return ""
 }
 
-// denied is the error by which Redis lately kept out one of the launchers.
+// denied returns the recent error by which Redis denied a launcher access.
 func (g *Group) denied() error {
 	for _, l := range g.launchers {
 		if err := l.report.Denied(); err != nil {
@@ -129,7 +131,7 @@ func (g *Group) denied() error {
 	return nil
 }
 
-// silent is the finding of a worker that Redis does not answer, or not as it should.
+// silent returns the finding for a worker that gets no reply from Redis, or a wrong one.
 func silent(err error) Finding {
 	found := Finding{Reason: reasonRedisAway, Detail: withoutAddresses(err.Error())}
 	if advice := driver.Denial(err); advice != "" {

@@ -47,7 +47,7 @@ type Launcher struct {
 	bornAt  time.Time
 	rtt     atomic.Int64
 	joining lua.Pace     // of registrations
-	beatAt  atomic.Int64 // when, after startedAt, Redis last answered the heart
+	beatAt  atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
 	quiet   atomic.Bool
 	asked   atomic.Bool
 	over    atomic.Bool               // the manager has come to its end
@@ -261,7 +261,8 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 			return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 		}
 		if advice := driver.Denial(err); advice != "" {
-			// Not waited for as an outage is: whoever starts a worker sees at once what is wrong.
+			// Fail at once instead of waiting as in an outage, so that the operator sees the error at the
+			// start.
 			return nil, fmt.Errorf("%w: %s", err, advice)
 		}
 		if !driver.Outage(err) {
@@ -303,15 +304,16 @@ func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, lastSettle-goodbye)
 }
 
-// leastRound is the least that a call of the janitor or the poller is given: four round trips of half a second, to connect,
-// to be greeted, and to send a script that Redis does not know yet. No process is taken for dead when it takes long.
+// leastRound is the minimum timeout of a call of the janitor or the poller: four round trips of half a
+// second, to connect, to authenticate, and to send a script that Redis has not cached. A slow call declares
+// no process dead.
 const leastRound = 2 * time.Second
 
-// round bounds a call of the janitor and the poller that carries no jobs.
+// round bounds a call of the janitor or the poller without jobs.
 func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), leastRound) }
 
-// endDuties waits for the duties, which begin no new pass. A call that is still under way shortly before the process must
-// be gone is cut off, whatever it was allowed: what it may have done is a script's whole work or nothing.
+// endDuties waits for the duties, which begin no new pass. Shortly before the process must end, calls still
+// under way are cancelled, whatever their timeout: each script executes completely or not at all.
 func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	ended := make(chan struct{})
 	go func() {
@@ -325,7 +327,7 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	}
 	l.close()
 	<-ended
-	// Only the heart's is used from here on.
+	// From here on only the heartbeat's connection is used.
 	if heart, err := l.cfg.Client.Lane(1); err == nil {
 		l.lanes = lanes{heart: heart}
 	}

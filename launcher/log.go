@@ -3,10 +3,8 @@ package launcher
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -71,7 +69,7 @@ func (r *run) loggers() *runLoggers {
 
 // of makes loggers for a run.
 func (l *Logging) of(run RunInfo) *runLoggers {
-	// Here, because a logger of the program's own has no Book that would do it.
+	// Names are cut here because a program's own logger has no Book that would cut them.
 	run.JID, run.Class, run.Queue = logbook.CutName(run.JID), logbook.CutName(run.Class), logbook.CutName(run.Queue)
 	var base zerolog.Logger
 	if l.Zerolog != nil {
@@ -152,9 +150,9 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 // errorText is what may be shown of a run's error.
 func (l *Launcher) errorText(class string, err error) string {
 	if l.cfg.Logging.RedactError == nil {
-		return cutText(retry.Text(err), mostText)
+		return logbook.Cut(retry.Text(err), mostText)
 	}
-	return cutText(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), mostText)
+	return logbook.Cut(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), mostText)
 }
 
 // argsText is what may be shown of a job's arguments: a text, also where they are JSON, so that a store of logs does not
@@ -164,19 +162,7 @@ func (l *Launcher) argsText(j *job.Job) string {
 	if hide := l.cfg.Logging.Redact; hide != nil {
 		args = redacted(func() string { return string(hide(j.DisplayClass(), json.RawMessage(args))) })
 	}
-	return cutText(args, mostArgs)
-}
-
-// cutText cuts text to so many bytes, and says how many there were.
-func cutText(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + fmt.Sprintf("... (%d bytes)", len(text))
+	return logbook.Cut(args, mostArgs)
 }
 
 // redacted is what a redaction answers.

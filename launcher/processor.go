@@ -36,7 +36,7 @@ type run struct {
 	outcome *job.Outcome
 	// timedOut says, once the handler has come back, that its own timeout was the first to end its context.
 	timedOut bool
-	// refused says that its handler has asked for another process to run the job.
+	// refused reports that the handler returned Requeue: another process should run the job.
 	refused bool
 }
 
@@ -48,7 +48,7 @@ func (r *run) ours() bool { return r.held.Life.Context.Err() != nil && !r.timedO
 type ended struct {
 	held    *fetch.Held
 	outcome job.Outcome
-	refused bool // the job goes back, and its queue is left to others for a while
+	refused bool // the job is requeued, and this process takes nothing from its queue for a while
 }
 
 // A crew is all processors, and what they have in common.
@@ -131,7 +131,7 @@ func (p *processor) execute(held *fetch.Held) {
 	parsed, err := job.ParseToRun(held.Bytes)
 	if err != nil {
 		l := p.crew.launcher
-		l.cfg.Log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("buried: the payload cannot be read")
+		l.cfg.Log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("moved to the dead set: the payload cannot be read")
 		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", held.Queue, err))
 		p.crew.ended.lay(ended{held: held, outcome: job.Unread(job.KeepUnreadable(held.Bytes, held.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return

@@ -16,23 +16,25 @@ import (
 const (
 	// QueuesNotTaken is the log message about classes that have a handler and a queue that their process does not take.
 	QueuesNotTaken = "queue of a handled class is not taken"
-	// QueuesUnknown is the log message about taken queues to which no job was ever pushed and which no handled class names.
+	// QueuesUnknown is the log message about queues that are taken, to which no job was ever pushed, and
+	// which no handled class uses.
 	QueuesUnknown = "taken queue does not exist"
 
-	// nameLookTimeout bounds the one question to Redis. Where it is away the worker logs that, and this is left out.
+	// nameLookTimeout bounds the one call to Redis. If Redis is away the worker logs that, and this check is
+	// skipped.
 	nameLookTimeout = 5 * time.Second
 	// mostNamed bounds the names in one line. A program may have hundreds of classes.
 	mostNamed = 20
 )
 
-// Classes returns the names of the classes that have a handler, sorted. AnyClass is one of them if it has one.
+// Classes returns the names of the classes that have a handler, sorted, including AnyClass if it has one.
 func (g *Group) Classes() []string {
-	return slices.Sorted(maps.Keys(g.launchers[0].handlers)) // the same of all
+	return slices.Sorted(maps.Keys(g.launchers[0].handlers)) // the same for all launchers
 }
 
-// warnOfQueues logs, once, what is probably a misspelled or forgotten queue. It does not delay the worker; end stops it and
-// waits for it. It is a warning because both can be meant: another process may take the queue, and a queue exists only from its
-// first job on.
+// warnOfQueues logs, once, queues that are probably misspelled or forgotten. It does not delay the worker;
+// end stops it and waits for it. It only warns, because both can be intended: another process may take the
+// queue, and a queue exists only after its first job.
 func (g *Group) warnOfQueues(ctx context.Context) (end func()) {
 	taken := make(map[string]bool)
 	g.each(func(l *Launcher) {
@@ -53,11 +55,11 @@ func (g *Group) warnOfQueues(ctx context.Context) (end func()) {
 	}
 	if len(missed) > 0 {
 		slices.Sort(classes)
-		g.warn(slices.Sorted(maps.Keys(missed))).Strs("classes", classes[:min(len(classes), mostNamed)]).
+		g.logger().Warn().Strs("queues", firstNames(slices.Sorted(maps.Keys(missed)))).Strs("classes", firstNames(classes)).
 			Str("advice", "take the queue too, unless another process does").Msg(QueuesNotTaken)
 	}
 	if len(g.cfg.Queues) == 0 {
-		delete(unknown, "default") // which was not spelled at all
+		delete(unknown, "default") // the implicit queue cannot be misspelled
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameLookTimeout)
 	done := make(chan struct{})
@@ -71,7 +73,7 @@ func (g *Group) warnOfQueues(ctx context.Context) (end func()) {
 	}
 }
 
-// warnOfUnknown logs which of the queues Redis does not list either.
+// warnOfUnknown logs which of the queues Redis does not list.
 func (g *Group) warnOfUnknown(ctx context.Context, queues []string) {
 	if len(queues) == 0 {
 		return
@@ -88,11 +90,15 @@ func (g *Group) warnOfUnknown(ctx context.Context, queues []string) {
 		}
 	}
 	if len(unknown) > 0 {
-		g.warn(unknown).Str("advice", "check its spelling: no job was ever pushed to it, and no handled class names it").Msg(QueuesUnknown)
+		g.logger().Warn().Strs("queues", firstNames(unknown)).
+			Str("advice", "check its spelling: no job was ever pushed to it, and no handled class uses it").Msg(QueuesUnknown)
 	}
 }
 
-func (g *Group) warn(queues []string) *zerolog.Event {
+func (g *Group) logger() *zerolog.Logger {
 	nop := zerolog.Nop()
-	return cmp.Or(g.cfg.Log, &nop).Warn().Strs("queues", queues[:min(len(queues), mostNamed)])
+	return cmp.Or(g.cfg.Log, &nop)
 }
+
+// firstNames returns the names that one line shows.
+func firstNames(names []string) []string { return names[:min(len(names), mostNamed)] }

@@ -47,7 +47,7 @@ func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
 			dead = append(dead, raw)
 		}
 		require.ElementsMatch(t, bad, dead)
-		require.Equal(t, len(bad), strings.Count(r.log.String(), "buried: the payload cannot be read"), r.log.String())
+		require.Equal(t, len(bad), strings.Count(r.log.String(), "moved to the dead set: the payload cannot be read"), r.log.String())
 		require.NotContains(t, r.log.String(), secret)
 		require.Equal(t, strconv.Itoa(len(bad)), r.counter(r.keys.Failed()))
 		require.Empty(t, r.set(r.keys.Retry()))

@@ -9,27 +9,30 @@ import (
 	"unicode/utf8"
 )
 
-// mostName bounds, in bytes, what a line shows of a jid, a class or a queue. Belay's own have a few dozen; any program
-// that can write to Redis may have pushed others, up to the size of a payload.
+// mostName bounds, in bytes, what a line shows of a jid, a class or a queue. Belay's own have a few dozen
+// bytes; any program that can write to Redis may have pushed longer ones, up to the size of a payload.
 const mostName = 256
 
-// names are the fields that are cut to mostName.
+// names are the log fields that are cut to mostName.
 var names = map[string]bool{"jid": true, "class": true, "queue": true, "holder": true, "key": true}
 
-// CutName cuts a jid, a class or a queue to what a line shows of it, and says how long it was.
-func CutName(name string) string {
-	if len(name) <= mostName {
-		return name
+// CutName cuts a jid, a class or a queue to the length that a line shows, and appends its full length.
+func CutName(name string) string { return Cut(name, mostName) }
+
+// Cut cuts text to at most so many bytes, without splitting a character, and appends its full length.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	cut := mostName
-	for cut > 0 && !utf8.RuneStart(name[cut]) {
+	cut := most
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return name[:cut] + fmt.Sprintf("... (%d bytes)", len(name))
+	return text[:cut] + fmt.Sprintf("... (%d bytes)", len(text))
 }
 
-// cutNames is a line whose names are cut. A line that is no longer than a name may be holds none that is too long, so
-// that ordinary lines cost nothing.
+// cutNames cuts the names in a line. A line shorter than mostName needs no work, so ordinary lines cost
+// nothing.
 func cutNames(text []byte) []byte {
 	line := bytes.TrimSpace(text)
 	if len(line) <= mostName || line[0] != '{' || !json.Valid(line) {
@@ -56,14 +59,14 @@ func quote(text string) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string can be written
+	_ = encoder.Encode(text) // encoding a string does not fail
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// EscapeJSON makes JSON safe to show on a terminal: a character that could move a cursor, change a colour or turn the
-// writing direction becomes \uXXXX, which means the same. All of them stand in strings, where JSON has its ASCII control
-// characters escaped already. The answer is text itself where there is nothing to do, or where it is no JSON (zerolog's
-// build tag binary_log).
+// EscapeJSON makes JSON safe to show on a terminal: a character that could move a cursor, change a colour or
+// turn the writing direction becomes \uXXXX, which has the same meaning. Such characters occur only in
+// strings, where JSON escapes ASCII control characters already. It returns text itself if there is nothing to
+// escape, or if text is not JSON (zerolog's build tag binary_log).
 func EscapeJSON(text []byte) []byte {
 	if len(text) == 0 || text[0] >= utf8.RuneSelf || isShowable(text) {
 		return text
@@ -72,7 +75,7 @@ func EscapeJSON(text []byte) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		switch {
-		case r == utf8.RuneError && size == 1: // no character at all, and a terminal may take it for a control
+		case r == utf8.RuneError && size == 1: // an invalid byte, which a terminal may interpret as a control
 			out = append(out, `\ufffd`...)
 		case showable(r):
 			out = append(out, text[:size]...)
@@ -87,7 +90,7 @@ func EscapeJSON(text []byte) []byte {
 	return out
 }
 
-// showable says that a character may be shown; the end of a line is not part of the JSON.
+// showable reports whether a character may be shown; the end of a line is not part of the JSON.
 func showable(r rune) bool { return r == '\n' || strconv.IsPrint(r) }
 
 func isShowable(text []byte) bool {

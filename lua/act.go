@@ -39,7 +39,7 @@ type Errand struct {
 	Queue string
 	// Need keeps a job where it is, in a sorted set, whose lock another job has.
 	Need bool
-	// Quarantined puts jobs that go to a queue behind its quarantined ones, which run alone.
+	// Quarantined adds jobs that go to a queue to its quarantined jobs, which run alone.
 	Quarantined bool
 	Jobs        []Promotion
 }

@@ -9,7 +9,7 @@ import (
 
 var beatScript = load("beat")
 
-// mostNamed is how many lapsed identities a beat names at most: their names come with every beat of every process.
+// mostNamed bounds the lapsed identities in a heartbeat reply, because every reply to every process has them.
 const mostNamed = MostItems / 2
 
 // State is what a process is, as its beat was told.
@@ -20,8 +20,8 @@ const (
 	StateAlive   State = "alive"
 	StateDead    State = "dead"    // declared so; this identity will never beat again
 	StateUnknown State = "unknown" // Redis has no record of it: its data was lost or flushed
-	// StateUnrecorded is that of a process whose record alone is gone, deleted or evicted. Without it nobody could find the
-	// process' jobs after its death: it must register again, under the same identity.
+	// StateUnrecorded is the state of a process whose record was deleted or evicted. Without the record its
+	// jobs could not be found after its death, so it must register again under the same identity.
 	StateUnrecorded State = "unrecorded"
 )
 
@@ -30,8 +30,8 @@ type Pulse struct {
 	State State
 	// Now is Redis' time.
 	Now time.Time
-	// Lapsed are identities whose life has expired, and those of the dead whose lists were not yet found empty: those
-	// that lapsed last. More says that there may be others, which Keys.Lapsed reads.
+	// Lapsed are the identities whose session has expired, and dead ones whose lists have not been found
+	// empty: the latest to lapse. More reports that there may be others, which Keys.Lapsed reads.
 	Lapsed []string
 	More   bool
 	// Signals are names sent through Sidekiq's remote control, oldest first.

@@ -13,15 +13,15 @@ var dueScript = load("due")
 type Due struct {
 	// Jobs are due, earliest first: a page of them.
 	Jobs []string
-	// Large are due, too, and too large to be answered; At is their rank in the set.
+	// Large are due jobs that are too large for the reply; At is their rank in the set.
 	Large []Large
 	// Next is how long it is until the next one that was not due, a million seconds at most; negative for none.
 	Next time.Duration
 }
 
 // Due reads a page of the due jobs of a sorted set (Schedule or Retry), passing over the first skip of them: at most
-// MostItems, and page bytes, which the last job may exceed by its own size. Of entries larger than largest bytes it
-// answers only what KillLarge needs.
+// MostItems, and page bytes, which the last job may exceed by its own size. For entries larger than largest
+// bytes it returns only what KillLarge needs.
 func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
 	return Ask[Due]{
 		Call: driver.Call{

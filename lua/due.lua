@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- due: read the jobs of a sorted set whose time has come, and say when the next one's will.
--- Why a script: one clock, Redis', decides what is due; and what is too large for any page is named instead of answered.
+-- Why a script: one clock, Redis', decides what is due; and an entry that is too large for any page is named
+-- instead of returned.
 -- KEYS     1 set (schedule or retry)
 -- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to pass over
 -- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; {what large

@@ -12,13 +12,13 @@ var entriesScript = load("entries")
 type Listed struct {
 	// Entries are the jobs, newest first.
 	Entries []string
-	// Large are those between them that are too large to be answered; At is their index.
+	// Large are the entries among them that are too large for the reply; At is their index.
 	Large []Large
 }
 
 // Entries reads a page of a working list or an alone list from index first on, newest entry first: at most MostItems, and
-// page bytes, which the last entry may exceed by its own size. Of entries larger than largest bytes it answers only what
-// KillLarge needs.
+// page bytes, which the last entry may exceed by its own size. For entries larger than largest bytes it
+// returns only what KillLarge needs.
 func (k Keys) Entries(list string, first, page, largest int) Ask[Listed] {
 	return Ask[Listed]{
 		Call: driver.Call{

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- entries: read a page of a working list or an alone list.
--- Why a script: what is too large for any page is named instead of answered, and nothing stands behind it.
+-- Why a script: an entry that is too large for any page is named instead of returned, so it blocks no other
+-- entry.
 -- KEYS     1 working list
 -- ARGV     1 first index  2 entries at most  3 bytes in all at most  4 bytes of one entry at most
 -- Returns  {what large says of each that is too large, its index first}, then the entries, newest first; fewer than asked for only at

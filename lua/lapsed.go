@@ -8,8 +8,9 @@ import (
 
 var lapsedScript = load("lapsed")
 
-// Lapsed reads a page of the identities that have lapsed, passing over the first ones: MostItems at most, and fewer only
-// at the end. Whoever reads page after page may miss some that move up meanwhile, because others before them are recovered.
+// Lapsed reads a page of the lapsed identities and skips the first ones: at most MostItems, and fewer only at
+// the end. A reader of consecutive pages may miss identities that move up when others before them are
+// recovered.
 func (k Keys) Lapsed(first int) Ask[[]string] {
 	return Ask[[]string]{
 		Call: driver.Call{Script: lapsedScript, Keys: []string{k.Alive()}, Args: []string{strconv.Itoa(first), strconv.Itoa(MostItems)}},

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- lapsed: read a page of the processes that have lapsed, the one that lapsed first first.
--- Why a script: one clock, Redis', decides who has lapsed.
+-- lapsed: read a page of the lapsed processes, the earliest first.
+-- Why a script: one clock, Redis', decides which processes have lapsed.
 -- KEYS     1 alive
 -- ARGV     1 how many to pass over  2 names at most
 -- Returns  the identities; fewer than asked for only at the end

@@ -55,7 +55,7 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		},
 		read: readRegistered,
 	}
-	if record.Alone != "" { // of a process that has lost its record
+	if record.Alone != "" { // a process that has lost its record
 		ask.Call.Args = append(ask.Call.Args, "alone", record.Alone)
 	}
 	return ask

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- register: bring a process to life under a name that nobody has had, or that has lost its record (deleted, evicted).
+-- register: begin a session under a new identity, or restore the record of one (it was deleted or evicted).
 -- Why one script: a process that is alive has a record of its queues, or its jobs could not be found when it dies.
 -- A process that Redis has forgotten may still get a job by a wait from before: with its new name it gives the old one a
 -- record again, so that whoever follows it after its death looks there too.
@@ -12,7 +12,7 @@ local record, alive, tombstones, former_record = KEYS[1], KEYS[2], KEYS[3], KEYS
 local identity, ttl_ms, former, fields_at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
 
 local time = redis.call('TIME')
--- What other scripts note in a record does not make it one: without ttl_ms it has been lost.
+-- Fields that other scripts write do not make a record: without ttl_ms it has been lost.
 if redis.call('HEXISTS', record, 'ttl_ms') == 1 or redis.call('ZSCORE', tombstones, identity) then
   return { 'taken', tonumber(time[1]), tonumber(time[2]) }
 end

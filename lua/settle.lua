@@ -127,7 +127,7 @@ if buried > 0 then
   -- At most this many a step: as many as a step adds, or a set that is far too long would be trimmed at one blow.
   local step = 256
   local expired = tonumber(redis.pcall('ZCOUNT', dead, '-inf', now - dead_seconds)) or 0
-  -- As many as the limit says are kept. (Ruby's own trimming, when it adds a dead job, keeps one less.)
+  -- The limit itself is kept. (Ruby's trimming, when it adds a dead job, keeps one less.)
   local over = math.max(expired, (tonumber(redis.pcall('ZCARD', dead)) or 0) - dead_most)
   if over > 0 then
     redis.pcall('ZREMRANGEBYRANK', dead, 0, math.min(over, step) - 1)

@@ -26,8 +26,8 @@ type Taken struct {
 	// Paused and Broken are positions (from 0) in the queues asked for: those that rest, and those whose keys have a
 	// wrong type. Neither keeps jobs of other queues from being taken.
 	Paused, Broken []int
-	// Large were taken, too, and are too large to be answered: they lie in the working lists of their queues until KillLarge moves them.
-	// At is the position of the queue, from 0.
+	// Large were taken too, but are too large for the reply: they stay in the working lists of their queues
+	// until KillLarge moves them. At is the position of the queue, from 0.
 	Large []Large
 	// Jobs are the bytes taken, by position of their queue.
 	Jobs []TakenJobs
@@ -39,9 +39,9 @@ type TakenJobs struct {
 	Bytes []string
 }
 
-// Take moves up to most jobs of the queues, looked at in this order, into the working lists of identity: no more of them
-// than fill page bytes, which the last one may exceed by its own size. Of entries larger than largest bytes it answers
-// only what KillLarge needs.
+// Take moves up to most jobs from the queues, in this order, into the working lists of identity: at most page
+// bytes, which the last job may exceed by its own size. For entries larger than largest bytes it returns only
+// what KillLarge needs.
 func (k Keys) Take(identity string, queues []string, most, page, largest int) Ask[Taken] {
 	keys := make([]string, 0, 3+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Alone(identity))

@@ -2,7 +2,8 @@
 -- take: move waiting jobs into the working lists of one living process.
 -- Why one script: a job is in its queue or in the working list of someone who answers for it, never between.
 -- allow-oom: a full Redis is drained by takes alone.
--- What is too large for a reply is taken like the others, and named instead of answered: kill_large moves it on with its reason.
+-- An entry that is too large for a reply is taken too, but only named: kill_large then moves it to the dead
+-- set with its reason.
 -- KEYS     1 alive  2 paused  3 alone list  then pairs, in the order to look: queue list, working list
 -- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues' bare names
 -- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {what large says of each that is too large, the
@@ -50,7 +51,7 @@ for position = 1, count do
         group[#group + 1] = job
         wanted = wanted - 1
       else
-        -- It must not stand in the way of what follows, whoever wrote it.
+        -- A wrong type must not block the queues after it, whatever program wrote it.
         too_large[#too_large + 1] = large(position, job)
       end
     end

@@ -26,7 +26,7 @@ type Policy struct {
 }
 
 // A BackoffFunc is a class' own delay after a failure; count is 0 after the first, j is the job as it was before this run.
-// The formula's jitter is added. When it answers 0 or less, or panics, the formula's own delay is taken.
+// The formula's jitter is added. If it returns 0 or less, or panics, the formula's own delay is used.
 type BackoffFunc func(count int, err error, j *job.Job) time.Duration
 
 // A Run is one run of a job that has come to its end.
@@ -65,7 +65,7 @@ type Verdict struct {
 //	no error                         done                      processed
 //	any error, by our own cancel     handed back, unchanged    -
 //	Snooze                           snoozed, unchanged        -
-//	Requeue                          handed back, unchanged    -
+//	Requeue                          requeued, unchanged       -
 //	Discard                          discarded                 processed, failed*
 //	Kill                             dead**                    processed, failed   yes
 //	any other error, and the job

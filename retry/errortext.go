@@ -38,7 +38,7 @@ const noText = "(no text: the error's own method panicked)"
 // Text is the text of an error, whatever its methods do: one that panics, as that of a nil pointer does, has none.
 func Text(err error) string { return textOf(err.Error, noText) }
 
-// message is what error_message says. error_class stands before it wherever people read it, and says "panic" already.
+// message returns the error_message. Wherever it is shown, error_class precedes it and says "panic" already.
 func message(err error) string {
 	text := Text(err)
 	if class(err) == panicClass {
@@ -112,7 +112,7 @@ func Panicked(err error) (panicked *PanicError) {
 	return panicked
 }
 
-// Is is errors.Is for a chain that may do anything when it is walked.
+// Is is errors.Is for a chain whose methods may panic.
 func Is(err, target error) (found bool) {
 	chain(err, func(err error) bool {
 		own, ok := err.(interface{ Is(target error) bool })
@@ -156,9 +156,10 @@ func class(err error) string {
 	return shorten(name, maxClass)
 }
 
-// backtrace is what error_backtrace shows: as many lines of the error's stack as the job wants. Panics and Goexits have a
-// stack, and so have the errors of libraries that record one (see callers); Go's plain errors carry none. Of several stacks in a
-// chain the innermost counts, because it is where the error began. A panic's own stack goes before that of what was panicked with.
+// backtrace returns the error_backtrace: as many lines of the error's stack as the job requests. Panics and
+// Goexits have a stack, and so do the errors of libraries that record one (see callers); Go's plain errors
+// have none. Of several stacks in a chain the innermost is used, because the error began there. A panic's own
+// stack takes precedence over the stack of the panic's value.
 func backtrace(j *job.Job, err error) (lines []string) {
 	count, all := j.Backtrace()
 	if count == 0 && !all {
@@ -204,12 +205,12 @@ func frames(stack string) []string {
 	return lines
 }
 
-// maxFrames bounds how many calls of an error's stack are looked up. Go itself shows a hundred.
+// maxFrames bounds how many frames of an error's stack are resolved. Go itself shows a hundred.
 const maxFrames = 1000
 
-// callers asks an error for the stack that it recorded, as runtime.Callers gives it: the method StackTrace of pkg/errors and of
-// what is modelled on it, whose result is a slice of a type of theirs that is a uintptr; Callers of go-errors; StackFrames of eris.
-// Nothing is answered for one without such a method, or whose method panics.
+// callers returns the stack that an error recorded, in the form of runtime.Callers: from the method
+// StackTrace of pkg/errors and similar libraries, whose result is a slice of their own uintptr type; Callers
+// of go-errors; StackFrames of eris. It returns nil if there is no such method, or if it panics.
 func callers(err error) (pcs []uintptr) {
 	defer func() {
 		if recover() != nil {
@@ -224,7 +225,7 @@ func callers(err error) (pcs []uintptr) {
 	case interface{ StackFrames() []uintptr }:
 		return e.StackFrames()
 	}
-	// The type of its result is the library's, which this module does not import.
+	// The result has a type of the library, which this module does not import.
 	method := reflect.ValueOf(err).MethodByName("StackTrace")
 	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
 		return nil
@@ -239,7 +240,7 @@ func callers(err error) (pcs []uintptr) {
 	return pcs
 }
 
-// framesAt turns what runtime.Callers answered into one line a frame, worded as those of frames.
+// framesAt formats the result of runtime.Callers, one line per frame, in the format of frames.
 func framesAt(pcs []uintptr) []string {
 	var lines []string
 	found := runtime.CallersFrames(pcs[:min(len(pcs), maxFrames)])

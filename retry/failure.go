@@ -16,10 +16,10 @@ func (compressedError) Error() string {
 		"switch compression off where it is pushed"
 }
 
-// ErrorClass is how it is shown to operators.
+// ErrorClass returns the error_class that operators see.
 func (compressedError) ErrorClass() string { return "Belay::Compressed" }
 
-// panicClass is how a panic is shown to operators.
+// panicClass is the error_class of a panic.
 const panicClass = "panic"
 
 // A PanicError is a handler's panic: a failure like any other, with a stack. What a handler panics with is never taken
@@ -62,7 +62,7 @@ func (e *GoexitError) Error() string { return ErrGoexit.Error() }
 // Unwrap returns ErrGoexit.
 func (e *GoexitError) Unwrap() error { return ErrGoexit }
 
-// ErrorClass is how it is shown to operators.
+// ErrorClass returns the error_class that operators see.
 func (e *GoexitError) ErrorClass() string { return "runtime.Goexit" }
 
 func (e *GoexitError) stack() []byte { return e.Stack }
@@ -82,5 +82,5 @@ func (e *UnregisteredError) Error() string { return fmt.Sprintf("%v %q", ErrUnre
 // Unwrap returns ErrUnregistered.
 func (e *UnregisteredError) Unwrap() error { return ErrUnregistered }
 
-// ErrorClass is how it is shown to operators.
+// ErrorClass returns the error_class that operators see.
 func (e *UnregisteredError) ErrorClass() string { return "UnregisteredClass" }

@@ -17,12 +17,12 @@ const (
 	AskRetryIn
 	// AskSnooze says that this was no failure: run it again later.
 	AskSnooze
-	// AskRequeue says that this process cannot run the job now.
+	// AskRequeue reports that this process cannot run the job now.
 	AskRequeue
 )
 
-// An AskError is an error by which a handler says what is to become of its job. It is made by Discard, Kill, In,
-// Snooze and Requeue, and found through any number of wrappers.
+// An AskError is an error by which a handler decides what happens to its job. It is made by Discard, Kill,
+// In, Snooze and Requeue, and found through any number of wrappers.
 type AskError struct {
 	Ask Ask
 	// After is the delay of AskRetryIn and AskSnooze.
@@ -49,8 +49,9 @@ func In(d time.Duration, cause error) error {
 // up no retry, so that a job may snooze for ever.
 func Snooze(d time.Duration) error { return &AskError{Ask: AskSnooze, After: max(d, 0)} }
 
-// Requeue says: this process cannot run the job now, for want of memory or the like. The job goes back to the head of its
-// queue as it came, nothing is counted, and the process takes nothing from that queue for a moment, so that others can.
+// Requeue returns an error that reports that this process cannot run the job now, for example because it
+// lacks memory. The job returns unchanged to the head of its queue, nothing is counted, and the process takes
+// nothing from that queue for a moment, so that other processes can.
 func Requeue(cause error) error { return &AskError{Ask: AskRequeue, Cause: cause} }
 
 // Error is the cause's text, because that is what people look for; without a cause it says what was asked.

@@ -22,7 +22,7 @@ const actStatus = `Exit status: 0 when it was done, also when nothing matched --
 some could not be moved; 2 for a wrong command line; 4 when a job that was named is not there, or not any more: somebody else
 got it first; 130 or 143 when INT or TERM ended it.`
 
-// actFlags say which jobs an operator means, and how he wants to hear of it.
+// actFlags select the jobs and the output format.
 type actFlags struct {
 	selection inspect.Selection
 	yes       bool
@@ -38,7 +38,7 @@ func (f *actFlags) register(set *pflag.FlagSet, action inspect.Action) {
 	}
 	if action == inspect.Retry {
 		set.IntVar(&f.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
-			"the --payload-limit of the workers, in `BYTES`: what died for its size and is above it is refused")
+			"the --payload-limit of the workers, in `BYTES`: jobs that died because of their size and exceed it are refused")
 	}
 	set.BoolVar(&f.asJSON, "json", false, "print what came of it as one JSON object")
 }
@@ -67,8 +67,8 @@ type operation struct {
 	inspector *inspect.Inspector
 	action    inspect.Action
 	flags     actFlags
-	queue     string // whose jobs they are; empty for a set
-	to        string // the queue that jobs are moved to; empty for another action
+	queue     string // the queue of the jobs; empty for a set
+	to        string // the target queue of a move; empty for any other action
 }
 
 // act acts on one home.

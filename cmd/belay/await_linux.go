@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitExit returns when a child has ended, or at once where the kernel has no way to tell without a thread. Each exec.Cmd.Wait
-// keeps a thread, and threads count against the limit on processes: at that limit Go's runtime would end the worker.
+// awaitExit returns when a child has ended, or at once on kernels that cannot report this without a thread.
+// Each exec.Cmd.Wait blocks a thread, and threads count against the limit on processes: at that limit Go's
+// runtime would crash the worker.
 func awaitExit(cmd *exec.Cmd) {
 	var file *os.File
 	err := cmd.Process.WithHandle(func(handle uintptr) {
-		own, err := unix.FcntlInt(handle, unix.F_DUPFD_CLOEXEC, 0) // the file below is closed by itself
+		own, err := unix.FcntlInt(handle, unix.F_DUPFD_CLOEXEC, 0) // the file below closes its own descriptor
 		if err != nil {
 			return
 		}
@@ -30,7 +31,7 @@ func awaitExit(cmd *exec.Cmd) {
 	if err != nil {
 		return
 	}
-	_ = raw.Read(func(fd uintptr) bool { // again whenever the file is readable, which is once the child has ended
+	_ = raw.Read(func(fd uintptr) bool { // called whenever the file is readable, that is, once the child has ended
 		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return ready > 0 || err != nil && err != unix.EINTR
 	})

@@ -10,17 +10,17 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// completeTimeout is how long a shell waits for the names of queues: a person has just pressed a key.
+// completeTimeout limits how long completion reads queue names: a person has just pressed a key.
 const completeTimeout = time.Second
 
-// enumerations are the flags with few values, for completion.
+// enumerations lists the values of flags that have only a few, for completion.
 var enumerations = map[string][]string{
 	"client": {"go-redis", "rueidis"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"json", "console"},
 	"retry-formula": {"8.x", "6.x", "4.2.3"}, "timestamps": {"seconds", "milliseconds"},
 	"unique": {"until_executing", "until_executed"}, "retry": {"true", "false"},
 }
 
-// completeAll tells a shell what may stand for flags and arguments, of all commands.
+// completeAll registers completions for the flags and arguments of all commands.
 func completeAll(at *redisFlags, cmd *cobra.Command) {
 	for name, values := range enumerations {
 		if flag := cmd.LocalNonPersistentFlags().Lookup(name); flag != nil || name == "client" && !cmd.HasParent() {
@@ -38,8 +38,8 @@ func completeAll(at *redisFlags, cmd *cobra.Command) {
 	}
 }
 
-// completeQueues completes the first arguments, or a flag's value, by the names of queues. Without Redis there are none, and
-// nothing is said: the shell would show it in the middle of a line.
+// completeQueues completes the first arguments, or a flag's value, with queue names. Without Redis it
+// completes nothing and prints no error, which the shell would show in the middle of a line.
 func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) (names []string, directive cobra.ShellCompDirective) {
 		if arguments > 0 && len(args) >= arguments {
@@ -60,11 +60,11 @@ func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
 	}
 }
 
-// meant is the end of a sentence about a name that does not exist: what is like it, if there is something.
+// meant returns "; did you mean ...?" with the names most like the unknown one, or nothing.
 func meant(name string, names []string) string {
 	like := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, known := range names {
-		if isPlain(known) && !strings.Contains(known, " ") { // a command has no others
+		if isPlain(known) && !strings.Contains(known, " ") { // completion offers plain names only
 			like.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
 		}
 	}
@@ -78,14 +78,15 @@ func didYouMean(names []string) string {
 	return "; did you mean " + strings.Join(names[:min(len(names), 3)], " or ") + "?"
 }
 
-// hintQueue says on standard error that a queue does not exist, and which one is like it. It says nothing where Redis does not.
+// hintQueue reports on standard error that a queue does not exist, and similar names. It prints nothing if
+// Redis does not answer.
 func hintQueue(cmd *cobra.Command, i *inspect.Inspector, queue string) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 	defer cancel()
 	if exists, err := i.QueueExists(ctx, queue); err != nil || exists {
 		return
 	}
-	if size, err := i.QueueSize(ctx, queue); err != nil || size > 0 { // Ruby's "clear" takes the name out of the list
+	if size, err := i.QueueSize(ctx, queue); err != nil || size > 0 { // Ruby's "clear" removes the name from the list
 		return
 	}
 	names, _ := i.QueueNames(ctx)

@@ -134,7 +134,7 @@ type config struct {
 	print             bool
 	sources           map[string]string // by key, for people: "default", "--queue", "BELAY_QUEUES", "belay.yml:3"
 	capsules          []capsuleSetting
-	remark            string   // for the operator; empty when there is nothing to say
+	remark            string   // for the operator; may be empty
 	notes             []string // for the log
 }
 
@@ -159,7 +159,7 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 		wrong = append(wrong, err)
 		// Rails' word, and the default, are said to all programs: a file need not have a section of them.
 		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {
-			c.note("%s has no section %q, only %s: what stands outside them holds", path, said, strings.Join(sections, ", "))
+			c.note("%s has no section %q, only %s: settings outside them are used", path, said, strings.Join(sections, ", "))
 		}
 		c.noteExposed(path, file["redis"])
 	}
@@ -192,7 +192,7 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 	return errors.Join(wrong...)
 }
 
-// note adds to what the operator is told beside.
+// note appends to the remark for the operator.
 func (c *config) note(format string, args ...any) {
 	if c.remark != "" {
 		c.remark += "; "
@@ -200,7 +200,7 @@ func (c *config) note(format string, args ...any) {
 	c.remark += fmt.Sprintf(format, args...)
 }
 
-// noteExposed notes a password in a file that every user of the machine may read.
+// noteExposed warns of a password in a file that every user of the machine may read.
 func (c *config) noteExposed(path string, redis fileValue) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o004 == 0 || len(redis.words) == 0 {

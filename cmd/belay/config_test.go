@@ -254,5 +254,5 @@ func TestWorkWithAConfigFile(t *testing.T) {
 	require.Eventually(t, func() bool { return h.do("SCARD", h.key("processes")) == int64(2) }, soon, 5*time.Millisecond)
 	w.signal(os.Interrupt)
 	require.Zero(t, w.awaitEnd())
-	w.awaitLog("average_scheduled_poll_interval is taken for poll")
+	w.awaitLog("average_scheduled_poll_interval is read as poll")
 }

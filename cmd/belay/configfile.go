@@ -31,7 +31,7 @@ type capsuleSetting struct {
 type fileReader struct {
 	path  string
 	wrong []error
-	notes []string // of keys that were understood as others
+	notes []string // about keys that were read as other keys
 }
 
 // readConfigFile reads a file in the words of Sidekiq's, with the section of an environment laid over it, as Sidekiq does. It
@@ -106,11 +106,12 @@ func (r *fileReader) section(node *yaml.Node, environment string) (values map[st
 	return values, sections
 }
 
-// averagePoll is Sidekiq's setting of how often the processes of a fleet look, taken together, for jobs that have come due. Belay
-// has one poller for all, so its period is the nearest to that.
+// averagePoll is Sidekiq's setting for how often a whole fleet polls for due jobs. Belay has one poller for
+// the fleet, so the poller's period is the nearest setting.
 const averagePoll = "average_scheduled_poll_interval"
 
-// nearest replaces a setting of Sidekiq's by its nearest equivalent, with a note. Where that is given as well, it wins.
+// nearest replaces a Sidekiq setting with its nearest Belay equivalent and adds a note. If the file has both,
+// Belay's setting wins.
 func (r *fileReader) nearest(entries []entry) []entry {
 	at := slices.IndexFunc(entries, func(e entry) bool { return e.key == averagePoll })
 	switch {
@@ -119,7 +120,7 @@ func (r *fileReader) nearest(entries []entry) []entry {
 		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is ignored: poll is given", r.path, entries[at].line, averagePoll))
 		entries = slices.Delete(entries, at, at+1)
 	default:
-		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is taken for poll: one worker of the fleet polls this often", r.path, entries[at].line, averagePoll))
+		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is read as poll: one worker of the fleet polls this often", r.path, entries[at].line, averagePoll))
 		entries[at].key = "poll"
 	}
 	return entries
@@ -127,15 +128,15 @@ func (r *fileReader) nearest(entries []entry) []entry {
 
 // notHere are settings of Sidekiq's that we have no use for, and what to do instead.
 var notHere = map[string]string{
-	"pidfile":                 "let systemd or the like start the worker, which knows its process",
-	"daemon":                  "the worker stays in the foreground; let systemd or the like start it",
+	"pidfile":                 "let systemd or a similar supervisor start the worker; it tracks the process",
+	"daemon":                  "the worker stays in the foreground; let systemd or a similar supervisor start it",
 	"require":                 "there is no code to load; handlers are programs, see exec",
-	"environment":             "say it by --environment or BELAY_ENVIRONMENT",
+	"environment":             "set --environment or BELAY_ENVIRONMENT",
 	"verbose":                 "write log_level: debug",
 	"strict":                  "queues without weights are strict already",
 	"poll_interval_average":   "write poll, with a duration such as 100ms",
-	"dead_max_jobs":           "the dead are Sidekiq's 10,000 at most",
-	"dead_timeout_in_seconds": "the dead are kept for Sidekiq's 180 days",
+	"dead_max_jobs":           "the dead set keeps at most 10,000 jobs, as Sidekiq's",
+	"dead_timeout_in_seconds": "dead jobs are kept for 180 days, as Sidekiq's",
 	"backtrace":               "programs have none; a job may carry its own",
 	"scheduler":               "belay has no cron",
 	"schedule":                "belay has no cron",

@@ -23,7 +23,7 @@ func readText(r *fileReader, e entry, value *fileValue) bool {
 	return true
 }
 
-// readURL reads text, but none that is empty: that would be the default, some other Redis.
+// readURL reads a URL and refuses an empty one, which would mean the default URL and so another Redis.
 func readURL(r *fileReader, e entry, value *fileValue) bool {
 	if !readText(r, e, value) {
 		return false

@@ -12,19 +12,20 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const findHelp = `Tells where a job is and since when: in a queue, quarantined, running (in which process), scheduled, waiting for a retry or
-dead. It looks through everything page by page, twice before it says that a job is not there, because jobs move meanwhile; of a
-long search it says every two seconds how far it has come. A job that is done is nowhere.
+const findHelp = `Shows where a job is and since when: in a queue, quarantined, running (and in which process), scheduled, waiting
+for a retry, or dead. It reads all places page by page, and reads them twice before it reports that a job does not exist,
+because jobs move during the search. It reports its progress every two seconds. A finished job is not found.
 
 With --json it prints one JSON object, whose fields stay as they are:
   jid, state, queue, class, since, at, process, process_state, looked, unseen, job
 state is queue, quarantined, running, scheduled, retry, dead or not_found; at is when the job runs; process_state is alive or
-lapsed; looked is how many entries were looked at, and unseen says what was not looked through; job has the fields of belay dead --json.
+lapsed; looked is the number of entries that were read; unseen lists the places that were not searched to the end; job has
+the fields of belay dead --json.
 
-Exit status: 0 when it was found; 1 when it is not there, or Redis cannot be read; 2 for a wrong command line; 5 when not all was
-looked through, and it was not found in the rest.`
+Exit status: 0 if the job was found; 1 if it does not exist, or Redis cannot be read; 2 for a wrong command line; 5 if the
+search was incomplete and did not find the job.`
 
-// findTimeout is how long a search takes at most unless it is told otherwise: some millions of jobs near by.
+// findTimeout is the default limit of a search: enough for some millions of jobs on a nearby Redis.
 const findTimeout = 30 * time.Second
 
 func newFindJob(at *redisFlags) *cobra.Command {
@@ -32,7 +33,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:     "find JID",
-		Short:   "Tell where a job is",
+		Short:   "Show where a job is",
 		Long:    findHelp,
 		Example: "  belay find 217d2cffc30f4a168b3a76d9\n  belay find 217d2cffc30f4a168b3a76d9 --json | jq -r .state\n  belay find 217d2cffc30f4a168b3a76d9 --timeout 10m",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -40,7 +41,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			case len(args) != 1 || args[0] == "":
 				return usage("give one JID")
 			case timeout <= 0:
-				return usage("--timeout %v: it is above 0", timeout)
+				return usage("--timeout %v: it must be above 0", timeout)
 			}
 			return nil
 		},
@@ -57,11 +58,11 @@ func newFindJob(at *redisFlags) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "how long to look at most")
+	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }
 
-// searching says every so often how far a search has come.
+// searching returns a callback that reports the progress of a search now and then.
 func searching(errs io.Writer) func(int, string) {
 	told := time.Now()
 	return func(looked int, place string) {
@@ -72,7 +73,7 @@ func searching(errs io.Writer) func(int, string) {
 	}
 }
 
-// tellFound prints where a job is. That it is nowhere is an error, whose text standard error shows.
+// tellFound prints where a job is. A job that was not found is an error, which is shown on standard error.
 func tellFound(out io.Writer, found inspect.Found, asJSON bool) error {
 	if asJSON {
 		if err := printJSON(out, found); err != nil {
@@ -83,7 +84,7 @@ func tellFound(out io.Writer, found inspect.Found, asJSON bool) error {
 	case found.Place == inspect.PlaceNotFound && found.Unseen != "":
 		return unseenError{fmt.Errorf("not found in the %d entries looked at; %s", found.Looked, found.Unseen)}
 	case found.Place == inspect.PlaceNotFound:
-		return errors.New("not found: it is done, or was deleted, or never was")
+		return errors.New("not found: it is done, was deleted, or never existed")
 	case asJSON:
 		return nil
 	}
@@ -91,10 +92,10 @@ func tellFound(out io.Writer, found inspect.Found, asJSON bool) error {
 	return err
 }
 
-// An unseenError says that what was sought was not found, and that not all was looked through.
+// An unseenError reports that the job was not found and that the search was incomplete.
 type unseenError struct{ error }
 
-// whereabouts is where a job is, in one line.
+// whereabouts describes in one line where a job is.
 func whereabouts(f inspect.Found) string {
 	where := string(f.Place)
 	switch f.Place {

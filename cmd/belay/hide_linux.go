@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// hideEnvironment overwrites variables in the memory in which the kernel gave this process its environment. /proc/PID/environ
-// shows that memory for as long as the process lives, whatever os.Unsetenv does, and a program that we start may read it
-// there. Go keeps a copy: os.Getenv answers as before.
+// hideEnvironment overwrites variables in the memory in which the kernel stored this process' environment.
+// /proc/PID/environ shows that memory for the life of the process, whatever os.Unsetenv does, and programs
+// that the worker starts may read it. Go keeps a copy, so os.Getenv returns the same values as before.
 func hideEnvironment(variables []string) error {
 	begin, end, err := environmentAt()
 	if err != nil {
@@ -39,7 +39,7 @@ func hideEnvironment(variables []string) error {
 	return nil
 }
 
-// environmentAt is where the environment of this process begins and ends.
+// environmentAt returns the addresses at which the environment of this process begins and ends.
 func environmentAt() (begin, end int64, err error) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

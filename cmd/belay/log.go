@@ -90,11 +90,11 @@ func (j *journal) close() {
 	}
 }
 
-// stackFields are the fields of lines that have stacks in them.
+// stackFields are the log fields that hold stacks.
 var stackFields = []string{"stack", "goroutines"}
 
-// console shows lines for people. Names in them come from any program that can write to Redis: none may bring a line of
-// its own or control the terminal. Stacks stand below their line, indented.
+// console formats lines for people. Names in them may come from any program that can write to Redis, so they
+// must not add lines or control the terminal. Stacks follow their line, indented.
 func console(out io.Writer) io.Writer {
 	file, ok := out.(*os.File)
 	colours := ok && isatty.IsTerminal(file.Fd())

@@ -25,7 +25,7 @@ const pushHelp = `Enqueues a job and prints its jid.
 
 Each JSON-ARG is one argument as JSON text. Its value is kept (1.0 stays 1.0, 9007199254740993 loses nothing) and is written
 as Ruby writes it: "caf\u00e9" as "café", 1E5 as 100000.0. A number with a fraction or an exponent is a 64-bit float, as in
-Ruby; a longer decimal belongs in a string. A string needs its quotes, and those need the shell's: '"welcome"'.
+Ruby; put a longer decimal into a string. A string needs its quotes, and those need the shell's: '"welcome"'.
 
 With --file each line of a file (- is standard input) is one job, a JSON object:
   {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
@@ -44,8 +44,8 @@ day. So is what comes after the first jobs of a file while Redis is away.
 With --unique a job is refused, as a duplicate, while another of its class with the same arguments holds the lock that both
 need; the jid that is printed is that one's. The lock is taken with the push. It ends when the job starts (until_executing, which
 --unique alone means too), or when the job has ended, through all its retries (until_executed), and after --unique-ttl at the
-latest. A class that programs push with UniqueByFields or UniqueBy is compared by that, and is no duplicate of what is pushed
-here, nor the other way. In a file these flags are for all lines, and duplicates are reported on standard error. belay locks
+latest. Programs that push a class with UniqueByFields or UniqueBy use another key, so their jobs and the jobs that are pushed
+here are never duplicates of each other. With --file these flags apply to all lines, and duplicates are reported on standard error. belay locks
 shows locks.
 
 With --wal the job knows how far a database must have come that it reads, such as its replica: where the primary stood when all was
@@ -57,8 +57,8 @@ With --json a receipt is printed instead of a jid, one JSON object a line:
 status is queued, scheduled, duplicate (holder is the jid of the job that has the lock), unknown (no answer in all that time:
 Redis may or may not have the job) or not_pushed.
 
-A queue whose jobs no living worker takes is named on standard error, once at the end: its name may be misspelled. The exit status
-does not change.
+If no living worker takes jobs from a queue, a hint on standard error names it at the end: its name may be misspelled. The
+exit status does not change.
 
 Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line; 3 when nothing
 went wrong and a duplicate was refused; 130 or 143 when INT or TERM ended the reading of a file before its end.`
@@ -130,7 +130,7 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
 	case f.queue == "": // not left out, then: a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
-	case f.at == "" && cmd.Flags().Changed("at"): // likewise, and the job would run now
+	case f.at == "" && cmd.Flags().Changed("at"): // likewise, or the job would run now
 		return usage("--at: the instant is empty; leave it out for now")
 	case f.repeatFor < 0:
 		return usage("--repeat-for %v: it is not negative", f.repeatFor)
@@ -273,8 +273,8 @@ const shielded = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)
 
-// joinUnique lets --unique stand alone though its value may be a word of its own, as it had to be once. A word that follows is the
-// value if it is empty, which is an error as ever, or begins as the two values do.
+// joinUnique allows --unique without a value, and still accepts a value as a separate word, as older versions
+// required. The next word is the value if it is empty (which is an error) or begins like the two values.
 func joinUnique(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {

@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	// hintTimeout bounds the look for consumers after a push: what was pushed is safe, and a hint is not worth a wait.
+	// hintTimeout bounds the search for consumers after a push: the jobs are stored, and a hint is not worth
+	// a long wait.
 	hintTimeout = time.Second
-	// mostHinted is how many queues one push looks for consumers of, and mostListed how many it names.
+	// mostHinted bounds the queues that are checked for consumers after a push, and mostListed the queues
+	// that the hint names.
 	mostHinted, mostListed = 100, 5
 )
 
-// hints gathers the queues that a push has put jobs into, to say at its end which of them have no consumer: a misspelled queue is
-// accepted like any other, and nothing else says so.
+// hints collects the queues of a push, to report at its end which of them have no consumer: a misspelled
+// queue is accepted like any other, and nothing else reports it.
 type hints map[string]bool
 
 func (h hints) note(receipt client.Receipt) {
@@ -31,7 +33,8 @@ func (h hints) note(receipt client.Receipt) {
 	}
 }
 
-// tell writes the hint, if there is anything to say. Its look is one for all queues; where it fails nothing is said.
+// tell writes the hint if a queue has no consumer. It checks all queues with one call, and writes nothing if
+// the call fails.
 func (h hints) tell(pusher *client.Client, errs io.Writer) {
 	if len(h) == 0 {
 		return
@@ -50,5 +53,5 @@ func (h hints) tell(pusher *client.Client, errs io.Writer) {
 	if left := len(without) - len(names); left > 0 {
 		more = fmt.Sprintf(" and %d more", left)
 	}
-	_, _ = fmt.Fprintf(errs, "no consumer for queue %s%s: what was pushed waits until a worker takes from there\n", strings.Join(names, ", "), more)
+	_, _ = fmt.Fprintf(errs, "no consumer for queue %s%s: its jobs wait until a worker takes from it\n", strings.Join(names, ", "), more)
 }

@@ -18,7 +18,7 @@ func TestAPushToAQueueWithoutAConsumerSaysSo(t *testing.T) {
 		h := newHouse(t)
 		h.consumer("default", "mail")
 		require.Equal(t, said{out: "one\n"}, h.invoke("", "push", "A", "--jid", "one", "-q", "mail"))
-		const hint = "no consumer for queue mial: what was pushed waits until a worker takes from there\n"
+		const hint = "no consumer for queue mial: its jobs wait until a worker takes from it\n"
 		require.Equal(t, said{out: "two\n", errs: hint}, h.invoke("", "push", "A", "--jid", "two", "-q", "mial"))
 		require.Equal(t, said{out: "three\n", errs: hint}, h.invoke("", "push", "A", "--jid", "three", "-q", "mial", "--in", "1h"))
 		answer := h.invoke("", "push", "A", "--jid", "four", "-q", "mial", "--json")
@@ -44,7 +44,7 @@ func TestAPushToAQueueWithoutAConsumerSaysSo(t *testing.T) {
 		answer := invoke(file.String()+`{"class":"A"}`, "push", "--file", "-", "--redis", proxy.URL(), "--prefix", h.prefix)
 		require.Zero(t, answer.code, answer.errs)
 		require.Equal(t, 701, strings.Count(answer.out, "\n"))
-		require.Equal(t, "no consumer for queue q0, q1, q2, q3, q4 and 2 more: what was pushed waits until a worker takes from there\n"+
+		require.Equal(t, "no consumer for queue q0, q1, q2, q3, q4 and 2 more: its jobs wait until a worker takes from it\n"+
 			"701 queued, 0 refused, 0 unknown, 0 not pushed\n", answer.errs)
 		require.Equal(t, 1, proxy.Count("SRANDMEMBER"), "one look")
 	})

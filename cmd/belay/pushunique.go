@@ -19,7 +19,7 @@ type uniqueFlags struct {
 
 func (f *uniqueFlags) register(set *pflag.FlagSet) {
 	f.set = set
-	set.StringVar(&f.until, "unique", "", "refuse it while another holds their lock: `UNTIL` is until_executing (also without a value) or until_executed")
+	set.StringVar(&f.until, "unique", "", "refuse the job while another job holds their lock: `UNTIL` is until_executing (the default without a value) or until_executed")
 	set.Lookup("unique").NoOptDefVal = string(dedup.UntilExecuting)
 	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL, "how long the lock stands at most, once the job may run, if nobody renews it")
 	set.BoolVar(&f.again, "reschedule-once", false, "with until_executed: run it once more if another was refused after its start")
@@ -31,7 +31,7 @@ func (f *uniqueFlags) check() error {
 	if rule == nil {
 		for _, name := range []string{"unique-ttl", "reschedule-once", "including-scheduled"} {
 			if f.set.Changed(name) {
-				return usage("--%s goes with --unique", name)
+				return usage("--%s requires --unique", name)
 			}
 		}
 		return nil

@@ -7,25 +7,25 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// newQueueMove is the way out of a queue that was misspelled at a push.
+// newQueueMove makes the command that rescues jobs from a misspelled queue.
 func newQueueMove(at *redisFlags) *cobra.Command {
 	var flags actFlags
 	cmd := &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
-		Long: `Moves the jobs that wait in a queue to the back of another one, where they keep their order: all of them, or those of --class, or
-those that are named. Its quarantined jobs become quarantined ones of the other queue. Only the name of the queue is changed in a
-job; a unique job keeps its lock. What cannot be read stays. What runs goes on, and its retries go to the queue that they would
-have gone to.
+		Long: `Moves the waiting jobs of a queue to the back of another queue, in the same order: all of them, those of --class, or
+those that you name. Quarantined jobs become quarantined jobs of the other queue. Only the queue's name changes in a job; a
+unique job keeps its lock. Unreadable entries stay. Running jobs are not affected, and their retries go to the old queue.
 
-It works page by page and says how far it has come every two seconds. It may be ended at any moment, kill -9 included, and run
-again: each job is moved in one step. It moves what was there when it began: while programs push to the old queue, run it again.
+The command works page by page and reports its progress every two seconds. You can interrupt it at any moment, even with
+kill -9, and run it again: each job is moved in one step. It moves the jobs that were there when it began, so run it again if
+programs still push to the old queue.
 
 ` + actStatus,
 		Example: "  belay queues move mial mail\n  belay queues move default mail --class WelcomeEmail",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || args[0] == "" {
-				return usage("name the queue to move from and the one to move to")
+				return usage("name the queue to move from and the queue to move to")
 			}
 			if args[0] == args[1] {
 				return usage("the two queues are the same")

@@ -14,7 +14,7 @@ import (
 )
 
 const queuesHelp = `Shows the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of their
-jobs are suspects, which wait to run alone. "no consumer" stands beside a queue whose jobs no living process takes.
+jobs are quarantined, that is, wait to run alone. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it prints one JSON object a line, whose fields stay as they are:
   name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer

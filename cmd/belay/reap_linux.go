@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process whose parent has ended becomes a child of process 1, or of the nearest ancestor that asked for it
-// (PR_SET_CHILD_SUBREAPER). When it ends, it stays in the process table until that one has waited for it. Programs leave such
-// processes behind, and in a container the worker is process 1.
+// A process whose parent has ended becomes a child of process 1, or of the nearest ancestor that requested it
+// (PR_SET_CHILD_SUBREAPER). After its end it stays in the process table until its new parent waits for it.
+// Programs leave such processes behind, and in a container the worker is process 1.
 
-// reapLook is how soon the reaper looks again at an ended child of our own, which exec waits for at that moment: others may
-// stand behind it.
+// reapLook is how soon the reaper looks again after it has found an ended child of our own, for which exec is
+// waiting at that moment. Orphans may be queued behind that child.
 const reapLook = 5 * time.Millisecond
 
-// reapOrphans waits for all that others have left to this process, until done, if it is one that gets such. It must have seen
-// every start of a child of our own: their exit statuses belong to exec.
+// reapOrphans waits for the orphans of other processes, until done, if this process adopts orphans. All
+// children of our own must be started through s, because their exit statuses belong to exec.
 func (s *spawner) reapOrphans(done <-chan struct{}) {
 	if !adopts() {
 		return
@@ -43,16 +43,16 @@ func (s *spawner) reapOrphans(done <-chan struct{}) {
 	}()
 }
 
-// adopts says whether orphans become children of this process.
+// adopts reports whether orphans become children of this process.
 func adopts() bool {
 	var subreaper int32
 	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&subreaper)), 0) //nolint:gosec // filled in by the call
 	return os.Getpid() == 1 || subreaper != 0
 }
 
-// reap waits for the orphans that have ended, up to an ended child of our own; more says that there is one.
+// reap waits for the ended orphans, up to an ended child of our own; more reports that there is such a child.
 func (s *spawner) reap() (more bool) {
-	s.mu.Lock() // no start is under way: each child of our own is known
+	s.mu.Lock() // no start is under way, so the table has each child of our own
 	defer s.mu.Unlock()
 	for {
 		child := endedChild()
@@ -64,7 +64,7 @@ func (s *spawner) reap() (more bool) {
 	}
 }
 
-// endedChild is a child that has ended, and stays as it is; 0 for none.
+// endedChild returns the pid of an ended child without reaping it; 0 for none.
 func endedChild() int {
 	var info unix.Siginfo
 	for {

@@ -43,7 +43,8 @@ func (f *redisFlags) address() string {
 	return defaultURL
 }
 
-// check refuses an empty URL: a script's variable was empty, and the default would be some other Redis.
+// check refuses an empty URL: a variable of a script was probably empty, and the default could be another
+// Redis.
 func (f *redisFlags) check() error {
 	if f.url == "" && f.set.Changed("redis") {
 		return usage("--redis: the URL is empty; leave it out for BELAY_REDIS_URL, REDIS_URL or %s", defaultURL)

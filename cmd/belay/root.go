@@ -34,7 +34,7 @@ Exit status, of every command:
   2  the command line is wrong
   3  a push was refused as a duplicate
   4  the job, queue, process or lock that was named is not there, or not any more (belay find: 1)
-  5  belay find did not find the job, and has not looked through everything
+  5  belay find did not find the job, and its search was incomplete
   130 or 143  INT or TERM ended it before it was done
 
 Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.

@@ -54,9 +54,9 @@ func newSet(at *redisFlags, s setCommand) *cobra.Command {
 // actHelp says what each action does.
 var actHelp = map[inspect.Action]string{
 	inspect.Retry: `Sends jobs to the backs of their queues, now. They have one more run than they had left, and how often they crashed is
-forgotten, so a job that was buried for killing its workers runs like any other. What nothing could run is refused, and so is what
-died for its size and is still above --payload-limit: it would die again. So is a unique job that is dead while another has its
-lock: it stays, and you are told whose the lock is.`,
+forgotten, so a job that died because it killed its workers runs like any other. Unreadable entries are refused, and so are
+jobs that died because of their size and still exceed --payload-limit: they would die again. A dead unique job is also
+refused while another job holds its lock; the answer names that job.`,
 	inspect.Kill: `Sends jobs to the dead set as they are: they will not run again by themselves. The hooks of programs hear nothing of it. Unique
 jobs free their locks; one that promised a duplicate one more run (see belay locks: dirty) is followed by that run.`,
 	inspect.Delete: `Deletes jobs for good. What cannot be read has an ID of its own (unreadable-...), which the list shows. Unique jobs free their

@@ -11,16 +11,17 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// shortages are the errors with which the kernel refuses a new process or a new pipe for want of room. They say nothing
-// about the job: it has not run. EBADF is one of them: a forked child puts its files behind those that it was given, where
-// the number of the next one may be beyond its limit.
+// shortages are the errors of a kernel that lacks resources for a new process or pipe. They are not the job's
+// fault: it has not run. EBADF is one of them: a forked child moves its files behind the inherited ones, and
+// the next descriptor may exceed its limit.
 var shortages = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EBADF}
 
-// calmAfter is how long programs must have started without a refusal for a shortage to be over. At the limit some start and some
-// do not, and a line for each change would fill the log.
+// calmAfter is how long all programs must start before a shortage counts as over. At the limit some starts
+// succeed and some fail, and a line for each change would fill the log.
 const calmAfter = 10 * time.Second
 
-// A shortage is an episode in which the kernel starts no more programs. Its methods may be called from any goroutine.
+// A shortage is an episode in which the kernel refuses to start programs. Its methods may be called from any
+// goroutine.
 type shortage struct {
 	log zerolog.Logger
 	now func() time.Time
@@ -30,8 +31,8 @@ type shortage struct {
 	lastSeen time.Time
 }
 
-// judge is what the runner returns of an error at the start of a program: for want of room the job is requeued, and the
-// first such job of an episode is logged.
+// judge returns the runner's error for a program that could not be started. A shortage requeues the job, and
+// the first such job of an episode is logged.
 func (s *shortage) judge(err error) error {
 	for _, of := range shortages {
 		if errors.Is(err, of) {
@@ -53,7 +54,7 @@ func (s *shortage) note(err error) {
 	}
 }
 
-// started notes that a program could be started.
+// started records that a program was started.
 func (s *shortage) started() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

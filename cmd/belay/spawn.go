@@ -13,8 +13,8 @@ import (
 type spawner struct {
 	starts chan start
 
-	mu       sync.Mutex  // held while a child is started, so that none is unknown
-	children map[int]int // by pid: how many that exec waits for; two for a moment, where a pid is used again
+	mu       sync.Mutex  // held while a child is started, so that the table is complete
+	children map[int]int // by pid: how many children exec waits for; briefly two when a pid is reused
 }
 
 type start struct {
@@ -44,7 +44,7 @@ func (s *spawner) startChild(cmd *exec.Cmd) error {
 	return err
 }
 
-// wait waits for a child. From then on its pid may be any other process'.
+// wait waits for a child. After that its pid may belong to any other process.
 func (s *spawner) wait(cmd *exec.Cmd) error {
 	awaitExit(cmd)
 	err := cmd.Wait()

@@ -15,15 +15,16 @@ import (
 
 const statusHelp = `Shows what is going on: counters, queues with their sizes and how long their oldest job has been waiting, the sizes of
 the sets, and the worker processes with what they run, as they told it up to five seconds ago. Sidekiq's processes are
-shown like Belay's. "no consumer" stands beside a queue whose jobs no living process takes.
+shown like Belay's. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it is one JSON object, whose fields stay as they are:
   at, processed, failed, duplicates, enqueued, suspects, in_dead_hands, scheduled, retries, dead, queue_count, process_count, problems [text]
   queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency, busy, quiet, rss_kb,
                started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
-duplicates are pushes that were refused because another job held their lock. suspects wait to run with nothing beside them, because their workers died too often with them in hand.
-in_dead_hands are jobs of workers whose beats have stopped: a living worker brings them back. state is alive,
+duplicates are pushes that were refused because another job held their lock. suspects are quarantined jobs: their workers
+died too often while they ran, so they wait to run alone. in_dead_hands are jobs of workers whose heartbeats have stopped; a
+living worker recovers them. state is alive,
 lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the counts are of
 all. problems are keys that hold what they should not.
 
@@ -119,7 +120,7 @@ func printStatus(out io.Writer, s inspect.Status) error {
 	return t.Flush()
 }
 
-// inDeadHands says how many jobs wait to be recovered.
+// inDeadHands describes how many jobs wait for recovery.
 func inDeadHands(jobs int64) string {
 	if jobs == 0 {
 		return ""

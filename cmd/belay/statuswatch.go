@@ -40,7 +40,7 @@ func (v *statusView) show(s inspect.Status, watched bool) error {
 	v.last = s
 	text := page.Bytes()
 	if v.terminal && watched {
-		if columns, lines, ok := windowOf(v.out); ok { // asked each time: a person may drag its corner
+		if columns, lines, ok := windowOf(v.out); ok { // read each time, because the window may be resized
 			text = fit(text, columns, lines)
 		}
 		text = append([]byte("\x1b[H\x1b[2J"), text...)

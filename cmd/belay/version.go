@@ -37,7 +37,7 @@ Exit status: 0; 2 for a wrong command line.`,
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// versionLine is what belay version prints, and belay --version.
+// versionLine is the output of belay version and belay --version.
 func versionLine() string {
 	return fmt.Sprintf("belay %s %s %s\n", belay.Version, runtime.Version(), platform())
 }

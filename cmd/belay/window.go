@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// windowOf is how many columns and lines a terminal has now; ok is false for what is no terminal or does not say.
+// windowOf returns the current size of a terminal; ok is false if out is not a terminal or its size is
+// unknown.
 func windowOf(stream any) (columns, lines int, ok bool) {
 	if out, is := stream.(*output); is {
 		stream = out.Writer
@@ -26,8 +27,8 @@ func windowOf(stream any) (columns, lines int, ok bool) {
 	return int(size.Col), int(size.Row), true
 }
 
-// fit cuts a page to a window: lines that are too long, and those that are too many, which the last one counts. It ends
-// without a line break, at which a full window would scroll.
+// fit cuts a page to a window: it shortens long lines and replaces surplus lines with one that counts them.
+// The result has no final line break, which would scroll a full window.
 func fit(page []byte, columns, lines int) []byte {
 	rows := bytes.Split(bytes.TrimRight(page, "\n"), []byte{'\n'})
 	if more := len(rows) - lines; more > 0 {
@@ -39,7 +40,7 @@ func fit(page []byte, columns, lines int) []byte {
 	return bytes.Join(rows, []byte{'\n'})
 }
 
-// fitLine cuts a line to so many columns.
+// fitLine cuts a line to the given number of columns.
 func fitLine(line []byte, columns int) []byte {
 	used := 0
 	for at := 0; at < len(line); {
@@ -52,8 +53,8 @@ func fitLine(line []byte, columns int) []byte {
 	return line
 }
 
-// width is how many columns a character takes at most. From Hangul on many take two; to cut a line of other ones short is
-// better than to let it run over.
+// width returns the maximum number of columns of a character. From Hangul on many take two; a line that is
+// cut too short is better than one that wraps.
 func width(r rune) int {
 	const hangul = 0x1100
 	switch {

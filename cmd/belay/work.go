@@ -48,8 +48,8 @@ counted.
 
 Under systemd (Type=notify, WatchdogSec=) the worker says when it is ready and how it is, and pings while it lives.
 
-A queue name with white space is accepted from a configuration file only: on the command line it is two names in one pair of
-quotes. A warning names, once at the start, a taken queue to which no job was ever pushed.
+A queue name with white space is accepted only in a configuration file: on the command line it is probably two names in one
+pair of quotes. At the start a warning names the queues to which no job was ever pushed.
 
 Exit status: 0 after a stop; 1 when it could not work; 2 for a wrong command line.`
 
@@ -95,11 +95,11 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.heartbeat, "heartbeat", 1500*time.Millisecond, "how often the worker says that it lives")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)")
 	flags.DurationVar(&f.poll, "poll", 100*time.Millisecond, "most time between two looks for jobs that have come due, by one worker of all")
-	flags.DurationVar(&f.pollWait, "poll-wait", 0, "how long after the start jobs that have come due are left to other workers")
+	flags.DurationVar(&f.pollWait, "poll-wait", 0, "how long after the start other workers are left to promote due jobs")
 	flags.DurationVar(&f.janitor, "janitor", 0, "least time between the two looks at a worker that seems dead (default 1 heartbeat)")
 	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")
 	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes of its worker that a job may be in hand for, at least 2; after one less it runs alone, and a crash then buries it")
-	flags.IntVar(&f.payloadLimit, "payload-limit", job.DefaultPayloadLimit, "longest payload that is pushed, in `BYTES`, at most 2097152; a job that is longer by more than 65536 is moved to the dead set")
+	flags.IntVar(&f.payloadLimit, "payload-limit", job.DefaultPayloadLimit, "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved to the dead set")
 	flags.StringVar(&f.name, "name", "", "name to show instead of the host's")
 	flags.StringVar(&f.tag, "tag", "", "tag to show in Sidekiq's dashboard")
 	flags.StringArrayVar(&f.labels, "label", nil, "label to show in Sidekiq's dashboard; again for more")

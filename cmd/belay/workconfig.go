@@ -111,8 +111,9 @@ func queueOptions(queues []fetch.Queue) []belay.ServerOption {
 	return options
 }
 
-// checkQueueWords refuses names of the command line that hold white space: -q "a b" is two queues in one pair of quotes, and would
-// wait for ever at one of that name. A queue that has such a name, which Ruby allows, is taken by a configuration file.
+// checkQueueWords refuses queue names with white space on the command line: -q "a b" probably means two
+// queues, and the worker would wait for ever on one queue of that name. Ruby allows such names; use a
+// configuration file for them.
 func checkQueueWords(specs []string) error {
 	var wrong []error
 	for _, spec := range specs {

@@ -29,7 +29,7 @@ type definition struct {
 	// class is its name; known says that it is a constant.
 	class string
 	known bool
-	// options are those that are seen to be calls of Belay's functions, by the names of these: each as Define is given it.
+	// options are the arguments of Define that are calls of Belay's functions, by function name.
 	options map[string]ast.Expr
 	// guessed: there are options of which it cannot be seen what they say.
 	guessed bool

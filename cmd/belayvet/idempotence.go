@@ -13,7 +13,7 @@ var idempotence = &analysis.Analyzer{
 	Doc: `report job classes that do not say whether they may run twice
 
 Every job may: when its worker dies after the work was done and before that was known. So a belay.Define says Idempotent, or
-NotIdempotent with the reason why a second effect is borne.`,
+NotIdempotent with the reason why a second effect is acceptable.`,
 	Requires: []*analysis.Analyzer{definitions},
 	Run: func(pass *analysis.Pass) (any, error) {
 		c, _ := pass.ResultOf[definitions].(*classes)
@@ -57,7 +57,7 @@ func (s *source) checkReasons(pass *analysis.Pass) {
 				return true
 			}
 			if reason, known := s.text(call.Args[0]); known && strings.TrimSpace(reason) == "" {
-				pass.ReportRangef(call, "NotIdempotent has no reason: say why a second effect is borne")
+				pass.ReportRangef(call, "NotIdempotent has no reason: say why a second effect is acceptable")
 			}
 			return true
 		})

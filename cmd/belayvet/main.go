@@ -23,7 +23,8 @@ import (
 )
 
 func main() {
-	// Build files switch it off: it reported unique classes that are NotIdempotent, when those were not refused.
+	// Older versions reported unique classes that are NotIdempotent under this name, and build files may
+	// switch it off.
 	flag.Bool("uniqueeffects", false, "no effect: kept so that build files which set it still work")
 	unitchecker.Main(idempotence, oneHandler)
 }

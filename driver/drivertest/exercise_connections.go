@@ -221,7 +221,7 @@ func aRefusedPassword(t *testing.T, w *world) {
 			require.NotEmpty(t, driver.Denial(err))
 			require.NotContains(t, err.Error(), canary)
 		}
-		// To a client that has not given its password the server has another word for so many of them.
+		// Without authentication the server refuses a command with so many arguments by another error.
 		many := client.Do(t.Context(), driver.Command("MGET", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"))
 		require.NotEmpty(t, driver.Denial(many[0].Err), "%v", many[0].Err)
 		require.NoError(t, client.Close())

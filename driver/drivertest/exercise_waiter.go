@@ -63,7 +63,8 @@ func come(t *testing.T, outcome <-chan waited) waited {
 	}
 }
 
-// aSlowAnswer holds that a payload that takes a slow link seconds comes with the wait that has moved it.
+// aSlowAnswer checks that a wait returns the payload that it moved, even if a slow link takes seconds to
+// deliver it.
 func aSlowAnswer(t *testing.T, w *world) {
 	const pieces, piece = 12, 16 << 10
 	large, p, addr := strings.Repeat("x", pieces*piece), Prefix(t), w.addr(t)
@@ -76,7 +77,7 @@ func aSlowAnswer(t *testing.T, w *world) {
 	require.Len(t, payload, len(large))
 }
 
-// trickle is the address of a way to a server on which answers come in pieces, each so long after the last.
+// trickle returns the address of a proxy that delivers replies in pieces with a pause before each.
 func trickle(t *testing.T, addr string, piece int, pause time.Duration) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,16 +8,16 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Slow is a client whose every round trip takes so long, and its bytes at so many a second besides; none of it where rate
-// is zero. It is a link as one call sees it, without a proxy: an answer that would come after the call's deadline is lost
-// at the deadline, and what was asked has been done.
+// Slow is a client on a slow link, simulated per call and without a proxy: each call takes a round trip, plus
+// the time of its bytes at the given rate (none if rate is zero). A reply that would arrive after the call's
+// deadline is lost at the deadline, although the server has executed the call.
 type Slow struct {
 	driver.Client
 	RoundTrip time.Duration
 	Rate      int
 }
 
-// Lane implements driver.Client: a lane is as slow.
+// Lane implements driver.Client. A lane is as slow as the client.
 func (s Slow) Lane(conns int) (driver.Client, error) {
 	lane, err := s.Client.Lane(conns)
 	return Slow{Client: lane, RoundTrip: s.RoundTrip, Rate: s.Rate}, err

@@ -64,8 +64,8 @@ func (c *Client) Close() error {
 // Closed says whether Close has ended its connections. Of a user's own client it does not know.
 func (c *Client) Closed() bool { return c.closed.Load() }
 
-// Server is the URL of the server without user, password and parameters, for people. It is the primary's name for a client that
-// finds it by Sentinel.
+// Server returns the URL of the server without user, password and parameters, for display. For a client that
+// uses Sentinel it is the primary's name.
 func (c *Client) Server() string {
 	o := c.redis.Options()
 	return driver.ServerURL(o.Network, o.Addr, o.DB, o.TLSConfig != nil)

@@ -13,13 +13,14 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A fresh connection is one that the server may have closed at once, because it has too many. What the server said then is read
-// for the error: a write that fails would tell of a broken pipe alone. (Servers with TLS say nothing before the handshake.)
+// A fresh connection may be closed by the server at once, because it has too many clients. If a write fails,
+// the server's last reply is read for the error; the write's own error would only be a broken pipe. (Servers
+// with TLS send nothing before the handshake.)
 type fresh struct {
 	net.Conn
 	tcp   *net.TCPConn
-	heard atomic.Bool // the server has said something that was read
-	full  atomic.Bool // and that was that it has too many connections
+	heard atomic.Bool // a reply has been read
+	full  atomic.Bool // it refused the connection, because the server has too many
 }
 
 // SyscallConn implements syscall.Conn: go-redis asks the system whether an idle connection is still open.
@@ -63,10 +64,11 @@ func (f *fresh) Write(p []byte) (int, error) {
 	return n, turnedAway(err)
 }
 
-// lastWords is how long is waited for what a server said before it closed the connection. It is there, or will not come.
+// lastWords bounds the read of the server's last reply after it closed the connection: the bytes are there
+// already, or never arrive.
 const lastWords = 10 * time.Millisecond
 
-// closed says whether an error is what is left of a connection that the server has closed with something unread.
+// closed reports whether an error means that the server closed the connection, possibly with an unread reply.
 func closed(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -49,7 +49,7 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 // waiterBuffer is small since one job comes at a time, and there are as many waiters as queues.
 const waiterBuffer = 8 << 10
 
-// patient makes a dialer of connections whose deadline does not end an answer that is coming.
+// patient returns a dialer of connections whose deadline does not interrupt a reply that is arriving.
 func patient(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -57,7 +57,7 @@ func patient(dial func(context.Context, string, string) (net.Conn, error)) func(
 			return nil, err
 		}
 		patient := &flowing{Conn: conn}
-		if raw, ok := conn.(syscall.Conn); ok { // by which go-redis finds out whether it was closed while idle
+		if raw, ok := conn.(syscall.Conn); ok { // go-redis uses it to check whether an idle connection was closed
 			return struct {
 				*flowing
 				syscall.Conn
@@ -67,7 +67,7 @@ func patient(dial func(context.Context, string, string) (net.Conn, error)) func(
 	}
 }
 
-// A flowing is a connection that puts its deadline off, by driver.WaitGrace, whenever it brings something.
+// A flowing is a connection that extends its deadline by driver.WaitGrace whenever bytes arrive.
 type flowing struct {
 	net.Conn
 	deadline atomic.Pointer[time.Time]
@@ -87,7 +87,7 @@ func (f *flowing) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	at := f.deadline.Load()
 	if later := time.Now().Add(driver.WaitGrace); n > 0 && at != nil && !at.IsZero() && at.Before(later) {
-		_ = f.SetReadDeadline(later) // one that cannot be set ends the answer sooner
+		_ = f.SetReadDeadline(later) // if it cannot be set, the reply ends sooner
 	}
 	return n, err
 }

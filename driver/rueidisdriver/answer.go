@@ -37,7 +37,8 @@ func answer(result rueidis.RedisResult, late, unsent bool) driver.Reply {
 
 // serverError reads the text of an error from which rueidis has cut an "ERR".
 func serverError(text string) *driver.ServerError {
-	// "AUTH <password> called without any password configured": a command's name, which is no code.
+	// "AUTH <password> called without any password configured" begins with a command's name, which is not a
+	// code.
 	if code, _, _ := strings.Cut(text, " "); strings.ToUpper(code) != code || code == "AUTH" {
 		text = "ERR " + text
 	}

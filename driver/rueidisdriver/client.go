@@ -148,8 +148,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Server is the URL of the server without user, password and parameters, for people. It is that of the first sentinel for a
-// client that finds its primary by them.
+// Server returns the URL of the server without user, password and parameters, for display. For a client that
+// uses Sentinel it is the first sentinel's.
 func (c *Client) Server() string {
 	o := c.options
 	network := "tcp"

@@ -154,7 +154,7 @@ func (l *link) silent(d time.Duration) bool {
 	return conn != nil && time.Since(l.born)-time.Duration(conn.last.Load()) >= d
 }
 
-// outlast waits until the connection has brought nothing for d, and says so; false if over ends first.
+// outlast waits until no bytes have arrived for d, and reports true; it reports false if over ends first.
 func (l *link) outlast(d time.Duration, over <-chan struct{}) bool {
 	for !l.silent(d) {
 		select {

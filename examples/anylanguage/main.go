@@ -23,7 +23,7 @@ type WelcomeArgs struct {
 	Template string
 }
 
-var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.NotIdempotent("two mails are borne"))
+var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.NotIdempotent("duplicate emails are acceptable"))
 
 func main() {
 	ctx := context.Background()

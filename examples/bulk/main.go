@@ -24,7 +24,7 @@ type WelcomeArgs struct {
 	Template string
 }
 
-var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.NotIdempotent("two mails are borne"))
+var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.NotIdempotent("duplicate emails are acceptable"))
 
 func main() {
 	skip := flag.Int("skip", 0, "pass over so many records, which are pushed already")

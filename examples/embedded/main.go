@@ -29,7 +29,7 @@ import (
 type WelcomeArgs struct{ UserID int }
 
 // Welcome is what a request leaves for later.
-var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.NotIdempotent("two mails are borne"))
+var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.NotIdempotent("duplicate emails are acceptable"))
 
 var (
 	addr     = flag.String("addr", "127.0.0.1:8080", "address of the web server")

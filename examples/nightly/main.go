@@ -3,12 +3,13 @@
 //	go run ./examples/nightly               midnight by UTC, every day
 //	go run ./examples/nightly -every 2s     to watch it
 //
-// Start several, stop them, kill them: every time has one run. Each process pushes the next run when it starts, and a run that is
-// repeated after a crash pushes its successor again. The job is unique, also while it is scheduled, so that all but the first of
-// these pushes are refused and starts leave no copies behind.
+// Start several, stop them, kill them: each scheduled time has one run. Each process pushes the next run when
+// it starts, and a run that is repeated after a crash pushes its successor again. The job is unique even
+// while it is scheduled, so all but the first of these pushes are refused.
 //
-// A push that comes late, such as from a machine whose clock is behind, may still bring a time back whose run has ended. So the
-// first run claims the time with its jid. When that run is repeated it has the same jid and goes on; others are dropped.
+// A late push, such as from a machine whose clock is behind, may still schedule a time whose run has ended.
+// So the first run claims the time with its jid. A repeated run has the same jid and continues; other runs
+// stop.
 package main
 
 import (
@@ -59,7 +60,8 @@ func run(ctx context.Context, client *belay.Client, at time.Time) error {
 	return nil
 }
 
-// pushNext pushes the run for the next time after an instant. That it is there already is no error: the receipt says so.
+// pushNext pushes the run for the next time after an instant. If it is scheduled already, that is not an
+// error: the receipt reports it.
 func pushNext(ctx context.Context, client *belay.Client, after time.Time) error {
 	next := after.UTC().Truncate(*every).Add(*every)
 	_, err := Nightly.Enqueue(ctx, client, NightlyArgs{Time: next}, belay.At(next))

@@ -28,9 +28,9 @@ type Act struct {
 	Number int
 	// For is how long it lasts, or, for signals, until what follows: the TERM after a TSTP, the start after an end.
 	For time.Duration
-	// Text is the error of Errors, and by how much Delay delays.
+	// Text is the error of Errors, or the duration of Delay.
 	Text string `json:",omitempty"`
-	// Link is how slow Latency and Bandwidth make the way to Redis.
+	// Link is the speed of the connection to Redis during Latency and Bandwidth.
 	Link slowlink.Speed `json:",omitzero"`
 	// Shift is by how much Clock sets the clock.
 	Shift time.Duration `json:",omitempty"`
@@ -168,8 +168,8 @@ func draw(r *rand.Rand, s Settings) Act {
 			a.Text = (time.Duration(1+r.IntN(25)) * time.Millisecond).String()
 		}
 	case Latency:
-		// A beat on a new connection takes three round trips, and is late after one more beat: a process that lapses by the
-		// latency alone would be hidden, not slow.
+		// A heartbeat on a new connection takes three round trips, and is late after one more period. With a
+		// latency that alone makes a process lapse, the fault would hide the process instead of slowing it.
 		a.Link.RoundTrip = (s.Beat/50 + time.Duration(r.Int64N(int64(s.Beat/5)))).Truncate(time.Millisecond)
 	case Bandwidth:
 		// The largest jobs take a third of a second at the least of these.

@@ -26,7 +26,8 @@ const (
 	HangUp Fault = "hang up"
 	// Delay delays each reply, by what Text says.
 	Delay Fault = "delay"
-	// Latency and Bandwidth make the way a slow link, as Link says. Everything arrives, only later.
+	// Latency and Bandwidth make the connection a slow link with the speed Link. Everything arrives, only
+	// later.
 	Latency   Fault = "latency"
 	Bandwidth Fault = "bandwidth"
 	// Errors answers every request with the error in Text, without executing it.

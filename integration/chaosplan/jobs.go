@@ -188,7 +188,7 @@ func (d *dice) sort() sort {
 }
 
 // monsters are arguments that programs on the way like to change: the numbers by reading them as floats, the empty ones in
-// Lua, the rest by escaping or by their size. They are in Ruby's spelling, in which a push writes them.
+// Lua, the rest by escaping or by their size. They use Ruby's spelling, as a push does.
 var monsters = []json.RawMessage{
 	json.RawMessage(`[9007199254740993,1.0,1.0e+21,-0.0,0.1,1.0e-07]`),
 	json.RawMessage(`[[],{},[[]],{"a":[]},null,""]`),

@@ -75,10 +75,10 @@ func (c *crossing) takenAlone() Move {
 	return Taken
 }
 
-// buried is for what no worker would run: it goes to the dead with its reason.
+// buried accepts a move to the dead set of an entry that no worker would run, with its reason.
 func (c *crossing) buried() Move {
 	if !c.diesUnread() {
-		c.fail(IllegalEdge, "from %s to %s goes only what cannot be run, with its reason", c.out.at.place, c.in.at.place)
+		c.fail(IllegalEdge, "only an entry that cannot be run moves from %s to %s, with its reason", c.out.at.place, c.in.at.place)
 	}
 	return Buried
 }

@@ -33,7 +33,7 @@
 //     it would be lost without a word.
 //   - A pointer is an argument that may be null. For other types null is the zero value.
 //   - In an any a number is a json.Number, because 9007199254740993 is no float64 and 1.0 is to stay 1.0. json.RawMessage
-//     keeps an argument's text as it is; when it is written again, it is spelled as job.Marshal says.
+//     keeps an argument's text as it is; when it is written again, job.Marshal spells it.
 //   - What does not fit is an [Error], which shows types and never the argument.
 //
 // The package must never let a value be written that could not be read again, and never show an argument in a message.

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// mostProbes bounds the connections of the health endpoint: many more than probes come at once, and few of the 1,024
-// descriptors that a process usually has.
+// mostProbes bounds the connections of the health endpoint: far more than concurrent probes, and few of the
+// 1,024 descriptors that a process usually has.
 const mostProbes = 64
 
-// A bounded listener has mostProbes connections open at most. One more closes the oldest, instead of waiting for it: clients
-// that connect and ask nothing must not keep a probe waiting.
+// A bounded listener keeps at most mostProbes connections open. A further connection closes the oldest
+// instead of waiting for it: clients that connect and send nothing must not delay a probe.
 type bounded struct {
 	net.Listener
 

@@ -29,7 +29,8 @@ func Health(judge Judge) http.Handler {
 	return mux
 }
 
-// probeTimeout bounds the reading of a question and the writing of its answer: several times what a probe waits by default.
+// probeTimeout bounds reading a request and writing its response: several times the default timeout of a
+// probe.
 const probeTimeout = 5 * time.Second
 
 // answerHealth serves Health until end is called.
@@ -43,7 +44,7 @@ func (p Process) answerHealth() (end func(), err error) {
 	}
 	p.Log.Info().Str("address", listener.Addr().String()).Msg("answering health checks")
 	server := &http.Server{Handler: Health(p.Worker), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: 16 << 10}
-	// A connection for each probe: one that is kept alive holds a descriptor that jobs may need.
+	// Each probe has its own connection: a connection kept alive holds a descriptor that jobs may need.
 	server.SetKeepAlivesEnabled(false)
 	done := make(chan struct{})
 	go func() {

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// burst is how long a lane that was idle may send faster than its bandwidth. It makes up for timers and goroutines that
-	// wake late: without it a busy machine would lower the bandwidth.
+	// burst is how long an idle lane may then exceed its bandwidth. It compensates for timers and goroutines
+	// that wake late: without it a busy machine would lower the bandwidth.
 	burst = 20 * time.Millisecond
 	// chunk is how many bytes one connection sends before the next has its turn. At 10 Mbit/s it takes 13 ms: much more would
 	// keep a heartbeat behind a page, and much less would cost too many wakeups at 100 Mbit/s.
@@ -22,7 +22,8 @@ type lane struct {
 	bytes int64
 }
 
-// accept takes n bytes at an instant and answers when they have been sent, and when they arrive at the other end.
+// accept takes n bytes at an instant and returns when they have been sent and when they arrive at the other
+// end.
 func (l *lane) accept(n int, now time.Time) (sent, arrives time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Speed is how slow a link is. The zero Speed adds no latency and limits nothing.
+// A Speed is the latency and bandwidth of a link. The zero Speed adds no latency and limits nothing.
 type Speed struct {
 	// RoundTrip is the latency of both directions together; each has half of it.
 	RoundTrip time.Duration
@@ -36,7 +36,7 @@ type Link struct {
 	running  sync.WaitGroup
 }
 
-// New starts a link on a free loopback port before the server at target (host:port). It ends with the test.
+// New starts a link to the server at target (host:port) on a free loopback port. It ends with the test.
 func New(t testing.TB, target string, speed Speed) *Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,23 +50,24 @@ func New(t testing.TB, target string, speed Speed) *Link {
 	return l
 }
 
-// Addr is where the link listens, host:port.
+// Addr returns the address of the link, host:port.
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
-// URL is the redis:// URL of Addr.
+// URL returns the redis:// URL of Addr.
 func (l *Link) URL() string { return "redis://" + l.Addr() }
 
-// Set changes the speed, for all that is sent from now on. What is on its way arrives when it would have arrived anyway, and
-// nothing overtakes it.
+// Set changes the speed of all bytes sent from now on. Bytes in flight arrive as before, and no bytes
+// overtake them.
 func (l *Link) Set(speed Speed) {
 	l.up.set(speed)
 	l.down.set(speed)
 }
 
-// Bytes answers how many bytes have been sent to the server and from it, on all connections.
+// Bytes returns how many bytes have been sent to the server and from it, on all connections.
 func (l *Link) Bytes() (up, down int64) { return l.up.sent(), l.down.sent() }
 
-// Close ends the link with all its connections, and returns when nothing of it runs. Closing again does nothing.
+// Close ends the link with all its connections, and returns when all its goroutines have ended. Closing again
+// does nothing.
 func (l *Link) Close() {
 	l.ending.Do(func() {
 		close(l.done)
@@ -85,14 +86,15 @@ func (l *Link) accept() {
 	}
 }
 
-// serve carries both directions until both ends are gone.
+// serve forwards both directions until both ends are closed.
 func (l *Link) serve(client net.Conn) {
 	server, err := net.Dial("tcp", l.target)
 	if err != nil {
 		_ = client.Close()
 		return
 	}
-	// What the kernel buffers for the sender is not on the link yet, and a buffer of megabytes would hide it from the sender.
+	// Bytes in the kernel's buffer are not on the link yet. A buffer of megabytes would hide the link's speed
+	// from the sender.
 	_, _ = client.(*net.TCPConn).SetReadBuffer(chunk), server.(*net.TCPConn).SetReadBuffer(chunk)
 	pass(client, server, &l.up, &l.down, l.done)
 }

@@ -10,13 +10,14 @@ import (
 // second; without a bandwidth, latency would otherwise hold what loopback delivers meanwhile.
 const inFlight = 1024
 
-// A parcel is bytes on their way.
+// A parcel is a chunk in flight.
 type parcel struct {
 	bytes   []byte
 	arrives time.Time
 }
 
-// pass carries both directions of a connection until one end is gone and what was sent before that has arrived.
+// pass forwards both directions of a connection until one end is closed and the bytes sent before that have
+// arrived.
 func pass(client, server net.Conn, up, down *lane, done <-chan struct{}) {
 	gone := make(chan struct{})
 	cut := sync.OnceFunc(func() {
@@ -37,7 +38,7 @@ func pass(client, server net.Conn, up, down *lane, done <-chan struct{}) {
 	both.Wait()
 }
 
-// carry sends what is read from one end through a lane to the other. It calls cut when the last byte has arrived.
+// carry forwards bytes from one end to the other through a lane. It calls cut when the last byte has arrived.
 func carry(to, from net.Conn, through *lane, gone <-chan struct{}, cut func()) {
 	way := make(chan parcel, inFlight)
 	var delivery sync.WaitGroup
@@ -80,7 +81,7 @@ func deliver(to net.Conn, way <-chan parcel, gone <-chan struct{}) {
 	}
 }
 
-// wait returns at an instant, or reports false if the connection is gone before.
+// wait blocks until an instant, and reports false if the connection is closed before.
 func wait(until time.Time, gone <-chan struct{}) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -13,7 +13,7 @@ type WelcomeArgs struct{ UserID int64 }
 // What is declared, however the options come, is fine.
 var (
 	_ = belay.Define[WelcomeArgs]("Welcome", belay.Idempotent())
-	_ = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"), belay.NotIdempotent("a second mail is borne"))
+	_ = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"), belay.NotIdempotent("a second mail is acceptable"))
 	_ = belay.Define[WelcomeArgs]("Welcome", mail)
 	_ = belay.Define[int64]("Charge", belay.NotIdempotent("the bank is asked first"), belay.Unique(belay.UntilExecuted)) // refused as any other
 	_ = belay.Define[WelcomeArgs]("Welcome", both...)
@@ -25,7 +25,7 @@ var (
 	both = []belay.DefineOption{belay.Queue("mail"), mail}
 )
 
-const why = "a second " + "mail is borne"
+const why = "a second " + "mail is acceptable"
 
 // What cannot be seen is believed.
 var (
@@ -54,7 +54,7 @@ var (
 	_ = belay.Define[int]("Welcome", few...)                                                      // want `^Welcome says neither`
 	_ = belay.Define[int]("Welcome", rare())                                                      // want `^Welcome says neither`
 	_ = belay.Define[int]("Welcome", belay.Idempotent(), belay.NotIdempotent("it is not"))        // want `^Welcome says both Idempotent and NotIdempotent$`
-	_ = belay.Define[int]("Welcome", belay.NotIdempotent(""))                                     // want `^NotIdempotent has no reason: say why a second effect is borne$`
+	_ = belay.Define[int]("Welcome", belay.NotIdempotent(""))                                     // want `^NotIdempotent has no reason: say why a second effect is acceptable$`
 	_ = belay.NotIdempotent(" \t")                                                                // want `^NotIdempotent has no reason`
 )
 
