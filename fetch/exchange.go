@@ -251,6 +251,9 @@ func (f *Fetcher) send(x *exchange) {
 	x.carried = lua.Carried(calls...) + x.may
 	f.carrying += x.carried
 	x.allowed = f.pace.Timeout(f.cfg.CallTimeout, f.carrying)
+	if x.small {
+		x.allowed = max(x.allowed, f.probing.Timeout(f.cfg.CallTimeout, f.carrying))
+	}
 	go func() {
 		// Calls belong to no handler and no request: what they carry must arrive also when the process is being stopped.
 		ctx, cancel := context.WithTimeout(context.Background(), x.allowed)
@@ -274,12 +277,18 @@ func (x *exchange) learnPace(f *Fetcher) {
 		}
 		switch {
 		case x.small:
-			f.lastFailure = nil // Redis itself is away
+			f.lastFailure = nil // Redis itself is away, or a new connection takes longer than this
+			if x.took >= x.allowed {
+				f.probing.Failed()
+			}
 		case f.outage.since.IsZero():
 			f.pace.Failed()
 			f.lastFailure = reply.Err
 		}
 		return
+	}
+	if x.small {
+		f.probing.Eased(x.took, x.allowed)
 	}
 	f.pace.Answered(x.got, x.took, x.allowed)
 }

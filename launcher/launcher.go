@@ -46,7 +46,7 @@ type Launcher struct {
 	work    context.Context
 	bornAt  time.Time
 	rtt     atomic.Int64
-	joining lua.Pace     // of registrations
+	pulse   lua.Pace     // of registrations and beats, which have one connection: what one learns of its link the other needs
 	beatAt  atomic.Int64 // when, after startedAt, Redis last answered the heart
 	quiet   atomic.Bool
 	asked   atomic.Bool
@@ -214,7 +214,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 	return fetch.Config{
 		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
-		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
+		CallTimeout: min(max(l.cfg.TTL/2, leastRound), mostCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Company: l.cfg.Company, Unit: l.cfg.Retry.Unit,
 	}
 }
@@ -279,7 +279,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 // reincarnate registers a new identity and makes it the process' own.
 func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Life, error) {
 	var life *fetch.Life
-	err := within(ctx, l.vitalsDeadline(), &l.joining, func(ctx context.Context) (err error) {
+	err := within(ctx, l.vitalsDeadline(), &l.pulse, func(ctx context.Context) (err error) {
 		life, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
 			Queues: l.queues.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
 		})
@@ -303,7 +303,7 @@ func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, lastSettle-goodbye)
 }
 
-// leastRound is the least that a call of the janitor or the poller is given: four round trips of half a second, to connect,
+// leastRound is the least that a call of the janitor, the poller or the fetcher is given: four round trips of half a second, to connect,
 // to be greeted, and to send a script that Redis does not know yet. No process is taken for dead when it takes long.
 const leastRound = 2 * time.Second
 
