@@ -256,9 +256,9 @@ func (f *Fetcher) send(x *exchange) {
 	}
 	go func() {
 		// Calls belong to no handler and no request: what they carry must arrive also when the process is being stopped.
+		sentAt := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), x.allowed)
 		defer cancel()
-		sentAt := time.Now()
 		x.replies = f.lane.Do(ctx, calls...)
 		x.took = time.Since(sentAt)
 		f.events <- x

@@ -155,9 +155,9 @@ const (
 // each may be long.
 func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(context.Context) error) error {
 	allowed := max(min(pace.Timeout(usual, 0), mostPass), usual)
+	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, allowed)
 	defer cancel()
-	began := time.Now()
 	err := call(bounded)
 	switch took := time.Since(began); {
 	case err == nil:
