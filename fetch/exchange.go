@@ -22,6 +22,10 @@ type batch struct {
 	owed bool
 }
 
+// longestProbe is how long a probe may take that others have failed before: six round trips of half a second, enough to connect
+// and to be answered. With a rest, work still resumes within five seconds where one began on a dead connection.
+const longestProbe = 3 * time.Second
+
 // An exchange is one pipeline: settles, then starts, then a take for the processors that are idle once the settles have
 // landed, then what is to be read or said besides. Everything in it is answered, or known not to be.
 type exchange struct {
@@ -252,7 +256,7 @@ func (f *Fetcher) send(x *exchange) {
 	f.carrying += x.carried
 	x.allowed = f.pace.Timeout(f.cfg.CallTimeout, f.carrying)
 	if x.small {
-		x.allowed = max(x.allowed, f.probing.Timeout(f.cfg.CallTimeout, f.carrying))
+		x.allowed = max(x.allowed, min(f.probing.Timeout(f.cfg.CallTimeout, f.carrying), longestProbe))
 	}
 	go func() {
 		// Calls belong to no handler and no request: what they carry must arrive also when the process is being stopped.

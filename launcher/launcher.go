@@ -214,7 +214,7 @@ func (l *Launcher) fetcherConfig() fetch.Config {
 	return fetch.Config{
 		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
-		CallTimeout: min(max(l.cfg.TTL/2, leastRound), mostCall), DrainFor: l.cfg.drainFor(),
+		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Company: l.cfg.Company, Unit: l.cfg.Retry.Unit,
 	}
 }
@@ -303,7 +303,7 @@ func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, lastSettle-goodbye)
 }
 
-// leastRound is the least that a call of the janitor, the poller or the fetcher is given: four round trips of half a second, to connect,
+// leastRound is the least that a call of the janitor or the poller is given: four round trips of half a second, to connect,
 // to be greeted, and to send a script that Redis does not know yet. No process is taken for dead when it takes long.
 const leastRound = 2 * time.Second
 
