@@ -22,6 +22,10 @@ type batch struct {
 	owed bool
 }
 
+// longestProbe is how long a probe may take that others have failed before: six round trips of half a second, enough to connect
+// and to be answered. With a rest, work still resumes within five seconds where one began on a dead connection.
+const longestProbe = 3 * time.Second
+
 // An exchange is one pipeline: settles, then starts, then a take for the processors that are idle once the settles have
 // landed, then what is to be read or said besides. Everything in it is answered, or known not to be.
 type exchange struct {
@@ -251,11 +255,14 @@ func (f *Fetcher) send(x *exchange) {
 	x.carried = lua.Carried(calls...) + x.may
 	f.carrying += x.carried
 	x.allowed = f.pace.Timeout(f.cfg.CallTimeout, f.carrying)
+	if x.small {
+		x.allowed = max(x.allowed, min(f.probing.Timeout(f.cfg.CallTimeout, f.carrying), longestProbe))
+	}
 	go func() {
 		// Calls belong to no handler and no request: what they carry must arrive also when the process is being stopped.
+		sentAt := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), x.allowed)
 		defer cancel()
-		sentAt := time.Now()
 		x.replies = f.lane.Do(ctx, calls...)
 		x.took = time.Since(sentAt)
 		f.events <- x
@@ -274,12 +281,18 @@ func (x *exchange) learnPace(f *Fetcher) {
 		}
 		switch {
 		case x.small:
-			f.lastFailure = nil // Redis itself is away
+			f.lastFailure = nil // Redis itself is away, or a new connection takes longer than this
+			if x.took >= x.allowed {
+				f.probing.Failed()
+			}
 		case f.outage.since.IsZero():
 			f.pace.Failed()
 			f.lastFailure = reply.Err
 		}
 		return
+	}
+	if x.small {
+		f.probing.Eased(x.took, x.allowed)
 	}
 	f.pace.Answered(x.got, x.took, x.allowed)
 }

@@ -94,6 +94,7 @@ type Fetcher struct {
 	noWaitsUntil, paceAt time.Time
 
 	pace        lua.Pace
+	probing     lua.Pace  // of pipelines that carry no jobs: where a new connection takes long, these wait longer too
 	lastFailure error     // of a pipeline that carried jobs, until it is known whether Redis was away
 	slowAt      time.Time // when a slow link was last logged
 

@@ -149,3 +149,21 @@ func TestSettlesFitTheLink(t *testing.T) {
 	}
 	require.Equal(t, 1, largest)
 }
+
+// A new connection may take longer than a call: the probe that opens one waits longer each time, and jobs come.
+func TestAProbeWaitsLongerWhereAConnectionTakesLong(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, clients["go-redis"], 1, "mail")
+	r.fetcher.cfg.CallTimeout = 200 * time.Millisecond
+	r.fetcher.lane = drivertest.Slow{Client: r.fetcher.lane, RoundTrip: 700 * time.Millisecond}
+	r.push("mail", 1)
+	nextBeat := time.Now()
+	r.pump("the job", func() bool {
+		if time.Now().After(nextBeat) {
+			nextBeat = time.Now().Add(rigTTL / 8)
+			r.stay()
+		}
+		return len(r.running) == 1
+	})
+	r.end(done)
+}

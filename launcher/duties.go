@@ -27,6 +27,8 @@ type duty struct {
 	rest time.Duration
 	// calls says that each call of a pass has a deadline of its own. Any other pass is of one or two calls, and has one.
 	calls bool
+	// pace is what the duty knows of its link. Its own, if nil.
+	pace *lua.Pace
 	// steady says that the period is from the beginning of one pass to that of the next, however long the answer takes.
 	steady bool
 }
@@ -49,7 +51,7 @@ func (l *Launcher) duties() []duty {
 		// Its rest is short enough that several attempts fit into one life: a short outage must not cost it.
 		// Steady, because a round trip may be as long as a beat: beats that wait for each other's answers would come half as
 		// often, and the gaps between them look like those of a process that has lost sight of Redis.
-		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), steady: true},
+		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.pulse, steady: true},
 		// Whoever quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
@@ -85,7 +87,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
 	defer timer.Stop()
 	rest := time.Duration(0)
-	var pace lua.Pace
+	pace := cmp.Or(d.pace, &lua.Pace{})
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,7 +100,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 			return
 		}
 		began := time.Now()
-		next, err := l.bounded(ctx, d, &pace)
+		next, err := l.bounded(ctx, d, pace)
 		if next == 0 {
 			next = d.period
 		}
@@ -153,9 +155,9 @@ const (
 // each may be long.
 func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(context.Context) error) error {
 	allowed := max(min(pace.Timeout(usual, 0), mostPass), usual)
+	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, allowed)
 	defer cancel()
-	began := time.Now()
 	err := call(bounded)
 	switch took := time.Since(began); {
 	case err == nil:

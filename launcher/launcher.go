@@ -46,7 +46,7 @@ type Launcher struct {
 	work    context.Context
 	bornAt  time.Time
 	rtt     atomic.Int64
-	joining lua.Pace     // of registrations
+	pulse   lua.Pace     // of registrations and beats, which have one connection: what one learns of its link the other needs
 	beatAt  atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
 	quiet   atomic.Bool
 	asked   atomic.Bool
@@ -280,7 +280,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 // reincarnate registers a new identity and makes it the process' own.
 func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Life, error) {
 	var life *fetch.Life
-	err := within(ctx, l.vitalsDeadline(), &l.joining, func(ctx context.Context) (err error) {
+	err := within(ctx, l.vitalsDeadline(), &l.pulse, func(ctx context.Context) (err error) {
 		life, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
 			Queues: l.queues.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
 		})

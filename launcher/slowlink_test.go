@@ -4,11 +4,13 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
@@ -110,4 +112,44 @@ func TestASlowLinkIsNamedAsOne(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log, "slow link: the janitor asks for less"), log)
 	require.Contains(t, log, "timed out after")
 	require.NotContains(t, log, `"call":"janitor"`, "it is no outage")
+}
+
+// A heartbeatLine counts the calls that fail on its first lane, which is the heart's.
+type heartbeatLine struct {
+	driver.Client
+	lanes, failed *atomic.Int32
+	counts        bool
+}
+
+func (h heartbeatLine) Lane(conns int) (driver.Client, error) {
+	lane, err := h.Client.Lane(conns)
+	return heartbeatLine{lane, h.lanes, h.failed, h.lanes.Add(1) == 1}, err
+}
+
+func (h heartbeatLine) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	replies := h.Client.Do(ctx, calls...)
+	if h.counts && replies[0].Err != nil {
+		h.failed.Add(1)
+	}
+	return replies
+}
+
+// A registration that needed time has learned how slow the link is: the first beat is given that time, and does not lose its
+// connection.
+func TestAHeartKnowsWhatItsRegistrationHasLearned(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	var lanes, failed atomic.Int32
+	cfg := r.config()
+	cfg.Client = heartbeatLine{drivertest.Slow{Client: r.client, RoundTrip: 700 * time.Millisecond}, &lanes, &failed, false}
+	cfg.Beat, cfg.TTL = slowBeat, 4*slowBeat
+	l := r.build(cfg)
+	l.Handle("Any", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	w := r.start(l)
+	r.eventually("its registration", func() bool { return w.Identity() != "" })
+	score := func() any { return r.do("ZSCORE", r.keys.Alive(), w.Identity()) }
+	registered, before := score(), failed.Load()
+	require.Positive(t, before, "it was not slow enough")
+	r.eventually("a beat", func() bool { return score() != registered })
+	require.Equal(t, before, failed.Load(), "a beat was given less time than its registration had needed")
 }

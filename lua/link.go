@@ -111,9 +111,9 @@ func (l *Link) round() time.Duration {
 // send sends calls with a deadline and answers how long they took, and why they brought no answer, if they did not: a
 // refusal is an answer.
 func (l *Link) send(ctx context.Context, allowed time.Duration, expected int, calls []driver.Call) ([]driver.Reply, time.Duration, error) {
+	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, allowed)
 	defer cancel()
-	began := time.Now()
 	replies := l.Client.Do(bounded, calls...)
 	took := time.Since(began)
 	var lost error

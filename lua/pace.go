@@ -63,11 +63,8 @@ func (p *Pace) Strained() bool { return p.strain > 0 }
 // Answered takes in that a call brought got bytes of jobs after took, of the timeout it was allowed. One that brought
 // none (a look at lengths) says how long a round trip is, and nothing of what the link carries.
 func (p *Pace) Answered(got int, took, allowed time.Duration) {
+	p.learnRound(got, took)
 	if got == 0 {
-		if p.round == 0 || took < p.round {
-			p.round = took
-		}
-		p.round += (took - p.round) / 8 // slowly: one call that waited behind a page says nothing about the link
 		return
 	}
 	p.Eased(took, allowed)
@@ -79,6 +76,18 @@ func (p *Pace) Answered(got int, took, allowed time.Duration) {
 	}
 	if p.full++; p.full > p.gap {
 		p.bytes, p.full = min(2*p.bytes, MostBytes), 0
+	}
+}
+
+// learnRound takes in how long a round trip may be. The first call's includes the opening of its connection, so every
+// shorter one says more, whatever it carried: else each page would seem quick beside it.
+func (p *Pace) learnRound(got int, took time.Duration) {
+	little := got < leastPage
+	switch {
+	case little && p.round == 0, p.round > 0 && took < p.round:
+		p.round = took
+	case little:
+		p.round += (took - p.round) / 8 // slowly: one call that waited behind a page says nothing about the link
 	}
 }
 

@@ -67,3 +67,18 @@ func TestPaceSeldomTriesASizeThatFailsAgainAndAgain(t *testing.T) {
 	}
 	require.Less(t, failed, pages/5)
 }
+
+// The first answer includes the opening of its connection. Measured by that, each page would seem quick.
+func TestPaceLearnsARoundTripFromWhateverIsAnsweredSooner(t *testing.T) {
+	var pace Pace
+	pace.Answered(0, 2*time.Second, 3*time.Second)
+	pace.Answered(200, 500*time.Millisecond, 3*time.Second)
+	pace.Answered(pace.Page(), time.Second, 3*time.Second)
+	require.Equal(t, firstPage, pace.Page(), "a page that took half a second on top of a round trip grew")
+
+	pace = Pace{}
+	pace.Answered(0, 2*time.Second, 3*time.Second)
+	pace.Answered(pace.Page(), 600*time.Millisecond, 3*time.Second)
+	pace.Answered(pace.Page(), 800*time.Millisecond, 3*time.Second)
+	require.Equal(t, 2*firstPage, pace.Page(), "a page is a round trip at least")
+}
