@@ -146,9 +146,9 @@ func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next ti
 const (
 	// leastPass is the least that a pass is given, however short the TTL.
 	leastPass = 100 * time.Millisecond
-	// mostPass bounds what it is given after deadlines were missed: six round trips of half a second, enough to connect
-	// and to be answered; and a connection that is dead is given up within it.
-	mostPass = 3 * time.Second
+	// mostPass bounds what it is given after deadlines were missed: five round trips of half a second, enough to connect
+	// and to be answered. Longer waits would hold a heart on a primary that has failed while another one is promoted.
+	mostPass = 2500 * time.Millisecond
 )
 
 // within calls with a deadline: a longer one after one was missed, because a new connection takes several round trips and
