@@ -273,7 +273,7 @@ func (f *Fetcher) send(x *exchange) {
 func (x *exchange) learnPace(f *Fetcher) {
 	for _, reply := range x.replies {
 		if reply.Err == nil {
-			x.got += textIn(reply.Value)
+			x.got += lua.Brought(reply.Value)
 			continue
 		}
 		if driver.Certain(reply.Err) {
@@ -295,19 +295,6 @@ func (x *exchange) learnPace(f *Fetcher) {
 		f.probing.Eased(x.took, x.allowed)
 	}
 	f.pace.Answered(x.got, x.took, x.allowed)
-}
-
-// textIn is how many bytes of text a reply holds.
-func textIn(value any) (bytes int) {
-	switch value := value.(type) {
-	case string:
-		return len(value)
-	case []any:
-		for _, part := range value {
-			bytes += textIn(part)
-		}
-	}
-	return bytes
 }
 
 // begin numbers an operation that may bring jobs; end closes it.

@@ -87,7 +87,7 @@ func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []
 	case err == nil:
 		got := 0
 		for _, reply := range replies {
-			got += size(reply.Value)
+			got += Brought(reply.Value)
 		}
 		l.pages.Answered(sent+got, took, allowed)
 	case !driver.Certain(err):
@@ -132,19 +132,4 @@ func (l *Link) send(ctx context.Context, allowed time.Duration, expected int, ca
 		}
 	}
 	return replies, took, lost
-}
-
-// size is how many bytes of text a reply's value holds.
-func size(value any) int {
-	switch value := value.(type) {
-	case string:
-		return len(value)
-	case []any:
-		all := 0
-		for _, part := range value {
-			all += size(part)
-		}
-		return all
-	}
-	return 0
 }

@@ -118,3 +118,18 @@ func Carried(calls ...driver.Call) (bytes int) {
 	}
 	return bytes
 }
+
+// Brought is how many bytes of text a reply's value holds.
+func Brought(value any) int {
+	switch value := value.(type) {
+	case string:
+		return len(value)
+	case []any:
+		all := 0
+		for _, part := range value {
+			all += Brought(part)
+		}
+		return all
+	}
+	return 0
+}
