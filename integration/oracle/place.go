@@ -39,7 +39,7 @@ const (
 	Died       Move = "died"        // failed for good, or crashed alone once too often
 	Buried     Move = "buried"      // cannot be read or is too large; its bytes are kept, with the reason
 	Snoozed    Move = "snoozed"     // asked to run later
-	HandedBack Move = "handed back" // as if it had not been taken
+	Requeued Move = "handed back" // as if it had not been taken
 	Recovered  Move = "recovered"   // from the dead, one interruption counted
 	Found      Move = "found"       // with the dead, but in nobody's hand
 	Promoted   Move = "promoted"
