@@ -1,18 +1,27 @@
-package drivertest
+package driver_test
 
 import (
 	"context"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
-// A Maker opens a client of the adapter under test.
-type Maker func(url string) (driver.Client, error)
+// adapters are the implementations of driver.Client.
+var adapters = map[string]func(url string) (driver.Client, error){
+	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+}
 
 // A promise is one sentence of the contract, as a test.
 type promise struct {
@@ -22,34 +31,24 @@ type promise struct {
 	fake string
 }
 
-// Exercise is the conformance suite: an adapter is right when it passes, on a real Redis and on miniredis.
-func Exercise(t *testing.T, maker Maker) {
-	promises := [][]promise{valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises, urlPromises}
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		for _, group := range promises {
-			for _, p := range group {
-				t.Run(p.name, func(t *testing.T) {
-					t.Parallel()
-					p.keep(t, &world{maker: maker, real: true})
-				})
-			}
-		}
-	})
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		for _, group := range promises {
-			for _, p := range group {
-				t.Run(p.name, func(t *testing.T) {
-					if p.fake != "" {
+// TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis and on
+// miniredis.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises, urlPromises)
+	for name, maker := range adapters {
+		for _, server := range []string{"redis", "miniredis"} {
+			for _, p := range promises {
+				t.Run(name+"/"+server+"/"+p.name, func(t *testing.T) {
+					if server == "miniredis" && p.fake != "" {
 						t.Skip("miniredis: " + p.fake)
 					}
 					t.Parallel()
-					p.keep(t, &world{maker: maker})
+					p.keep(t, &world{maker: maker, real: server == "redis"})
 				})
 			}
 		}
-	})
+	}
 }
 
 // Reasons why miniredis cannot show a promise.
@@ -64,7 +63,7 @@ const (
 
 // A world is where one promise is tested: the adapter, and which kind of server it meets.
 type world struct {
-	maker Maker
+	maker func(url string) (driver.Client, error)
 	real  bool
 }
 
@@ -72,9 +71,9 @@ type world struct {
 func (w *world) addr(t *testing.T) string {
 	t.Helper()
 	if w.real {
-		return Redis(t).Addr()
+		return drivertest.Redis(t).Addr()
 	}
-	return Miniredis(t).Addr()
+	return drivertest.Miniredis(t).Addr()
 }
 
 // proxy stands before such a server.
@@ -143,4 +142,31 @@ func requireNotSent(t *testing.T, err error) {
 // counting is a script that counts its runs in a key, and is like no other test's.
 func counting(prefix, name string) *driver.Script {
 	return driver.NewScript(name, "#!lua\n-- "+prefix+name+"\nreturn redis.call('INCR', KEYS[1])")
+}
+
+func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
+
+// BenchmarkDo times the pipeline that a busy worker sends: two scripts, the first of which gets a hundred payloads
+// and returns a word for each. Compare its figures only on one machine.
+func BenchmarkDo(b *testing.B) {
+	settle := driver.NewScript("settle", "#!lua\nlocal words = {}\nfor i = 1, #ARGV do words[i] = 'ok' end\nreturn words")
+	take := driver.NewScript("take", "#!lua\nreturn {'empty', 0}")
+	calls := []driver.Call{
+		{Script: settle, Keys: []string{"{b}1", "{b}2", "{b}3"}, Args: slices.Repeat([]string{strings.Repeat("x", 150)}, 100)},
+		{Script: take, Keys: []string{"{b}1"}, Args: []string{"100"}},
+	}
+	for name, maker := range adapters {
+		b.Run(name, func(b *testing.B) {
+			client, err := maker(drivertest.Redis(b).URL())
+			require.NoError(b, err)
+			defer func() { _ = client.Close() }()
+			require.NoError(b, client.Do(b.Context(), calls...)[0].Err)
+			b.ReportAllocs()
+			for b.Loop() {
+				if replies := client.Do(b.Context(), calls...); replies[0].Err != nil {
+					b.Fatal(replies[0].Err)
+				}
+			}
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package drivertest
+package driver_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
@@ -29,7 +30,7 @@ var certaintyPromises = []promise{
 }
 
 func aLostReply(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	script := counting(p, "once")
 	run := driver.Call{Script: script, Keys: []string{p + "n"}, Args: []string{p + "mark"}}
@@ -49,7 +50,7 @@ func aLostReply(t *testing.T, w *world) {
 }
 
 func aLostRequest(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 
@@ -60,7 +61,7 @@ func aLostRequest(t *testing.T, w *world) {
 }
 
 func aLostReplyInAPipeline(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	script := counting(p, "each")
 	calls := []driver.Call{
@@ -84,7 +85,7 @@ func aLostReplyInAPipeline(t *testing.T, w *world) {
 }
 
 func answersBeforeTheCut(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 
@@ -99,7 +100,7 @@ func answersBeforeTheCut(t *testing.T, w *world) {
 }
 
 func answersBeforeTheDeadline(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 
@@ -112,7 +113,7 @@ func answersBeforeTheDeadline(t *testing.T, w *world) {
 }
 
 func aMissedDeadline(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 
@@ -206,7 +207,7 @@ func aContextThatIsOver(t *testing.T, w *world) {
 }
 
 func aStoppedServer(t *testing.T, w *world) {
-	server := Start(t)
+	server := drivertest.Start(t)
 	client := w.open(t, server.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 

@@ -1,4 +1,4 @@
-package drivertest
+package driver_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
@@ -42,7 +43,7 @@ func nothingIsDialled(t *testing.T, w *world) {
 }
 
 func manyMayCall(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	script := counting(p, "many")
 	client.Do(t.Context(), driver.Call{Script: script, Keys: []string{p + "warm"}}) // or it would run after the rest
 	const callers, times = 50, 20
@@ -65,7 +66,7 @@ func manyMayCall(t *testing.T, w *world) {
 }
 
 func aLaneKeepsToItsConnections(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	lane := w.lane(t, w.open(t, proxy.Addr()), 2)
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p, Do: faultproxy.Delay(5 * time.Millisecond)})
 	var running sync.WaitGroup
@@ -81,7 +82,7 @@ func aLaneKeepsToItsConnections(t *testing.T, w *world) {
 }
 
 func aSilentLane(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	silent, other := w.lane(t, client, 1), w.lane(t, client, 1)
 	gate := faultproxy.NewGate()
@@ -98,7 +99,7 @@ func aSilentLane(t *testing.T, w *world) {
 }
 
 func idleConnections(t *testing.T, w *world) {
-	server := Start(t)
+	server := drivertest.Start(t)
 	client := w.open(t, server.Addr())
 	script := counting("", "idle")
 	run := driver.Call{Script: script, Keys: []string{"n"}}
@@ -130,7 +131,7 @@ func idleConnections(t *testing.T, w *world) {
 }
 
 func aRestart(t *testing.T, w *world) {
-	server := Start(t)
+	server := drivertest.Start(t)
 	client := w.open(t, server.Addr())
 	run := driver.Call{Script: counting("", "restarted"), Keys: []string{"n"}}
 	require.NoError(t, client.Do(t.Context(), run, run)[1].Err)
@@ -146,7 +147,7 @@ func aRestart(t *testing.T, w *world) {
 }
 
 func closingEnds(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	lane := w.lane(t, w.open(t, proxy.Addr()), 1)
 	gate := faultproxy.NewGate()
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "slow", Nth: 1, Do: faultproxy.Hold(gate)})
@@ -192,7 +193,7 @@ func aPasswordIsInNoError(t *testing.T, w *world) {
 
 func aUnixSocket(t *testing.T, w *world) {
 	socket := filepath.Join(t.TempDir(), "s")
-	Start(t, "--unixsocket", socket)
+	drivertest.Start(t, "--unixsocket", socket)
 	client, err := w.maker("unix://" + socket + "?db=3")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close()) }()
@@ -202,7 +203,7 @@ func aUnixSocket(t *testing.T, w *world) {
 }
 
 func aRefusedPassword(t *testing.T, w *world) {
-	server := Start(t, "--requirepass", "right")
+	server := drivertest.Start(t, "--requirepass", "right")
 	for url, code := range map[string]string{
 		"redis://:" + canary + "@" + server.Addr():       "WRONGPASS",
 		"redis://nobody:" + canary + "@" + server.Addr(): "WRONGPASS",

@@ -1,4 +1,4 @@
-package drivertest
+package driver_test
 
 import (
 	"reflect"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 var valuePromises = []promise{
@@ -22,7 +23,7 @@ var valuePromises = []promise{
 }
 
 func valuesHaveNeutralShapes(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	nested := driver.NewScript("nested", "#!lua\nreturn {1, 'two', {3, {ARGV[1]}, {}}, false, ''}")
 	replies := client.Do(t.Context(),
 		driver.Command("SET", p+"text", "value"),
@@ -50,7 +51,7 @@ func valuesHaveNeutralShapes(t *testing.T, w *world) {
 }
 
 func anErrorReplyIsAServerError(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	refusing := driver.NewScript("refusing", "#!lua\nreturn redis.error_reply('TOOLATE for that')")
 	replies := client.Do(t.Context(),
 		driver.Command("SET", p+"text", "value"),
@@ -72,7 +73,7 @@ func anErrorReplyIsAServerError(t *testing.T, w *world) {
 }
 
 func anErrorInsideAnArray(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	for _, text := range []string{"OOM no room", "LOADING not yet", "READONLY not here", "MINE alone"} {
 		spoilt := driver.NewScript("spoilt", "#!lua\nreturn {1, redis.error_reply(ARGV[1]), 'rest'}")
 		replies := client.Do(t.Context(),
@@ -87,7 +88,7 @@ func anErrorInsideAnArray(t *testing.T, w *world) {
 }
 
 func repliesStandInOrder(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	calls := make([]driver.Call, 2500) // more than a client moves to another connection by itself
 	for i := range calls {
 		calls[i] = driver.Command("RPUSH", p+"list", strconv.Itoa(i))
@@ -99,7 +100,7 @@ func repliesStandInOrder(t *testing.T, w *world) {
 }
 
 func bytesPassUnchanged(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	echo := driver.NewScript("echo", "#!lua\nredis.call('SET', KEYS[1], ARGV[1])\nreturn {ARGV[1], redis.call('GET', KEYS[1])}")
 	for _, text := range []string{
 		"", " ", "\x00", "a\x00b\xff\xfe", "\r\n", "+OK\r\n", "$-1\r\n", "ok", "lost", strings.Repeat("x", 14), strings.Repeat("x", 15),
@@ -117,7 +118,7 @@ func bytesPassUnchanged(t *testing.T, w *world) {
 }
 
 func noCallMakesItPanic(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	for _, call := range []driver.Call{
 		{}, {Args: []string{}}, driver.Command(""), driver.Command("", "x"), {Keys: []string{"k"}},
 		driver.Command("SUBSCRIBE", "c"), driver.Command("ssubscribe", "c"), driver.Command("UNSUBSCRIBE"), driver.Command("MONITOR"),
@@ -144,7 +145,7 @@ func noCallMakesItPanic(t *testing.T, w *world) {
 }
 
 func anUnfitCall(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	replies := client.Do(t.Context(), driver.Command("INCR", p+"a"), driver.Command(), driver.Command("INCR", p+"a"))
 	require.Equal(t, driver.Reply{Value: int64(1)}, replies[0])
 	requireNotSent(t, replies[1].Err)

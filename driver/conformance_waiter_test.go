@@ -1,9 +1,7 @@
-package drivertest
+package driver_test
 
 import (
 	"context"
-	"io"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/drivertest/slowlink"
 )
 
 var waiterPromises = []promise{
@@ -66,54 +66,20 @@ func come(t *testing.T, outcome <-chan waited) waited {
 // aSlowAnswer checks that a wait returns the payload that it moved, even if a slow link takes seconds to
 // deliver it.
 func aSlowAnswer(t *testing.T, w *world) {
-	const pieces, piece = 12, 16 << 10
-	large, p, addr := strings.Repeat("x", pieces*piece), Prefix(t), w.addr(t)
+	const size, takes = 192 << 10, 3 * driver.WaitGrace
+	large, p, addr := strings.Repeat("x", size), drivertest.Prefix(t), w.addr(t)
+	link := slowlink.New(t, addr, slowlink.Speed{BitsPerSecond: int64(size * 8 / takes.Seconds())})
 	direct := w.open(t, addr)
 	get(t, direct, "LPUSH", p+"from", large)
-	waiter := w.waiter(t, w.open(t, trickle(t, addr, piece, driver.WaitGrace/4)))
+	waiter := w.waiter(t, w.open(t, link.Addr()))
 	payload, ok, err := waiter.Wait(t.Context(), p+"from", p+"to", driver.WaitGrace)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Len(t, payload, len(large))
 }
 
-// trickle returns the address of a proxy that delivers replies in pieces with a pause before each.
-func trickle(t *testing.T, addr string, piece int, pause time.Duration) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", addr)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			go func() {
-				_, _ = io.Copy(server, client)
-				_ = server.Close()
-			}()
-			go func() {
-				for err := error(nil); err == nil; {
-					var n int64
-					if n, err = io.CopyN(client, server, int64(piece)); n == int64(piece) {
-						time.Sleep(pause) // this is what makes it slow
-					}
-				}
-				_ = client.Close()
-			}()
-		}
-	}()
-	return listener.Addr().String()
-}
-
 func aWaitMoves(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	waiter := w.waiter(t, client)
 	get(t, client, "LPUSH", p+"from", "first", "second")
 	get(t, client, "LPUSH", p+"to", "earlier")
@@ -127,7 +93,7 @@ func aWaitMoves(t *testing.T, w *world) {
 }
 
 func aWaitMovesMeanwhile(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	arrived := faultproxy.NewGate()
 	arrived.Open()
@@ -140,7 +106,7 @@ func aWaitMovesMeanwhile(t *testing.T, w *world) {
 }
 
 func aWaitLastsItsLimit(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	waiter := w.waiter(t, client)
 	for _, limit := range []time.Duration{0, 100 * time.Millisecond, time.Second, 1500 * time.Millisecond} {
 		start := time.Now()
@@ -153,7 +119,7 @@ func aWaitLastsItsLimit(t *testing.T, w *world) {
 }
 
 func endingTheContext(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	arrived := faultproxy.NewGate()
@@ -175,7 +141,7 @@ func endingTheContext(t *testing.T, w *world) {
 const releaseRounds = 200
 
 func aReleasedWait(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	lane, waiter := w.lane(t, client, 1), w.waiter(t, client)
 	moved := 0
 	for round := range releaseRounds {
@@ -218,7 +184,7 @@ func released(t *testing.T, waiter driver.Waiter, outcome <-chan waited) waited 
 }
 
 func aReleaseBeforeTheWait(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	no := func() {
@@ -243,7 +209,7 @@ func aReleaseBeforeTheWait(t *testing.T, w *world) {
 }
 
 func aServerThatCannotRelease(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	if w.real {
 		for _, name := range []string{"CLIENT", "client"} {
 			proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: name, Do: faultproxy.Fail("ERR unknown command 'CLIENT'")})
@@ -257,7 +223,7 @@ func aServerThatCannotRelease(t *testing.T, w *world) {
 }
 
 func aTightACL(t *testing.T, w *world) {
-	server := Start(t)
+	server := drivertest.Start(t)
 	_, err := server.Do(t.Context(), "ACL", "SETUSER", "tight", "on", ">pass", "~*", "+@all", "-client|unblock")
 	require.NoError(t, err)
 	client, err := w.maker("redis://tight:pass@" + server.Addr())
@@ -274,7 +240,7 @@ func aTightACL(t *testing.T, w *world) {
 }
 
 func aLostAnswer(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	get(t, client, "LPUSH", p+"from", "first", "second")
@@ -290,7 +256,7 @@ func aLostAnswer(t *testing.T, w *world) {
 }
 
 func aStoppedServerCannotHold(t *testing.T, w *world) {
-	server := Start(t)
+	server := drivertest.Start(t)
 	client := w.open(t, server.Addr())
 	waiter, fresh := w.waiter(t, client), w.waiter(t, client)
 	_, _, err := waiter.Wait(t.Context(), "from", "to", 10*time.Millisecond)
@@ -321,7 +287,7 @@ func aStoppedServerCannotHold(t *testing.T, w *world) {
 }
 
 func anIdleWaiter(t *testing.T, w *world) {
-	server := Start(t)
+	server := drivertest.Start(t)
 	client := w.open(t, server.Addr())
 	waiter := w.waiter(t, client)
 	for round := range 5 {
@@ -339,7 +305,7 @@ func anIdleWaiter(t *testing.T, w *world) {
 }
 
 func aReleaseAfterABreak(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	for range 5 {
@@ -380,7 +346,7 @@ func get2(t *testing.T, client driver.Client, words ...string) {
 }
 
 func closingEndsAWait(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	arrived := faultproxy.NewGate()
@@ -398,7 +364,7 @@ func closingEndsAWait(t *testing.T, w *world) {
 }
 
 func waitingHoldsUpNobody(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	const waiters = 50
 	outcomes := make([]<-chan waited, waiters)

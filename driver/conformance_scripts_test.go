@@ -1,4 +1,4 @@
-package drivertest
+package driver_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
@@ -20,7 +21,7 @@ var scriptPromises = []promise{
 }
 
 func anUnknownScript(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	run := driver.Call{Script: counting(p, "new"), Keys: []string{p + "n"}}
 	for i := range 4 {
@@ -34,7 +35,7 @@ func anUnknownScript(t *testing.T, w *world) {
 }
 
 func onlyTheUnknownOne(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	known, unknown := counting(p, "known"), counting(p, "unknown")
 	client.Do(t.Context(), driver.Call{Script: known, Keys: []string{p + "warm"}})
@@ -53,7 +54,7 @@ func onlyTheUnknownOne(t *testing.T, w *world) {
 }
 
 func unknownScriptsKeepOrder(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	settle := driver.NewScript("settle", "#!lua\n-- "+p+"\nredis.call('SET', KEYS[1], ARGV[1])\nreturn 'ok'")
 	take := driver.NewScript("take", "#!lua\n-- "+p+"\nreturn redis.call('GET', KEYS[1])")
 	replies := client.Do(t.Context(),
@@ -66,7 +67,7 @@ func unknownScriptsKeepOrder(t *testing.T, w *world) {
 }
 
 func aLostReplyByText(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), Prefix(t)
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	client.Do(t.Context(), driver.Call{Script: counting(p, "first"), Keys: []string{p + "warm"}}) // flags are decided
 
@@ -83,9 +84,9 @@ func aLostReplyByText(t *testing.T, w *world) {
 }
 
 func scriptsSurviveAFlush(t *testing.T, w *world) {
-	addr := Miniredis(t).Addr()
+	addr := drivertest.Miniredis(t).Addr()
 	if w.real {
-		addr = Start(t).Addr() // others' scripts would go too
+		addr = drivertest.Start(t).Addr() // others' scripts would go too
 	}
 	client := w.open(t, addr)
 	run := []driver.Call{{Script: counting("", "a"), Keys: []string{"a"}}, {Script: counting("", "b"), Keys: []string{"b"}}}
@@ -96,7 +97,7 @@ func scriptsSurviveAFlush(t *testing.T, w *world) {
 }
 
 func aBrokenScript(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	broken := driver.NewScript("broken", "#!lua\nreturn +")
 	sound := counting(p, "sound")
 	for i := range 2 {
@@ -108,7 +109,7 @@ func aBrokenScript(t *testing.T, w *world) {
 }
 
 func flagsHold(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), Prefix(t)
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
 	reading := driver.NewScript("reading", "#!lua flags=no-writes\nreturn redis.call('INCR', KEYS[1])")
 	for range 2 {
 		client.Do(t.Context(), driver.Call{Script: driver.NewScript("broken", "#!lua\nreturn +")}) // teaches nothing wrong
