@@ -46,7 +46,7 @@ var exempt = []struct {
 	folders     string
 	words, wide int
 }{
-	{folders: ". .github .ci docs", words: 98, wide: 397},
+	{folders: ". .github .ci docs", words: 78, wide: 343},
 	{folders: "fetch janitor launcher lua scheduler retry", words: 862, wide: 550},
 	{folders: "client", words: 64, wide: 92},
 	{folders: "inspect job driver", words: 113, wide: 294},
