@@ -15,7 +15,7 @@ type Cause string
 const (
 	Retried     Cause = "failed"       // its run failed
 	Woken       Cause = "snoozed"      // its handler asked for it
-	Requeued  Cause = "handed back"  // its process was asked to stop, or heard that it counts as dead while the job was still its own
+	Requeued    Cause = "handed back"  // its process was asked to stop, or heard that it counts as dead while the job was still its own
 	KilledProc  Cause = "killed"       // its process died with the job in hand
 	Unsettled   Cause = "unsettled"    // its handler had returned, and its process died before Redis can be sure to have heard
 	Left        Cause = "left"         // its process ended by itself, without Redis
