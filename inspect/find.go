@@ -21,7 +21,7 @@ type Place string
 const (
 	PlaceQueue       Place = "queue"
 	PlaceQuarantined Place = "quarantined" // it waits to run alone
-	PlaceRunning     Place = "running"     // a process has it in hand
+	PlaceRunning     Place = "running"     // a process holds it
 	PlaceScheduled   Place = "scheduled"
 	PlaceRetry       Place = "retry"
 	PlaceDead        Place = "dead"
@@ -39,8 +39,8 @@ type Found struct {
 	// retry runs.
 	Since time.Time `json:"since,omitzero"`
 	At    time.Time `json:"at,omitzero"`
-	// Process is the identity of the process that has it in hand, and State whether that process is alive. A
-	// living process recovers the jobs of a lapsed one.
+	// Process is the identity of the process that holds it, and State whether that process is alive. A living
+	// process recovers the jobs of a lapsed one.
 	Process string `json:"process,omitempty"`
 	State   State  `json:"process_state,omitempty"`
 	// Looked is how many entries were read.

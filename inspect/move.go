@@ -33,7 +33,7 @@ func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Se
 	return a.do(ctx, progress)
 }
 
-// sendOn packs a job for another queue.
+// sendOn prepares a job for another queue.
 func (a *act) sendOn(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if e.parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
