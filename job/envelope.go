@@ -1,19 +1,19 @@
 package job
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
+
+// DefaultQueue is where a job goes that names no queue, in Ruby too.
+const DefaultQueue = "default"
 
 // Class returns the name of the class, never empty.
 func (j *Job) Class() string { return unquote(j.text(fieldClass)) }
 
 // DisplayClass returns the name to show people: display_class, else wrapped (what an adapter carries), else class.
 func (j *Job) DisplayClass() string {
-	if name := str(j.text(fieldDisplayClass)); name != "" {
-		return name
-	}
-	if name := str(j.text(fieldWrapped)); name != "" {
-		return name
-	}
-	return j.Class()
+	return cmp.Or(str(j.text(fieldDisplayClass)), str(j.text(fieldWrapped)), j.Class())
 }
 
 // JID returns the job's id, which stays the same for its whole life.
@@ -22,6 +22,9 @@ func (j *Job) JID() string { return unquote(j.text(fieldJID)) }
 // Queue returns the queue the payload names, "" when it names none. The queue a job was taken from is the truth;
 // this is only what its producer wrote.
 func (j *Job) Queue() string { return str(j.text(fieldQueue)) }
+
+// QueueOrDefault returns the queue that the payload names, DefaultQueue if it names none.
+func (j *Job) QueueOrDefault() string { return cmp.Or(j.Queue(), DefaultQueue) }
 
 // ArgsJSON returns the args array, byte for byte.
 func (j *Job) ArgsJSON() string { return j.text(fieldArgs) }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -15,8 +16,8 @@ const UnreadableClass = "Belay::Unreadable"
 const TooLargeClass = "Belay::TooLarge"
 
 const (
-	// fieldRaw holds the text, byte for byte once its JSON string is decoded; fieldRawBase64 holds a text that is not valid UTF-8,
-	// which no JSON string can.
+	// fieldRaw holds the text as a JSON string; fieldRawBase64 holds a text that is not valid UTF-8, because no JSON
+	// string can.
 	fieldRaw       = "belay_raw"
 	fieldRawBase64 = "belay_raw_base64"
 )
@@ -46,10 +47,7 @@ func TooLargeReason(bytes, limit int, now time.Time, u TimeUnit) string {
 
 // AroundUnreadable returns the JSON members, without braces, that a job of UnreadableClass has besides its reason and the text.
 func AroundUnreadable(queue string) string {
-	if queue == "" {
-		queue = DefaultQueue
-	}
-	return `"retry":0,` + written(SetString("queue", queue)) + `,"class":"` + UnreadableClass + `","args":[],` +
+	return `"retry":0,` + written(SetString("queue", cmp.Or(queue, DefaultQueue))) + `,"class":"` + UnreadableClass + `","args":[],` +
 		written(SetString("jid", NewJID()))
 }
 
