@@ -128,7 +128,7 @@ func (s *speller) object() error {
 }
 
 // keepLast merges members with the same name as a Ruby Hash does: the last value, in the place of the first.
-// It is called when their object has just been closed.
+// It is called just after their object was closed.
 func (s *speller) keepLast(members []member) {
 	if len(members) < 2 {
 		return
