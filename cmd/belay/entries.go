@@ -24,7 +24,7 @@ With --json it prints one JSON object a line, with these stable fields:
   id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
   failed_at, bytes; for an unreadable entry also problem, and payload (its first bytes)
 id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-". in is retries,
-scheduled, dead, queue or suspects (quarantined). at is when the job runs, or when it died.
+scheduled, dead, queue or quarantined. at is when the job runs, or when it died.
 
 Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
 
@@ -101,7 +101,7 @@ func (p place) homes(args []string) ([]inspect.Home, []string, error) {
 	if len(args) == 0 || args[0] == "" {
 		return nil, nil, usage("name the queue")
 	}
-	return []inspect.Home{inspect.Waiting(args[0]), inspect.Suspects(args[0])}, args[1:], nil
+	return []inspect.Home{inspect.Waiting(args[0]), inspect.Quarantined(args[0])}, args[1:], nil
 }
 
 // example completes the examples of a command: %[1]s is the command above, %[2]s the queue.

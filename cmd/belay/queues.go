@@ -16,7 +16,7 @@ const queuesHelp = `Lists the queues with their sizes, how long their oldest job
 their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it prints one JSON object a line, with these stable fields:
-  name, size, latency_seconds, paused, suspects (quarantined jobs), suspect_seconds, in_dead_hands, no_consumer
+  name, size, latency_seconds, paused, quarantined, quarantined_seconds, in_dead_hands, no_consumer
 At most 1,000 queues are listed.
 
 Exit status: 0; 1 if Redis, or a queue that standard error names, cannot be read; 2 for a wrong command line.`
@@ -153,9 +153,9 @@ func printQueues(t *table, s inspect.Status) {
 		t.row("QUEUE", "SIZE", "LATENCY", "")
 	}
 	for _, queue := range s.Queues {
-		quarantined := fmt.Sprintf("%d quarantined for %s", queue.Suspects, short(queue.SuspectFor))
+		quarantined := fmt.Sprintf("%d quarantined for %s", queue.Quarantined, short(queue.QuarantinedFor))
 		notes := []string{
-			word(queue.Paused, "paused"), word(queue.Suspects > 0, quarantined), heldByDead(queue.InDeadHands),
+			word(queue.Paused, "paused"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByLapsed),
 			word(queue.NoConsumer, "no consumer"),
 		}
 		t.row(queue.Name, queue.Size, short(queue.Latency), strings.Join(strings.Fields(strings.Join(notes, " ")), " "))

@@ -16,12 +16,12 @@ worker processes with their running jobs, as they reported them up to five secon
 "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it prints one JSON object, with these stable fields:
-  at, processed, failed, duplicates, enqueued, suspects, in_dead_hands, scheduled, retries, dead, queue_count, process_count,
+  at, processed, failed, duplicates, enqueued, quarantined, in_dead_hands, scheduled, retries, dead, queue_count, process_count,
   problems [text]
-  queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer}]
+  queues     [{name, size, latency_seconds, paused, quarantined, quarantined_seconds, in_dead_hands, no_consumer}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency, busy, quiet, rss_kb,
                started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
-duplicates are pushes that were refused because another job held their lock. suspects are quarantined jobs: their workers
+duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose workers
 died too often while they ran, so they run alone. in_dead_hands are jobs of workers whose heartbeats have stopped; a living
 worker recovers them. state is alive, lapsed (its heartbeats have stopped) or gone. At most 1,000 queues, processes and
 running jobs are listed; the counts are of all. problems are keys with unexpected contents.
@@ -95,9 +95,9 @@ func printParts[T any](out io.Writer, asJSON bool, parts []T, print func(*table)
 func printStatus(out io.Writer, s inspect.Status) error {
 	t := newTable(out)
 	t.row("PROCESSED", "FAILED", "ENQUEUED", "QUARANTINED", "SCHEDULED", "RETRIES", "DEAD", "DUPLICATES")
-	t.row(s.Processed, s.Failed, s.Enqueued, s.Suspects, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
-	if s.InDeadHands > 0 {
-		t.section(heldByDead(s.InDeadHands))
+	t.row(s.Processed, s.Failed, s.Enqueued, s.Quarantined, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
+	if s.HeldByLapsed > 0 {
+		t.section(heldByDead(s.HeldByLapsed))
 	}
 	printQueues(t, s)
 	printProcesses(t, s)

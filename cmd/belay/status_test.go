@@ -94,8 +94,8 @@ func TestStatusShowsJobsInDeadWorkersHands(t *testing.T) {
 	require.Regexp(t, `(?m)^mail +0 .*held by dead workers: 1 no consumer`, h.invoke("", "queues").out)
 	var status inspect.Status
 	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "status", "--json").out), &status))
-	require.Equal(t, int64(1), status.InDeadHands)
-	require.Equal(t, int64(1), status.Queues[0].InDeadHands)
+	require.Equal(t, int64(1), status.HeldByLapsed)
+	require.Equal(t, int64(1), status.Queues[0].HeldByLapsed)
 	require.True(t, status.Queues[0].NoConsumer)
 }
 

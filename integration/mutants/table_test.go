@@ -123,8 +123,8 @@ var bugs = []mutant{
 
 // prepare spells the call out.`,
 		}},
-		pkg: "./driver/goredisdriver", run: "TestConformance/.*/a_lost_reply_is_uncertain",
-		caught: "TestConformance/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
+		pkg: "./driver", run: "TestConformance/go-redis/.*/a_lost_reply_is_uncertain",
+		caught: "TestConformance/go-redis/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
 	},
 	{
 		name: "rueidis sends again",
@@ -136,8 +136,8 @@ var bugs = []mutant{
 		}, {
 			"driver/rueidisdriver/do.go", `Args(call.Args...).Build()`, `Args(call.Args...).Build().ToRetryable()`,
 		}},
-		pkg: "./driver/rueidisdriver", run: "TestConformance/.*/a_lost_reply_is_uncertain",
-		caught: "TestConformance/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
+		pkg: "./driver", run: "TestConformance/rueidis/.*/a_lost_reply_is_uncertain",
+		caught: "TestConformance/rueidis/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
 	},
 	{
 		name: "a hand-back counts as a crash",
