@@ -23,7 +23,7 @@ With --json it prints one JSON object a line, whose fields stay as they are:
   id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
   failed_at, bytes; of what cannot be read also problem, and payload (its first bytes)
 id is the jid, and what the commands below want; what cannot be read has one that begins with "unreadable-". in is retries,
-scheduled, dead, queue or suspects. at is when it runs, of the dead when they died.
+scheduled, dead, queue or quarantined. at is when it runs, of the dead when they died.
 
 Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`
 

@@ -17,7 +17,7 @@ const queuesHelp = `Shows the queues with their sizes, how long their oldest job
 jobs are quarantined, that is, wait to run alone. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it prints one JSON object a line, whose fields stay as they are:
-  name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer
+  name, size, latency_seconds, paused, quarantined, quarantined_seconds, in_dead_hands, no_consumer
 At most 1,000 queues are listed.
 
 Exit status: 0; 1 when Redis cannot be read, or refuses to tell of a queue, which standard error names; 2 for a wrong command line.`
@@ -48,7 +48,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 
 // inQueue are the places in which jobs of the queue that is named first wait, and the other words.
 func inQueue(args []string) ([]inspect.Home, []string) {
-	return []inspect.Home{inspect.Waiting(args[0]), inspect.Suspects(args[0])}, args[1:]
+	return []inspect.Home{inspect.Waiting(args[0]), inspect.Quarantined(args[0])}, args[1:]
 }
 
 // withStatus reads what there is.
@@ -79,7 +79,7 @@ func printQueues(out io.Writer, s inspect.Status, asJSON bool) error {
 
 // queueNotes are what stands behind a queue that is not as usual.
 func queueNotes(queue inspect.Queue) string {
-	notes := []string{word(queue.Paused, "paused"), suspects(queue), inDeadHands(queue.InDeadHands), word(queue.NoConsumer, "no consumer")}
+	notes := []string{word(queue.Paused, "paused"), quarantined(queue), inDeadHands(queue.HeldByLapsed), word(queue.NoConsumer, "no consumer")}
 	return strings.Join(strings.Fields(strings.Join(notes, " ")), " ")
 }
 
@@ -88,7 +88,7 @@ func newQueueList(at *redisFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list QUEUE",
 		Short: "Show what waits in a queue",
-		Long: `Shows the jobs that wait in a queue, the next one to run first, and behind them its suspects, which wait to run alone.
+		Long: `Shows the jobs that wait in a queue, the next one to run first, and after them its quarantined jobs, which wait to run alone.
 
 ` + listHelp,
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
@@ -114,7 +114,7 @@ func newQueueDelete(at *redisFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete QUEUE [JID]...",
 		Short: "Delete jobs that wait in a queue",
-		Long: `Deletes jobs that wait in a queue, or among its suspects, for good. Of a job that a worker takes just then, one of the two gets
+		Long: `Deletes jobs that wait in a queue, or among its quarantined jobs, for good. Of a job that a worker takes just then, one of the two gets
 it, and this command says which. A job that is running is in no queue, and cannot be deleted.
 
 In a long queue each one that is deleted costs Redis a search, up to ten milliseconds for each 100,000 jobs. It deletes the fewer
@@ -144,7 +144,7 @@ func newQueueClear(at *redisFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clear QUEUE",
 		Short: "Delete all that waits in a queue",
-		Long: `Deletes all jobs that wait in a queue, its suspects among them, for good, the oldest first: as many as there were when it began.
+		Long: `Deletes all jobs that wait in a queue, its quarantined jobs included, for good, the oldest first: as many as there were when it began.
 What runs goes on. The queue's name stays in the list.
 
 ` + actStatus,

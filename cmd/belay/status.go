@@ -18,11 +18,11 @@ the sets, and the worker processes with what they run, as they told it up to fiv
 shown like Belay's. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it is one JSON object, whose fields stay as they are:
-  at, processed, failed, duplicates, enqueued, suspects, in_dead_hands, scheduled, retries, dead, queue_count, process_count, problems [text]
-  queues     [{name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer}]
+  at, processed, failed, duplicates, enqueued, quarantined, in_dead_hands, scheduled, retries, dead, queue_count, process_count, problems [text]
+  queues     [{name, size, latency_seconds, paused, quarantined, quarantined_seconds, in_dead_hands, no_consumer}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency, busy, quiet, rss_kb,
                started_at, beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
-duplicates are pushes that were refused because another job held their lock. suspects are quarantined jobs: their workers
+duplicates are pushes that were refused because another job held their lock. quarantined jobs are those whose workers
 died too often while they ran, so they wait to run alone. in_dead_hands are jobs of workers whose heartbeats have stopped; a
 living worker recovers them. state is alive,
 lapsed (its beats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the counts are of
@@ -93,10 +93,10 @@ func printStatus(out io.Writer, s inspect.Status) error {
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(texts, "\t"))
 	}
-	row("PROCESSED", "FAILED", "ENQUEUED", "SUSPECTS", "SCHEDULED", "RETRIES", "DEAD", "DUPLICATES")
-	row(s.Processed, s.Failed, s.Enqueued, s.Suspects, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
-	if s.InDeadHands > 0 {
-		section(t, inDeadHands(s.InDeadHands))
+	row("PROCESSED", "FAILED", "ENQUEUED", "QUARANTINED", "SCHEDULED", "RETRIES", "DEAD", "DUPLICATES")
+	row(s.Processed, s.Failed, s.Enqueued, s.Quarantined, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
+	if s.HeldByLapsed > 0 {
+		section(t, inDeadHands(s.HeldByLapsed))
 	}
 	section(t, "queues: "+count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
@@ -128,12 +128,12 @@ func inDeadHands(jobs int64) string {
 	return fmt.Sprintf("in dead workers' hands: %d", jobs)
 }
 
-// suspects says how many jobs wait to run alone, and since when.
-func suspects(queue inspect.Queue) string {
-	if queue.Suspects == 0 {
+// quarantined returns how many jobs wait to run alone, and since when.
+func quarantined(queue inspect.Queue) string {
+	if queue.Quarantined == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d suspects for %s", queue.Suspects, short(queue.SuspectFor))
+	return fmt.Sprintf("%d quarantined for %s", queue.Quarantined, short(queue.QuarantinedFor))
 }
 
 func printRuns(t io.Writer, row func(...any), processes []inspect.Process) {

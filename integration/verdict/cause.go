@@ -15,7 +15,7 @@ type Cause string
 const (
 	Retried     Cause = "failed"       // its run failed
 	Woken       Cause = "snoozed"      // its handler asked for it
-	HandedBack  Cause = "handed back"  // its process was asked to stop, or heard that it counts as dead while the job was still its own
+	Requeued    Cause = "handed back"  // its process was asked to stop, or heard that it counts as dead while the job was still its own
 	KilledProc  Cause = "killed"       // its process died with the job in hand
 	Unsettled   Cause = "unsettled"    // its handler had returned, and its process died before Redis can be sure to have heard
 	Left        Cause = "left"         // its process ended by itself, without Redis
@@ -84,7 +84,7 @@ func (w *world) handingBack(r *run) []way {
 	if r.finish != 0 && r.finish < from || !r.span().overlaps(span{from, forever}) {
 		return nil
 	}
-	return []way{{cause: HandedBack, from: from}}
+	return []way{{cause: Requeued, from: from}}
 }
 
 // dying: the process ended, and the job was in its hand.
@@ -124,7 +124,7 @@ func (w *world) vanishing(r *run) []way {
 			ways = append(ways, way{cause: cause, from: a.from + w.lease(), interrupted: 1})
 			if r.cancelled != 0 {
 				// It heard of its death before all that it had in hand was moved, and what was not is still its own to end.
-				ways = append(ways, way{cause: HandedBack, from: r.cancelled})
+				ways = append(ways, way{cause: Requeued, from: r.cancelled})
 			}
 		}
 	}

@@ -39,11 +39,11 @@ func TestCauses(t *testing.T) {
 		"the machine did not let its process run": {verdict.Stalled, newStory("a", "b").push(0, "T").
 			add(1, history.Event{Kind: history.Health, Proc: "a"}).hangs(1, "a", "T").add(12, history.Event{Kind: history.Health, Proc: "a"}).
 			run(11, 12, "b", "T", history.OK, seen{interrupted: 1})},
-		"its process was asked to stop": {verdict.HandedBack, newStory("a", "b").push(0, "T").
+		"its process was asked to stop": {verdict.Requeued, newStory("a", "b").push(0, "T").
 			hangs(1, "a", "T").leave(2, 4.1, "a").run(4.2, 5, "b", "T", history.OK)},
-		"its process was asked twice": {verdict.HandedBack, newStory("a", "b").push(0, "T").
+		"its process was asked twice": {verdict.Requeued, newStory("a", "b").push(0, "T").
 			hangs(1, "a", "T").signal(2, "a", "TERM").leave(2.5, 2.6, "a").run(2.7, 5, "b", "T", history.OK)},
-		"its process heard of its own death before the job was moved": {verdict.HandedBack, wakesDead()},
+		"its process heard of its own death before the job was moved": {verdict.Requeued, wakesDead()},
 		"its process left without redis": {verdict.Left, newStory("a", "b").push(0, "T").
 			run(1, 2, "a", "T", history.OK).fault(1.5, 6, "redis kill", "").leave(2, 4, "a").run(14, 15, "b", "T", history.OK, seen{interrupted: 1})},
 		"it was about to start when its process was stopped": {verdict.Thawed, newStory("a", "b").push(0, "T").
