@@ -2,10 +2,13 @@
 //
 //	go install -C cmd/belayvet .                 in a clone of Belay
 //	go vet -vettool=$(which belayvet) ./...      in your program
+//
 // It exists because every job may run twice: a worker can die after the work and before Redis has recorded
 // it. The author of a handler must consider that and declare it in the definition:
+//
 //	idempotence  a definition has neither Idempotent nor NotIdempotent; a NotIdempotent has no reason
 //	onehandler   a class gets a second handler on the same server, which panics when the program starts
+//
 // Switch a check off by its name: -onehandler=false. Tests may define jobs without a declaration; examples
 // may not, because they are copied. belayvet assumes that everything it cannot see is right: options that a
 // function returns, and handlers that another package registers. So a report should be correct, but the lack
