@@ -26,14 +26,16 @@ const (
 )
 
 // Digest returns the digest of a job: 32 lower-case hexadecimal digits, computed from the class, the queue
-// ("" if the queue does not count) and args, any JSON value. Jobs with equal digests are duplicates. Two
-// values are equal if they differ only in spelling: white space between tokens, the order of an object's
+// ("" if the queue does not count) and args, any JSON value. Jobs with equal digests are duplicates.
+//
+// Two values are equal if they differ only in spelling: white space between tokens, the order of an object's
 // members, the escapes of a string, the digits of a number (1, 1.0, 10e-1; -0 is 0). Of duplicate names the
 // last counts, as for every reader. Everything else is different: "1" and 1, null and a missing member,
-// integers beyond 2^53, and é as one character or as two, because nothing is normalised. Digest returns an
-// error if args are not one JSON value in valid UTF-8, are longer than job.MaxPayloadLimit, nest deeper than
-// a payload may, or contain a number whose last digit has a power of ten beyond ±999,999,999. The error does
-// not quote args, which may be secret.
+// integers beyond 2^53, and é as one character or as two, because nothing is normalised.
+//
+// Digest returns an error if args are not one JSON value in valid UTF-8, are longer than job.MaxPayloadLimit,
+// nest deeper than a payload may, or contain a number whose last digit has a power of ten beyond
+// ±999,999,999. The error does not quote args, which may be secret.
 //
 // # The form
 //
@@ -54,9 +56,11 @@ const (
 // 0 to the last that is not 0, "e", and the power of ten of the last of these digits in decimal: 1200 is
 // 12e2, -0.50 is -5e-1, 1 is 1e0. A \u escape that is half a surrogate pair, without the other half, becomes
 // the three bytes that UTF-8 would have for it (ED A0 80 to ED BF BF). No valid text contains them, so it
-// equals only itself. The JSON value ["x",{"b":1,"a":null}] thus becomes [s1:x{, the SHA-256 of
-// 1:an1:bd3:1e0, and ]. testdata/vectors.json has digests to test an implementation with; testdata/digest.rb
-// is an implementation in Ruby.
+// equals only itself.
+//
+// The JSON value ["x",{"b":1,"a":null}] thus becomes [s1:x{, the SHA-256 of 1:an1:bd3:1e0, and ].
+// testdata/vectors.json has digests to test an implementation with; testdata/digest.rb is an implementation
+// in Ruby.
 func Digest(class, queue string, args []byte) (string, error) {
 	switch {
 	case len(args) > job.MaxPayloadLimit:

@@ -9,8 +9,9 @@ import (
 
 // A Lock is the lock of one unique job, as its payload describes it, with the decisions that follow from it.
 // Only Redis knows whether the job still holds the lock: it may have expired and belong to another job. So
-// each script that releases, clears or renews a lock first checks that its holder is JID. The zero Lock
-// belongs to a job that is not unique.
+// each script that releases, clears or renews a lock first checks that its holder is JID.
+//
+// The zero Lock belongs to a job that is not unique.
 type Lock struct {
 	// Digest names the lock: the result of the function Digest at the push.
 	Digest string

@@ -63,14 +63,17 @@ type UnreadableError struct {
 func (e *UnreadableError) Error() string { return "unreadable " + FieldName + ": " + e.Reason }
 
 // Has reports whether a payload may contain a lock, without decoding it. Most payloads contain none, so this
-// costs them one search. It searches for the name without its quotation marks: a search for a quotation mark
-// would stop at each one of the payload.
+// costs them one search.
+//
+// It searches for the name without its quotation marks: a search for a quotation mark would stop at each one
+// of the payload.
 func Has(payload string) bool { return strings.Contains(payload, FieldName) }
 
 // Read returns the lock in a job's payload: the zero Lock if the job is not unique, and the zero Lock with an
-// *UnreadableError if the field is not one that Edit writes. It ignores unknown members and a null field. For
-// a job without the field, Read costs one search for its name. It does not find a field whose name contains
-// escapes; no producer writes one.
+// *UnreadableError if the field is not one that Edit writes. It ignores unknown members and a null field.
+//
+// For a job without the field, Read costs one search for its name. It does not find a field whose name
+// contains escapes; no producer writes one.
 func Read(j *job.Job) (Lock, error) {
 	if !Has(j.Raw()) {
 		return Lock{}, nil

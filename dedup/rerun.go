@@ -16,10 +16,12 @@ var runFields = [...]string{
 
 // Rerun returns the payload of the extra run of a job with Again (see Lock.Reruns): the same job without a
 // record of earlier runs. Its arguments and all other fields are those of the job, byte for byte, including
-// its lock, so that a duplicate refused while it runs leads to another run. jid is the new jid. queue is the
-// queue from which the job was taken; "" keeps the payload's queue. now is Redis' time, for created_at and
-// enqueued_at in unit u. The result depends on nothing else, so that a settle that is sent again has the same
-// bytes.
+// its lock, so that a duplicate refused while it runs leads to another run.
+//
+// jid is the new jid. queue is the queue from which the job was taken; "" keeps the payload's queue. now is
+// Redis' time, for created_at and enqueued_at in unit u.
+//
+// The result depends on nothing else, so that a settle that is sent again has the same bytes.
 func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) string {
 	edits := []job.Edit{job.SetString("jid", jid), job.SetStamp("created_at", now, u), job.SetStamp("enqueued_at", now, u)}
 	if queue != "" && queue != j.Queue() {

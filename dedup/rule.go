@@ -51,8 +51,9 @@ type Rule struct {
 	// RescheduleOnce runs the job once more after its end if a duplicate was refused after its start: the
 	// change that the duplicate was pushed for may have been too late for the run. Any number of refused
 	// duplicates leads to one more run. The run itself serves duplicates refused before its start. It
-	// requires UntilExecuted. The rule travels with the job that holds the lock; the rejected push's rule is
-	// ignored.
+	// requires UntilExecuted.
+	//
+	// The rule travels with the job that holds the lock; the rejected push's rule is ignored.
 	RescheduleOnce bool
 	// MarkDuplicates stores a duplicate without the lock and marks it with the field DuplicateOf, so it
 	// excludes RescheduleOnce. Without it duplicates are refused.

@@ -29,9 +29,10 @@ const (
 )
 
 // A WAL has the positions that the databases which a job reads must have reached: positions in their
-// write-ahead logs, by connection name, such as "main". nil means no requirement. A refused duplicate was
-// pushed after some write. Its position is left with the lock, so that the job which runs instead does not
-// read a replica without that write.
+// write-ahead logs, by connection name, such as "main". nil means no requirement.
+//
+// A refused duplicate was pushed after some write. Its position is left with the lock, so that the job which
+// runs instead does not read a replica without that write.
 type WAL map[string]LSN
 
 // ParseWAL parses positions by connection name. It returns all errors, joined.

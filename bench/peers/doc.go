@@ -6,6 +6,7 @@
 // another or with the clock that measures it. Package subject of the bench describes the conversation that it
 // keeps with the bench. For those written in Go, package talk is the subject's end of that, package measure
 // does the measures, and a subject's own folder says only how its system is used, and why that is its best.
+//
 // The subjects written in Go are a module of their own, so that programs which import Belay do not get their
 // dependencies.
 package peers

@@ -12,8 +12,9 @@
 // Switch a check off by its name: -onehandler=false. Tests may define jobs without a declaration; examples
 // may not, because they are copied. belayvet assumes that everything it cannot see is right: options that a
 // function returns, and handlers that another package registers. So a report should be correct, but the lack
-// of one proves nothing. It is a module of its own, so that programs which import Belay do not get its
-// dependency.
+// of one proves nothing.
+//
+// It is a module of its own, so that programs which import Belay do not get its dependency.
 package main
 
 import (

@@ -20,10 +20,11 @@ type Queryer interface {
 }
 
 // Current returns a position behind everything that has been committed on the primary, to push a job with.
-// Call it after the commit. It returns an error for a replica. It is the position of the next record
-// (pg_current_wal_insert_lsn). The position that has been written out (pg_current_wal_lsn) may lie before a
-// commit that did not wait for it (synchronous_commit = off). The price is that a job may also wait for a few
-// records of other transactions.
+// Call it after the commit. It returns an error for a replica.
+//
+// It is the position of the next record (pg_current_wal_insert_lsn). The position that has been written out
+// (pg_current_wal_lsn) may lie before a commit that did not wait for it (synchronous_commit = off). The price
+// is that a job may also wait for a few records of other transactions.
 func Current(ctx context.Context, primary Queryer) (dedup.LSN, error) {
 	var text string
 	var block, segment uint64
@@ -63,9 +64,10 @@ const (
 
 // Wait returns nil as soon as the replica has replayed its primary's log up to this position. A query that
 // begins after that sees the data. Wait queries at least once, and repeats that for the duration within. For
-// a primary, and for position 0, it returns nil at once. It returns ErrUsePrimary, with the reason, when the
-// time is over or the replica does not answer, and ctx's error when ctx has ended. A transaction that began
-// before Wait may still see old data.
+// a primary, and for position 0, it returns nil at once.
+//
+// It returns ErrUsePrimary, with the reason, when the time is over or the replica does not answer, and ctx's
+// error when ctx has ended. A transaction that began before Wait may still see old data.
 func Wait(ctx context.Context, replica Queryer, position dedup.LSN, within time.Duration) error {
 	if position == 0 {
 		return nil
