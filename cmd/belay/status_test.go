@@ -89,9 +89,9 @@ func TestStatusShowsJobsInDeadWorkersHands(t *testing.T) {
 	<-w.gone
 	require.Eventually(t, func() bool { return strings.Contains(h.invoke("", "status").out, "lapsed") }, soon, 20*time.Millisecond)
 	out := h.invoke("", "status").out
-	require.Regexp(t, `(?m)^in dead workers' hands: 1$`, out)
-	require.Regexp(t, `(?m)^mail +0 .*in dead workers' hands: 1 no consumer`, out)
-	require.Regexp(t, `(?m)^mail +0 .*in dead workers' hands: 1 no consumer`, h.invoke("", "queues").out)
+	require.Regexp(t, `(?m)^held by dead workers: 1$`, out)
+	require.Regexp(t, `(?m)^mail +0 .*held by dead workers: 1 no consumer`, out)
+	require.Regexp(t, `(?m)^mail +0 .*held by dead workers: 1 no consumer`, h.invoke("", "queues").out)
 	var status inspect.Status
 	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "status", "--json").out), &status))
 	require.Equal(t, int64(1), status.HeldByLapsed)
