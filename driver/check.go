@@ -17,8 +17,9 @@ var unfit = map[string]bool{
 	"BZPOPMIN": true, "BZPOPMAX": true, "BZMPOP": true, "WAIT": true, "WAITAOF": true,
 }
 
-// Check says whether the call may be sent through Client.Do. Its error is a *NotSentError: the call has no command
-// at all, or one that waits (use a Waiter) or changes the connection (use a script for a transaction).
+// Check says whether the call may be sent through Client.Do. Its error is a *NotSentError: the call has no
+// command at all, or one that waits (use a Waiter) or changes the connection (use a script for a
+// transaction).
 func (c Call) Check() error {
 	if c.Script != nil {
 		return nil

@@ -32,8 +32,8 @@ func (n Naming) Words(script *Script) (verb, body string) {
 // pipeline in which nothing is ever re-sent, and store each answer in replies[i].
 type Send func(calls []Call, replies []Reply, indexes []int, how Naming)
 
-// Do carries out Client.Do: what may not be sent is refused, the rest goes out once, and of that only the scripts
-// that the server did not know are sent again, in their order, by their text.
+// Do carries out Client.Do: what may not be sent is refused, the rest goes out once, and of that only the
+// scripts that the server did not know are sent again, in their order, by their text.
 func (d *Dialect) Do(calls []Call, send Send) []Reply {
 	replies := make([]Reply, len(calls))
 	indexes := make([]int, 0, len(calls))
@@ -52,8 +52,8 @@ func (d *Dialect) Do(calls []Call, send Send) []Reply {
 	return replies
 }
 
-// withoutFlags sends scripts that did not compile once more, without their first line where that names flags. If
-// any then compiles, the server is one that does not know such lines and is not asked again.
+// withoutFlags sends scripts that did not compile once more, without their first line where that names flags.
+// If any then compiles, the server is one that does not know such lines and is not asked again.
 func (d *Dialect) withoutFlags(send Send, calls []Call, replies []Reply, refused []int) {
 	flagged := refused[:0]
 	for _, i := range refused {

@@ -42,22 +42,23 @@ type Client interface {
 	// Do sends the calls as one pipeline and answers each, in order: len(replies) == len(calls).
 	//
 	// Each call is executed at most once, whatever happens to the connection. A call whose answer did not
-	// come has an error for which Certain is false; calls answered before the cut keep their answers.
-	// A script that the server did not know is loaded and run, and only that one is sent again: after the rest of
-	// the pipeline, and in order among several. A call that Check refuses is not sent; the others are.
-	// Do never panics over what its calls contain.
+	// come has an error for which Certain is false; calls answered before the cut keep their answers. A
+	// script that the server did not know is loaded and run, and only that one is sent again: after the rest
+	// of the pipeline, and in order among several. A call that Check refuses is not sent; the others are. Do
+	// never panics over what its calls contain.
 	//
 	// The deadline of ctx ends a Do, and a connection that was silent until then is not used again. Without one
 	// an adapter sets its own, of some seconds. Cancelling ctx ends no Do that is under way.
 	Do(ctx context.Context, calls ...Call) []Reply
 
 	// Lane opens further connections to the same server, at most conns of them, shared with nobody: what is
-	// slow on one lane delays no other. Each Do of a lane may be under way at once up to conns (or, for a client
-	// that pipelines, on one connection in order). Nothing is dialled before the first use. The caller closes it.
+	// slow on one lane delays no other. Each Do of a lane may be under way at once up to conns (or, for a
+	// client that pipelines, on one connection in order). Nothing is dialled before the first use. The caller
+	// closes it.
 	Lane(conns int) (Client, error)
 
-	// Waiter makes one that blocks on a connection of its own, dialled at its first Wait; its Release goes over this
-	// Client. The caller closes it.
+	// Waiter makes one that blocks on a connection of its own, dialled at its first Wait; its Release goes
+	// over this Client. The caller closes it.
 	Waiter() (Waiter, error)
 
 	// Close ends the connections that this Client opened: none of those that a user handed in.
@@ -77,9 +78,9 @@ type Waiter interface {
 	// Release does.
 	Wait(ctx context.Context, from, to string, limit time.Duration) (payload string, ok bool, err error)
 
-	// Release asks the server to end a Wait under way and says whether it did. False with a nil error may mean that
-	// the Wait has not even arrived there yet, so call it until Wait has returned. ErrNoRelease: this server
-	// cannot (miniredis, a tight ACL); waits should then be short.
+	// Release asks the server to end a Wait under way and says whether it did. False with a nil error may
+	// mean that the Wait has not even arrived there yet, so call it until Wait has returned. ErrNoRelease:
+	// this server cannot (miniredis, a tight ACL); waits should then be short.
 	Release(ctx context.Context) (bool, error)
 
 	// Close ends the connection. A Wait under way returns with an uncertain error.

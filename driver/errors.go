@@ -31,14 +31,15 @@ func NewServerError(text string) *ServerError {
 	return &ServerError{Code: code, Message: text}
 }
 
-// A NotSentError is a failure before anything was written: no server, no free connection, a context already over.
+// A NotSentError is a failure before anything was written: no server, no free connection, a context already
+// over.
 type NotSentError struct{ Err error }
 
 func (e *NotSentError) Error() string { return e.Err.Error() }
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// An UncertainError is a failure after the call may have left: it may have been executed, or may still be. What it
-// wraps answers errors.Is but not errors.As, so that nothing inside can make Certain true of it.
+// An UncertainError is a failure after the call may have left: it may have been executed, or may still be.
+// What it wraps answers errors.Is but not errors.As, so that nothing inside can make Certain true of it.
 type UncertainError struct{ Err error }
 
 func (e *UncertainError) Error() string { return e.Err.Error() }
@@ -46,8 +47,8 @@ func (e *UncertainError) Error() string { return e.Err.Error() }
 // Is says whether the cause is target: context.DeadlineExceeded when no answer came in time.
 func (e *UncertainError) Is(target error) bool { return errors.Is(e.Err, target) }
 
-// Certain says whether a failed call is known to have had no answer-less effect: the server refused it, or it never
-// left. For any other error the call may have been executed or may still be.
+// Certain says whether a failed call is known to have had no answer-less effect: the server refused it, or it
+// never left. For any other error the call may have been executed or may still be.
 func Certain(err error) bool {
 	var refused *ServerError
 	var unsent *NotSentError
@@ -62,8 +63,8 @@ var outageCodes = map[string]bool{
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
 }
 
-// Outage says whether err is the kind that waiting cures: no connection, no answer, or a server that says "not now".
-// What it is false for will fail again however often it is sent (a wrong type, a denied key).
+// Outage says whether err is the kind that waiting cures: no connection, no answer, or a server that says
+// "not now". What it is false for will fail again however often it is sent (a wrong type, a denied key).
 func Outage(err error) bool {
 	if err == nil {
 		return false

@@ -12,8 +12,9 @@ type Script struct {
 	sourceSHA, plainSHA string
 }
 
-// NewScript makes the script called name from its text. A first line that begins with "#!" names the flags under
-// which Redis 7 runs it; a server that does not know such lines (miniredis) is given the text without it.
+// NewScript makes the script called name from its text. A first line that begins with "#!" names the flags
+// under which Redis 7 runs it; a server that does not know such lines (miniredis) is given the text without
+// it.
 func NewScript(name, source string) *Script {
 	plain := source
 	if strings.HasPrefix(source, "#!") {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// WaitGrace is how much longer than its limit a Wait may read: the answer of a wait that ran to its limit is still
-// on its way then, and a server that is a second late is not coming. A reply that has begun is read to its
-// end unless it pauses for as long: otherwise a payload that takes seconds on a slow link would break every
-// wait that returns it.
+// WaitGrace is how much longer than its limit a Wait may read: the answer of a wait that ran to its limit is
+// still on its way then, and a server that is a second late is not coming. A reply that has begun is read to
+// its end unless it pauses for as long: otherwise a payload that takes seconds on a slow link would break
+// every wait that returns it.
 const WaitGrace = time.Second
 
 // Seconds spells a wait's limit for Redis. Below a millisecond it is one: 0 would be for ever.
@@ -23,8 +23,8 @@ func Unblock(id int64) Call {
 	return Command("CLIENT", "UNBLOCK", strconv.FormatInt(id, 10))
 }
 
-// Released reads the answer of Unblock as Waiter.Release gives it: ErrNoRelease when the server does not know the
-// command or denies it.
+// Released reads the answer of Unblock as Waiter.Release gives it: ErrNoRelease when the server does not know
+// the command or denies it.
 func Released(reply Reply) (bool, error) {
 	var refused *ServerError
 	if errors.As(reply.Err, &refused) && (refused.Code == "NOPERM" || strings.Contains(strings.ToLower(refused.Message), "unknown")) {

@@ -15,21 +15,21 @@ import (
 type Action string
 
 const (
-	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count (not that
-	// of scheduled jobs, which have not failed), so that they get one more run, and clears their crashes. A unique job
-	// that is dead takes its lock again; if another job holds the lock, Retry refuses it, unless its class stores
-	// duplicates. It also refuses unreadable entries, and jobs that died because of their size and still exceed
-	// Selection.PayloadLimit.
+	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count
+	// (not that of scheduled jobs, which have not failed), so that they get one more run, and clears their
+	// crashes. A unique job that is dead takes its lock again; if another job holds the lock, Retry refuses
+	// it, unless its class stores duplicates. It also refuses unreadable entries, and jobs that died because
+	// of their size and still exceed Selection.PayloadLimit.
 	Retry Action = "retry"
-	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the same step,
-	// and pushes the rerun that a refused duplicate was promised (see dedup.Rule.RescheduleOnce).
+	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
+	// same step, and pushes the rerun that a refused duplicate was promised (see dedup.Rule.RescheduleOnce).
 	Kill Action = "kill"
 	// Delete removes jobs for good.
 	Delete Action = "delete"
 )
 
-// A Selection chooses jobs of a home: all of them, or those that any of the other fields matches. The zero Selection
-// chooses none.
+// A Selection chooses jobs of a home: all of them, or those that any of the other fields matches. The zero
+// Selection chooses none.
 type Selection struct {
 	All bool
 	// IDs are Entry.ID. Of several entries with one ID, the first that is found is chosen.
@@ -47,22 +47,24 @@ type Selection struct {
 type Tally struct {
 	// Moved counts jobs that reached their destination.
 	Moved int `json:"moved"`
-	// Gone counts jobs that were read and had left before they could be moved: a worker or another operator took them.
+	// Gone counts jobs that were read and had left before they could be moved: a worker or another operator
+	// took them.
 	Gone int `json:"gone"`
-	// Refused counts jobs that cannot be moved and stay where they are. Problems has the reasons of the first 20.
+	// Refused counts jobs that cannot be moved and stay where they are. Problems has the reasons of the first
+	// 20.
 	Refused  int      `json:"refused"`
 	Problems []string `json:"problems,omitempty"`
 	// Missing are IDs of the Selection that were not found or have left.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// Act applies an action to the selected jobs of a home, a page at a time, and calls progress, unless nil, after each
-// page. Each job moves in one step, so of several operators and workers only one gets it. Act covers the jobs that were
-// there when it began: it skips jobs that enter a set meanwhile, such as a job that was retried and died again, and
-// deletes no more jobs from a queue than it held.
+// Act applies an action to the selected jobs of a home, a page at a time, and calls progress, unless nil,
+// after each page. Each job moves in one step, so of several operators and workers only one gets it. Act
+// covers the jobs that were there when it began: it skips jobs that enter a set meanwhile, such as a job that
+// was retried and died again, and deletes no more jobs from a queue than it held.
 //
-// After an error, what was done stays done, and Act may be called again. If a reply of Redis was lost, up to 256 more
-// jobs than the Tally says may have moved.
+// After an error, what was done stays done, and Act may be called again. If a reply of Redis was lost, up to
+// 256 more jobs than the Tally says may have moved.
 func (i *Inspector) Act(ctx context.Context, home Home, action Action, selection Selection, progress func(Tally)) (Tally, error) {
 	a := &act{i: i, home: home, action: action, selection: selection}
 	if err := a.possible(); err != nil {
@@ -188,8 +190,8 @@ func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left
 	}
 	lost, left, err := a.deliver(ctx, source, chosen, which)
 	if err == nil && source.Search > 0 && !a.selection.All {
-		// The entry has left, or so many came into the list since it was read that it lies beyond the searched part.
-		// (An act on all entries reads it again with the next page.)
+		// The entry has left, or so many came into the list since it was read that it lies beyond the
+		// searched part. (An act on all entries reads it again with the next page.)
 		source.Search = 0
 		var more []int
 		lost, more, err = a.deliver(ctx, source, chosen, lost)
@@ -202,8 +204,8 @@ func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left
 	return left, err
 }
 
-// deliver sends the chosen jobs at these positions. It returns the positions of those that were not found, and of those
-// that stayed because they cannot be sent.
+// deliver sends the chosen jobs at these positions. It returns the positions of those that were not found,
+// and of those that stayed because they cannot be sent.
 func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, which []int) (lost, left []int, err error) {
 	parcels, left := a.pack(source, chosen, which)
 	atOnce := max(len(parcels), 1)

@@ -14,8 +14,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostSearched bounds how many entries of a list one script compares, unless it takes out a single job. Redis searches
-// from an end, at about seventy nanoseconds per entry of ordinary size, so this is about a millisecond.
+// mostSearched bounds how many entries of a list one script compares, unless it takes out a single job. Redis
+// searches from an end, at about seventy nanoseconds per entry of ordinary size, so this is about a
+// millisecond.
 const mostSearched = 16 << 10
 
 // A parcel is one script call, with the positions of its jobs among the chosen ones.
@@ -31,9 +32,9 @@ type batch struct {
 	bytes  int
 }
 
-// pack distributes the chosen jobs at these positions over calls of bounded size. Each call serves one queue, so that a
-// key of a wrong type stops only the jobs of its own queue, and has either jobs that need their lock or jobs that do
-// not. left are the positions of jobs that cannot be sent at all.
+// pack distributes the chosen jobs at these positions over calls of bounded size. Each call serves one queue,
+// so that a key of a wrong type stops only the jobs of its own queue, and has either jobs that need their
+// lock or jobs that do not. left are the positions of jobs that cannot be sent at all.
 func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []parcel, left []int) {
 	most := mostOf(source)
 	type kind struct {
@@ -112,14 +113,16 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(parsed), Lock: a.lockOf(e)}, nil
 }
 
-// stored reports whether every push of the job's class is stored, duplicates too, so that no push waits for a lock.
+// stored reports whether every push of the job's class is stored, duplicates too, so that no push waits for a
+// lock.
 func stored(j *job.Job) bool {
 	_, marked := j.Field(dedup.DuplicateOf) // in older payloads only duplicates have a mark
 	lock, _ := dedup.Read(j)
 	return marked || lock.Mark
 }
 
-// lockOf returns the lock that this act takes or releases for a unique job; nil if there is none or it stays as it is.
+// lockOf returns the lock that this act takes or releases for a unique job; nil if there is none or it stays
+// as it is.
 func (a *act) lockOf(e Entry) *lua.Lock {
 	if e.parsed == nil {
 		return nil
@@ -156,8 +159,8 @@ func (a *act) afresh(j *job.Job) string {
 	return j.Patch(append(edits, job.Remove("interrupted_count"), job.Remove("interrupted_at"))...)
 }
 
-// unitOf returns the unit of a payload's timestamps. The oldest reader in a fleet decides the unit, and the producer was
-// configured for it.
+// unitOf returns the unit of a payload's timestamps. The oldest reader in a fleet decides the unit, and the
+// producer was configured for it.
 func unitOf(j *job.Job) job.TimeUnit {
 	for _, name := range []string{"created_at", "enqueued_at", "failed_at"} {
 		text, ok := j.Field(name)

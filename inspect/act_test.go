@@ -232,7 +232,8 @@ func TestSelection(t *testing.T) {
 	})
 }
 
-// Redis does nothing else while a script runs, so what one call searches of a long queue is about the same whatever its length.
+// Redis does nothing else while a script runs, so what one call searches of a long queue is about the same
+// whatever its length.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, skipped := range []int{0, 100, 5000, 1_000_000} {

@@ -57,9 +57,10 @@ func (w *setWay) passed(page []lua.Entry, stays []bool) {
 	}
 }
 
-// listWay reads a list. To take all of it, it reads the oldest page again and again; workers take from that end too, so
-// it counts the entries it has seen. To search for some entries it starts at the youngest: jobs are only added there, so
-// it may see an entry twice but skips none (unless another operator deletes entries meanwhile).
+// listWay reads a list. To take all of it, it reads the oldest page again and again; workers take from that
+// end too, so it counts the entries it has seen. To search for some entries it starts at the youngest: jobs
+// are only added there, so it may see an entry twice but skips none (unless another operator deletes entries
+// meanwhile).
 type listWay struct {
 	i       *Inspector
 	from    lua.Source
@@ -81,8 +82,8 @@ func (w *listWay) next(ctx context.Context) ([]lua.Entry, error) {
 	return page.Entries, err
 }
 
-// shifted is how many entries may come in after a page was read, at the end it was read from, before its own entries
-// are out of reach: pushed jobs at the youngest end, requeued jobs at the oldest.
+// shifted is how many entries may come in after a page was read, at the end it was read from, before its own
+// entries are out of reach: pushed jobs at the youngest end, requeued jobs at the oldest.
 const shifted = 1024
 
 func (w *listWay) source() lua.Source {

@@ -81,9 +81,10 @@ func (c CheckConfig) withDefaults() CheckConfig {
 	return c
 }
 
-// Check reports whether a Redis and this user of it are fit for Belay, and what to do if they are not. It changes
-// nothing. Facts that it may not read (CONFIG, on many managed services) are a Finding, and so is a server that refuses
-// access. It returns an error if no Redis answers before ctx ends. It takes about fifteen round trips.
+// Check reports whether a Redis and this user of it are fit for Belay, and what to do if they are not. It
+// changes nothing. Facts that it may not read (CONFIG, on many managed services) are a Finding, and so is a
+// server that refuses access. It returns an error if no Redis answers before ctx ends. It takes about fifteen
+// round trips.
 func Check(ctx context.Context, client driver.Client, cfg CheckConfig) (Findings, error) {
 	facts, err := readFacts(ctx, client, cfg.withDefaults())
 	if err != nil {
@@ -153,8 +154,9 @@ var silence Finding
 // logFindingsTimeout bounds the check at a start. A worker whose Redis does not answer logs that itself.
 const logFindingsTimeout = 5 * time.Second
 
-// LogFindings runs Check over a connection of its own and logs each finding that is not ok, at level warn. A worker calls
-// it at its start, and runs regardless of the findings. It logs nothing if Redis is away, and returns when ctx ends.
+// LogFindings runs Check over a connection of its own and logs each finding that is not ok, at level warn. A
+// worker calls it at its start, and runs regardless of the findings. It logs nothing if Redis is away, and
+// returns when ctx ends.
 func LogFindings(ctx context.Context, client driver.Client, cfg CheckConfig, log zerolog.Logger) {
 	limited, cancel := context.WithTimeout(ctx, logFindingsTimeout)
 	defer cancel()

@@ -26,7 +26,8 @@ func judgeEviction(f *facts) Finding {
 	return bad(advice, "maxmemory-policy is %s: %s, Redis deletes whole queues with all their jobs", policy, full)
 }
 
-// almostFull is the part of the memory at which to warn: early enough to act, late enough not to warn for nothing.
+// almostFull is the part of the memory at which to warn: early enough to act, late enough not to warn for
+// nothing.
 const almostFull = 0.85
 
 // judgeMemory checks how much memory is left.

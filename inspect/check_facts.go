@@ -30,8 +30,8 @@ type facts struct {
 // A trip is one round trip, and how far Redis' clock was ahead of this machine's in the middle of it.
 type trip struct{ took, ahead time.Duration }
 
-// trips is how many round trips are measured. Of five, the median is not an outlier, and the shortest one compares the
-// clocks well.
+// trips is how many round trips are measured. Of five, the median is not an outlier, and the shortest one
+// compares the clocks well.
 const trips = 5
 
 // settings are the parameters that judges use. No others are read, because some are passwords.
@@ -55,8 +55,8 @@ func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*fac
 	return f, ctx.Err()
 }
 
-// readTrips measures round trips by TIME, which costs no more than PING and also returns the server's clock. The first
-// trip may include a dial and does not count.
+// readTrips measures round trips by TIME, which costs no more than PING and also returns the server's clock.
+// The first trip may include a dial and does not count.
 func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 	for i := range 1 + trips {
 		sent := time.Now()
@@ -67,15 +67,16 @@ func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 		}
 		parts, _ := reply.Value.([]any)
 		if now, ok := timeIn(parts); ok && i > 0 {
-			// Round(0) drops the monotonic clock: both sides are wall clocks, compared in the middle of the trip.
+			// Round(0) drops the monotonic clock: both sides are wall clocks, compared in the middle of the
+			// trip.
 			f.trips = append(f.trips, trip{took, now.Sub(sent.Round(0).Add(took / 2))})
 		}
 	}
 	return nil
 }
 
-// judgeRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if no server
-// answered.
+// judgeRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if
+// no server answered.
 func (f *facts) judgeRefusal(err error) error {
 	var refused *driver.ServerError
 	var unsent *driver.NotSentError
@@ -103,7 +104,8 @@ func timeIn(parts []any) (time.Time, bool) {
 // readServer reads INFO and the settings, and tries a key of Belay's.
 func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 	calls := []driver.Call{driver.Command("SMISMEMBER", lua.NewKeys(f.cfg.Prefix).Paused(), "v")}
-	// Commands that are known to be denied are not tried: each start of each worker would add them to the ACL LOG.
+	// Commands that are known to be denied are not tried: each start of each worker would add them to the ACL
+	// LOG.
 	mayInfo, mayConfig := f.permissions.may("info"), f.permissions.may("config|get")
 	if mayInfo {
 		calls = append(calls, driver.Command("INFO"))
@@ -155,7 +157,8 @@ func readInfo(reply driver.Reply) map[string]string {
 // sidekiqsAtMost bounds the processes that are read to find Sidekiq's: in most fleets they have one version.
 const sidekiqsAtMost = 2 * processesAtOnce
 
-// readSidekiqs reads which processes of Sidekiq work in this keyspace. It ignores errors, which belay status shows.
+// readSidekiqs reads which processes of Sidekiq work in this keyspace. It ignores errors, which belay status
+// shows.
 func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
 	i := New(client, f.cfg.Prefix)
 	var r reading

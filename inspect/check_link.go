@@ -34,8 +34,9 @@ func judgeClock(f *facts) Finding {
 // tolerableOffset is far above the offset of machines with NTP, and does not matter in a job's time.
 const tolerableOffset = time.Second
 
-// slowTrip is a round trip at which a worker with 25 processors runs at most about 1,750 jobs a second, however short they
-// are, because a processor gets its next job a trip after the last. Within a data centre a trip takes a twentieth of it.
+// slowTrip is a round trip at which a worker with 25 processors runs at most about 1,750 jobs a second,
+// however short they are, because a processor gets its next job a trip after the last. Within a data centre a
+// trip takes a twentieth of it.
 const slowTrip = 10 * time.Millisecond
 
 // judgeLatency checks the median round trip.
@@ -56,8 +57,8 @@ func judgeLatency(f *facts) Finding {
 	return ok("%s", text)
 }
 
-// ownConnections is how many connections a worker opens beside one per queue: four for its duties, up to four for takes
-// and settles, and two for everything else.
+// ownConnections is how many connections a worker opens beside one per queue: four for its duties, up to four
+// for takes and settles, and two for everything else.
 const ownConnections = 10
 
 // judgeClients checks whether another worker can open its connections.
@@ -149,8 +150,8 @@ func outputLimits(text string) (hard, soft int64) {
 	return hard, soft
 }
 
-// judgeSidekiq looks for processes that cannot read milliseconds: Sidekiq reads and writes them from version 8 on. Older
-// versions read them as seconds, some fifty thousand years ahead.
+// judgeSidekiq looks for processes that cannot read milliseconds: Sidekiq reads and writes them from version
+// 8 on. Older versions read them as seconds, some fifty thousand years ahead.
 func judgeSidekiq(f *facts) Finding {
 	if len(f.sidekiqs) == 0 {
 		return silence

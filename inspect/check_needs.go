@@ -19,8 +19,8 @@ const (
 	toRead purpose = "check"  // Check itself sees less
 )
 
-// A need is a command that Belay calls, with a key. Commands are spelled as in ACL rules: in lower case, a subcommand after
-// a bar.
+// A need is a command that Belay calls, with a key. Commands are spelled as in ACL rules: in lower case, a
+// subcommand after a bar.
 type need struct {
 	purpose purpose
 	command string
@@ -28,8 +28,8 @@ type need struct {
 	words   []string // of the whole call
 }
 
-// forms are the words that follow the key, as few as the command allows. With these words a call of a command in harmless
-// changes nothing and costs almost nothing.
+// forms are the words that follow the key, as few as the command allows. With these words a call of a command
+// in harmless changes nothing and costs almost nothing.
 var forms = map[string]string{
 	"del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
 	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
@@ -43,12 +43,12 @@ var harmless = []string{
 	"zrange", "zrangebyscore", "zscore",
 }
 
-// mostQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules are patterns:
-// what they permit for some queues they usually permit for all.
+// mostQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules
+// are patterns: what they permit for some queues they usually permit for all.
 const mostQueuesAsked = 16
 
-// needs returns all commands that Belay calls, with their keys. Tests compare it with the scripts, and run a worker whose
-// user may do nothing else.
+// needs returns all commands that Belay calls, with their keys. Tests compare it with the scripts, and run a
+// worker whose user may do nothing else.
 func needs(keys lua.Keys, queues []string, identity string) []need {
 	list := slices.Clone(keyless)
 	on := func(purpose purpose, key, commands string) {

@@ -12,11 +12,12 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// probe asks for permissions from within a script: there every user may ask, and nothing is added to the ACL LOG. It is
-// not in package lua because it touches no key.
+// probe asks for permissions from within a script: there every user may ask, and nothing is added to the ACL
+// LOG. It is not in package lua because it touches no key.
 //
-// ARGV are the needs, each as the number of its words and the words. It returns the server's version, whether it could
-// ask, and the positions of the denied needs. A command that does not exist (because it was renamed) is denied.
+// ARGV are the needs, each as the number of its words and the words. It returns the server's version, whether
+// it could ask, and the positions of the denied needs. A command that does not exist (because it was renamed)
+// is denied.
 var probe = driver.NewScript("check", `#!lua flags=no-writes,allow-oom
 local denied, at, position = {}, 1, 0
 while at <= #ARGV do
@@ -122,7 +123,8 @@ func (f *facts) askACL(ctx context.Context, client driver.Client, list []need) b
 	return true
 }
 
-// tryHarmless calls commands that change nothing. Denied calls are added to the ACL LOG, so it is the last resort.
+// tryHarmless calls commands that change nothing. Denied calls are added to the ACL LOG, so it is the last
+// resort.
 func (f *facts) tryHarmless(ctx context.Context, client driver.Client, list []need) {
 	f.permissions.how = "trying"
 	var tried []need

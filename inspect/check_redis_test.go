@@ -13,7 +13,8 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 )
 
-// checked is what Check says with each driver, which must be the same but for measurements. Its user is of the URL.
+// checked is what Check says with each driver, which must be the same but for measurements. Its user is of
+// the URL.
 func checked(t *testing.T, server *drivertest.Server, user string, cfg CheckConfig) Findings {
 	t.Helper()
 	url := strings.Replace(server.URL(), "://", "://"+user, 1)

@@ -25,8 +25,8 @@ func judgeAccess(f *facts) Finding {
 		"Redis refuses access: %s", f.refused.Message)
 }
 
-// judgeVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or Valkey, whose
-// first version was 7.2.
+// judgeVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
+// Valkey, whose first version was 7.2.
 func judgeVersion(f *facts) Finding {
 	version := cmp.Or(f.info["redis_version"], f.version)
 	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
@@ -174,8 +174,8 @@ func (p permissions) lacking(why purpose) (list []need, words string) {
 	return list, words
 }
 
-// permit returns the ACL rule that permits these needs: their commands, and all keys under the prefix. Without a prefix
-// that is all keys, because the key of a process' hash begins with the name of its host.
+// permit returns the ACL rule that permits these needs: their commands, and all keys under the prefix.
+// Without a prefix that is all keys, because the key of a process' hash begins with the name of its host.
 func (p permissions) permit(prefix string, list []need) string {
 	rule := []string{"ACL SETUSER", p.name()}
 	keys := false

@@ -1,14 +1,15 @@
 // Package inspect is what an operator sees and does: counters, queues, sets, processes and the jobs they run.
 //
-// The command line, a dashboard and tests share it, so all of them show the same state. Scripts rely on the JSON names
-// below. Inspector reads pages of bounded size, without KEYS or SCAN, from the keys that Sidekiq's own tools read, so
-// it shows Ruby's processes too. An entry that cannot be read is listed among the problems and hides nothing else.
+// The command line, a dashboard and tests share it, so all of them show the same state. Scripts rely on the
+// JSON names below. Inspector reads pages of bounded size, without KEYS or SCAN, from the keys that Sidekiq's
+// own tools read, so it shows Ruby's processes too. An entry that cannot be read is listed among the problems
+// and hides nothing else.
 //
-// A Status is not a snapshot: it is read in several round trips while jobs move on. Only the reply of one script is
-// true at one instant. An act therefore names jobs by their bytes, and a script checks whether they are still there:
-// see Inspector.Act.
+// A Status is not a snapshot: it is read in several round trips while jobs move on. Only the reply of one
+// script is true at one instant. An act therefore names jobs by their bytes, and a script checks whether they
+// are still there: see Inspector.Act.
 //
-// Reading must never change anything, nor fail because of what one key holds. An act must never touch a job that a
-// process holds, and must never remove a job from one place without storing it in another in the same step, except to
-// delete it.
+// Reading must never change anything, nor fail because of what one key holds. An act must never touch a job
+// that a process holds, and must never remove a job from one place without storing it in another in the same
+// step, except to delete it.
 package inspect

@@ -22,7 +22,8 @@ type Entry struct {
 	ID string `json:"id"`
 	// In is where it waits: "retries", "scheduled", "dead", "queue" or "quarantined".
 	In string `json:"in"`
-	// Problem says why no worker could run it; empty for a readable job. With a Problem, Payload has its first bytes.
+	// Problem says why no worker could run it; empty for a readable job. With a Problem, Payload has its
+	// first bytes.
 	Problem string `json:"problem,omitempty"`
 	Payload string `json:"payload,omitempty"`
 	// Class is the display name: the class that an adapter's job wraps, if there is one.
@@ -104,9 +105,9 @@ func unreadableID(text string) string {
 	return unreadable + hex.EncodeToString(sum[:6])
 }
 
-// Entries yields the jobs of a home after the first skip of them: the next job to run first, or the job that died last.
-// It reads a page at a time, as the caller continues. Jobs come and go meanwhile, so it may yield a job twice or miss
-// one. It yields an error once, and then ends.
+// Entries yields the jobs of a home after the first skip of them: the next job to run first, or the job that
+// died last. It reads a page at a time, as the caller continues. Jobs come and go meanwhile, so it may yield
+// a job twice or miss one. It yields an error once, and then ends.
 func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		// The first page is small: most callers show one screen.

@@ -128,7 +128,8 @@ func (f *finder) set(ctx context.Context, home Home, where func(Entry) *Found) e
 	return f.i.walk(ctx, home.key(f.i.keys), func(page []lua.Entry) bool { return f.page(home, page, where) })
 }
 
-// walk reads a sorted set a page at a time until end reports true. An entry whose score rises meanwhile is read again.
+// walk reads a sorted set a page at a time until end reports true. An entry whose score rises meanwhile is
+// read again.
 func (i *Inspector) walk(ctx context.Context, key string, end func(page []lua.Entry) bool) error {
 	walk := lua.Walk{From: "-inf", To: "+inf"}
 	for {
@@ -253,8 +254,8 @@ func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// running searches the jobs that processes hold: for Belay in their lists, which are exact, and for Sidekiq in what they
-// reported.
+// running searches the jobs that processes hold: for Belay in their lists, which are exact, and for Sidekiq
+// in what they reported.
 func (f *finder) running(ctx context.Context) error {
 	f.place = "processes"
 	var names []string

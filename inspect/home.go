@@ -7,7 +7,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Home is a place where jobs wait and from which an operator may move them. A job that a process holds is in none.
+// A Home is a place where jobs wait and from which an operator may move them. A job that a process holds is
+// in none.
 type Home struct {
 	kind  homeKind
 	queue string
@@ -36,7 +37,8 @@ func Dead() Home { return Home{kind: homeDead} }
 // Waiting returns a queue.
 func Waiting(queue string) Home { return Home{homeQueue, queue} }
 
-// Quarantined returns the jobs of a queue that wait to run alone, because too many processes crashed while running them.
+// Quarantined returns the jobs of a queue that wait to run alone, because too many processes crashed while
+// running them.
 func Quarantined(queue string) Home { return Home{homeQuarantined, queue} }
 
 // String names the home for people. It may contain the name of a queue, which is untrusted text.

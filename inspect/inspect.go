@@ -12,7 +12,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An Inspector reads one keyspace and moves jobs in it on an operator's request. Its methods are safe for concurrent use.
+// An Inspector reads one keyspace and moves jobs in it on an operator's request. Its methods are safe for
+// concurrent use.
 type Inspector struct {
 	driver driver.Client
 	keys   lua.Keys
@@ -42,8 +43,8 @@ func (s *Seconds) UnmarshalJSON(text []byte) error {
 // mostProblems bounds the problems that one Status or Tally lists: more than these usually have one cause.
 const mostProblems = 20
 
-// A reading collects the replies of one request. An error reply about a single key becomes a problem; any other failure
-// means that Redis cannot be read, and is the error of the whole request.
+// A reading collects the replies of one request. An error reply about a single key becomes a problem; any
+// other failure means that Redis cannot be read, and is the error of the whole request.
 type reading struct {
 	problems []string
 	refused  []error // the problems that are error replies; at most as many

@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// heldByLapsed counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of Belay will
-// recover. Such a queue may no longer be in Sidekiq's list of queues.
+// heldByLapsed counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of
+// Belay will recover. Such a queue may no longer be in Sidekiq's list of queues.
 func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Process) map[string]int64 {
 	lapsed := slices.DeleteFunc(slices.Clone(processes), func(p Process) bool { return !p.Belay || p.State != StateLapsed })
 	jobs := make(map[string]int64)
@@ -69,8 +69,8 @@ func (s *Status) addHeldByLapsed(jobs map[string]int64) {
 	}
 }
 
-// addNoConsumer marks queues whose jobs no process takes, because those jobs would stay for ever. It marks none unless
-// the queues of all processes are known: a process that just started has not reported them yet.
+// addNoConsumer marks queues whose jobs no process takes, because those jobs would stay for ever. It marks
+// none unless the queues of all processes are known: a process that just started has not reported them yet.
 func (s *Status) addNoConsumer() {
 	if s.ProcessCount > int64(len(s.Processes)) {
 		return

@@ -12,15 +12,16 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Lock belongs to a unique job: pushes that count as the same are refused while it is held. Its text is untrusted.
+// A Lock belongs to a unique job: pushes that count as the same are refused while it is held. Its text is
+// untrusted.
 type Lock struct {
 	// Digest names the lock; see dedup.Digest.
 	Digest string `json:"digest"`
 	// JID and Class name the job that holds it.
 	JID   string `json:"jid"`
 	Class string `json:"class"`
-	// Started reports that a run of the job has begun. Only jobs with dedup.Rule.RescheduleOnce record it: a duplicate
-	// that is refused now makes them run once more.
+	// Started reports that a run of the job has begun. Only jobs with dedup.Rule.RescheduleOnce record it: a
+	// duplicate that is refused now makes them run once more.
 	Started bool `json:"started"`
 	// Dirty reports that a duplicate was refused since the run began, so the job will run once more.
 	Dirty bool `json:"dirty"`
@@ -47,9 +48,9 @@ func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
 	return count, nil
 }
 
-// Locks yields the locks that are held, the first to expire first. It reads a page at a time, as the caller continues.
-// Locks are taken, renewed and released meanwhile, so it may yield a lock twice or miss one. It yields an error once, and
-// then ends.
+// Locks yields the locks that are held, the first to expire first. It reads a page at a time, as the caller
+// continues. Locks are taken, renewed and released meanwhile, so it may yield a lock twice or miss one. It
+// yields an error once, and then ends.
 func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		now, err := i.redisTime(ctx)
@@ -113,9 +114,9 @@ func lockOf(digest, value string, now time.Time) Lock {
 	return lock
 }
 
-// ReleaseLock releases a lock regardless of its holder and returns what it was (without TTL, and without JID if the key
-// held something else); ok reports whether it was held. The job still runs, and a duplicate may be pushed and run beside
-// it. If the lock was Dirty, the promised rerun does not take place.
+// ReleaseLock releases a lock regardless of its holder and returns what it was (without TTL, and without JID
+// if the key held something else); ok reports whether it was held. The job still runs, and a duplicate may be
+// pushed and run beside it. If the lock was Dirty, the promised rerun does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
 	now, err := i.redisTime(ctx)
 	if err != nil {

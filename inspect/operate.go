@@ -20,8 +20,8 @@ const (
 // signals are the names of orders in Sidekiq's signal list.
 var signals = map[Order]string{Quiet: "TSTP", Stop: "TERM"}
 
-// Signal sends an order to a process of Belay or of Sidekiq, and reports whether there is such a process. The process
-// reads the order with its next heartbeat, within seconds; the order expires after a minute.
+// Signal sends an order to a process of Belay or of Sidekiq, and reports whether there is such a process. The
+// process reads the order with its next heartbeat, within seconds; the order expires after a minute.
 func (i *Inspector) Signal(ctx context.Context, identity string, order Order) (bool, error) {
 	name, known := signals[order]
 	if !known {
@@ -34,8 +34,9 @@ func (i *Inspector) Signal(ctx context.Context, identity string, order Order) (b
 	return sent, nil
 }
 
-// Pause stops workers of Belay (and of Sidekiq Pro) from taking jobs from a queue, within one heartbeat. Running jobs
-// continue, and pushes are accepted. It reports whether the queue was not paused before. The queue need not exist.
+// Pause stops workers of Belay (and of Sidekiq Pro) from taking jobs from a queue, within one heartbeat.
+// Running jobs continue, and pushes are accepted. It reports whether the queue was not paused before. The
+// queue need not exist.
 func (i *Inspector) Pause(ctx context.Context, queue string) (changed bool, err error) {
 	return i.changes(ctx, i.keys.Pause(queue), "pause", queue)
 }

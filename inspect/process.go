@@ -19,7 +19,8 @@ type State string
 const (
 	// StateAlive means that its heartbeats arrive.
 	StateAlive State = "alive"
-	// StateLapsed means that a process of Belay sent no heartbeat for its TTL, or is dead with jobs still to recover.
+	// StateLapsed means that a process of Belay sent no heartbeat for its TTL, or is dead with jobs still to
+	// recover.
 	StateLapsed State = "lapsed"
 	// StateGone means that only the list entry of a process of Sidekiq is left.
 	StateGone State = "gone"
@@ -44,8 +45,8 @@ type Process struct {
 	// RSS is its resident memory in kilobytes.
 	RSS       int       `json:"rss_kb"`
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// BeatAge is how long ago it wrote its process record, by its own clock; nil if it never did. Belay writes it every
-	// few seconds, at any heartbeat interval.
+	// BeatAge is how long ago it wrote its process record, by its own clock; nil if it never did. Belay
+	// writes it every few seconds, at any heartbeat interval.
 	BeatAge *Seconds `json:"beat_age_seconds"`
 	Running []Run    `json:"running"`
 }
@@ -117,8 +118,8 @@ type info struct {
 	} `json:"capsules"`
 }
 
-// fill reads the process' hash. A field of a wrong type is left empty and the others are read: encoding/json continues
-// after such a field.
+// fill reads the process' hash. A field of a wrong type is left empty and the others are read: encoding/json
+// continues after such a field.
 func (p *Process) fill(r *reading, fields []string, now time.Time) {
 	var about info
 	if fields[0] != "" {
@@ -145,8 +146,8 @@ func (p *Process) fill(r *reading, fields []string, now time.Time) {
 	}
 }
 
-// judge sets State. For a process of Belay, expiry is when its lease ends, in milliseconds; a process of Ruby is alive as
-// long as it has a hash.
+// judge sets State. For a process of Belay, expiry is when its lease ends, in milliseconds; a process of Ruby
+// is alive as long as it has a hash.
 func (p *Process) judge(expiry string, announced bool, now time.Time) {
 	until, err := strconv.ParseFloat(expiry, 64)
 	p.Belay = err == nil
@@ -179,8 +180,8 @@ func instant(seconds float64) time.Time {
 	return time.UnixMicro(int64(seconds * 1e6)).UTC()
 }
 
-// writable returns an instant that JSON can write. Another program may have stored an instant beyond the year 9999, and
-// the whole list could not be written.
+// writable returns an instant that JSON can write. Another program may have stored an instant beyond the year
+// 9999, and the whole list could not be written.
 func writable(at time.Time) time.Time {
 	switch {
 	case at.After(latest):
@@ -198,7 +199,8 @@ func orEmpty(list []string) []string {
 	return list
 }
 
-// takes reports whether a process takes jobs from a queue. A process whose queues are unknown may take from any.
+// takes reports whether a process takes jobs from a queue. A process whose queues are unknown may take from
+// any.
 func (p *Process) takes(queue string) bool {
 	return p.State == StateAlive && !p.Quiet && (len(p.Queues) == 0 || slices.Contains(p.Queues, queue))
 }

@@ -17,20 +17,20 @@ type Queue struct {
 	Latency Seconds `json:"latency_seconds"`
 	// Paused reports that workers of Belay (and of Sidekiq Pro) take nothing from it.
 	Paused bool `json:"paused"`
-	// Quarantined counts its jobs that wait to run alone, because too many processes crashed while running them.
-	// QuarantinedFor is how long the next of them has been waiting. They are not in Size.
+	// Quarantined counts its jobs that wait to run alone, because too many processes crashed while running
+	// them. QuarantinedFor is how long the next of them has been waiting. They are not in Size.
 	Quarantined    int64   `json:"quarantined"`
 	QuarantinedFor Seconds `json:"quarantined_seconds"`
-	// HeldByLapsed counts its jobs that lapsed workers of Belay hold. A living worker recovers them. They are not in
-	// Size.
+	// HeldByLapsed counts its jobs that lapsed workers of Belay hold. A living worker recovers them. They are
+	// not in Size.
 	HeldByLapsed int64 `json:"in_dead_hands"`
 	// NoConsumer reports that there are jobs of any of these kinds and that no living process takes from the
 	// queue.
 	NoConsumer bool `json:"no_consumer"`
 }
 
-// queuesAtOnce is how many queues one pipeline asks for. Each reply contains the queue's oldest job, which may have two
-// megabytes. With fewer queues than this, as in most fleets, one round trip is enough.
+// queuesAtOnce is how many queues one pipeline asks for. Each reply contains the queue's oldest job, which
+// may have two megabytes. With fewer queues than this, as in most fleets, one round trip is enough.
 const queuesAtOnce = 32
 
 func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now time.Time) []Queue {
@@ -88,7 +88,8 @@ func latency(r *reading, queue, payload string, now time.Time) Seconds {
 	return Seconds{max(now.Sub(at), 0)}
 }
 
-// quarantinedFor returns how long a job has been waiting to run alone; 0 if there is none, or if its payload has no time.
+// quarantinedFor returns how long a job has been waiting to run alone; 0 if there is none, or if its payload
+// has no time.
 func quarantinedFor(payload string, now time.Time) Seconds {
 	parsed, err := job.Parse(payload)
 	if err != nil {

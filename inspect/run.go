@@ -22,16 +22,16 @@ type Run struct {
 	Since time.Time `json:"since,omitzero"`
 	// Elapsed is how long it has been running; the start is known to the second.
 	Elapsed Seconds `json:"elapsed_seconds"`
-	// Overdue is how long ago its context ended, by its timeout or by a cancellation, while the handler still runs;
-	// zero for a run in time, and for Sidekiq's.
+	// Overdue is how long ago its context ended, by its timeout or by a cancellation, while the handler still
+	// runs; zero for a run in time, and for Sidekiq's.
 	Overdue Seconds `json:"overdue_seconds"`
 }
 
 // mostOverdue bounds Overdue in seconds, so that a time.Duration holds it; no worker writes more.
 const mostOverdue = 1e9
 
-// runs fills in the running jobs of a page of processes. Sidekiq wrote them under another name until 6.4.1. runs reads
-// that name only for busy processes without the new one, because Belay writes both.
+// runs fills in the running jobs of a page of processes. Sidekiq wrote them under another name until 6.4.1.
+// runs reads that name only for busy processes without the new one, because Belay writes both.
 func (i *Inspector) runs(ctx context.Context, r *reading, processes []Process, now time.Time) {
 	work := make([]driver.Call, len(processes))
 	for n := range processes {

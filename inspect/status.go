@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// mostShown bounds the queues, the processes and the running jobs that one Status lists. Few fleets are as large, and
-// more do not fit on a screen. The counts beside the lists include all of them.
+// mostShown bounds the queues, the processes and the running jobs that one Status lists. Few fleets are as
+// large, and more do not fit on a screen. The counts beside the lists include all of them.
 const mostShown = 1000
 
 // A Status is an overview of one keyspace.
@@ -27,7 +27,8 @@ type Status struct {
 	Duplicates int64 `json:"duplicates"`
 	// Enqueued counts the jobs that wait in the listed queues.
 	Enqueued int64 `json:"enqueued"`
-	// Quarantined counts further jobs that wait to run alone, because too many processes crashed while running them.
+	// Quarantined counts further jobs that wait to run alone, because too many processes crashed while
+	// running them.
 	Quarantined int64 `json:"quarantined"`
 	// HeldByLapsed counts further jobs that lapsed workers of Belay hold. A living worker recovers them.
 	HeldByLapsed int64 `json:"in_dead_hands"`
@@ -38,19 +39,22 @@ type Status struct {
 	// QueueCount counts all queues; Queues are at most 1,000 of them, by name.
 	QueueCount int64   `json:"queue_count"`
 	Queues     []Queue `json:"queues"`
-	// ProcessCount counts the processes that Sidekiq's tools find. Processes are at most 1,000 of them, by identity, and
-	// processes of Belay without a process record yet. They list at most about 1,000 running jobs together.
+	// ProcessCount counts the processes that Sidekiq's tools find. Processes are at most 1,000 of them, by
+	// identity, and processes of Belay without a process record yet. They list at most about 1,000 running
+	// jobs together.
 	ProcessCount int64     `json:"process_count"`
 	Processes    []Process `json:"processes"`
 	// Problems describes keys and entries that could not be read, at most 20.
 	Problems []string `json:"problems"`
-	// QueuesErr and ProcessesErr report that Redis refused to list or show some Queues or Processes, because a key has
-	// another type or the user may not read it. The lists are then incomplete or wrong. Problems has the same errors.
+	// QueuesErr and ProcessesErr report that Redis refused to list or show some Queues or Processes, because
+	// a key has another type or the user may not read it. The lists are then incomplete or wrong. Problems
+	// has the same errors.
 	QueuesErr    error `json:"-"`
 	ProcessesErr error `json:"-"`
 }
 
-// Status reads the overview. It fails only if nothing can be read; errors about single keys are in Status.Problems.
+// Status reads the overview. It fails only if nothing can be read; errors about single keys are in
+// Status.Problems.
 func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	var r readings
 	s, queues, processes := i.summary(ctx, &r)

@@ -10,8 +10,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A WorkingList has the jobs that one process of Belay took from one queue and has not settled. If the process died, a
-// janitor recovers them.
+// A WorkingList has the jobs that one process of Belay took from one queue and has not settled. If the
+// process died, a janitor recovers them.
 type WorkingList struct {
 	Identity string `json:"identity"`
 	Queue    string `json:"queue"`
@@ -19,8 +19,9 @@ type WorkingList struct {
 	Size int `json:"size"`
 }
 
-// Working returns the working lists, empty ones included, of up to 1,000 processes of Belay that are alive or lapsed. The
-// sizes of one process are of one instant. Dead processes whose lists were found empty are not included.
+// Working returns the working lists, empty ones included, of up to 1,000 processes of Belay that are alive or
+// lapsed. The sizes of one process are of one instant. Dead processes whose lists were found empty are not
+// included.
 func (i *Inspector) Working(ctx context.Context) ([]WorkingList, error) {
 	var r reading
 	alive := i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown-1)))[0]

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// EncodeBacktrace returns an error's stack in the format of error_backtrace: the lines as a JSON array, zlib, Base64 on
-// one line. (Ruby's page fails on gzip and on bare deflate.)
+// EncodeBacktrace returns an error's stack in the format of error_backtrace: the lines as a JSON array, zlib,
+// Base64 on one line. (Ruby's page fails on gzip and on bare deflate.)
 func EncodeBacktrace(lines []string) string {
 	text := []byte{'['}
 	for i, line := range lines {
@@ -31,8 +31,8 @@ func EncodeBacktrace(lines []string) string {
 // maxBacktrace bounds an unpacked backtrace, in bytes: a few kilobytes of payload can hold gigabytes of zeros.
 const maxBacktrace = 1 << 20
 
-// DecodeBacktrace reads the text of error_backtrace as EncodeBacktrace and Ruby since 6.0.1 write it, the newlines of
-// older ones included. It fails on anything else, and on more than 1 MiB of lines.
+// DecodeBacktrace reads the text of error_backtrace as EncodeBacktrace and Ruby since 6.0.1 write it, the
+// newlines of older ones included. It fails on anything else, and on more than 1 MiB of lines.
 func DecodeBacktrace(text string) ([]string, error) {
 	z, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))) // it skips newlines
 	if err != nil {

@@ -15,8 +15,8 @@ type Draft struct {
 	JID string
 	// ArgsJSON is the array, as MarshalArgs writes it. "" is an empty array.
 	ArgsJSON string
-	// Retry is raw JSON: true, false or a number. "" is true. It is always written, because a Ruby worker that does not
-	// have the class drops a job without it.
+	// Retry is raw JSON: true, false or a number. "" is true. It is always written, because a Ruby worker
+	// that does not have the class drops a job without it.
 	Retry string
 	// CreatedAt and EnqueuedAt are omitted if zero. A scheduled job has no EnqueuedAt.
 	CreatedAt, EnqueuedAt time.Time
@@ -26,9 +26,9 @@ type Draft struct {
 	Extra []Edit
 }
 
-// Encode returns the payload, with its fields in the order in which Ruby Sidekiq writes them. It checks nothing: the
-// caller has called CheckClass, CheckQueue, MarshalArgs and CheckExtra. The payload never has an "at": the score of a
-// scheduled entry is when the job is due, and Ruby loses a job with an invalid "at".
+// Encode returns the payload, with its fields in the order in which Ruby Sidekiq writes them. It checks
+// nothing: the caller has called CheckClass, CheckQueue, MarshalArgs and CheckExtra. The payload never has an
+// "at": the score of a scheduled entry is when the job is due, and Ruby loses a job with an invalid "at".
 func (d Draft) Encode() string {
 	out := make([]byte, 0, d.size())
 	out = append(append(out, `{"retry":`...), cmp.Or(d.Retry, "true")...)

@@ -11,7 +11,8 @@ const DefaultQueue = "default"
 // Class returns the name of the class, never empty.
 func (j *Job) Class() string { return unquote(j.text(fieldClass)) }
 
-// DisplayClass returns the name for display: display_class, else wrapped (the class inside an adapter's job), else class.
+// DisplayClass returns the name for display: display_class, else wrapped (the class inside an adapter's job),
+// else class.
 func (j *Job) DisplayClass() string {
 	return cmp.Or(str(j.text(fieldDisplayClass)), str(j.text(fieldWrapped)), j.Class())
 }
@@ -19,8 +20,8 @@ func (j *Job) DisplayClass() string {
 // JID returns the job's id, which stays the same for its whole life.
 func (j *Job) JID() string { return unquote(j.text(fieldJID)) }
 
-// Queue returns the queue that the payload names, "" if it names none. The producer wrote it; the job may have been taken
-// from another queue, and that queue counts.
+// Queue returns the queue that the payload names, "" if it names none. The producer wrote it; the job may
+// have been taken from another queue, and that queue counts.
 func (j *Job) Queue() string { return str(j.text(fieldQueue)) }
 
 // QueueOrDefault returns the queue that the payload names, DefaultQueue if it names none.
@@ -46,16 +47,16 @@ func (j *Job) Args() []string {
 	return args
 }
 
-// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size limiter writes them.
-// Only a literal true counts.
+// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size limiter
+// writes them. Only a literal true counts.
 func (j *Job) Compressed() bool { return j.text(fieldCompressed) == "true" }
 
 // A RetryKind is one of the three meanings of Sidekiq's "retry".
 type RetryKind int
 
 const (
-	// RetryDefault means the worker's default limit: true, and also a retry that is missing, null or of another type.
-	// "3" and 3.0 are not integers, and Ruby reads them as true.
+	// RetryDefault means the worker's default limit: true, and also a retry that is missing, null or of
+	// another type. "3" and 3.0 are not integers, and Ruby reads them as true.
 	RetryDefault RetryKind = iota
 	// RetryNever is false: a failed job is neither retried nor kept.
 	RetryNever
@@ -81,12 +82,13 @@ func (j *Job) RetryRule() RetryRule {
 	return RetryRule{Kind: RetryDefault}
 }
 
-// RetryCount returns the number of failed retries, and whether the payload has one; without one, the job has not failed
-// yet. It is 0 after the first failure, and -1 after an operator's retry of such a job. A number beyond an int becomes
-// the nearest int.
+// RetryCount returns the number of failed retries, and whether the payload has one; without one, the job has
+// not failed yet. It is 0 after the first failure, and -1 after an operator's retry of such a job. A number
+// beyond an int becomes the nearest int.
 func (j *Job) RetryCount() (n int, ok bool) { return integer(j.text(fieldRetryCount)) }
 
-// RetryFor returns how long after its first failure the job may be retried, and whether the payload has that limit.
+// RetryFor returns how long after its first failure the job may be retried, and whether the payload has that
+// limit.
 func (j *Job) RetryFor() (time.Duration, bool) { return seconds(j.text(fieldRetryFor)) }
 
 // RetryQueue returns the queue for retries, "" for the queue that the job was taken from.
@@ -95,7 +97,8 @@ func (j *Job) RetryQueue() string { return str(j.text(fieldRetryQueue)) }
 // KeepDead reports whether the job is kept when it dies: always, except with a literal false.
 func (j *Job) KeepDead() bool { return j.text(fieldDead) != "false" }
 
-// Backtrace returns how many lines of an error's stack to store in the job, or that all are stored. 0 and false is none.
+// Backtrace returns how many lines of an error's stack to store in the job, or that all are stored. 0 and
+// false is none.
 func (j *Job) Backtrace() (lines int, all bool) {
 	text := j.text(fieldBacktrace)
 	if text == "true" {
@@ -105,7 +108,8 @@ func (j *Job) Backtrace() (lines int, all bool) {
 	return max(lines, 0), false
 }
 
-// CreatedAt returns when the job was first pushed, by its producer's clock. It is not ok when absent or unreadable.
+// CreatedAt returns when the job was first pushed, by its producer's clock. It is not ok when absent or
+// unreadable.
 func (j *Job) CreatedAt() (at time.Time, ok bool) { return instant(j.text(fieldCreatedAt)) }
 
 // EnqueuedAt returns when the job last came into a queue. It is not ok when absent or unreadable.
@@ -114,14 +118,16 @@ func (j *Job) EnqueuedAt() (at time.Time, ok bool) { return instant(j.text(field
 // FailedAt returns when the job first failed. It is not ok when absent or unreadable.
 func (j *Job) FailedAt() (at time.Time, ok bool) { return instant(j.text(fieldFailedAt)) }
 
-// InterruptedCount returns how many crashed processes were running the job; 0 if the field is absent or unreadable.
+// InterruptedCount returns how many crashed processes were running the job; 0 if the field is absent or
+// unreadable.
 func (j *Job) InterruptedCount() int {
 	n, _ := integer(j.text(fieldInterruptedCount))
 	return max(n, 0)
 }
 
-// QuarantinedSince returns when a quarantined job began to wait: when it was quarantined, or when it entered a queue
-// again, if that was later. It is not ok for a job that was never quarantined, or without a readable time.
+// QuarantinedSince returns when a quarantined job began to wait: when it was quarantined, or when it entered
+// a queue again, if that was later. It is not ok for a job that was never quarantined, or without a readable
+// time.
 func (j *Job) QuarantinedSince() (at time.Time, ok bool) {
 	at, ok = instant(j.text(fieldInterruptedAt))
 	if enqueued, _ := j.EnqueuedAt(); ok && enqueued.After(at) {

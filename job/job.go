@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// A Job is one parsed payload. It never changes: an edit makes new bytes (see Patch). Its methods are safe for concurrent
-// use.
+// A Job is one parsed payload. It never changes: an edit makes new bytes (see Patch). Its methods are safe
+// for concurrent use.
 type Job struct {
 	raw    string
 	fields [fieldCount]span
@@ -80,8 +80,8 @@ func fieldOf(name string) (field, bool) {
 	return 0, false
 }
 
-// An UnreadableError says why a payload cannot be run. Such a payload goes to the dead set: it is never retried, because
-// its bytes do not change, and never dropped, because an operator may be able to read it.
+// An UnreadableError says why a payload cannot be run. Such a payload goes to the dead set: it is never
+// retried, because its bytes do not change, and never dropped, because an operator may be able to read it.
 type UnreadableError struct {
 	// Reason is a short phrase. It quotes nothing of the payload, which may be secret or huge.
 	Reason string
@@ -91,10 +91,10 @@ func (e *UnreadableError) Error() string { return "unreadable job: " + e.Reason 
 
 // Parse scans a payload in one pass and validates all of it. It decodes nothing yet.
 //
-// Its error is always an *UnreadableError: raw is not one JSON object in valid UTF-8, nests deeper than MaxDepth, or an
-// envelope field that every run needs is missing or has a wrong type (class, jid and args; retry_count if present).
-// Parse is as tolerant as Sidekiq: it accepts unknown fields, nulls and names with escapes, and the last of duplicate
-// names counts.
+// Its error is always an *UnreadableError: raw is not one JSON object in valid UTF-8, nests deeper than
+// MaxDepth, or an envelope field that every run needs is missing or has a wrong type (class, jid and args;
+// retry_count if present). Parse is as tolerant as Sidekiq: it accepts unknown fields, nulls and names with
+// escapes, and the last of duplicate names counts.
 func Parse(raw string) (*Job, error) {
 	if len(raw) > math.MaxInt32 {
 		return nil, &UnreadableError{"longer than Redis can hold"}
@@ -167,8 +167,8 @@ func (j *Job) text(f field) string {
 // Raw returns the payload as it was given to Parse.
 func (j *Job) Raw() string { return j.raw }
 
-// Field returns the raw JSON of any top-level field, the last of that name, and whether there is one. It scans the payload
-// again, so it is not for the hot path.
+// Field returns the raw JSON of any top-level field, the last of that name, and whether there is one. It
+// scans the payload again, so it is not for the hot path.
 func (j *Job) Field(name string) (rawJSON string, ok bool) {
 	m := members{raw: j.raw}
 	for m.next() {

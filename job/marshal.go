@@ -62,8 +62,8 @@ func AsWritten(text string) bool {
 	return why == sound && end == len(text)
 }
 
-// MarshalArgs writes a payload's args, as Marshal does. No args are [], never null: Ruby loses a job with null args when
-// it pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
+// MarshalArgs writes a payload's args, as Marshal does. No args are [], never null: Ruby loses a job with
+// null args when it pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
 func MarshalArgs(args []any) (string, error) {
 	out := []byte{'['}
 	for i, arg := range args {
@@ -266,7 +266,8 @@ type pathError struct {
 func (e *pathError) Error() string { return "at " + e.path + ": " + e.err.Error() }
 func (e *pathError) Unwrap() error { return e.err }
 
-// within adds one step to the front of an error's path. A value that contains itself gets no path: it would be endless.
+// within adds one step to the front of an error's path. A value that contains itself gets no path: it would
+// be endless.
 func within(err error, step string, key any) error {
 	if errors.Is(err, errTooDeep) {
 		return err
@@ -285,8 +286,8 @@ func appendString(out []byte, s string) ([]byte, error) {
 	return appendQuoted(out, s), nil
 }
 
-// appendFloat writes a float as Ruby's to_s does: always with a fraction, and with an exponent below 0.0001 and, for a
-// whole number, from 1e15 up.
+// appendFloat writes a float as Ruby's to_s does: always with a fraction, and with an exponent below 0.0001
+// and, for a whole number, from 1e15 up.
 func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, fmt.Errorf("%v has no JSON", f)

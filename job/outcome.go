@@ -20,8 +20,8 @@ const (
 	ExitRequeued Exit = "requeued"
 )
 
-// An Outcome is the end of one run: where the job goes, with which bytes, and what is counted. The functions below make
-// the legal ones, so that others cannot exist. The zero Outcome is none.
+// An Outcome is the end of one run: where the job goes, with which bytes, and what is counted. The functions
+// below make the legal ones, so that others cannot exist. The zero Outcome is none.
 type Outcome struct {
 	exit              Exit
 	payload           string
@@ -32,35 +32,36 @@ type Outcome struct {
 // Done returns the outcome of a success. It counts as processed.
 func Done() Outcome { return Outcome{exit: ExitDone, processed: true} }
 
-// Retried returns the outcome of a failure that is retried after a delay, with new bytes. It counts as processed and as
-// failed, as in Sidekiq. A negative delay is 0.
+// Retried returns the outcome of a failure that is retried after a delay, with new bytes. It counts as
+// processed and as failed, as in Sidekiq. A negative delay is 0.
 func Retried(payload string, after time.Duration) Outcome {
 	return Outcome{exit: ExitRetry, payload: payload, after: max(after, 0), processed: true, failed: true}
 }
 
-// Died returns the outcome of a failure that is not retried; the job is kept, with new bytes. It counts as processed and
-// as failed.
+// Died returns the outcome of a failure that is not retried; the job is kept, with new bytes. It counts as
+// processed and as failed.
 func Died(payload string) Outcome {
 	return Outcome{exit: ExitDead, payload: payload, processed: true, failed: true}
 }
 
-// Unread returns the outcome of a payload that could not be read, with the result of KeepUnreadable. It counts like Died,
-// so that the counters show it.
+// Unread returns the outcome of a payload that could not be read, with the result of KeepUnreadable. It
+// counts like Died, so that the counters show it.
 func Unread(payload string) Outcome { return Died(payload) }
 
-// Discarded returns the outcome of a job that is not kept. It counts as processed, and as failed if the reason was an
-// error.
+// Discarded returns the outcome of a job that is not kept. It counts as processed, and as failed if the
+// reason was an error.
 func Discarded(failed bool) Outcome {
 	return Outcome{exit: ExitDiscarded, processed: true, failed: failed}
 }
 
-// Snoozed returns the outcome of a run whose handler asked to run again after a delay. It is not counted. A negative delay
-// is 0.
+// Snoozed returns the outcome of a run whose handler asked to run again after a delay. It is not counted. A
+// negative delay is 0.
 func Snoozed(payload string, after time.Duration) Outcome {
 	return Outcome{exit: ExitSnoozed, payload: payload, after: max(after, 0)}
 }
 
-// Requeued returns the outcome of a run that the worker itself ended: the job goes back unchanged, and is not counted.
+// Requeued returns the outcome of a run that the worker itself ended: the job goes back unchanged, and is not
+// counted.
 func Requeued() Outcome { return Outcome{exit: ExitRequeued} }
 
 // Exit returns where the job goes.

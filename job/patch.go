@@ -10,12 +10,13 @@ import (
 type Edit struct {
 	// Name is the field, as text (it is escaped when it is written).
 	Name string
-	// JSON is the field's new value: one valid JSON value on one line, which Patch does not check. "" removes the field.
+	// JSON is the field's new value: one valid JSON value on one line, which Patch does not check. "" removes
+	// the field.
 	JSON string
 }
 
-// SetString returns the Edit that sets name to the string s. Invalid UTF-8 in s becomes U+FFFD, because one bad byte would
-// make the whole payload unreadable.
+// SetString returns the Edit that sets name to the string s. Invalid UTF-8 in s becomes U+FFFD, because one
+// bad byte would make the whole payload unreadable.
 func SetString(name, s string) Edit { return Edit{name, quote(s)} }
 
 // SetInt returns the Edit that sets name to the integer n.
@@ -29,10 +30,10 @@ func Remove(name string) Edit { return Edit{Name: name} }
 
 // Patch returns the payload with the edits made and every other byte as it was.
 //
-// An existing field is changed in place: the last of its name, because JSON readers use that one. A new field is added
-// before the closing brace, in the order of the edits. A removal removes every field of the name, or an earlier one would
-// count, and one comma with each. Of two edits of one name the later counts. Patch is idempotent: the same edits change
-// nothing in the result.
+// An existing field is changed in place: the last of its name, because JSON readers use that one. A new field
+// is added before the closing brace, in the order of the edits. A removal removes every field of the name, or
+// an earlier one would count, and one comma with each. Of two edits of one name the later counts. Patch is
+// idempotent: the same edits change nothing in the result.
 func (j *Job) Patch(edits ...Edit) string {
 	p := newPatcher(j.raw, edits)
 	m := members{raw: j.raw}
@@ -82,8 +83,8 @@ func (p *patcher) editOf(m *members) int {
 	return slices.IndexFunc(p.edits, func(e Edit) bool { return e.Name == name })
 }
 
-// member copies the text before a member, then the member, unless it is removed. The text after a removed member, up to
-// the next one, is removed with it.
+// member copies the text before a member, then the member, unless it is removed. The text after a removed
+// member, up to the next one, is removed with it.
 func (p *patcher) member(m *members) {
 	if !p.separated {
 		p.out = append(p.out, p.raw[p.at:m.name.start]...)
@@ -126,7 +127,8 @@ func (p *patcher) finish(brace int) string {
 	return string(append(p.out, p.raw[p.at:]...))
 }
 
-// IntoQueue returns the edits for an existing job that enters a queue at now, in unit u. Its args do not change.
+// IntoQueue returns the edits for an existing job that enters a queue at now, in unit u. Its args do not
+// change.
 func (j *Job) IntoQueue(now time.Time, u TimeUnit) []Edit {
 	edits := []Edit{SetStamp("enqueued_at", now, u)}
 	if j.Queue() == "" {

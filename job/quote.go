@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are spelled as Ruby's JSON spells them: only quotes, backslashes and control characters are escaped. When Ruby
-// moves a job, it looks for the bytes that it would generate itself; one "\u003c", and it stores a second copy instead.
+// Strings are spelled as Ruby's JSON spells them: only quotes, backslashes and control characters are
+// escaped. When Ruby moves a job, it looks for the bytes that it would generate itself; one "\u003c", and it
+// stores a second copy instead.
 
 const hexDigits = "0123456789abcdef"
 
@@ -56,7 +57,8 @@ func appendEscaped(out []byte, c byte) []byte {
 	return append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// escapedRune reads the \uXXXX at i, and a pair of surrogates as one character. It returns half a pair unchanged.
+// escapedRune reads the \uXXXX at i, and a pair of surrogates as one character. It returns half a pair
+// unchanged.
 func escapedRune(s string, i int) (r rune, size int) {
 	r, _ = hex4(s, i+2)
 	if !utf16.IsSurrogate(r) {

@@ -16,8 +16,8 @@ const UnreadableClass = "Belay::Unreadable"
 const TooLargeClass = "Belay::TooLarge"
 
 const (
-	// fieldRaw holds the text as a JSON string; fieldRawBase64 holds a text that is not valid UTF-8, because no JSON
-	// string can.
+	// fieldRaw holds the text as a JSON string; fieldRawBase64 holds a text that is not valid UTF-8, because
+	// no JSON string can.
 	fieldRaw       = "belay_raw"
 	fieldRawBase64 = "belay_raw_base64"
 )
@@ -45,7 +45,8 @@ func TooLargeReason(bytes, limit int, now time.Time, u TimeUnit) string {
 	return reason(TooLargeClass, fmt.Sprintf("too large: %d bytes, limit %d", bytes, limit), now, u)
 }
 
-// AroundUnreadable returns the JSON members, without braces, that a job of UnreadableClass has besides its reason and the text.
+// AroundUnreadable returns the JSON members, without braces, that a job of UnreadableClass has besides its
+// reason and the text.
 func AroundUnreadable(queue string) string {
 	return `"retry":0,` + written(SetString("queue", cmp.Or(queue, DefaultQueue))) + `,"class":"` + UnreadableClass + `","args":[],` +
 		written(SetString("jid", NewJID()))

@@ -53,13 +53,13 @@ func str(text string) string {
 	return unquote(text)
 }
 
-// latestSecond bounds the instants that can be shown. It is far beyond milliseconds read as seconds, which Ruby shows as a
-// year around 58,000, and a time.Time can hold it.
+// latestSecond bounds the instants that can be shown. It is far beyond milliseconds read as seconds, which
+// Ruby shows as a year around 58,000, and a time.Time can hold it.
 const latestSecond = 1e15
 
-// instant reads a payload timestamp by Ruby's rule, which depends on the literal: with a fraction or an exponent it is
-// seconds, otherwise milliseconds. An integer that Ruby 8 would read as a day in January 1970 is read as the seconds that
-// its producer meant (see millisFrom).
+// instant reads a payload timestamp by Ruby's rule, which depends on the literal: with a fraction or an
+// exponent it is seconds, otherwise milliseconds. An integer that Ruby 8 would read as a day in January 1970
+// is read as the seconds that its producer meant (see millisFrom).
 func instant(text string) (time.Time, bool) {
 	switch {
 	case !isNumber(text):
@@ -82,8 +82,8 @@ func instant(text string) (time.Time, bool) {
 	return time.Unix(int64(whole), int64(part*1e9)), true
 }
 
-// millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as seconds the year
-// 5138.
+// millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as seconds
+// the year 5138.
 const millisFrom = 1e11
 
 // seconds reads a number of seconds, limited to what a Duration can hold.
@@ -102,20 +102,21 @@ func seconds(text string) (time.Duration, bool) {
 	return time.Duration(s * float64(time.Second)), true
 }
 
-// A TimeUnit is the unit of a payload's timestamps. Readers recognise it by the literal (see Job.CreatedAt), so one payload
-// may contain both.
+// A TimeUnit is the unit of a payload's timestamps. Readers recognise it by the literal (see Job.CreatedAt),
+// so one payload may contain both.
 type TimeUnit int
 
 const (
 	// Seconds since 1970 as a float: what Ruby Sidekiq wrote up to 7.3, and what every version reads.
 	Seconds TimeUnit = iota
-	// Millis since 1970 as an integer: what it has written since 8.0. Older versions read them as the year 58,000.
+	// Millis since 1970 as an integer: what it has written since 8.0. Older versions read them as the year
+	// 58,000.
 	Millis
 )
 
-// Stamp writes an instant as JSON: milliseconds as an integer, or seconds with a fraction, even if it is zero, and never
-// with an exponent. Ruby 8 reads a number without a dot as milliseconds, so "1700000000" would be a day in 1970, and a
-// job with retry_for would be past its limit.
+// Stamp writes an instant as JSON: milliseconds as an integer, or seconds with a fraction, even if it is
+// zero, and never with an exponent. Ruby 8 reads a number without a dot as milliseconds, so "1700000000"
+// would be a day in 1970, and a job with retry_for would be past its limit.
 func Stamp(t time.Time, u TimeUnit) string {
 	if u == Millis {
 		return strconv.FormatInt(t.UnixMilli(), 10)

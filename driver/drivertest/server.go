@@ -20,8 +20,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
-// A Server is a redis-server process of this test process, without persistence unless its arguments say otherwise.
-// It dies with the test process, however that ends.
+// A Server is a redis-server process of this test process, without persistence unless its arguments say
+// otherwise. It dies with the test process, however that ends.
 type Server struct {
 	port int
 	dir  string

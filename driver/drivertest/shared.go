@@ -18,8 +18,8 @@ var shared struct {
 	server *Server
 }
 
-// Redis is a real redis-server that all tests of the process share, started at the first call. Tests keep apart by
-// Prefix, never flush, kill or stop it, and change no setting of it; Start is for those.
+// Redis is a real redis-server that all tests of the process share, started at the first call. Tests keep
+// apart by Prefix, never flush, kill or stop it, and change no setting of it; Start is for those.
 func Redis(t testing.TB) *Server {
 	t.Helper()
 	shared.mu.Lock()
@@ -39,8 +39,8 @@ func Redis(t testing.TB) *Server {
 	return shared.server
 }
 
-// Main runs a package's tests, ends the shared server, and answers the exit status: that of the tests, or 1 when
-// they left goroutines behind. Use it as
+// Main runs a package's tests, ends the shared server, and answers the exit status: that of the tests, or 1
+// when they left goroutines behind. Use it as
 //
 //	func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 func Main(m *testing.M, ignore ...goleak.Option) int {

@@ -21,9 +21,9 @@ type Client struct {
 }
 
 // Open makes a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
-// unix://[user:password@]/path?db=N. Parameters are those of driver.ParseURL, which other adapters know as well, and those that
-// go-redis has for its pool (pool_size, pool_timeout and so on). Nothing is dialled before the first use.
-// Its error never repeats the URL, which may hold a password.
+// unix://[user:password@]/path?db=N. Parameters are those of driver.ParseURL, which other adapters know as
+// well, and those that go-redis has for its pool (pool_size, pool_timeout and so on). Nothing is dialled
+// before the first use. Its error never repeats the URL, which may hold a password.
 func Open(url string, opts ...Option) (*Client, error) {
 	options, err := parseURL(url)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A command is one call on its way through go-redis. It embeds the one kind of command whose answer go-redis does
-// not parse and that it never sends a second time (NoRetry), in pipelines too.
+// A command is one call on its way through go-redis. It embeds the one kind of command whose answer go-redis
+// does not parse and that it never sends a second time (NoRetry), in pipelines too.
 type command struct {
 	*redis.RawWriteToCmd
 	written bool

@@ -36,7 +36,8 @@ func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver
 	}
 }
 
-// exec gives the batch to go-redis. Its error is that of the batch: go-redis does not always give it to each command.
+// exec gives the batch to go-redis. Its error is that of the batch: go-redis does not always give it to each
+// command.
 func (c *Client) exec(ctx context.Context, batch []command) error {
 	if len(batch) == 1 {
 		return c.redis.Process(ctx, &batch[0])

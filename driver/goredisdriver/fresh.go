@@ -31,7 +31,8 @@ func (f *fresh) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	switch {
 	case f.full.Load() && err != nil:
-		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and goes on.
+		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and
+		// goes on.
 		err = turnedAway(err)
 	case f.heard.Load():
 	case n > 0:

@@ -17,15 +17,15 @@ import (
 // driver.Client (no retries, deadlines from contexts) is set after it and cannot be changed.
 type Option func(*redis.Options)
 
-// dialTimeout bounds one attempt to connect. A second lets a lost SYN be sent again; a server that has not accepted
-// by two is away, and it is better to say so than to hold up a heartbeat.
+// dialTimeout bounds one attempt to connect. A second lets a lost SYN be sent again; a server that has not
+// accepted by two is away, and it is better to say so than to hold up a heartbeat.
 const dialTimeout = 2 * time.Second
 
 // callTimeout is the deadline of a Do whose context has none.
 const callTimeout = 5 * time.Second
 
-// parseURL reads a URL without ever repeating it: go-redis quotes the part it stumbles over. Of what it says of connections kept
-// in stock or made for pipelines, and of retries, ours leaves nothing.
+// parseURL reads a URL without ever repeating it: go-redis quotes the part it stumbles over. Of what it says
+// of connections kept in stock or made for pipelines, and of retries, ours leaves nothing.
 func parseURL(text string) (*redis.Options, error) {
 	parsed, err := driver.ParseURL(text, driver.PoolParameters...)
 	if err != nil {
@@ -64,9 +64,10 @@ func ours(from *redis.Options) *redis.Options {
 // bufferSize holds a usual pipeline (a hundred jobs of some hundred bytes) in one system call.
 const bufferSize = 32 << 10
 
-// failLate makes a dialer whose failures are handed to go-redis as connections that fail on first use. Told of a
-// failed dial, its pool would log every attempt on a process-wide logger, and after PoolSize of them refuse to dial
-// for a second or more, with a goroutine that outlives Close. This way an outage is silent and ends when it ends.
+// failLate makes a dialer whose failures are handed to go-redis as connections that fail on first use. Told
+// of a failed dial, its pool would log every attempt on a process-wide logger, and after PoolSize of them
+// refuse to dial for a second or more, with a goroutine that outlives Close. This way an outage is silent and
+// ends when it ends.
 func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
 	dial := o.Dialer
 	if dial == nil {

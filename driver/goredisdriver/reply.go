@@ -9,12 +9,12 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A reply builds one neutral value out of the RESP that go-redis streams into it (see redis.RawWriteToCmd): each
-// line, then the line's end, then for a string its bytes and their end.
+// A reply builds one neutral value out of the RESP that go-redis streams into it (see redis.RawWriteToCmd):
+// each line, then the line's end, then for a string its bytes and their end.
 //
-// go-redis' own parser is not used because it loses its place: some error replies inside an array (OOM, LOADING)
-// end its reading of that array, and every later answer of the pipeline is then read one place off. It also turns
-// RESP3 maps into Go maps, which have no order.
+// go-redis' own parser is not used because it loses its place: some error replies inside an array (OOM,
+// LOADING) end its reading of that array, and every later answer of the pipeline is then read one place off.
+// It also turns RESP3 maps into Go maps, which have no order.
 type reply struct {
 	value any
 	err   *driver.ServerError
@@ -73,8 +73,8 @@ func (r *reply) line(kind byte, text []byte) error {
 	return nil
 }
 
-// longest is what no string or array of Redis' exceeds with its default settings. What announces more speaks something else,
-// and room for it would end the program.
+// longest is what no string or array of Redis' exceeds with its default settings. What announces more speaks
+// something else, and room for it would end the program.
 const longest = 512 << 20
 
 // open begins a string or an array of n.
@@ -94,7 +94,8 @@ func (r *reply) open(kind byte, n int) {
 	case n == 0:
 		r.add([]any{})
 	default:
-		// Room for a usual answer; beyond it the array grows as its elements come, since a length is only a word.
+		// Room for a usual answer; beyond it the array grows as its elements come, since a length is only a
+		// word.
 		r.nest = append(r.nest, array{items: make([]any, 0, min(n, 1024)), left: n})
 	}
 }

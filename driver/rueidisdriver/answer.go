@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// answer tells what became of a call. late says that its deadline passed, which is then the cause of a failure, and unsent
-// that it has certainly not been written.
+// answer tells what became of a call. late says that its deadline passed, which is then the cause of a
+// failure, and unsent that it has certainly not been written.
 func answer(result rueidis.RedisResult, late, unsent bool) driver.Reply {
 	err := result.NonRedisError()
 	if err == nil {

@@ -40,8 +40,8 @@ func (c *Client) unusable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// send builds the pipeline and gives it to rueidis. Both panic at callers they disagree with: before it was handed
-// over that is certain, after it is not.
+// send builds the pipeline and gives it to rueidis. Both panic at callers they disagree with: before it was
+// handed over that is certain, after it is not.
 func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
 	handed := false
 	defer func() {
@@ -61,7 +61,8 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	handed = true
 	before := c.link.generation()
 	results, ending, used := c.exec(deadline, batch)
-	// A call that is given up may still be written. Any other was on a connection that there was, or on one dialled since.
+	// A call that is given up may still be written. Any other was on a connection that there was, or on one
+	// dialled since.
 	unsent := ending != gaveUp && c.link.unasked(before)
 	broken := false
 	for k, i := range indexes {
@@ -73,8 +74,8 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	}
 }
 
-// isBroken says that the connection is not to be used again: it failed, or belongs to a server that has become a
-// replica, when the name it was dialled by may belong to another one now.
+// isBroken says that the connection is not to be used again: it failed, or belongs to a server that has
+// become a replica, when the name it was dialled by may belong to another one now.
 func isBroken(err error) bool {
 	var refused *driver.ServerError
 	if errors.As(err, &refused) {
@@ -83,9 +84,9 @@ func isBroken(err error) bool {
 	return err != nil && !driver.Certain(err)
 }
 
-// replace cuts the connection and waits until rueidis has noticed: it tells callers of a failure a little earlier
-// than it stops using the connection, and the next call would fail on it too. If somebody has had another dialled
-// meanwhile, that one is left alone.
+// replace cuts the connection and waits until rueidis has noticed: it tells callers of a failure a little
+// earlier than it stops using the connection, and the next call would fail on it too. If somebody has had
+// another dialled meanwhile, that one is left alone.
 func (c *Client) replace(generation int64) {
 	gone := c.link.gone(generation)
 	if gone == nil {
@@ -112,8 +113,8 @@ func fill(replies []driver.Reply, indexes []int, err error) {
 	}
 }
 
-// build spells a call out. No word is declared a key: with one server there is no slot to find, and rueidis would
-// check that all are of one.
+// build spells a call out. No word is declared a key: with one server there is no slot to find, and rueidis
+// would check that all are of one.
 func build(b rueidis.Builder, call *driver.Call, how driver.Naming) rueidis.Completed {
 	if call.Script == nil {
 		return b.Arbitrary(call.Args...).Build()
@@ -131,11 +132,13 @@ const (
 	gaveUp        // its deadline passed, the connection serves others
 )
 
-// exec runs the batch until its deadline, at which there are two cases. A connection that has brought nothing for
-// half of the time is cut: later calls would wait behind the same silence, and rueidis then keeps the answers that
-// came before. One that still brings answers is not, since they are other callers'; only this call is given up.
+// exec runs the batch until its deadline, at which there are two cases. A connection that has brought nothing
+// for half of the time is cut: later calls would wait behind the same silence, and rueidis then keeps the
+// answers that came before. One that still brings answers is not, since they are other callers'; only this
+// call is given up.
 //
-// The last result is the generation of the connection that was used: the one there was, or the one dialled for it.
+// The last result is the generation of the connection that was used: the one there was, or the one dialled
+// for it.
 func (c *Client) exec(deadline time.Time, batch []rueidis.Completed) ([]rueidis.RedisResult, ending, int64) {
 	used := c.link.generation()
 	ctx, giveUp := context.WithCancel(until{context.Background(), deadline, &used})

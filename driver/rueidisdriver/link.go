@@ -113,8 +113,8 @@ func (l *link) generation() int64 {
 	return l.dials
 }
 
-// unasked says that nothing of ours has been written on the connection of the generation, nor on any dialled after it. (0,
-// before the first dial, is written on by nobody.)
+// unasked says that nothing of ours has been written on the connection of the generation, nor on any dialled
+// after it. (0, before the first dial, is written on by nobody.)
 func (l *link) unasked(generation int64) bool { return l.asked.Load() < max(generation, 1) }
 
 // cut ends the connection: what is in flight on it fails now, and the next call dials another.
@@ -124,7 +124,8 @@ func (l *link) cut() {
 	}
 }
 
-// gone is closed once rueidis itself has ended the connection of the generation; nil if another has been dialled.
+// gone is closed once rueidis itself has ended the connection of the generation; nil if another has been
+// dialled.
 func (l *link) gone(generation int64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,8 +204,9 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write takes note of whether what is written may be ours. rueidis begins a connection with a handshake, and lets nothing
-// else onto it before the server has answered all of that: what is written before any answer is the handshake alone.
+// Write takes note of whether what is written may be ours. rueidis begins a connection with a handshake, and
+// lets nothing else onto it before the server has answered all of that: what is written before any answer is
+// the handshake alone.
 func (h *heard) Write(p []byte) (int, error) {
 	if h.answered.Load() {
 		h.link.note(h.generation)

@@ -18,9 +18,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// sentinels finds the primary at every dial. rueidis' own Sentinel client is not used because it re-sends commands, and
-// because it keeps a connection even to a primary that was replaced. Here a connection to a replica, or a silent one, is
-// cut as without Sentinel, and the next dial asks where the primary is now.
+// sentinels finds the primary at every dial. rueidis' own Sentinel client is not used because it re-sends
+// commands, and because it keeps a connection even to a primary that was replaced. Here a connection to a
+// replica, or a silent one, is cut as without Sentinel, and the next dial asks where the primary is now.
 type sentinels struct {
 	options rueidis.ClientOption
 	mu      sync.Mutex
@@ -68,7 +68,8 @@ func (s *sentinels) prefer(sentinel string) {
 	s.addrs = slices.Insert(s.addrs, 0, sentinel)
 }
 
-// ask asks one sentinel on a new connection: failovers are rare, and a connection that is kept would need a watch.
+// ask asks one sentinel on a new connection: failovers are rare, and a connection that is kept would need a
+// watch.
 func (s *sentinels) ask(ctx context.Context, dial dialer, sentinel string, until time.Time) (string, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

@@ -107,8 +107,8 @@ func (w *waiter) introduce(ctx context.Context) error {
 	return nil
 }
 
-// forget drops the id of a connection that broke. rueidis dials the next one inside a call, so only asking anew tells
-// whose id it is; a wait under a stale one could never be released.
+// forget drops the id of a connection that broke. rueidis dials the next one inside a call, so only asking
+// anew tells whose id it is; a wait under a stale one could never be released.
 func (w *waiter) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

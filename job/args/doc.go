@@ -1,8 +1,9 @@
 // Package args maps Go values to the arguments of a job, and back.
 //
-// It exists because a job's arguments are a list, as for Ruby's perform(user_id, team_id), and Go has no type for a list
-// whose elements differ in type. Here a struct represents the list, and a [Shape] is the mapping between the two. [For]
-// computes it once per type, when the program starts, and refuses a type that would lose data.
+// It exists because a job's arguments are a list, as for Ruby's perform(user_id, team_id), and Go has no type
+// for a list whose elements differ in type. Here a struct represents the list, and a [Shape] is the mapping
+// between the two. [For] computes it once per type, when the program starts, and refuses a type that would
+// lose data.
 //
 // These are all of its rules. T is the type that represents the whole list.
 //

@@ -9,14 +9,16 @@ import (
 	"strings"
 )
 
-// An Error says which argument of a job has a wrong type. It shows types and never the argument, which may be secret:
-// error messages are stored in the job and logged.
+// An Error says which argument of a job has a wrong type. It shows types and never the argument, which may be
+// secret: error messages are stored in the job and logged.
 type Error struct {
 	// Position counts the job's arguments from 1.
 	Position int
-	// Field is the struct field for the argument, or for the wrong part of it, such as Owner.Name; "" if there is none.
+	// Field is the struct field for the argument, or for the wrong part of it, such as Owner.Name; "" if
+	// there is none.
 	Field string
-	// Got is the kind of the job's value: null, boolean, number, string, array or object; "value" if it is not known.
+	// Got is the kind of the job's value: null, boolean, number, string, array or object; "value" if it is
+	// not known.
 	Got string
 	// Want is the field's type; nil for a surplus argument.
 	Want reflect.Type
@@ -58,7 +60,8 @@ func (p *place) error(index int, text string, err error) error {
 	return wrong
 }
 
-// kindNamed returns the kind of a JSON value from encoding/json's description, which may also contain the value.
+// kindNamed returns the kind of a JSON value from encoding/json's description, which may also contain the
+// value.
 func kindNamed(name string) string {
 	name, _, _ = strings.Cut(name, " ")
 	switch name {

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// Lossless returns an error if the JSON of v would be the same for different values of its type, because none of the
-// fields of a struct in it are written. For checks a type in advance; Lossless checks a value whose type is known only at
-// run time, such as the content of an any. It does not check whether the value can be read again.
+// Lossless returns an error if the JSON of v would be the same for different values of its type, because none
+// of the fields of a struct in it are written. For checks a type in advance; Lossless checks a value whose
+// type is known only at run time, such as the content of an any. It does not check whether the value can be
+// read again.
 //
 // v must have JSON, so it must not contain itself.
 func Lossless(v any) error { return lossless(reflect.ValueOf(v), false) }
@@ -67,7 +68,8 @@ func mayHoldStructs(t reflect.Type) bool {
 	return false
 }
 
-// losslessWriter checks a struct that writes itself. Its method decides what to omit, unless it is an embedded struct's.
+// losslessWriter checks a struct that writes itself. Its method decides what to omit, unless it is an
+// embedded struct's.
 func losslessWriter(t reflect.Type) error {
 	if embedded, borrowed := borrowedWriter(t); borrowed {
 		return fmt.Errorf("%v is written by the method of its embedded %v, and nothing else of it is: give the embedded field a name", t, embedded)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Shape is the mapping between a type and a job's positional arguments, by the rules in the package's documentation. For
-// returns it. It never changes and is safe for concurrent use.
+// A Shape is the mapping between a type and a job's positional arguments, by the rules in the package's
+// documentation. For returns it. It never changes and is safe for concurrent use.
 type Shape struct {
 	of     reflect.Type
 	places []place
@@ -29,8 +29,8 @@ type place struct {
 	read    reader
 }
 
-// For returns the shape of a type. Its error lists everything wrong with the type: values that have no JSON, or would be
-// read back as other values.
+// For returns the shape of a type. Its error lists everything wrong with the type: values that have no JSON,
+// or would be read back as other values.
 func For(t reflect.Type) (*Shape, error) {
 	s := &Shape{of: t}
 	if t.Kind() == reflect.Pointer && isPlainStruct(t.Elem()) {
@@ -118,8 +118,8 @@ func (s *Shape) checkName(name string) error {
 	return nil
 }
 
-// Write returns the arguments of v for job.MarshalArgs. v has the shape's type and is addressable; the arguments may be
-// pointers into it.
+// Write returns the arguments of v for job.MarshalArgs. v has the shape's type and is addressable; the
+// arguments may be pointers into it.
 func (s *Shape) Write(v reflect.Value) []any {
 	args := make([]any, 0, len(s.places))
 	for i := range s.places {
@@ -141,8 +141,8 @@ func (s *Shape) Write(v reflect.Value) []any {
 	return args
 }
 
-// Fill reads a job's arguments, as job.Job.Args returns them, into v, which is zero, has the shape's type and is
-// addressable. Its error is an *Error; v is then undefined.
+// Fill reads a job's arguments, as job.Job.Args returns them, into v, which is zero, has the shape's type and
+// is addressable. Its error is an *Error; v is then undefined.
 func (s *Shape) Fill(v reflect.Value, args []string) error {
 	// Older producers may not send the last arguments; a surplus one would be lost silently.
 	if len(args) > len(s.places) && s.rest == nil {
@@ -166,9 +166,9 @@ func (s *Shape) Fill(v reflect.Value, args []string) error {
 	return nil
 }
 
-// Position returns the position, from 1, of a field of T among the arguments of every job. It returns an error if there is
-// none: T has no field of that name, or the field is the rest of the arguments, or it may be omitted. A job without an
-// omitted field would not count as equal to a job that has the same value.
+// Position returns the position, from 1, of a field of T among the arguments of every job. It returns an
+// error if there is none: T has no field of that name, or the field is the rest of the arguments, or it may
+// be omitted. A job without an omitted field would not count as equal to a job that has the same value.
 func (s *Shape) Position(field string) (int, error) {
 	for i := range s.places {
 		switch p := &s.places[i]; {

@@ -95,7 +95,8 @@ func (p *Proxy) CloseConns() {
 	}
 }
 
-// Close ends the proxy with all its connections, and returns when nothing of it runs. Closing again does nothing.
+// Close ends the proxy with all its connections, and returns when nothing of it runs. Closing again does
+// nothing.
 func (p *Proxy) Close() {
 	p.ending.Do(func() {
 		close(p.done)

@@ -20,7 +20,8 @@ const (
 type Rule struct {
 	// On says whether the action happens to the request or to its reply.
 	On Direction
-	// Token is contained in the request: a command's name, a key, an argument. The empty one is in every request.
+	// Token is contained in the request: a command's name, a key, an argument. The empty one is in every
+	// request.
 	Token string
 	// Nth counts the matches, from 1; 0 means all of them.
 	Nth int
@@ -69,9 +70,9 @@ func Hold(gate *Gate) Action { return Action{kind: holding, gate: gate} }
 // Blackhole passes nothing any more in either direction, from this frame on; the connection stays open.
 func Blackhole() Action { return Action{kind: blackhole} }
 
-// HalfOpen passes nothing any more in this frame's direction, from this frame on, and everything in the other one; the
-// connection stays open. On a reply it is a peer that hears us and whose answers get lost; on a request, one that does
-// not even learn that we have hung up.
+// HalfOpen passes nothing any more in this frame's direction, from this frame on, and everything in the other
+// one; the connection stays open. On a reply it is a peer that hears us and whose answers get lost; on a
+// request, one that does not even learn that we have hung up.
 func HalfOpen() Action { return Action{kind: halfOpen} }
 
 // Fail answers with an error reply: in place of the reply, or, on a request, without asking the server.

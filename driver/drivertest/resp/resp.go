@@ -1,5 +1,5 @@
-// Package resp reads and writes the Redis protocol for tests: whole frames, RESP2 and RESP3, nothing interpreted
-// that a test does not ask for. It is no client and knows no command.
+// Package resp reads and writes the Redis protocol for tests: whole frames, RESP2 and RESP3, nothing
+// interpreted that a test does not ask for. It is no client and knows no command.
 package resp
 
 import (

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// inFlight is how many chunks of a connection fit into one direction. A bandwidth of 100 Mbit/s fills 400 of them in half a
-// second; without a bandwidth, latency would otherwise hold what loopback delivers meanwhile.
+// inFlight is how many chunks of a connection fit into one direction. A bandwidth of 100 Mbit/s fills 400 of
+// them in half a second; without a bandwidth, latency would otherwise hold what loopback delivers meanwhile.
 const inFlight = 1024
 
 // A parcel is a chunk in flight.
