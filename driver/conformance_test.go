@@ -31,8 +31,8 @@ type promise struct {
 	fake string
 }
 
-// TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis and on
-// miniredis.
+// TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis
+// and on miniredis.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises, urlPromises)

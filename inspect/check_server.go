@@ -54,7 +54,7 @@ func judgeRole(f *facts) Finding {
 	case "slave":
 		host := f.info["master_host"] + ":" + f.info["master_port"]
 		if f.info["slave_read_only"] == "0" {
-			return bad("give the URL of the primary", "this is a writable replica of %s: its next full sync loses all that is written here", host)
+			return bad("give the URL of the primary", "this is a writable replica of %s: all that is written here is lost at its next full sync", host)
 		}
 		return bad("give the URL of the primary", "this is a read-only replica of %s: nothing can be pushed, taken or ended here", host)
 	case "":

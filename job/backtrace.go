@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// EncodeBacktrace returns an error's stack in the format of error_backtrace: the lines as a JSON array, zlib,
-// Base64 on one line. (Ruby's page fails on gzip and on bare deflate.)
+// EncodeBacktrace returns an error's stack in the format of error_backtrace: the lines as a JSON array,
+// zlib, Base64 on one line. (Ruby's page fails on gzip and on bare deflate.)
 func EncodeBacktrace(lines []string) string {
 	text := []byte{'['}
 	for i, line := range lines {
@@ -28,7 +28,8 @@ func EncodeBacktrace(lines []string) string {
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
 
-// maxBacktrace bounds an unpacked backtrace, in bytes: a few kilobytes of payload can hold gigabytes of zeros.
+// maxBacktrace bounds an unpacked backtrace, in bytes: a few kilobytes of payload can hold gigabytes of
+// zeros.
 const maxBacktrace = 1 << 20
 
 // DecodeBacktrace reads the text of error_backtrace as EncodeBacktrace and Ruby since 6.0.1 write it, the

@@ -15,9 +15,9 @@ const (
 	// MaxPayloadLimit is the highest limit that can be configured, in bytes. A few payloads of this length
 	// must fit into one reply of Redis.
 	MaxPayloadLimit = 2 << 20
-	// PayloadSlack is how far a payload may grow beyond the limit after its push, in bytes: room for an error
-	// message of maximum length, fully escaped, and for counters. Workers move longer payloads to the dead
-	// set.
+	// PayloadSlack is how far a payload may grow beyond the limit after its push, in bytes: room for an
+	// error message of maximum length, fully escaped, and for counters. Workers move longer payloads to the
+	// dead set.
 	PayloadSlack = 64 << 10
 
 	// maxName bounds the names of classes and queues, in bytes: a longer name is a bug, and it would be in
@@ -49,8 +49,8 @@ func checkName(what, example, name string) error {
 	return nil
 }
 
-// CheckExtra returns an error if a field must not be an extra of a Draft: a name that Draft writes itself or
-// that Ruby misreads, text that is not JSON, or a type that breaks Ruby's pages or clients.
+// CheckExtra returns an error if a field must not be an extra of a Draft: a name that Draft writes itself
+// or that Ruby misreads, text that is not JSON, or a type that breaks Ruby's pages or clients.
 func CheckExtra(e Edit) error {
 	switch e.Name {
 	case "":
@@ -69,8 +69,8 @@ func CheckExtra(e Edit) error {
 	return checkType(e)
 }
 
-// longestRetryFor is the maximum that Ruby's clients accept, in seconds. They check it again when they move a
-// job, and lose a job above it.
+// longestRetryFor is the maximum that Ruby's clients accept, in seconds. They check it again when they move
+// a job, and lose a job above it.
 const longestRetryFor = 1_000_000_000
 
 func checkType(e Edit) error {

@@ -27,8 +27,9 @@ type Draft struct {
 }
 
 // Encode returns the payload, with its fields in the order in which Ruby Sidekiq writes them. It checks
-// nothing: the caller has called CheckClass, CheckQueue, MarshalArgs and CheckExtra. The payload never has an
-// "at": the score of a scheduled entry is when the job is due, and Ruby loses a job with an invalid "at".
+// nothing: the caller has called CheckClass, CheckQueue, MarshalArgs and CheckExtra. The payload never has
+// an "at": the score of a scheduled entry is when the job is due, and Ruby loses a job with an invalid
+// "at".
 func (d Draft) Encode() string {
 	out := make([]byte, 0, d.size())
 	out = append(append(out, `{"retry":`...), cmp.Or(d.Retry, "true")...)

@@ -11,13 +11,13 @@ const DefaultQueue = "default"
 // Class returns the name of the class, never empty.
 func (j *Job) Class() string { return unquote(j.text(fieldClass)) }
 
-// DisplayClass returns the name for display: display_class, else wrapped (the class inside an adapter's job),
-// else class.
+// DisplayClass returns the name for display: display_class, else wrapped (the class inside an adapter's
+// job), else class.
 func (j *Job) DisplayClass() string {
 	return cmp.Or(str(j.text(fieldDisplayClass)), str(j.text(fieldWrapped)), j.Class())
 }
 
-// JID returns the job's id, which stays the same for its whole life.
+// JID returns the job's id, which never changes.
 func (j *Job) JID() string { return unquote(j.text(fieldJID)) }
 
 // Queue returns the queue that the payload names, "" if it names none. The producer wrote it; the job may
@@ -47,8 +47,8 @@ func (j *Job) Args() []string {
 	return args
 }
 
-// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size limiter
-// writes them. Only a literal true counts.
+// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size
+// limiter writes them. Only a literal true counts.
 func (j *Job) Compressed() bool { return j.text(fieldCompressed) == "true" }
 
 // A RetryKind is one of the three meanings of Sidekiq's "retry".
@@ -60,7 +60,8 @@ const (
 	RetryDefault RetryKind = iota
 	// RetryNever is false: a failed job is neither retried nor kept.
 	RetryNever
-	// RetryLimit is an integer, the number of retries. 0 is not RetryNever: the job is kept in the dead set.
+	// RetryLimit is an integer, the number of retries. 0 is not RetryNever: the job is kept in the dead
+	// set.
 	RetryLimit
 )
 
@@ -82,13 +83,13 @@ func (j *Job) RetryRule() RetryRule {
 	return RetryRule{Kind: RetryDefault}
 }
 
-// RetryCount returns the number of failed retries, and whether the payload has one; without one, the job has
-// not failed yet. It is 0 after the first failure, and -1 after an operator's retry of such a job. A number
-// beyond an int becomes the nearest int.
+// RetryCount returns the number of failed retries, and whether the payload has one; without one, the job
+// has not failed yet. It is 0 after the first failure, and -1 after an operator's retry of such a job. A
+// number beyond an int becomes the nearest int.
 func (j *Job) RetryCount() (n int, ok bool) { return integer(j.text(fieldRetryCount)) }
 
-// RetryFor returns how long after its first failure the job may be retried, and whether the payload has that
-// limit.
+// RetryFor returns how long after its first failure the job may be retried, and whether the payload has
+// that limit.
 func (j *Job) RetryFor() (time.Duration, bool) { return seconds(j.text(fieldRetryFor)) }
 
 // RetryQueue returns the queue for retries, "" for the queue that the job was taken from.
@@ -125,9 +126,9 @@ func (j *Job) InterruptedCount() int {
 	return max(n, 0)
 }
 
-// QuarantinedSince returns when a quarantined job began to wait: when it was quarantined, or when it entered
-// a queue again, if that was later. It is not ok for a job that was never quarantined, or without a readable
-// time.
+// QuarantinedSince returns when a quarantined job began to wait: when it was quarantined, or when it
+// entered a queue again, if that was later. It is not ok for a job that was never quarantined, or without a
+// readable time.
 func (j *Job) QuarantinedSince() (at time.Time, ok bool) {
 	at, ok = instant(j.text(fieldInterruptedAt))
 	if enqueued, _ := j.EnqueuedAt(); ok && enqueued.After(at) {

@@ -136,7 +136,8 @@ func (m *members) reason() string {
 	return fmt.Sprintf("invalid JSON at byte %d", m.at)
 }
 
-// unworkable describes the first envelope field that every run needs and that is missing or has a wrong type.
+// unworkable describes the first envelope field that every run needs and that is missing or has a wrong
+// type.
 func (j *Job) unworkable() string {
 	class, jid, args, count := j.text(fieldClass), j.text(fieldJID), j.text(fieldArgs), j.text(fieldRetryCount)
 	switch {

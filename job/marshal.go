@@ -20,9 +20,9 @@ import (
 //
 // Struct fields are selected, named and omitted by encoding/json's rules, []byte is Base64, and the keys of
 // maps are sorted. A json.RawMessage, a json.Number and the results of MarshalJSON and MarshalText are
-// respelled: escapes become characters, 1E5 becomes 100000.0, and of duplicate names the last value stays, in
-// the place of the first. Integers keep all their digits. Any other number becomes the nearest float64, as in
-// Ruby; put a decimal that needs more than 17 digits into a string.
+// respelled: escapes become characters, 1E5 becomes 100000.0, and of duplicate names the last value stays,
+// in the place of the first. Integers keep all their digits. Any other number becomes the nearest float64,
+// as in Ruby; put a decimal that needs more than 17 digits into a string.
 //
 // NaN, an infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and, outside
 // of structs, a map whose keys are not strings are errors that name the place.
@@ -163,7 +163,8 @@ func appendValue(out []byte, v reflect.Value, at place) ([]byte, error) {
 	return nil, fmt.Errorf("a %s has no JSON", v.Type())
 }
 
-// marshaler returns the value for encoding/json, and true, if the value has its own MarshalJSON or MarshalText.
+// marshaler returns the value for encoding/json, and true, if the value has its own MarshalJSON or
+// MarshalText.
 func marshaler(v reflect.Value) (any, bool) {
 	t := v.Type()
 	switch p := reflect.PointerTo(t); {

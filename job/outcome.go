@@ -20,8 +20,8 @@ const (
 	ExitRequeued Exit = "requeued"
 )
 
-// An Outcome is the end of one run: where the job goes, with which bytes, and what is counted. The functions
-// below make the legal ones, so that others cannot exist. The zero Outcome is none.
+// An Outcome is the end of one run: where the job goes, with which bytes, and what is counted. The
+// functions below make the legal ones, so that others cannot exist. The zero Outcome is none.
 type Outcome struct {
 	exit              Exit
 	payload           string
@@ -60,8 +60,8 @@ func Snoozed(payload string, after time.Duration) Outcome {
 	return Outcome{exit: ExitSnoozed, payload: payload, after: max(after, 0)}
 }
 
-// Requeued returns the outcome of a run that the worker itself ended: the job goes back unchanged, and is not
-// counted.
+// Requeued returns the outcome of a run that the worker itself ended: the job goes back unchanged, and is
+// not counted.
 func Requeued() Outcome { return Outcome{exit: ExitRequeued} }
 
 // Exit returns where the job goes.
@@ -70,7 +70,8 @@ func (o Outcome) Exit() Exit { return o.exit }
 // Payload returns the job's new bytes; "" if the job has ended, or keeps its bytes (Requeued).
 func (o Outcome) Payload() string { return o.payload }
 
-// After returns how long the job waits in the retry set or the schedule; never negative, and 0 for other exits.
+// After returns how long the job waits in the retry set or the schedule; never negative, and 0 for other
+// exits.
 func (o Outcome) After() time.Duration { return o.after }
 
 // Counts reports which of the two counters the run increments. A failed run is always processed too.

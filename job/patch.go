@@ -10,8 +10,8 @@ import (
 type Edit struct {
 	// Name is the field, as text (it is escaped when it is written).
 	Name string
-	// JSON is the field's new value: one valid JSON value on one line, which Patch does not check. "" removes
-	// the field.
+	// JSON is the field's new value: one valid JSON value on one line, which Patch does not check. ""
+	// removes the field.
 	JSON string
 }
 
@@ -30,10 +30,10 @@ func Remove(name string) Edit { return Edit{Name: name} }
 
 // Patch returns the payload with the edits made and every other byte as it was.
 //
-// An existing field is changed in place: the last of its name, because JSON readers use that one. A new field
-// is added before the closing brace, in the order of the edits. A removal removes every field of the name, or
-// an earlier one would count, and one comma with each. Of two edits of one name the later counts. Patch is
-// idempotent: the same edits change nothing in the result.
+// An existing field is changed in place: the last of its name, because JSON readers use that one. A new
+// field is added before the closing brace, in the order of the edits. A removal removes every field of the
+// name, or an earlier one would count, and one comma with each. Of two edits of one name the later counts.
+// Patch is idempotent: the same edits change nothing in the result.
 func (j *Job) Patch(edits ...Edit) string {
 	p := newPatcher(j.raw, edits)
 	m := members{raw: j.raw}

@@ -7,8 +7,8 @@ import (
 )
 
 // Strings are spelled as Ruby's JSON spells them: only quotes, backslashes and control characters are
-// escaped. When Ruby moves a job, it looks for the bytes that it would generate itself; one "\u003c", and it
-// stores a second copy instead.
+// escaped. When Ruby moves a job, it looks for the bytes that it would generate itself; one "\u003c", and
+// it stores a second copy instead.
 
 const hexDigits = "0123456789abcdef"
 

@@ -20,8 +20,8 @@ const (
 	notObject
 )
 
-// A span is a part of the payload. The zero span is none: byte 0 is a brace, not a value. 32 bits keep a Job
-// small; Redis limits a value to 512 MB.
+// A span is a part of the payload. The zero span is none: byte 0 is a brace, not a value. 32 bits keep a
+// Job small; Redis limits a value to 512 MB.
 type span struct{ start, end int32 }
 
 // members reads the top-level members of an object in order and validates all of the text. After next has

@@ -58,8 +58,8 @@ func str(text string) string {
 const latestSecond = 1e15
 
 // instant reads a payload timestamp by Ruby's rule, which depends on the literal: with a fraction or an
-// exponent it is seconds, otherwise milliseconds. An integer that Ruby 8 would read as a day in January 1970
-// is read as the seconds that its producer meant (see millisFrom).
+// exponent it is seconds, otherwise milliseconds. An integer that Ruby 8 would read as a day in January
+// 1970 is read as the seconds that its producer meant (see millisFrom).
 func instant(text string) (time.Time, bool) {
 	switch {
 	case !isNumber(text):
@@ -82,8 +82,8 @@ func instant(text string) (time.Time, bool) {
 	return time.Unix(int64(whole), int64(part*1e9)), true
 }
 
-// millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as seconds
-// the year 5138.
+// millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as
+// seconds the year 5138.
 const millisFrom = 1e11
 
 // seconds reads a number of seconds, limited to what a Duration can hold.
@@ -102,8 +102,8 @@ func seconds(text string) (time.Duration, bool) {
 	return time.Duration(s * float64(time.Second)), true
 }
 
-// A TimeUnit is the unit of a payload's timestamps. Readers recognise it by the literal (see Job.CreatedAt),
-// so one payload may contain both.
+// A TimeUnit is the unit of a payload's timestamps. Readers recognise it by the literal (see
+// Job.CreatedAt), so one payload may contain both.
 type TimeUnit int
 
 const (
@@ -121,7 +121,8 @@ func Stamp(t time.Time, u TimeUnit) string {
 	if u == Millis {
 		return strconv.FormatInt(t.UnixMilli(), 10)
 	}
-	// A float64 holds an instant of this century to a quarter of a microsecond; Ruby's own have that precision.
+	// A float64 holds an instant of this century to a quarter of a microsecond; Ruby's own have that
+	// precision.
 	seconds := float64(t.Unix()) + float64(t.Nanosecond())/1e9
 	text := strconv.FormatFloat(seconds, 'f', -1, 64)
 	if !strings.Contains(text, ".") {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// An Error says which argument of a job has a wrong type. It shows types and never the argument, which may be
-// secret: error messages are stored in the job and logged.
+// An Error says which argument of a job has a wrong type. It shows types and never the argument, which may
+// be secret: error messages are stored in the job and logged.
 type Error struct {
 	// Position counts the job's arguments from 1.
 	Position int

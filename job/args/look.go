@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The checks in this file run when a program starts. Without them jobs would fail later: they find types that
-// cannot be written as JSON, or would be read back as other values.
+// The checks in this file run when a program starts. Without them jobs would fail later: they find types
+// that cannot be written as JSON, or would be read back as other values.
 
 // A look checks a type and all types in it.
 type look struct {

@@ -71,7 +71,7 @@ func TestForRefuses(t *testing.T) {
 			Base
 			Tenant string
 		}](), "field Tenant is there twice"},
-		"a pointer that is embedded":        {refusal[struct{ *Base }](), "field Base: a job without it could not be told"},
+		"a pointer that is embedded":        {refusal[struct{ *Base }](), "field Base: a job without it and a job with zeros"},
 		"a hidden pointer that is embedded": {refusal[struct{ S struct{ *small } }](), "field S.small: no handler could make a *args.small"},
 		"a rest that is not last":           {refusal[restFirst](), "field Last follows Rest, which takes the rest: put Rest last"},
 		"a rest that is no slice":           {refusal[restNumber](), "field Rest: a rest is a slice"},

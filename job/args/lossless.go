@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Lossless returns an error if the JSON of v would be the same for different values of its type, because none
-// of the fields of a struct in it are written. For checks a type in advance; Lossless checks a value whose
-// type is known only at run time, such as the content of an any. It does not check whether the value can be
-// read again.
+// Lossless returns an error if the JSON of v would be the same for different values of its type, because
+// none of the fields of a struct in it are written. For checks a type in advance; Lossless checks a value
+// whose type is known only at run time, such as the content of an any. It does not check whether the value
+// can be read again.
 //
 // v must have JSON, so it must not contain itself.
 func Lossless(v any) error { return lossless(reflect.ValueOf(v), false) }
 
-// lossless visits what encoding/json visits. addressed reports that methods of a pointer to v can be called.
+// lossless visits what encoding/json visits. addressed reports that methods of a pointer to v can be
+// called.
 func lossless(v reflect.Value, addressed bool) error {
 	if !v.IsValid() {
 		return nil

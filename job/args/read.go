@@ -12,7 +12,8 @@ type reader struct {
 	// quickly reads the commonest types without encoding/json. It returns false, and changes nothing, if it
 	// cannot. The text is one valid JSON value, because package job has scanned it.
 	quickly func(v reflect.Value, text string) bool
-	// exactly reads the numbers in an any as json.Number, because a float64 changes 9007199254740993 and 1.0.
+	// exactly reads the numbers in an any as json.Number, because a float64 changes 9007199254740993 and
+	// 1.0.
 	exactly bool
 }
 

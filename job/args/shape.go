@@ -29,8 +29,8 @@ type place struct {
 	read    reader
 }
 
-// For returns the shape of a type. Its error lists everything wrong with the type: values that have no JSON,
-// or would be read back as other values.
+// For returns the shape of a type. Its error lists everything wrong with the type: values that have no
+// JSON, or would be read back as other values.
 func For(t reflect.Type) (*Shape, error) {
 	s := &Shape{of: t}
 	if t.Kind() == reflect.Pointer && isPlainStruct(t.Elem()) {
@@ -64,7 +64,7 @@ func (s *Shape) addFields(t reflect.Type, path []int) error {
 		case field.Anonymous && tag.name == "" && isPlainStruct(field.Type):
 			err = s.addFields(field.Type, at)
 		case field.Anonymous && tag.name == "" && field.Type.Kind() == reflect.Pointer && isPlainStruct(field.Type.Elem()):
-			err = fmt.Errorf("field %s: a job without it could not be told from one with zeros: embed the struct itself", field.Name)
+			err = fmt.Errorf("field %s: a job without it and a job with zeros would be the same: embed the struct itself", field.Name)
 		case field.IsExported():
 			p := place{path: at, name: field.Name, of: field.Type, isEmpty: tag.omit}
 			if tag.rest {
@@ -141,8 +141,8 @@ func (s *Shape) Write(v reflect.Value) []any {
 	return args
 }
 
-// Fill reads a job's arguments, as job.Job.Args returns them, into v, which is zero, has the shape's type and
-// is addressable. Its error is an *Error; v is then undefined.
+// Fill reads a job's arguments, as job.Job.Args returns them, into v, which is zero, has the shape's type
+// and is addressable. Its error is an *Error; v is then undefined.
 func (s *Shape) Fill(v reflect.Value, args []string) error {
 	// Older producers may not send the last arguments; a surplus one would be lost silently.
 	if len(args) > len(s.places) && s.rest == nil {

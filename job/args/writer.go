@@ -27,8 +27,8 @@ func implements(t reflect.Type, these ...reflect.Type) bool {
 	})
 }
 
-// needsAddress reports whether a t, or a part of its own memory, writes itself only by a pointer, as big.Int
-// does: a copy would be written as the struct that it is, {}.
+// needsAddress reports whether a t, or a part of its own memory, writes itself only by a pointer, as
+// big.Int does: a copy would be written as the struct that it is, {}.
 func needsAddress(t reflect.Type) bool {
 	switch {
 	case writesItself(t):
