@@ -29,8 +29,7 @@ func ExampleJob_Patch() {
 		panic(err)
 	}
 	fmt.Println(j.Patch(job.SetString("queue", "slow"), job.SetInt("retry_count", 0)))
-	// Output: { "class":"Welcome", "args":[1.0, 9007199254740993], "jid":"a1",
-	// "queue":"slow","retry_count":0 }
+	// Output: { "class":"Welcome", "args":[1.0, 9007199254740993], "jid":"a1", "queue":"slow","retry_count":0 }
 }
 
 func ExampleDraft_Encode() {
