@@ -84,7 +84,7 @@ func (f *Fetcher) lockIn(bytes string) *heldLock {
 // not have; it is freed at the next start.)
 func (f *Fetcher) giveBack(held *Held) {
 	if held.lock == nil || !held.lock.said || held.lock.AtStart() != dedup.StartRelease {
-		f.finish(held, job.HandedBack())
+		f.finish(held, job.Requeued())
 		return
 	}
 	held.lock.back, held.phase = true, phaseReady
@@ -160,7 +160,7 @@ func (f *Fetcher) handleStarts(starting []*Held, ask lua.Ask[lua.Started], reply
 		}
 		if held.lock.back {
 			held.lock.said, held.lock.started, held.lock.back = false, false, false
-			f.finish(held, job.HandedBack())
+			f.finish(held, job.Requeued())
 			continue
 		}
 		held.lock.started, held.lock.left = err == nil, dedup.WALOfLines(answer.Left[i])
