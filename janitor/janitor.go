@@ -106,19 +106,19 @@ func New(cfg Config) *Janitor {
 
 // Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
 func (j *Janitor) Look(reply lua.Pulse, sentSinceBoot time.Duration) {
-	pulse := heartbeat{Pulse: reply, sinceBoot: sentSinceBoot}
+	seen := heartbeat{Pulse: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.broken(pulse) {
+	if j.broken(seen) {
 		j.breakLocked()
 	}
-	if j.stepped(pulse) {
-		j.since = pulse.sinceBoot
+	if j.stepped(seen) {
+		j.since = seen.sinceBoot
 	}
-	j.last, j.more = pulse, pulse.More
-	j.sightLocked(pulse.Lapsed, pulse.sinceBoot)
+	j.last, j.more = seen, seen.More
+	j.sightLocked(seen.Lapsed, seen.sinceBoot)
 	if !j.more {
-		j.forgetLocked(pulse.sinceBoot)
+		j.forgetLocked(seen.sinceBoot)
 	}
 }
 
@@ -158,16 +158,16 @@ func (j *Janitor) forgetLocked(since time.Duration) {
 
 // broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or a clock
 // that was set.
-func (j *Janitor) broken(pulse heartbeat) bool {
-	return j.stepped(pulse) || pulse.State != lua.StateAlive || pulse.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
+func (j *Janitor) broken(seen heartbeat) bool {
+	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
 
 // stepped says whether Redis' clock was set since the last beat. Of our first we cannot know.
-func (j *Janitor) stepped(pulse heartbeat) bool {
+func (j *Janitor) stepped(seen heartbeat) bool {
 	if j.last.Now.IsZero() {
 		return true
 	}
-	ours, theirs := pulse.sinceBoot-j.last.sinceBoot, pulse.Now.Sub(j.last.Now)
+	ours, theirs := seen.sinceBoot-j.last.sinceBoot, seen.Now.Sub(j.last.Now)
 	return (ours - theirs).Abs() > skew
 }
 
