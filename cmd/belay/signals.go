@@ -29,7 +29,7 @@ func (e interruptedError) status() int {
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	for _, which := range service.Heard(os.Interrupt, syscall.SIGTERM) { // one by one: no argument would mean all signals
+	for _, which := range service.NotIgnored(os.Interrupt, syscall.SIGTERM) { // one by one: no argument would mean all signals
 		signal.Notify(caught, which)
 	}
 	go func() {
