@@ -16,7 +16,7 @@ const (
 	// that is over, what fails is another outage only once it has lasted.
 	echo    = time.Minute
 	lasting = 2 * time.Second
-	// sayAgain is how often a refusal is told that goes on.
+	// sayAgain is how often a refusal that goes on is logged, and a slow link.
 	sayAgain = time.Minute
 	// deniedFor is how long a denial counts as current. A denied call is repeated within a few seconds.
 	deniedFor = 10 * time.Second

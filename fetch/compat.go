@@ -1,0 +1,5 @@
+package fetch
+
+type (
+	Pulse = HeartbeatReply
+)
