@@ -12,12 +12,12 @@ import (
 func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 	t.Parallel()
 	r := flushedBeneathAWait(t, clients["go-redis"])
-	r.fetcher.Quiet()
-	r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
+	r.loop.beQuiet()
+	r.record.Formerly, r.record.Beat = r.session.Identity, 20*time.Millisecond
 	r.enter()
-	r.lapse(r.life.Identity)
+	r.lapse(r.session.Identity)
 	// What follow does first; then it is killed.
-	answer, err := r.keys.Recover(r.life.Identity, []string{"mail"}, nil, time.Now()).Do(r.ctx, r.direct)
+	answer, err := r.keys.Recover(r.session.Identity, []string{"mail"}, nil, time.Now()).Do(r.ctx, r.direct)
 	require.NoError(t, err)
 	require.Equal(t, lua.StateDead, answer.State)
 	j, life := r.newJanitor()
@@ -34,7 +34,7 @@ func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 func TestALostRegistrationTakesNothingFromTheLiving(t *testing.T) {
 	t.Parallel()
 	r := flushedBeneathAWait(t, clients["go-redis"])
-	r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
+	r.record.Formerly, r.record.Beat = r.session.Identity, 20*time.Millisecond
 	lost, err := Register(r.ctx, r.ctx, r.direct, r.keys, r.clock, "rig", r.record) // executed, answer lost
 	require.NoError(t, err)
 	r.enter() // the second attempt

@@ -18,8 +18,8 @@ import (
 )
 
 // pulseAt is the answer to a beat sent at an instant since boot, by a Redis whose clock agrees.
-func pulseAt(at time.Duration, lapsed ...string) Pulse {
-	return Pulse{Pulse: lua.Pulse{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
+func pulseAt(at time.Duration, lapsed ...string) HeartbeatReply {
+	return HeartbeatReply{Pulse: lua.Pulse{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
 // A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
@@ -59,8 +59,8 @@ func TestJanitorJudges(t *testing.T) {
 		}
 		return j.dead("me")
 	}
-	at := func(offset time.Duration, lapsed ...string) func(time.Duration) Pulse {
-		return func(start time.Duration) Pulse { return pulseAt(start+offset, lapsed...) }
+	at := func(offset time.Duration, lapsed ...string) func(time.Duration) HeartbeatReply {
+		return func(start time.Duration) HeartbeatReply { return pulseAt(start+offset, lapsed...) }
 	}
 
 	t.Run("one_look_condemns_nobody", func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestJanitorJudges(t *testing.T) {
 	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
 		t.Run("a_clock_set_"+name+"_breaks_our_sight", func(t *testing.T) {
 			t.Parallel()
-			stepped := func(offset time.Duration) func(time.Duration) Pulse {
-				return func(start time.Duration) Pulse {
+			stepped := func(offset time.Duration) func(time.Duration) HeartbeatReply {
+				return func(start time.Duration) HeartbeatReply {
 					pulse := pulseAt(start+offset, "victim")
 					pulse.Now = pulse.Now.Add(step)
 					return pulse
@@ -160,7 +160,7 @@ func (r *rig) lapse(identity string) {
 }
 
 // newJanitor makes a janitor of another process, with a life of its own.
-func (r *rig) newJanitor() (*Janitor, *Life) {
+func (r *rig) newJanitor() (*Janitor, *Session) {
 	r.t.Helper()
 	record := r.record
 	record.Beat, record.TTL, record.Formerly = 20*time.Millisecond, time.Second, ""
@@ -173,7 +173,7 @@ func (r *rig) newJanitor() (*Janitor, *Life) {
 }
 
 // watch lets a janitor look, as one that has looked for long.
-func (r *rig) watch(j *Janitor, life *Life) {
+func (r *rig) watch(j *Janitor, life *Session) {
 	r.t.Helper()
 	pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
 	require.NoError(r.t, err)
@@ -182,7 +182,7 @@ func (r *rig) watch(j *Janitor, life *Life) {
 }
 
 // recover lets a janitor look and follow until it has nothing more to follow.
-func (r *rig) recover(j *Janitor, life *Life, until func() bool) {
+func (r *rig) recover(j *Janitor, life *Session, until func() bool) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
 		r.watch(j, life)
@@ -206,7 +206,7 @@ func TestRecovery(t *testing.T) {
 			first, second := r.push("a", 3), r.push("b", 3)
 			r.pump("six jobs", func() bool { return len(r.running) == 6 })
 			waiting := r.push("a", 2)
-			victim := r.life.Identity
+			victim := r.session.Identity
 			r.lapse(victim)
 			j, life := r.newJanitor()
 			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("b"))) == 3 && len(r.list(r.keys.Queue("a"))) == 5 })
@@ -232,7 +232,7 @@ func TestRecovery(t *testing.T) {
 			r.enter()
 			r.push("mail", 3)
 			r.pump("the jobs", func() bool { return len(r.running) == 3 })
-			old := r.life
+			old := r.session
 			r.lapse(old.Identity)
 			j, life := r.newJanitor()
 			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
@@ -240,11 +240,11 @@ func TestRecovery(t *testing.T) {
 			pulse := r.beat()
 			require.Equal(t, lua.StateDead, pulse.State)
 			require.ErrorIs(t, context.Cause(old.Context), ErrOwnershipLost)
-			r.fetcher.End(r.running[0], job.Done())
-			r.fetcher.End(r.running[1], job.Retried(r.running[1].Bytes, time.Second))
-			r.fetcher.End(r.running[2], job.Died(r.running[2].Bytes))
+			r.finish(r.running[0], job.Done())
+			r.finish(r.running[1], job.Retried(r.running[1].Bytes, time.Second))
+			r.finish(r.running[2], job.Died(r.running[2].Bytes))
 			r.running = nil
-			r.pump("the verdicts", func() bool { return len(old.held) == 0 })
+			r.pump("the verdicts", func() bool { return old.held == 0 })
 			require.Equal(t, "<nil>", r.count(r.keys.Processed()))
 			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Retry()))
 			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Dead()))
@@ -261,7 +261,7 @@ func TestRecovery(t *testing.T) {
 			r := newRig(t, open, 2, "mail")
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.lapse(r.life.Identity)
+			r.lapse(r.session.Identity)
 			r.end(done)
 			require.Equal(t, "1", r.count(r.keys.Processed()))
 		})
@@ -269,9 +269,9 @@ func TestRecovery(t *testing.T) {
 		t.Run("a_lapsed_process_takes_nothing_and_goes_on_after_its_next_beat", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			r.lapse(r.life.Identity)
+			r.lapse(r.session.Identity)
 			r.push("mail", 1)
-			r.pump("the refusal", func() bool { return r.fetcher.fenced })
+			r.pump("the refusal", func() bool { return r.k.fenced })
 			require.Empty(t, r.working("mail"))
 			require.Equal(t, lua.StateAlive, r.beat().State)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
@@ -282,12 +282,11 @@ func TestRecovery(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
 			jobs := r.push("mail", 1)
-			r.fetcher.Turn()
-			r.life.confirmedAt.Store(int64(lua.SinceBoot() - rigTTL))
-			event := <-r.fetcher.Events()
-			r.fetcher.Handle(event)
-			_, ok := r.fetcher.Ready()
-			require.False(t, ok)
+			r.loop.turn(time.Now())
+			r.session.confirmedAt.Store(int64(lua.SinceBoot() - rigTTL))
+			event := <-r.loop.events
+			r.loop.handle(event)
+			require.Empty(t, r.k.startReady(nil))
 			require.Equal(t, jobs, r.working("mail"), "left where it will be found")
 			for len(r.running) == 0 {
 				r.beat()
@@ -300,12 +299,12 @@ func TestRecovery(t *testing.T) {
 		t.Run("unreadable_entries_die_with_their_reason_and_their_text_and_stop_nothing", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			victim := r.life.Identity
+			victim := r.session.Identity
 			good := []string{payload("mail"), payload("mail")}
 			huge := strings.Repeat("x", 5<<20)
 			bad := []string{"{", "", "\xff\xfe", "[]", "null", strings.Repeat("[", 1001), huge}
 			entries := append([]string{"LPUSH", r.keys.Working("mail", victim), good[0]}, bad...)
-			r.fetcher.Quiet()
+			r.loop.beQuiet()
 			r.do(append(entries, good[1])...)
 			r.do("HSET", r.keys.Record(victim), "beat_ms", "20")
 			r.lapse(victim)
@@ -328,10 +327,10 @@ func TestRecovery(t *testing.T) {
 			r.push("broken", 1)
 			r.push("good", 1)
 			r.pump("both jobs", func() bool { return len(r.running) == 2 })
-			r.fetcher.Quiet() // or a wait of the victim's would take what is brought back
-			r.pump("the waits to end", func() bool { return r.fetcher.waits.open() == 0 })
+			r.loop.beQuiet() // or a wait of the victim's would take what is brought back
+			r.pump("the waits to end", func() bool { return r.k.openWaits() == 0 })
 			r.do("SET", r.keys.Queue("broken"), "x")
-			r.lapse(r.life.Identity)
+			r.lapse(r.session.Identity)
 			j, life := r.newJanitor()
 			round := func() error {
 				pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
@@ -358,8 +357,8 @@ func TestRecovery(t *testing.T) {
 		t.Run("a_list_longer_than_a_page_comes_back_in_order", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			r.fetcher.Quiet()
-			victim := r.life.Identity
+			r.loop.beQuiet()
+			victim := r.session.Identity
 			words := []string{"LPUSH", r.keys.Working("mail", victim)}
 			var jids []string
 			for range 600 {
@@ -391,7 +390,7 @@ func swept(t *testing.T, j *Janitor, me string) time.Duration {
 func TestLatecomers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
-		sweep := func(r *rig, j *Janitor, life *Life, until func() bool) {
+		sweep := func(r *rig, j *Janitor, life *Session, until func() bool) {
 			require.Eventually(r.t, func() bool {
 				swept(r.t, j, life.Identity)
 				return until()
@@ -412,7 +411,7 @@ func TestLatecomers(t *testing.T) {
 					return false
 				}
 			})
-			left, err := r.keys.Deregister(r.life.Identity, r.queues).Do(t.Context(), r.direct)
+			left, err := r.keys.Deregister(r.session.Identity, r.queues).Do(t.Context(), r.direct)
 			require.NoError(t, err)
 			require.Zero(t, left)
 			j, life := r.newJanitor()
@@ -427,19 +426,19 @@ func TestLatecomers(t *testing.T) {
 		t.Run("tombstones_stand_for_a_day_and_as_long_as_a_list_holds_a_job", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			r.fetcher.Quiet()
+			r.loop.beQuiet()
 			j, life := r.newJanitor()
-			_, err := r.keys.Deregister(r.life.Identity, r.queues).Do(t.Context(), r.direct)
+			_, err := r.keys.Deregister(r.session.Identity, r.queues).Do(t.Context(), r.direct)
 			require.NoError(t, err)
 			pulse, err := life.Beat(t.Context(), r.direct, r.keys, r.clock)
 			require.NoError(t, err)
 			j.Look(pulse)
 			swept(t, j, life.Identity)
-			require.True(t, r.isTombstoned(r.life.Identity))
+			require.True(t, r.isTombstoned(r.session.Identity))
 			old := strconv.FormatInt(time.Now().Add(-25*time.Hour).UnixMilli(), 10)
-			r.do("ZADD", r.keys.Tombstones(), "XX", old, r.life.Identity)
-			sweep(r, j, life, func() bool { return !r.isTombstoned(r.life.Identity) })
-			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.life.Identity)))
+			r.do("ZADD", r.keys.Tombstones(), "XX", old, r.session.Identity)
+			sweep(r, j, life, func() bool { return !r.isTombstoned(r.session.Identity) })
+			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.session.Identity)))
 		})
 
 		t.Run("locks_that_ran_out_leave_their_index_once_a_minute", func(t *testing.T) {
@@ -480,11 +479,11 @@ func TestLatecomers(t *testing.T) {
 				queues[i] = fmt.Sprintf("q%d", i)
 			}
 			r := newRig(t, open, 2, queues...)
-			r.fetcher.Quiet()
+			r.loop.beQuiet()
 			j, life := r.newJanitor()
-			first := r.life.Identity
+			first := r.session.Identity
 			for range 6 {
-				_, err := r.keys.Deregister(r.life.Identity, queues).Do(t.Context(), r.direct)
+				_, err := r.keys.Deregister(r.session.Identity, queues).Do(t.Context(), r.direct)
 				require.NoError(t, err)
 				r.enter()
 			}

@@ -25,8 +25,8 @@ func TestJobsComeBackThroughASmallOutputBuffer(t *testing.T) {
 			server := drivertest.Start(t, "--client-output-buffer-limit", "normal", limit, limit, "0")
 			eachClient(t, func(t *testing.T, open opener) {
 				r := newRigOn(t, open, server.Addr(), drivertest.Prefix(t), 2, "mail")
-				r.fetcher.Quiet()
-				victim := r.life.Identity
+				r.loop.beQuiet()
+				victim := r.session.Identity
 				for range 25 {
 					r.do("LPUSH", r.keys.Working("mail", victim),
 						job.Draft{Class: "T", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", 200_000) + `"]`}.Encode())
@@ -69,7 +69,7 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 	eachClient(t, func(t *testing.T, open opener) {
 		const dead = 700
 		r := newRig(t, open, 2, "mail")
-		r.fetcher.Quiet()
+		r.loop.beQuiet()
 		for range dead {
 			life, err := Register(t.Context(), t.Context(), r.direct, r.keys, r.clock, "corpse", r.record)
 			require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.fetcher.Quiet()
+	r.loop.beQuiet()
 	r.record.Beat = 20 * time.Millisecond
 	var victims []string
 	for range 300 {
@@ -146,7 +146,7 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 func TestManyLocksThatRanOutLeaveTheirIndexAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.fetcher.Quiet()
+	r.loop.beQuiet()
 	j, life := r.newJanitor()
 	const locks = 40_000
 	for first := 0; first < locks; first += 1000 {

@@ -44,7 +44,7 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		r.enter()
 		r.push("good", 1)
 		r.pump("a job", func() bool { return len(r.running) == 1 })
-		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.life.Identity) // after them
+		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.session.Identity) // after them
 		j, life := r.newJanitor()
 		require.Eventually(t, func() bool {
 			r.watch(j, life)
@@ -69,7 +69,7 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		r.enter()
 		r.push("good", 1)
 		r.pump("a job", func() bool { return len(r.running) == 1 })
-		r.lapse(r.life.Identity)
+		r.lapse(r.session.Identity)
 		j, life := r.newJanitor()
 		require.Eventually(t, func() bool {
 			r.watch(j, life)
@@ -125,7 +125,7 @@ func TestASweepBeforeTheFirstBeatCountsOnADayThatThereIs(t *testing.T) {
 func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 1, "mail")
-	r.fetcher.cfg.Largest = job.MaxPayloadLimit + job.PayloadSlack
+	r.loop.cfg.Largest = job.MaxPayloadLimit + job.PayloadSlack
 	// To a process of a shorter TTL it always seems to have lapsed.
 	r.record.TTL, r.record.Beat = time.Minute, 20*time.Millisecond
 	r.enter()
@@ -137,7 +137,7 @@ func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
 	for range 30 {
 		pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
 		require.NoError(t, err)
-		require.Contains(t, pulse.Lapsed, r.life.Identity)
+		require.Contains(t, pulse.Lapsed, r.session.Identity)
 		j.Look(pulse)
 		j.since = min(j.since, pulse.sinceBoot-time.Hour)
 		followed += len(j.dead(life.Identity))

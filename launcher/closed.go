@@ -11,11 +11,10 @@ func (l *Launcher) isClosed() bool {
 	return tells && client.Closed()
 }
 
-// watchClient tells once, of all Launchers of a Group, of a client that is closed while they run.
+// watchClient logs, once, that the client was closed while the process runs.
 func (l *Launcher) watchClient() {
-	if l.isClosed() {
-		l.toldClosed.Do(func() {
-			l.cfg.Log.Error().Msg("the client was closed under the running server: it works on, but is not ready")
-		})
+	if l.isClosed() && !l.watch.toldClosed {
+		l.watch.toldClosed = true
+		l.cfg.Log.Error().Msg("the client was closed under the running server: it works on, but is not ready")
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -14,11 +13,7 @@ import (
 func TestAClosedClientIsToldOf(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
-		build := func() *launcher.Group {
-			g, err := launcher.NewGroup(r.config(), launcher.Capsule{Name: "other", Queues: []fetch.Queue{{Name: "other"}}})
-			require.NoError(t, err)
-			return g
-		}
+		build := func() *launcher.Launcher { return r.withCapsule(r.config()) }
 		under := build()
 		done := make(chan error, 1)
 		go func() { done <- under.Run(t.Context()) }()

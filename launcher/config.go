@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -52,9 +53,8 @@ type Config struct {
 	// job.PayloadSlack is not run but buried. job.DefaultPayloadLimit; job.MaxPayloadLimit at most.
 	PayloadLimit int
 
-	// Company are the other Launchers of this operating system process. A suspect must be alone among all of them, so
-	// each of them is told the same; nil when there are none.
-	Company *fetch.Company
+	// Capsules are further sets of queues, each with a concurrency of its own. None.
+	Capsules []Capsule
 
 	// Name stands for the host in the identity. This machine's host name.
 	Name string
@@ -77,6 +77,7 @@ const (
 	defaultDeadMost    = 10_000
 	defaultDeadFor     = 180 * 24 * time.Hour
 	mostConcurrency    = 10_000
+	wrongConcurrency   = "concurrency %d: it lies between 1 and %d"
 )
 
 // withDefaults fills in what was left out.
@@ -93,6 +94,10 @@ func (c Config) withDefaults() Config {
 	set(&c.PayloadLimit, job.DefaultPayloadLimit)
 	if len(c.Queues) == 0 {
 		c.Queues = []fetch.Queue{{Name: "default"}}
+	}
+	c.Capsules = slices.Clone(c.Capsules)
+	for i := range c.Capsules {
+		set(&c.Capsules[i].Concurrency, c.Concurrency)
 	}
 	if c.Log == nil {
 		nop := zerolog.Nop()
@@ -120,7 +125,7 @@ func (c Config) check() error {
 		}
 	}
 	must(c.Client != nil, "no client: pass a driver.Client")
-	must(c.Concurrency >= 1 && c.Concurrency <= mostConcurrency, "concurrency %d: it lies between 1 and %d", c.Concurrency, mostConcurrency)
+	must(c.Concurrency >= 1 && c.Concurrency <= mostConcurrency, wrongConcurrency, c.Concurrency, mostConcurrency)
 	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it is at least 10ms", c.Beat)
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/lua"
 )
 
@@ -48,7 +49,7 @@ const (
 // duties is the table of everything the process does besides.
 func (l *Launcher) duties() []duty {
 	return []duty{
-		// Its rest is short enough that several attempts fit into one life: a short outage must not cost it.
+		// Its rest is short enough that several attempts fit into one session: a short outage must not cost it.
 		// Steady, because a round trip may be as long as a beat: beats that wait for each other's answers would come half as
 		// often, and the gaps between them look like those of a process that has lost sight of Redis.
 		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.pulse, steady: true},
@@ -57,7 +58,7 @@ func (l *Launcher) duties() []duty {
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
-		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) }), calls: true},
+		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
 		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}
@@ -79,11 +80,11 @@ func each(pass func(context.Context) error) func(context.Context) (time.Duration
 // startDuties runs the table until ctx ends, each duty in a goroutine of its own.
 func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
 	for _, d := range l.duties() {
-		running.Go(func() { l.loop(ctx, d) })
+		running.Go(func() { l.repeat(ctx, d) })
 	}
 }
 
-func (l *Launcher) loop(ctx context.Context, d duty) {
+func (l *Launcher) repeat(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
 	defer timer.Stop()
 	rest := time.Duration(0)
@@ -113,7 +114,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 		case err != nil:
 			l.report.Fail(d.name, err)
 			if driver.Crowded(err) {
-				l.manager.fetcher.Crowded()
+				l.loop.Crowded()
 			}
 			rest = d.restAfter(err, rest)
 			// Half fixed, half drawn: a fleet must not come back in step.
@@ -130,7 +131,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next time.Duration, err error) {
 	if goneAt := l.goneAt.Load(); goneAt != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, goneAt.Add(-goodbye))
+		ctx, cancel = context.WithDeadline(ctx, goneAt.Add(-fetch.Goodbye))
 		defer cancel()
 	}
 	if d.calls {

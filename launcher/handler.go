@@ -111,7 +111,7 @@ func (r *run) info() RunInfo {
 		attempt = count + 2
 	}
 	return RunInfo{
-		JID: r.job.JID(), Class: r.job.Class(), Queue: r.held.Queue, Attempt: attempt, Identity: r.held.Life.Identity,
+		JID: r.job.JID(), Class: r.job.Class(), Queue: r.taken.Queue, Attempt: attempt, Identity: r.taken.Session.Identity,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
@@ -78,7 +79,7 @@ const mostTelling = 64
 // beforeRun panics when it is too late to say who wants to hear of things: a hook that misses the beginning is a mistake
 // in the program.
 func (l *Launcher) beforeRun(what string) {
-	if l.started.Load() {
+	if l.started() {
 		panic("belay: " + what + " after Run: call it before")
 	}
 }
@@ -188,7 +189,7 @@ func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict
 
 // tellDeath tells the class' own handler first, as Sidekiq does.
 func (l *Launcher) tellDeath(ctx context.Context, j *job.Job, err error) {
-	if own := l.crew.Load().registered(j.Class()).class.Exhausted; own != nil {
+	if own := l.pool.Load().registered(j.Class()).class.Exhausted; own != nil {
 		l.guard("exhausted handler", func() { own(ctx, j, err) })
 	}
 	for _, handler := range l.hooks.deaths {
@@ -285,7 +286,7 @@ func (l *Launcher) awaitTold() {
 	}()
 	select {
 	case <-told:
-	case <-time.After(moment):
+	case <-time.After(fetch.Moment):
 	}
 }
 

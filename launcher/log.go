@@ -143,7 +143,7 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 		}
 		event.Str("args", l.argsText(r.job))
 	}
-	event.Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.held.Queue).
+	event.Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).
 		Str("exit", string(exit)).Dur("took_ms", time.Since(r.startedAt)).Msg("run")
 }
 

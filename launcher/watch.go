@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/belayq/belay/fetch"
 )
 
 const (
@@ -43,6 +45,8 @@ type watch struct {
 	mu       sync.Mutex
 	lookedAt time.Time
 	late     map[*run]*lateness
+
+	toldClosed bool // that the client is closed; confined to the watch's goroutine
 }
 
 // lateness is what is known of an overdue run.
@@ -59,7 +63,7 @@ type lateness struct {
 func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
 
 // look sees what is overdue now, and answers what is to be told. Runs that end cost it nothing: it finds them gone.
-func (w *watch) look(now time.Time, crew *crew) []lateness {
+func (w *watch) look(now time.Time, pool *pool) []lateness {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	passed := min(now.Sub(w.lookedAt), 2*watchEvery)
@@ -71,7 +75,7 @@ func (w *watch) look(now time.Time, crew *crew) []lateness {
 		}
 		late.by += passed
 	}
-	for _, p := range crew.processors {
+	for _, p := range pool.processors {
 		if r := p.current.Load(); r != nil && w.late[r] == nil {
 			w.noteLocked(p, r, now)
 		}
@@ -81,12 +85,12 @@ func (w *watch) look(now time.Time, crew *crew) []lateness {
 
 // left sees what a stop leaves behind, and answers what is to be told of it, because it was not before, and how many more
 // there are.
-func (w *watch) left(now time.Time, crew *crew) (told []lateness, more int) {
-	due := w.look(now, crew)
+func (w *watch) left(now time.Time, pool *pool) (told []lateness, more int) {
+	due := w.look(now, pool)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, late := range w.late {
-		late.by = max(late.by, moment) // which is what a cancelled handler was given
+		late.by = max(late.by, fetch.Moment) // which is what a cancelled handler was given
 	}
 	told = append(due, w.dueLocked(func(late *lateness) bool { return !late.told })...)
 	return told, len(w.late) - len(told)
@@ -94,11 +98,11 @@ func (w *watch) left(now time.Time, crew *crew) (told []lateness, more int) {
 
 // noteLocked takes note of a run whose context has ended.
 func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
-	about := p.crew.registered(r.job.Class())
+	about := p.pool.registered(r.job.Class())
 	late := &lateness{processor: p, run: r, tellAt: leastPatience}
 	switch {
-	case r.held.Life.Context.Err() != nil:
-		late.cause = context.Cause(r.held.Life.Context)
+	case r.taken.Session.Context.Err() != nil:
+		late.cause = context.Cause(r.taken.Session.Context)
 	case about.class.Timeout > 0 && now.Sub(r.startedAt) >= about.class.Timeout:
 		late.cause = about.late
 		late.tellAt = min(max(about.class.Timeout, leastPatience), mostPatience)

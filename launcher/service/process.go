@@ -9,7 +9,7 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A Worker is what a Process runs, such as a launcher.Group.
+// A Worker is what a Process runs, such as a launcher.Launcher.
 type Worker interface {
 	Commanded
 	Judge
