@@ -24,8 +24,8 @@ type peer struct {
 	// prepare builds or installs it, and says how it is started.
 	prepare  func(ctx context.Context, h *house) (subject.Command, error)
 	postgres bool
-	// times is by how much more jobs it is given than asynq, the slowest: those that compile while they run, or are faster,
-	// need more to show what they can.
+	// times is by how much more jobs it is given than asynq, the slowest: those that compile while they run,
+	// or are faster, need more to show what they can.
 	times  int
 	cannot map[string]string
 }
@@ -165,6 +165,7 @@ func areNot(names []string) string {
 func (h *house) run(ctx context.Context, dir, program string, args ...string) error {
 	command := exec.CommandContext(ctx, program, args...)
 	command.Dir = dir
+	command.Env = append(os.Environ(), "GOWORK=off") // a peer is built with the versions that its go.mod names
 	command.WaitDelay = 5 * time.Second
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		command.Path = filepath.Join(dir, program)

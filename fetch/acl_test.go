@@ -17,7 +17,7 @@ func TestDeniedCommands(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(string) job.Outcome{
 		"zadd":  func(bytes string) job.Outcome { return job.Retried(bytes, time.Second) },
-		"rpush": func(string) job.Outcome { return job.HandedBack() },
+		"rpush": func(string) job.Outcome { return job.Requeued() },
 	}
 	for command, outcome := range ends {
 		t.Run("a_settle_without_"+command+"_keeps_the_job_until_it_is_allowed", func(t *testing.T) {

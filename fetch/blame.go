@@ -118,7 +118,7 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 		if err != nil {
 			continue
 		}
-		if since, ok := parsed.SuspectSince(); ok && now.Sub(since) >= longSuspicion {
+		if since, ok := parsed.QuarantinedSince(); ok && now.Sub(since) >= longSuspicion {
 			j.reminded[queues[i]] = now
 			j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Str("queue", queues[i]).Dur("waiting_ms", now.Sub(since)).
 				Msg("a suspect waits to run alone, and no process of its queue has had empty hands")

@@ -297,7 +297,7 @@ func (l *Loop) end(result Result) {
 		return
 	}
 	switch {
-	case l.stop.asked && result.Outcome.Exit() == job.ExitHandedBack:
+	case l.stop.asked && result.Outcome.Exit() == job.ExitRequeued:
 		k.ledger.move(r, returned)
 	case result.Refused:
 		k.refuse(r)

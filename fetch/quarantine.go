@@ -253,7 +253,7 @@ func (k *keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 	session.aloneQueue.Store(&queue)
 	switch {
 	case !wanted || k.loop.quiet:
-		k.ledger.finish(r, job.HandedBack())
+		k.ledger.finish(r, job.Requeued())
 	default:
 		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).
 			Msg("a suspect runs alone: it was in hand in too many crashes; nothing else is taken meanwhile")

@@ -116,7 +116,7 @@ func TestSuspects(t *testing.T) {
 			r.end(done)
 		})
 
-		t.Run("handed_back_it_returns_to_the_head_of_its_list", func(t *testing.T) {
+		t.Run("requeued_it_returns_to_the_head_of_its_list", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
 			first, second := suspect("mail", 2), suspect("mail", 2)
@@ -124,7 +124,7 @@ func TestSuspects(t *testing.T) {
 			r.beat()
 			r.pump("the suspect", func() bool { return len(r.running) == 1 })
 			r.loop.beQuiet()
-			r.end(func(*Run) job.Outcome { return job.HandedBack() })
+			r.end(func(*Run) job.Outcome { return job.Requeued() })
 			require.Equal(t, []string{second, first}, r.list(r.keys.Suspects("mail")))
 			require.Empty(t, r.list(r.keys.Queue("mail")))
 		})
@@ -142,7 +142,7 @@ func TestSuspects(t *testing.T) {
 				r.pump("a look", func() bool { return len(r.running) == 1 || time.Now().After(until) })
 			}
 			require.Equal(t, []string{stray}, bytesOf(r.running), "nothing was taken beside it")
-			r.end(func(*Run) job.Outcome { return job.HandedBack() })
+			r.end(func(*Run) job.Outcome { return job.Requeued() })
 			require.Equal(t, []string{stray}, r.list(r.keys.Suspects("mail")), "it went where it had come from")
 		})
 	})

@@ -89,7 +89,7 @@ func (k *keyspace) lockIn(bytes string) *heldLock {
 // it need not have; it is freed at the next start.)
 func (k *keyspace) requeue(r *Run) {
 	if r.lock == nil || !r.lock.said || r.lock.AtStart() != dedup.StartRelease {
-		k.ledger.finish(r, job.HandedBack())
+		k.ledger.finish(r, job.Requeued())
 		return
 	}
 	r.lock.back = true
@@ -159,7 +159,7 @@ func (k *keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 			k.leave(r)
 		case r.lock.back:
 			r.lock.said, r.lock.started, r.lock.back = false, false, false
-			k.ledger.finish(r, job.HandedBack())
+			k.ledger.finish(r, job.Requeued())
 		default:
 			r.lock.started, r.lock.left = err == nil, dedup.WALOfLines(answer.Left[i])
 			k.ledger.move(r, ready)

@@ -151,7 +151,7 @@ func (k *keyspace) arrive(session *Session, queue, bytes string, wanted bool) *R
 	}
 	r := newRun(k, session, queue, bytes)
 	if !wanted || k.loop.quiet {
-		k.ledger.finish(r, job.HandedBack())
+		k.ledger.finish(r, job.Requeued())
 		return r
 	}
 	k.prepare(r)

@@ -104,7 +104,7 @@ func newReplay(options []Option) *replay {
 		allow: make(map[way]bool), largest: job.DefaultPayloadLimit + job.PayloadSlack, spaces: make(map[string]*keyspace),
 		blame: retry.DefaultMostInterruptions,
 	}
-	r.report.Edges, r.report.Waiting = make(map[Edge]int), make(map[Place]int)
+	r.report.Edges, r.report.Waiting, r.report.Taken = make(map[Edge]int), make(map[Place]int), make(map[string]int)
 	for _, option := range options {
 		option(r)
 	}

@@ -80,8 +80,9 @@ type Report struct {
 	Deleted, Abroad, Flushed, Merged, Lost int
 	// Reruns are jobs that were run once more for duplicates; Locks is how many stand at the end.
 	Reruns, Locks int
-	// Edges counts every way that a job went.
+	// Edges counts every way that a job went, Taken by jid how often it was given to a worker.
 	Edges map[Edge]int
+	Taken map[string]int
 	// Violations are the first ones; More is how many there are besides.
 	Violations []Violation
 	More       int
@@ -184,6 +185,9 @@ func (s *stride) violate(of *subject, rule Rule, format string, args ...any) {
 func (s *stride) note(of *subject, e Edge) {
 	s.k.report.Edges[e]++
 	of.edge, of.movedAt = e, s.Number
+	if e.Move == Taken && of.named {
+		s.k.report.Taken[of.jid]++
+	}
 	if s.k.traced != "" && of.jid == s.k.traced {
 		s.k.report.events = append(s.k.report.events, Event{s.Number, s.At, e, describe(s.Commands, of.jid)})
 	}
