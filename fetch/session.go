@@ -134,16 +134,18 @@ func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys,
 		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
 		s.over.Store(true)
 	}
-	return HeartbeatReply{Pulse: reply, sinceBoot: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+	return HeartbeatReply{Pulse: reply, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
 }
 
 // A HeartbeatReply is the reply to a heartbeat.
 type HeartbeatReply struct {
 	lua.Pulse
 	// Restored reports that the session's record had been lost and that the heartbeat restored it.
-	Restored       bool
-	sinceBoot, rtt time.Duration
-	watched        bool
+	Restored bool
+	// SentAt is when the heartbeat was sent, since boot.
+	SentAt  time.Duration
+	rtt     time.Duration
+	watched bool
 }
 
 // RTT returns how long the reply took.

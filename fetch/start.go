@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"slices"
-	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -42,7 +41,7 @@ func (r *Run) Left() dedup.WAL {
 }
 
 // script is the lock as scripts want it.
-func (l heldLock) script() lua.Lock { return lockOf(l.Lock, l.class) }
+func (l heldLock) script() lua.Lock { return *l.Stored(l.class) }
 
 // whileHeld returns the lock while its job runs: it stands for as long as the process may be silent, however short its own TTL is.
 // Otherwise it would lapse between two heartbeats, and with it the run that it promises to those refused.
@@ -50,10 +49,6 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 	lock := l.script()
 	lock.Hold = max(lock.Hold, session.record.TTL)
 	return lock
-}
-
-func lockOf(lock dedup.Lock, class string) lua.Lock {
-	return lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, class), Hold: lock.Lifetime(0)}
 }
 
 // prepare makes a job ready for its processor, or, where Redis must record its start first, for that.
@@ -210,14 +205,8 @@ func (k *keyspace) lockAtEnd(r *Run) *lua.Lock {
 	lock.Hold = r.lock.Lifetime(r.outcome.After())
 	if r.lock.Reruns(r.outcome.Exit()) {
 		if parsed, err := job.Parse(r.Bytes); err == nil {
-			lock.Again = again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit)
+			lock.Again = dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit)
 		}
 	}
 	return &lock
-}
-
-// again is the one more run of a job for those that were refused while it ran.
-func again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
-	jid := job.NewJID()
-	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: dedup.Rerun(parsed, jid, queue, now, unit), Queue: queue}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
@@ -38,7 +39,7 @@ type Launcher struct {
 	// The fields below exist while Run does.
 	session  atomic.Pointer[fetch.Session]
 	pool     atomic.Pointer[pool] // what runs is asked for at any time, also before
-	janitor  *fetch.Janitor
+	janitor  *janitor.Janitor
 	poller   *scheduler.Poller
 	lanes    lanes
 	work     context.Context
@@ -239,7 +240,7 @@ func (l *Launcher) open() error {
 			return fmt.Errorf("open a connection for vitals: %w", err)
 		}
 	}
-	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
+	l.janitor = janitor.New(janitor.Config{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
 	})

@@ -81,9 +81,9 @@ var bugs = []mutant{
 		name: "the janitor checks once",
 		harm: "after a pause of Redis or of the fleet every process is declared dead, and all running jobs run again",
 		edits: []edit{{
-			"fetch/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
+			"janitor/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
 		}},
-		pkg: "./fetch", run: "TestJanitorJudges/one_look_condemns_nobody",
+		pkg: "./janitor", run: "TestJanitorJudges/one_look_condemns_nobody",
 		caught: "TestJanitorJudges/one_look_condemns_nobody", says: "[victim]",
 	},
 	{
@@ -304,12 +304,12 @@ var bugs = []mutant{
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
 			"fetch/start.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
-			lock.Again = again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit)
+			lock.Again = dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.lane.Do(r.Session.Context, driver.Command("GET", k.cfg.Keys.Lock(lock.Digest)))[0].Value.(string)
 		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
 			k.lane.Do(r.Session.Context, driver.Command("SETRANGE", k.cfg.Keys.Lock(lock.Digest), "0", "s"))
-			k.lane.Do(r.Session.Context, driver.Command("LPUSH", k.cfg.Keys.Queue(r.Queue), again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit).Bytes))
+			k.lane.Do(r.Session.Context, driver.Command("LPUSH", k.cfg.Keys.Queue(r.Queue), dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit).Bytes))
 		}
 `,
 		}},

@@ -105,6 +105,7 @@ func newReplay(options []Option) *replay {
 		blame: retry.DefaultMostInterruptions,
 	}
 	r.report.Edges, r.report.Waiting, r.report.Taken = make(map[Edge]int), make(map[Place]int), make(map[string]int)
+	r.report.Tenures, r.report.Follows = make(map[string][]Tenure), make(map[string]string)
 	for _, option := range options {
 		option(r)
 	}

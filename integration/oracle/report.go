@@ -78,8 +78,11 @@ type Report struct {
 	// Deleted are those that somebody took away who may, Abroad those that foreign workers took, Flushed those that went
 	// with all data, Merged those that were equal in every byte to another in a sorted set. Lost should be none.
 	Deleted, Abroad, Flushed, Merged, Lost int
-	// Reruns are jobs that were run once more for duplicates; Locks is how many stand at the end.
-	Reruns, Locks int
+	// Locks is how many stand at the end. Tenures are, by jid, when jobs held theirs; Follows has for each job that was
+	// run once more for duplicates the jid of that run.
+	Locks   int
+	Tenures map[string][]Tenure
+	Follows map[string]string
 	// Edges counts every way that a job went, Taken by jid how often it was given to a worker.
 	Edges map[Edge]int
 	Taken map[string]int

@@ -1,5 +1,0 @@
-package fetch
-
-type (
-	Pulse = HeartbeatReply
-)
