@@ -6,8 +6,9 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// An abandonment is what is known of an abandoned run: one that goes on after the end of its session. Its job was recovered from us, and
-// comes back, as it was or as a retry, by any way that jobs come. No job runs beside its own abandoned run.
+// An abandonment is what is known of an abandoned run: one that goes on after the end of its session. Its
+// job was recovered from us, and comes back, as it was or as a retry, by any way that jobs come. No job
+// runs beside its own abandoned run.
 type abandonment struct {
 	jid        string
 	requeuedAt time.Time // when the job was last requeued because of it
@@ -16,8 +17,8 @@ type abandonment struct {
 const (
 	// stepAside is how long a job waits in the schedule that no other process seems to take.
 	stepAside = time.Second
-	// soonAgain is within what time a second refusal says so. It is longer than the queue is backed off after the first, and a job
-	// that comes back that soon was not offered to any other process.
+	// soonAgain is within what time a second refusal says so. It is longer than the queue is backed off
+	// after the first, and a job that comes back that soon was not offered to any other process.
 	soonAgain = 10 * time.Second
 )
 
@@ -31,7 +32,8 @@ func (k *keyspace) abandon() {
 	}
 }
 
-// abandonedRunOf returns what is known of the job's own abandoned run; nil for nearly all. While there are none it costs nothing.
+// abandonedRunOf returns what is known of the job's own abandoned run; nil for nearly all. While there are
+// none it costs nothing.
 func (k *keyspace) abandonedRunOf(r *Run) *abandonment {
 	if k.ledger.count(abandoned) == 0 {
 		return nil
@@ -45,8 +47,9 @@ func (k *keyspace) abandonedRunOf(r *Run) *abandonment {
 	return nil
 }
 
-// startReady appends to runs those that may start, and makes them running. A run without a lease is not started: its job stays in its
-// list, and is found there when the session is alive again, or by the process that declares us dead.
+// startReady appends to runs those that may start, and makes them running. A run without a lease is not
+// started: its job stays in its list, and is found there when the session is alive again, or by the process
+// that declares us dead.
 func (k *keyspace) startReady(runs []*Run) []*Run {
 	for r := range k.ledger.in(ready) {
 		if !k.leased(r.Session) {
@@ -64,9 +67,10 @@ func (k *keyspace) startReady(runs []*Run) []*Run {
 	return runs
 }
 
-// refuseBeside requeues a job that must not run beside its abandoned run. The first time it goes to the head of its queue, where the
-// others of a fleet take it at once. If it comes to us again, there are none: at the head it would be all that we ever take, and what
-// is behind it would wait for the abandoned run too. So it steps aside.
+// refuseBeside requeues a job that must not run beside its abandoned run. The first time it goes to the
+// head of its queue, where the others of a fleet take it at once. If it comes to us again, there are none:
+// at the head it would be all that we ever take, and what is behind it would wait for the abandoned run
+// too. So it steps aside.
 func (k *keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 	recently := now.Sub(earlier.requeuedAt) < soonAgain
 	earlier.requeuedAt = now
@@ -79,8 +83,8 @@ func (k *keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 	k.refuse(r)
 }
 
-// refuse requeues a job that must not run here now, and leaves its queue to other processes for a while: without one, taking and
-// refusing it would be a spin.
+// refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
+// without one, taking and refusing it would be a spin.
 func (k *keyspace) refuse(r *Run) {
 	k.requeue(r)
 	if r.quarantined {

@@ -1,8 +1,8 @@
 package fetch
 
-// Most processes of a fleet have no run most of the time, and readings that find empty lists would be half of what they ask of
-// Redis. So the heartbeat of a process at rest stands for such a reading: an empty list is no key, and while none of the keys
-// exists that it would read, there is nothing to see.
+// Most processes of a fleet have no run most of the time, and readings that find empty lists would be half
+// of what they ask of Redis. So the heartbeat of a process at rest stands for such a reading: an empty list
+// is no key, and while none of the keys exists that it would read, there is nothing to see.
 
 // An atRest is a session without runs, with the keys that a reading of the lengths would read.
 type atRest struct {
@@ -10,12 +10,12 @@ type atRest struct {
 	keys    []string
 }
 
-// mostUnlooked is how many heartbeats in a row stand for readings at most: a reading is also what finds out that the loop's own
-// connection is dead before a job needs it.
+// mostUnlooked is how many heartbeats in a row stand for readings at most: a reading is also what finds out
+// that the loop's own connection is dead before a job needs it.
 const mostUnlooked = 3
 
-// heard makes sure, after each confirmed heartbeat, that what lies in our lists and which queues are paused is known: the heartbeat
-// has told it, or the next turn reads it.
+// heard makes sure, after each confirmed heartbeat, that what lies in our lists and which queues are paused
+// is known: the heartbeat has told it, or the next turn reads it.
 func (k *keyspace) heard(reply HeartbeatReply) {
 	k.renew, k.fenced, k.yielded = true, false, false
 	for _, q := range k.queues {
@@ -30,7 +30,8 @@ func (k *keyspace) heard(reply HeartbeatReply) {
 	k.reconcile.due, k.unlooked = true, 0
 }
 
-// isAtRest reports whether there is no run, and nothing known or suspected that a reading would have to settle.
+// isAtRest reports whether there is no run, and nothing known or suspected that a reading would have to
+// settle.
 func (k *keyspace) isAtRest() bool {
 	c, q := &k.reconcile, &k.loop.quarantine
 	return !c.due && q.ledgerEmpty() && k.outage.since.IsZero() && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&
@@ -59,8 +60,8 @@ func (k *keyspace) noteAtRest() {
 	}
 }
 
-// watched returns the keys for the session's next heartbeat to ask for; none when a reading is needed anyway. It may be called from
-// any goroutine.
+// watched returns the keys for the session's next heartbeat to ask for; none when a reading is needed
+// anyway. It may be called from any goroutine.
 func (k *keyspace) watched(session *Session) []string {
 	if at := k.atRest.Load(); at != nil && at.session == session {
 		return at.keys

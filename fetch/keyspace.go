@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A keyspace is all that the loop knows of one keyspace: its session there, its queues, the pipelines in flight, and whether its
-// Redis answers. A silent keyspace stops no other one.
+// A keyspace is all that the loop knows of one keyspace: its session there, its queues, the pipelines in
+// flight, and whether its Redis answers. A silent keyspace stops no other one.
 type keyspace struct {
 	loop    *Loop
 	cfg     *Config
@@ -39,8 +39,8 @@ type keyspace struct {
 	unlooked int // heartbeats in a row that have stood for a reading of the lengths
 }
 
-// lease is the answer of Session.Leased, for the runs that one event or turn has made ready: the clock that counts suspends is a
-// system call, and the jobs of a batch start within microseconds.
+// lease is the answer of Session.Leased, for the runs that one event or turn has made ready: the clock that
+// counts suspends is a system call, and the jobs of a batch start within microseconds.
 type lease struct {
 	session *Session
 	holds   bool
@@ -76,7 +76,8 @@ func (k *keyspace) names() []string {
 	return names
 }
 
-// capsuleOf returns the capsule of a queue; the first for a queue that this process does not take from any more.
+// capsuleOf returns the capsule of a queue; the first for a queue that this process does not take from any
+// more.
 func (k *keyspace) capsuleOf(queue string) *capsule {
 	if q := k.queues[queue]; q != nil {
 		return q.intake.capsule
@@ -84,7 +85,8 @@ func (k *keyspace) capsuleOf(queue string) *capsule {
 	return k.intakes[0].capsule
 }
 
-// enter makes a session the one under which jobs are taken. Runs of an earlier session are still settled under that.
+// enter makes a session the one under which jobs are taken. Runs of an earlier session are still settled
+// under that.
 func (k *keyspace) enter(session *Session) {
 	k.former = slices.DeleteFunc(append(k.former, k.session), func(s *Session) bool { return s == nil || s.held == 0 })
 	k.session, k.fenced, k.reconcile = session, false, newReconcile()
@@ -101,14 +103,15 @@ func (k *keyspace) leased(session *Session) bool {
 	return k.lease.holds
 }
 
-// settled reports whether nothing is left that this process could still do for its jobs here: every settle is confirmed (or
-// refused for good), and no wait is open that may still bring a job.
+// settled reports whether nothing is left that this process could still do for its jobs here: every settle
+// is confirmed (or refused for good), and no wait is open that may still bring a job.
 func (k *keyspace) settled() bool {
 	return k.inFlight == 0 && k.openWaits() == 0 && len(k.unacked) == 0 &&
 		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) == 0 && len(k.reconcile.orphaned) == 0 && len(k.large) == 0
 }
 
-// turn sends what is to be sent now and returns when it must be called again at the latest; zero for no such time.
+// turn sends what is to be sent now and returns when it must be called again at the latest; zero for no
+// such time.
 func (k *keyspace) turn(now time.Time) time.Time {
 	k.lease.session = nil
 	k.retryBlocked(now)

@@ -8,9 +8,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An entry that is too large to be handed out is never in hand: it lies in one of our lists, known by its length and its two ends,
-// until a script moves it to the dead set. Its bytes are sent neither way. If that script's call fails, the entry makes its list
-// longer than what is in hand, so the next look names it again.
+// An entry that is too large to be handed out is never in hand: it lies in one of our lists, known by its
+// length and its two ends, until a script moves it to the dead set. Its bytes are sent neither way. If that
+// script's call fails, the entry makes its list longer than what is in hand, so the next look names it
+// again.
 
 // addLarge notes entries that are to be moved to the dead set.
 func (k *keyspace) addLarge(session *Session, at place, large ...lua.Large) {
@@ -23,8 +24,8 @@ func (k *keyspace) addLarge(session *Session, at place, large ...lua.Large) {
 	}
 }
 
-// addTooLarge moves what is too large to the dead set, a few at a time: each is a copy of many bytes within Redis. The last one of a
-// list goes first, so that the others are still where they were met.
+// addTooLarge moves what is too large to the dead set, a few at a time: each is a copy of many bytes within
+// Redis. The last one of a list goes first, so that the others are still where they were met.
 func (k *keyspace) addTooLarge(p *pipeline) {
 	const most = 4
 	for range min(len(k.large), most) {

@@ -36,7 +36,8 @@ func (r *Run) JID() string {
 	return parsed.JID()
 }
 
-// A state says how far a run has come. A run has exactly one. Those from awaitingStart to unacked occupy a processor.
+// A state says how far a run has come. A run has exactly one. Those from awaitingStart to unacked occupy a
+// processor.
 type state int
 
 const (
@@ -71,8 +72,9 @@ func (c *capsule) idle() int {
 	return c.Concurrency - busy
 }
 
-// The ledger holds every run that this process knows, in the order in which each came to its state. All that the loop decides by
-// (idle processors, what a settle contains, whether a stop is complete) is derived from it.
+// The ledger holds every run that this process knows, in the order in which each came to its state. All
+// that the loop decides by (idle processors, what a settle contains, whether a stop is complete) is derived
+// from it.
 type ledger struct {
 	lists [states]runList
 	alike []int32 // how many runs have a sum with this remainder
@@ -84,8 +86,8 @@ type runList struct {
 	count       int
 }
 
-// newLedger makes a ledger for a process that runs so many jobs at once. The table of sums is large enough that a new job seldom
-// looks like one that is in hand.
+// newLedger makes a ledger for a process that runs so many jobs at once. The table of sums is large enough
+// that a new job seldom looks like one that is in hand.
 func newLedger(concurrency int) ledger { return ledger{alike: make([]int32, 64*concurrency+64)} }
 
 // move is the only way from one state to another; it keeps all counts.
@@ -171,8 +173,8 @@ func (l *ledger) in(s state) iter.Seq[*Run] {
 	}
 }
 
-// find returns the session's run of a job with these bytes from this queue, or nil. Usually there is none, which costs one hash
-// of a few bytes.
+// find returns the session's run of a job with these bytes from this queue, or nil. Usually there is none,
+// which costs one hash of a few bytes.
 func (l *ledger) find(session *Session, queue, bytes string) *Run {
 	if l.alike[sumOf(bytes)%uint64(len(l.alike))] == 0 {
 		return nil
@@ -185,7 +187,8 @@ func (l *ledger) find(session *Session, queue, bytes string) *Run {
 	return nil
 }
 
-// sumOf returns a hash of the end of a payload, where jid and times are: equal payloads have equal sums, others hardly ever.
+// sumOf returns a hash of the end of a payload, where jid and times are: equal payloads have equal sums,
+// others hardly ever.
 func sumOf(bytes string) uint64 { return maphash.String(seed, bytes[max(len(bytes)-tail, 0):]) }
 
 // tail is how many bytes sumOf reads: a jid and two times with their names.

@@ -52,12 +52,14 @@ type Capsule struct {
 	Concurrency int
 }
 
-// A Loop is a worker: the one goroutine that owns every run that the process knows. A turn of it hands taken jobs to the processors,
-// gathers the outcomes of those that have returned, and sends all that there is to say as one pipeline: settles of these outcomes, and
-// takes for the processors that are idle then. When all queues are empty, it waits at each of them.
+// A Loop is a worker: the one goroutine that owns every run that the process knows. A turn of it hands
+// taken jobs to the processors, gathers the outcomes of those that have returned, and sends all that there
+// is to say as one pipeline: settles of these outcomes, and takes for the processors that are idle then.
+// When all queues are empty, it waits at each of them.
 //
-// Nothing in the loop's goroutine blocks on Redis: what does runs in goroutines of its own and comes back as an event. Run, Enter and
-// the processors' Take and End are described at each; other methods may be called from any goroutine.
+// Nothing in the loop's goroutine blocks on Redis: what does runs in goroutines of its own and comes back
+// as an event. Run, Enter and the processors' Take and End are described at each; other methods may be
+// called from any goroutine.
 type Loop struct {
 	cfg        Config
 	capsules   []*capsule
@@ -100,7 +102,8 @@ func NewLoop(cfg Config) *Loop {
 	}
 	l := &Loop{
 		cfg: cfg, pool: newPool(),
-		// Room for every operation that can be in flight, so that none of their goroutines ever waits for its reader.
+		// Room for every operation that can be in flight, so that none of their goroutines ever waits for
+		// its reader.
 		events: make(chan event, mostInFlight+2*lua.MostQueues),
 		orders: make(chan order, 64), heartbeats: make(chan HeartbeatReply, 1), sessions: make(chan *Session, 4),
 	}
@@ -138,7 +141,8 @@ func (l *Loop) Concurrency() (count int) {
 	return count
 }
 
-// Enter makes session the one under which jobs are taken from now on. Call it before Run with the first session.
+// Enter makes session the one under which jobs are taken from now on. Call it before Run with the first
+// session.
 func (l *Loop) Enter(session *Session) { l.sessions <- session }
 
 // Heard tells the loop of a heartbeat that was confirmed.
@@ -149,14 +153,15 @@ func (l *Loop) Heard(reply HeartbeatReply) {
 	}
 }
 
-// Watched returns the keys for the session's next heartbeat to ask for; none when the loop reads them anyway.
+// Watched returns the keys for the session's next heartbeat to ask for; none when the loop reads them
+// anyway.
 func (l *Loop) Watched(session *Session) []string { return l.spaces[0].watched(session) }
 
 // Quiet takes no more jobs. Running ones go on, and so does Run. A second call does nothing.
 func (l *Loop) Quiet() { l.give(orderQuiet) }
 
-// Stop makes Run return: nothing more is taken, running jobs have the shutdown timeout, then they are cancelled, and what has not
-// returned a moment later is requeued.
+// Stop makes Run return: nothing more is taken, running jobs have the shutdown timeout, then they are
+// cancelled, and what has not returned a moment later is requeued.
 func (l *Loop) Stop() { l.give(orderStop) }
 
 // StopNow is Stop without the timeout.
@@ -165,7 +170,8 @@ func (l *Loop) StopNow() { l.give(orderStopNow) }
 // Crowded tells the loop that Redis refused this process a connection.
 func (l *Loop) Crowded() { l.give(orderCrowded) }
 
-// give passes an order to the loop. A full channel holds more orders than there are kinds, so one more changes nothing.
+// give passes an order to the loop. A full channel holds more orders than there are kinds, so one more
+// changes nothing.
 func (l *Loop) give(what order) {
 	select {
 	case l.orders <- what:
@@ -173,8 +179,8 @@ func (l *Loop) give(what order) {
 	}
 }
 
-// Turns reports whether the loop turns: whether it comes to its orders before ctx ends. Before Run and after it nothing is wrong with
-// a loop, and the answer is true.
+// Turns reports whether the loop turns: whether it comes to its orders before ctx ends. Before Run and
+// after it nothing is wrong with a loop, and the answer is true.
 func (l *Loop) Turns(ctx context.Context) bool {
 	if !l.started.Load() || l.over.Load() {
 		return true
@@ -232,7 +238,8 @@ func untilOrHour(at time.Time) time.Duration {
 	return max(time.Until(at), 0)
 }
 
-// turn sends what is to be sent and returns when it wants to be called again at the latest; zero for no such time.
+// turn sends what is to be sent and returns when it wants to be called again at the latest; zero for no
+// such time.
 func (l *Loop) turn(now time.Time) (wake time.Time) {
 	for _, k := range l.spaces {
 		wake = earlier(wake, k.turn(now))
@@ -240,8 +247,9 @@ func (l *Loop) turn(now time.Time) (wake time.Time) {
 	return wake
 }
 
-// gather takes in everything that has already come back, yields once, and does so again: the processors that were just about to
-// finish then share this turn's round trip. That is all the batching there is: nothing waits for company.
+// gather takes in everything that has already come back, yields once, and does so again: the processors
+// that were just about to finish then share this turn's round trip. That is all the batching there is:
+// nothing waits for company.
 func (l *Loop) gather() {
 	for range 2 {
 		l.scratch.results = l.results.take(l.scratch.results)
@@ -290,7 +298,8 @@ func (l *Loop) startReady() {
 	l.scratch.starting = runs
 }
 
-// end takes in the result of a run. One that was ended already stays as it was: its handler returned too late.
+// end takes in the result of a run. One that was ended already stays as it was: its handler returned too
+// late.
 func (l *Loop) end(result Result) {
 	r, k := result.Run, result.Run.space
 	if r.state != running && r.state != abandoned {

@@ -54,8 +54,8 @@ func (k *keyspace) succeed() {
 	k.notDry()
 }
 
-// probed records that Redis answered a call without jobs. If the next call with jobs fails again, the rest grows; only a
-// successful call with jobs resets it.
+// probed records that Redis answered a call without jobs. If the next call with jobs fails again, the rest
+// grows; only a successful call with jobs resets it.
 func (k *keyspace) probed(now time.Time) {
 	rest := k.outage.rest
 	k.succeed()

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	// mostInFlight is how many pipelines may be in flight. With one, a round trip of a millisecond settles into half
-	// batches; more than four brought nothing.
+	// mostInFlight is how many pipelines may be in flight. With one, a round trip of a millisecond settles
+	// into half batches; more than four brought nothing.
 	mostInFlight = 4
-	// longestProbe is how long a probe may take after others have failed: six round trips of half a second, enough to connect
-	// and to be answered. With a rest, work still resumes within five seconds where one began on a dead connection.
+	// longestProbe is how long a probe may take after others have failed: six round trips of half a second,
+	// enough to connect and to be answered. With a rest, work still resumes within five seconds where one
+	// began on a dead connection.
 	longestProbe = 3 * time.Second
 )
 
@@ -39,8 +40,9 @@ func (f *flights) begin() int64 {
 
 func (f *flights) end(op int64) { delete(f.operations, op) }
 
-// A pipeline is what goes to Redis at once: settles, then starts, then takes for the processors that are idle once the settles
-// have landed, then what is to be read or said besides. Everything in it is answered, or known not to be.
+// A pipeline is what goes to Redis at once: settles, then starts, then takes for the processors that are
+// idle once the settles have landed, then what is to be read or said besides. Everything in it is answered,
+// or known not to be.
 type pipeline struct {
 	space    *keyspace
 	parts    []part
@@ -86,9 +88,10 @@ func (p *pipeline) promise(c *capsule, jobs int) {
 	c.promised += jobs
 }
 
-// maySend reports whether another pipeline may be sent. Beside one that is in flight, a further one goes only with its share of
-// the processors, so that over a long link all of them are in the air, and over a short one a pipeline carries what came back
-// during the last. What is too little for a share goes when the next answer comes.
+// maySend reports whether another pipeline may be sent. Beside one that is in flight, a further one goes
+// only with its share of the processors, so that over a long link all of them are in the air, and over a
+// short one a pipeline carries what came back during the last. What is too little for a share goes when the
+// next answer comes.
 func (k *keyspace) maySend() bool {
 	if k.inFlight == 0 {
 		return true
@@ -111,7 +114,8 @@ func (k *keyspace) send(p *pipeline) {
 		p.allowed = max(p.allowed, min(k.probing.Timeout(k.cfg.CallTimeout, k.carrying), longestProbe))
 	}
 	go func() {
-		// Calls belong to no handler and no request: what they carry must arrive also when the process is being stopped.
+		// Calls belong to no handler and no request: what they carry must arrive also when the process is
+		// being stopped.
 		sentAt := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), p.allowed)
 		defer cancel()

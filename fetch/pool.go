@@ -14,7 +14,8 @@ type Result struct {
 	Refused bool
 }
 
-// A pool is what the processors have in common: the run queue, from which each takes its next run, and the results.
+// A pool is what the processors have in common: the run queue, from which each takes its next run, and the
+// results.
 type pool struct {
 	queue   *runQueue
 	results *results
@@ -31,9 +32,9 @@ func (p *pool) End(result Result) { p.results.add(result) }
 // Dismiss ends the processors that wait in Take, now or later. What is in the run queue is still taken.
 func (p *pool) Dismiss() { p.queue.close() }
 
-// A runQueue holds runs for the processors. A processor that takes one wakes the next, if there is more: runs whose handlers wait are
-// all taken one after the other within microseconds, and runs that end at once are run by the few that are awake. To wake a processor
-// for each costs more than such a run.
+// A runQueue holds runs for the processors. A processor that takes one wakes the next, if there is more:
+// runs whose handlers wait are all taken one after the other within microseconds, and runs that end at once
+// are run by the few that are awake. To wake a processor for each costs more than such a run.
 type runQueue struct {
 	mu     sync.Mutex
 	filled *sync.Cond

@@ -8,9 +8,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// The quarantine is what the process knows of jobs that were in hand in so many crashes that they run alone: a crash beside one would
-// move it to the dead set for what another job did. A process takes one while its ledger is empty, and nothing beside it. One that
-// is never idle, because there is always more to do, asks to become so: it drains.
+// The quarantine is what the process knows of jobs that were in hand in so many crashes that they run
+// alone: a crash beside one would move it to the dead set for what another job did. A process takes one
+// while its ledger is empty, and nothing beside it. One that is never idle, because there is always more to
+// do, asks to become so: it drains.
 type quarantine struct {
 	loop *Loop
 
@@ -25,10 +26,12 @@ type quarantine struct {
 }
 
 const (
-	// ordinaryFactor is how many times as long as it stood aside for a quarantined job a process then takes ordinary ones, if there
-	// are any: otherwise the quarantined jobs that a bad hour leaves behind would stop a whole fleet until each of them has run.
+	// ordinaryFactor is how many times as long as it stood aside for a quarantined job a process then takes
+	// ordinary ones, if there are any: otherwise the quarantined jobs that a bad hour leaves behind would
+	// stop a whole fleet until each of them has run.
 	ordinaryFactor = 3
-	// restFactor is how many times as long as it drained in vain a process takes again before it drains once more.
+	// restFactor is how many times as long as it drained in vain a process takes again before it drains
+	// once more.
 	restFactor = 10
 )
 
@@ -60,8 +63,8 @@ func (q *quarantine) hasProcess() bool {
 	return q.loop.count(running, abandoned, returned) == 0
 }
 
-// aside reports whether nothing may be taken for the sake of a quarantined job: one runs, or is about to be asked for, or the
-// process drains for it.
+// aside reports whether nothing may be taken for the sake of a quarantined job: one runs, or is about to be
+// asked for, or the process drains for it.
 func (q *quarantine) aside() bool {
 	if q.loop.quiet {
 		return false
@@ -81,13 +84,15 @@ func (q *quarantine) aside() bool {
 	return false
 }
 
-// mayTake reports whether a quarantined job can be asked for now. An idle wait might bring another job beside it.
+// mayTake reports whether a quarantined job can be asked for now. An idle wait might bring another job
+// beside it.
 func (q *quarantine) mayTake(k *keyspace) bool {
 	return !q.loop.quiet && q.serves(k) && !k.reconcile.quarantineUnsure && !k.reconcile.unsure && !k.fenced &&
 		q.ledgerEmpty() && q.hasProcess() && k.session.Leased()
 }
 
-// serves reports whether there are quarantined jobs, and ordinary ones have had their share since the last of them.
+// serves reports whether there are quarantined jobs, and ordinary ones have had their share since the last
+// of them.
 func (q *quarantine) serves(k *keyspace) bool {
 	return k.hasQuarantined() && !time.Now().Before(q.othersTill)
 }
@@ -106,7 +111,8 @@ func (k *keyspace) firstQuarantined() *queueState {
 	return nil
 }
 
-// noQuarantined records that no queue has quarantined jobs, or none that may be taken, until the next reading.
+// noQuarantined records that no queue has quarantined jobs, or none that may be taken, until the next
+// reading.
 func (k *keyspace) noQuarantined() {
 	for _, queue := range k.queues {
 		queue.quarantined = false
@@ -124,7 +130,8 @@ func (q *quarantine) noOthers(k *keyspace) {
 	q.othersTill = time.Time{}
 }
 
-// advance gives a drain up when it was in vain, and notes since when nothing has been taken for a quarantined job's sake.
+// advance gives a drain up when it was in vain, and notes since when nothing has been taken for a
+// quarantined job's sake.
 func (q *quarantine) advance(k *keyspace, now time.Time) {
 	if q.draining != nil && !now.Before(q.drainUntil) {
 		// What runs may go on for hours.

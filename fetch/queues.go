@@ -21,8 +21,8 @@ type queueState struct {
 	waiter driver.Waiter // its connection between two waits
 }
 
-// backOff is how long a queue is left to other processes after one of its jobs was refused here. Without a pause, taking and
-// refusing the job would repeat as fast as a round trip allows.
+// backOff is how long a queue is left to other processes after one of its jobs was refused here. Without a
+// pause, taking and refusing the job would repeat as fast as a round trip allows.
 const backOff = time.Second
 
 // An intake is one capsule's way into one keyspace.
@@ -35,8 +35,8 @@ type intake struct {
 	waits   int       // open idle waits
 }
 
-// spare returns how many jobs a take may ask for: not for the processors that orphaned entries need, and one less for each open
-// wait, which may bring a job at any moment.
+// spare returns how many jobs a take may ask for: not for the processors that orphaned entries need, and
+// one less for each open wait, which may bring a job at any moment.
 func (in *intake) spare() int {
 	return in.capsule.idle() - len(in.space.reconcile.orphaned) - in.waits
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Replies get lost, and with them the knowledge of jobs that already lie in our lists. Reconciling compares the lists' lengths with
-// the ledger, and where they differ reads the entries. A difference alone proves nothing: a take or a settle may be in flight. So
-// while it is unsure what the lists hold nothing is begun that brings jobs, and entries are read only once nothing is in flight
-// that may. An entry that is then neither a run, nor has been since the question, was brought by something that has ended, and its
-// answer was lost: it is orphaned. Lengths are the first reading that does not know it, the page the second; a page is as large as
-// the link allows, and what it has shown stays known if the next one fails.
+// Replies get lost, and with them the knowledge of jobs that already lie in our lists. Reconciling compares
+// the lists' lengths with the ledger, and where they differ reads the entries. A difference alone proves
+// nothing: a take or a settle may be in flight. So while it is unsure what the lists hold nothing is begun
+// that brings jobs, and entries are read only once nothing is in flight that may. An entry that is then
+// neither a run, nor has been since the question, was brought by something that has ended, and its answer
+// was lost: it is orphaned. Lengths are the first reading that does not know it, the page the second; a
+// page is as large as the link allows, and what it has shown stays known if the next one fails.
 type reconcile struct {
 	due      bool               // the lengths are to be read
 	asking   bool               // they are being read
@@ -23,15 +24,16 @@ type reconcile struct {
 	readings map[place]*reading // those that are not done
 	toRead   []*reading         // those of them whose next page is to be asked for
 	orphaned []orphan           // entries that are not runs yet
-	// quarantineUnsure says that our quarantine list may hold a job that is not in the ledger: an answer was lost, or the job had no
-	// lease to start with. quarantinedFrom is the queue of the one that was found there.
+	// quarantineUnsure says that our quarantine list may hold a job that is not in the ledger: an answer
+	// was lost, or the job had no lease to start with. quarantinedFrom is the queue of the one that was
+	// found there.
 	quarantineUnsure bool
 	quarantinedFrom  string
 }
 
-// mostDoubts is how many readings in a row may differ by what takes in flight may be bringing. A busy process has one in flight at
-// nearly every reading, and does not stop for each; what is lost without a failed call (there should be no such thing) is found in
-// a dozen seconds.
+// mostDoubts is how many readings in a row may differ by what takes in flight may be bringing. A busy
+// process has one in flight at nearly every reading, and does not stop for each; what is lost without a
+// failed call (there should be no such thing) is found in a dozen seconds.
 const mostDoubts = 8
 
 // A place is one of our lists: a queue's working list, or the quarantine list, which belongs to none.
@@ -54,9 +56,9 @@ func (k *keyspace) listAt(at place) string {
 	return k.cfg.Keys.Working(at.queue, k.session.Identity)
 }
 
-// A reading goes through one list page by page, newest entries first, where the orphaned ones of a take that has just failed are:
-// it ends when as many have been found as there can be. Entries move while it does, so one may be met on two pages; each page is
-// compared for itself.
+// A reading goes through one list page by page, newest entries first, where the orphaned ones of a take
+// that has just failed are: it ends when as many have been found as there can be. Entries move while it
+// does, so one may be met on two pages; each page is compared for itself.
 type reading struct {
 	place place
 	first int            // index of the next page
@@ -77,7 +79,8 @@ func (c *reconcile) foundQuarantined() bool {
 	return slices.ContainsFunc(c.orphaned, func(o orphan) bool { return o.place.quarantined })
 }
 
-// leave takes a run out of the ledger whose job has left its list: a page that was asked for before may still show it.
+// leave takes a run out of the ledger whose job has left its list: a page that was asked for before may
+// still show it.
 func (k *keyspace) leave(r *Run) {
 	if under := k.reconcile.readings[r.place()]; under != nil && r.owner == k.session {
 		under.left[r.Bytes]++
@@ -94,7 +97,8 @@ func (c *reconcile) read(at place, most int) {
 	}
 }
 
-// doubt records that the lists of a session may hold jobs that are not in the ledger. An error that is certain brought none.
+// doubt records that the lists of a session may hold jobs that are not in the ledger. An error that is
+// certain brought none.
 func (k *keyspace) doubt(session *Session, err error) {
 	if session == k.session && (err == nil || !driver.Certain(err)) {
 		k.reconcile.unsure, k.reconcile.looked = true, false
@@ -138,8 +142,9 @@ func (k *keyspace) listsToSee(queues []string) []string {
 	return append(k.cfg.Keys.HandsOf(queues, k.session.Identity), k.cfg.Keys.SuspectsLists(queues)...)
 }
 
-// handleLengths compares our lists, those of the queues and the quarantine list, with the ledger. still says that nothing which
-// brings jobs was in flight from the question to the answer, left how many jobs left our lists meanwhile.
+// handleLengths compares our lists, those of the queues and the quarantine list, with the ledger. still
+// says that nothing which brings jobs was in flight from the question to the answer, left how many jobs
+// left our lists meanwhile.
 func (k *keyspace) handleLengths(queues []string, lengths []int, still bool, left int) {
 	known, sure := make(map[place]int, len(lengths)), make(map[place]int, len(lengths))
 	for r := range k.ledger.of(k.session) {
@@ -182,8 +187,8 @@ func (k *keyspace) handleLengths(queues []string, lengths []int, still bool, lef
 // mayBring reports whether a take is in flight.
 func (k *keyspace) mayBring() bool { return len(k.operations) > k.openWaits() }
 
-// handlePaused takes in which queues are paused, so that a wait on one that now is gets released, and one that is not any more is
-// looked at.
+// handlePaused takes in which queues are paused, so that a wait on one that now is gets released, and one
+// that is not any more is looked at.
 func (k *keyspace) handlePaused(queues []string, reply driver.Reply) {
 	flags, ok := reply.Value.([]any)
 	if !ok || len(flags) != len(queues) {
@@ -203,8 +208,8 @@ func (k *keyspace) handleQuarantines(queues []string, waiting []int) {
 	k.loop.quarantine.consider(k)
 }
 
-// addReading adds the next page of a list that is being read: one in a pipeline, and none while anything is in flight that may
-// bring a job.
+// addReading adds the next page of a list that is being read: one in a pipeline, and none while anything is
+// in flight that may bring a job.
 func (k *keyspace) addReading(p *pipeline) {
 	c := &k.reconcile
 	if len(c.toRead) == 0 || len(k.operations) > 0 || k.session.Over() {
@@ -281,8 +286,9 @@ func (k *keyspace) compare(read *reading, listed lua.Listed, page int) {
 	delete(c.readings, read.place)
 }
 
-// reclaim makes runs of orphaned entries. One for which no processor is idle is requeued, as what an idle wait brought is: a
-// process on a slow link gives way to those that have room. A quarantined job is reclaimed once there is no other run.
+// reclaim makes runs of orphaned entries. One for which no processor is idle is requeued, as what an idle
+// wait brought is: a process on a slow link gives way to those that have room. A quarantined job is
+// reclaimed once there is no other run.
 func (k *keyspace) reclaim() {
 	var rest []orphan
 	for _, o := range k.reconcile.orphaned {

@@ -15,16 +15,18 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// ErrOwnershipLost is the cause with which handlers are cancelled when their process has been declared dead: the job
-// belongs to another process by now.
+// ErrOwnershipLost is the cause with which handlers are cancelled when their process has been declared
+// dead: the job belongs to another process by now.
 var ErrOwnershipLost = errors.New("belay: ownership lost: this process was declared dead and its jobs were recovered")
 
-// A Session is the registration of this process in one keyspace: one identity, until its tombstone. A process that is declared
-// dead registers anew; the runs of the earlier session are still settled under that.
+// A Session is the registration of this process in one keyspace: one identity, until its tombstone. A
+// process that is declared dead registers anew; the runs of the earlier session are still settled under
+// that.
 type Session struct {
 	// Identity is host, pid and 12 random hex digits.
 	Identity string
-	// Context ends, with the cause ErrOwnershipLost, when the identity has been declared dead. Handlers run under it.
+	// Context ends, with the cause ErrOwnershipLost, when the identity has been declared dead. Handlers run
+	// under it.
 	Context context.Context
 
 	record lua.Record
@@ -44,8 +46,8 @@ type Session struct {
 	unread      []*batch // settles whose answer has not been read, by ascending number
 }
 
-// NewIdentity draws a name that was never used: host (this machine's when empty), pid and 12 random hex digits. Colons in
-// the host become dashes, because Ruby's readers split names at colons.
+// NewIdentity draws a name that was never used: host (this machine's when empty), pid and 12 random hex
+// digits. Colons in the host become dashes, because Ruby's readers split names at colons.
 func NewIdentity(host string) string {
 	if host == "" {
 		host, _ = os.Hostname()
@@ -106,8 +108,8 @@ func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Ke
 	return answer.OK, nil
 }
 
-// Beat renews the session and returns Redis' reply, also about the keys that are watched (see Loop.Watched). A session that is
-// dead or unknown stays so: register another.
+// Beat renews the session and returns Redis' reply, also about the keys that are watched (see
+// Loop.Watched). A session that is dead or unknown stays so: register another.
 func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (HeartbeatReply, error) {
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
 	reply, err := keys.Beat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
@@ -153,8 +155,8 @@ func (r HeartbeatReply) RTT() time.Duration { return r.rtt }
 
 func (s *Session) confirm(sentSinceBoot time.Duration) { s.confirmedAt.Store(int64(sentSinceBoot)) }
 
-// Leased reports whether a job may be started now: the last confirmed heartbeat is so recent that no process can have declared
-// this session dead, with a margin of one heartbeat.
+// Leased reports whether a job may be started now: the last confirmed heartbeat is so recent that no
+// process can have declared this session dead, with a margin of one heartbeat.
 func (s *Session) Leased() bool {
 	age := lua.SinceBoot() - time.Duration(s.confirmedAt.Load())
 	return !s.over.Load() && age < s.record.TTL-s.record.Beat

@@ -14,9 +14,11 @@ import (
 const (
 	// mostBatches is how many unacknowledged settles go into one pipeline.
 	mostBatches = 2
-	// retryBlocked is how often a settle is tried again that Redis refuses for a reason waiting does not cure.
+	// retryBlocked is how often a settle is tried again that Redis refuses for a reason waiting does not
+	// cure.
 	retryBlocked = time.Minute
-	// leastPart is the least that a settle is cut to: with less, what each round trip costs is more than what is gained.
+	// leastPart is the least that a settle is cut to: with less, what each round trip costs is more than
+	// what is gained.
 	leastPart = 32
 )
 
@@ -34,8 +36,8 @@ func (l *ledger) finish(r *Run, outcome job.Outcome) {
 	l.move(r, finished)
 }
 
-// addSettles adds settles: those that are unacknowledged, those of isolated runs, and that of what has finished since. It reports
-// whether some of them are sent again.
+// addSettles adds settles: those that are unacknowledged, those of isolated runs, and that of what has
+// finished since. It reports whether some of them are sent again.
 func (k *keyspace) addSettles(p *pipeline) (again bool) {
 	most := min(len(k.unacked), mostBatches)
 	batches := slices.Clone(k.unacked[:most])
@@ -87,8 +89,8 @@ func (k *keyspace) nextBatch() *batch {
 	return k.newBatch(session, gathered)
 }
 
-// part returns how many outcomes go into one settle at most. It is half of what can run at once, so that Redis works on one half
-// while the processors work on the other; in one piece, they would take turns.
+// part returns how many outcomes go into one settle at most. It is half of what can run at once, so that
+// Redis works on one half while the processors work on the other; in one piece, they would take turns.
 func (k *keyspace) part() int {
 	half := (k.loop.Concurrency() + 1) / 2
 	if k.loop.quiet || half < leastPart { // what is requeued goes in order, and two pipelines have none
@@ -97,8 +99,8 @@ func (k *keyspace) part() int {
 	return min(half, lua.MostItems)
 }
 
-// room returns how many bytes go into one settle at most, but for the last job's. On a slow link they are few, so that heartbeats
-// come through between two settles.
+// room returns how many bytes go into one settle at most, but for the last job's. On a slow link they are
+// few, so that heartbeats come through between two settles.
 func (k *keyspace) room() int {
 	if k.loop.quiet { // as for part
 		return lua.MostBytes
@@ -133,7 +135,8 @@ func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
 		k.succeed()
 		k.confirm(b, verdict)
 	case driver.Outage(err):
-		// Unknown or not now: the same bytes under the same number do no harm if they were executed after all.
+		// Unknown or not now: the same bytes under the same number do no harm if they were executed after
+		// all.
 		k.moveAll(b, unacked)
 		k.unacked = append(k.unacked, b)
 		k.fail("settle", err)
@@ -184,7 +187,8 @@ func (k *keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 }
 
-// needless reports that what was kept for a job's next start is of no more use: the job has ended, or its bytes carry it.
+// needless reports that what was kept for a job's next start is of no more use: the job has ended, or its
+// bytes carry it.
 func needless(outcome job.Outcome) bool {
 	switch outcome.Exit() {
 	case job.ExitDone, job.ExitDiscarded, job.ExitDead:

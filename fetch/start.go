@@ -9,9 +9,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A unique job carries its lock in its payload (package dedup). What is to be done about it goes the way of the job: its start
-// is said to Redis before it runs, where that means something to the lock; the lock is renewed at every beat while the job is
-// in hand; and the settle that ends the job ends the lock. Jobs without one pay a search in their bytes.
+// A unique job carries its lock in its payload (package dedup). What is to be done about it goes the way of
+// the job: its start is said to Redis before it runs, where that means something to the lock; the lock is
+// renewed at every beat while the job is in hand; and the settle that ends the job ends the lock. Jobs
+// without one pay a search in their bytes.
 
 // A heldLock is the lock of a job in hand.
 type heldLock struct {
@@ -31,8 +32,8 @@ func (l *heldLock) kept() bool {
 	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
 }
 
-// Left are the positions in write-ahead logs that duplicates left which were refused for the job's sake, as far as its start was
-// told; nil for nearly all.
+// Left are the positions in write-ahead logs that duplicates left which were refused for the job's sake, as
+// far as its start was told; nil for nearly all.
 func (r *Run) Left() dedup.WAL {
 	if r.lock == nil {
 		return nil
@@ -43,8 +44,9 @@ func (r *Run) Left() dedup.WAL {
 // script is the lock as scripts want it.
 func (l heldLock) script() lua.Lock { return *l.Stored(l.class) }
 
-// whileHeld returns the lock while its job runs: it stands for as long as the process may be silent, however short its own TTL is.
-// Otherwise it would lapse between two heartbeats, and with it the run that it promises to those refused.
+// whileHeld returns the lock while its job runs: it stands for as long as the process may be silent,
+// however short its own TTL is. Otherwise it would lapse between two heartbeats, and with it the run that
+// it promises to those refused.
 func (l heldLock) whileHeld(session *Session) lua.Lock {
 	lock := l.script()
 	lock.Hold = max(lock.Hold, session.record.TTL)
@@ -79,9 +81,9 @@ func (k *keyspace) lockIn(bytes string) *heldLock {
 	return &heldLock{Lock: lock, class: parsed.Class(), waits: len(dedup.ReadWAL(parsed)) > 0}
 }
 
-// requeue returns a job whose run has not begun. If Redis may have recorded its start, and its lock be free for that, it takes the
-// lock again first: otherwise another job would be accepted while this one waits. (One that has begun before then holds a lock that
-// it need not have; it is freed at the next start.)
+// requeue returns a job whose run has not begun. If Redis may have recorded its start, and its lock be free
+// for that, it takes the lock again first: otherwise another job would be accepted while this one waits.
+// (One that has begun before then holds a lock that it need not have; it is freed at the next start.)
 func (k *keyspace) requeue(r *Run) {
 	if r.lock == nil || !r.lock.said || r.lock.AtStart() != dedup.StartRelease {
 		k.ledger.finish(r, job.Requeued())
@@ -187,8 +189,8 @@ func (k *keyspace) addRenewals(p *pipeline) {
 	}
 }
 
-// addForgets takes away what starts have kept for jobs whose end is confirmed. One that lives on carries it in its payload. Nobody
-// waits for the answer: what stays lapses.
+// addForgets takes away what starts have kept for jobs whose end is confirmed. One that lives on carries it
+// in its payload. Nobody waits for the answer: what stays lapses.
 func (k *keyspace) addForgets(p *pipeline) {
 	for some := range slices.Chunk(k.obsolete, lua.MostItems) {
 		p.add(k.cfg.Keys.ForgetLeft(some), func(driver.Reply) {})
@@ -196,7 +198,8 @@ func (k *keyspace) addForgets(p *pipeline) {
 	k.obsolete = nil
 }
 
-// lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has released it.
+// lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has
+// released it.
 func (k *keyspace) lockAtEnd(r *Run) *lua.Lock {
 	if r.lock == nil || (r.lock.started && !r.lock.InHand()) {
 		return nil

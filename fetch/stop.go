@@ -7,10 +7,12 @@ import (
 )
 
 const (
-	// Moment is what a cancelled handler is given to return. What it returns then still counts as its outcome.
+	// Moment is what a cancelled handler is given to return. What it returns then still counts as its
+	// outcome.
 	Moment = time.Second
-	// LastSettle bounds what is waited for once all handlers are done with, deregistration included: Redis may be away, and then
-	// the jobs are recovered as from a crash. One deadline for all, because a silent Redis uses up every single one.
+	// LastSettle bounds what is waited for once all handlers are done with, deregistration included: Redis
+	// may be away, and then the jobs are recovered as from a crash. One deadline for all, because a silent
+	// Redis uses up every single one.
 	LastSettle = 2 * time.Second
 	// Goodbye is what is kept of it for leaving, many times what a Redis takes that is there.
 	Goodbye = 250 * time.Millisecond
@@ -97,8 +99,9 @@ func (l *Loop) advance(now, wake time.Time) time.Time {
 	return wake
 }
 
-// requeueUnfinished returns every job that came back unfinished, or still runs, to the head of its queue, byte for byte. The handler of
-// one that still runs may go on and return what it likes: the job is not in our hands any more.
+// requeueUnfinished returns every job that came back unfinished, or still runs, to the head of its queue,
+// byte for byte. The handler of one that still runs may go on and return what it likes: the job is not in
+// our hands any more.
 func (l *Loop) requeueUnfinished() {
 	for _, k := range l.spaces {
 		for _, s := range []state{running, abandoned, returned} {
@@ -117,7 +120,8 @@ func (l *Loop) done() bool {
 	return l.settled() || (!l.stop.leaveAt.IsZero() && !time.Now().Before(l.stop.leaveAt))
 }
 
-// settled reports whether nothing is left that this process could still do for its jobs. Blocked runs are: Redis refuses them.
+// settled reports whether nothing is left that this process could still do for its jobs. Blocked runs are:
+// Redis refuses them.
 func (l *Loop) settled() bool {
 	for _, k := range l.spaces {
 		if !k.settled() {

@@ -38,9 +38,10 @@ func (k *keyspace) compose(now time.Time) *pipeline {
 	return p
 }
 
-// composeProbe makes the one pipeline that goes after a failure: it asks for the lengths of our lists, which is as small as a call
-// can be. Its answer tells a slow link, on which the next call that carries jobs is to carry fewer, from a Redis that is away; and
-// it says what the call that failed has left in our lists.
+// composeProbe makes the one pipeline that goes after a failure: it asks for the lengths of our lists,
+// which is as small as a call can be. Its answer tells a slow link, on which the next call that carries
+// jobs is to carry fewer, from a Redis that is away; and it says what the call that failed has left in our
+// lists.
 func (k *keyspace) composeProbe(p *pipeline) *pipeline {
 	if k.reconcile.asking {
 		return nil
@@ -127,10 +128,11 @@ func (k *keyspace) learnWhy(in *intake, why lua.Why) {
 	}
 }
 
-// bring takes in what a take or a wait answered, unless just such a job runs already. After a failover that lost that it was
-// taken, a job was taken again: there is one entry, and it ends with the run that goes on. If a producer has pushed the same bytes
-// twice, there are two, and reconciling finds the one that we do not know of. What comes to a session that is over is requeued: it
-// was declared dead, and its runs end nothing, or the next session takes the job again, see runsUnder.
+// bring takes in what a take or a wait answered, unless just such a job runs already. After a failover that
+// lost that it was taken, a job was taken again: there is one entry, and it ends with the run that goes on.
+// If a producer has pushed the same bytes twice, there are two, and reconciling finds the one that we do
+// not know of. What comes to a session that is over is requeued: it was declared dead, and its runs end
+// nothing, or the next session takes the job again, see runsUnder.
 func (k *keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 	twin := k.ledger.find(session, queue, bytes)
 	if twin == nil || session != k.session || session.Over() {
@@ -141,7 +143,8 @@ func (k *keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 	k.cfg.Log.Info().Str("jid", twin.JID()).Str("queue", queue).Msg("taken again while in hand: not run beside itself")
 }
 
-// arrive makes a run of a job that was taken: for a processor, or to be requeued when it is not wanted or we are quiet.
+// arrive makes a run of a job that was taken: for a processor, or to be requeued when it is not wanted or
+// we are quiet.
 func (k *keyspace) arrive(session *Session, queue, bytes string, wanted bool) *Run {
 	if earlier := k.runsUnder(queue, bytes); earlier != nil && wanted && !k.loop.quiet {
 		session.transfer(earlier)
@@ -158,8 +161,9 @@ func (k *keyspace) arrive(session *Session, queue, bytes string, wanted bool) *R
 	return r
 }
 
-// runsUnder returns the run of a job with these bytes and from this queue that goes on under an earlier session that Redis has
-// lost, or nil. (A run of a session that was declared dead is cancelled, and its result is discarded.)
+// runsUnder returns the run of a job with these bytes and from this queue that goes on under an earlier
+// session that Redis has lost, or nil. (A run of a session that was declared dead is cancelled, and its
+// result is discarded.)
 func (k *keyspace) runsUnder(queue, bytes string) *Run {
 	for _, session := range k.former {
 		r := k.ledger.find(session, queue, bytes)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// longestWait bounds one idle wait. A wait costs one command, so this is an idle queue's cost: a quarter of a
-	// command a second.
+	// longestWait bounds one idle wait. A wait costs one command, so this is an idle queue's cost: a
+	// quarter of a command a second.
 	longestWait = 4 * time.Second
 	// shortWait bounds waits on a server that cannot release them.
 	shortWait = time.Second
@@ -25,8 +25,9 @@ const (
 	mostYield  = time.Minute
 )
 
-// waiting is what the idle waits of a keyspace have in common. There is one blocking move for each queue, each on a connection of its
-// own, while its capsule has an idle processor, so that a job on any of many queues starts at once without polling.
+// waiting is what the idle waits of a keyspace have in common. There is one blocking move for each queue,
+// each on a connection of its own, while its capsule has an idle processor, so that a job on any of many
+// queues starts at once without polling.
 type waiting struct {
 	limit        time.Duration // of one wait
 	rest         time.Duration // after the next wait that breaks; zero since one went well
@@ -112,8 +113,8 @@ func (in *intake) adjustWaits(now time.Time) bool {
 	if in.capsule.promised > 0 || !k.outage.since.IsZero() {
 		return false
 	}
-	// A take comes first, unless every idle processor has an open wait already. Waits that are being released will be gone in a
-	// moment.
+	// A take comes first, unless every idle processor has an open wait already. Waits that are being
+	// released will be gone in a moment.
 	return in.dry || (in.spare() <= 0 && !in.leaving())
 }
 
@@ -150,8 +151,8 @@ func (k *keyspace) open(q *queueState) {
 	}()
 }
 
-// release ends all waits. Each is asked again until its answer has been read, because a release that overtakes its wait finds
-// nothing to end.
+// release ends all waits. Each is asked again until its answer has been read, because a release that
+// overtakes its wait finds nothing to end.
 func (k *keyspace) release() {
 	for _, in := range k.intakes {
 		in.release()
@@ -247,7 +248,8 @@ func (k *keyspace) failWait(w *wait) {
 	case driver.Crowded(w.err):
 		k.crowded = true
 	case errors.As(w.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
-		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them. That one knows.
+		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them.
+		// That one knows.
 		if refused.Code == "OOM" {
 			k.cfg.Reporter.refuse("wait", w.err)
 		}
@@ -260,8 +262,9 @@ func (k *keyspace) failWait(w *wait) {
 	}
 }
 
-// yieldWaits closes the connections of all idle waits for a while, and until a heartbeat is confirmed, when Redis has refused this
-// process a connection: queues can be polled instead, but nothing replaces a heartbeat or a settle. Paced takes do so meanwhile.
+// yieldWaits closes the connections of all idle waits for a while, and until a heartbeat is confirmed, when
+// Redis has refused this process a connection: queues can be polled instead, but nothing replaces a
+// heartbeat or a settle. Paced takes do so meanwhile.
 func (k *keyspace) yieldWaits(now time.Time) {
 	k.notDry()
 	if k.yielded && now.Before(k.yieldedAt.Add(k.yield)) {
@@ -298,9 +301,9 @@ func (k *keyspace) waiters() (count int) {
 	return count
 }
 
-// restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a connection of
-// its own, which something between may cut, or a server with too many clients refuse. A take goes at once to learn more,
-// and paced ones go until waits are tried again.
+// restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a
+// connection of its own, which something between may cut, or a server with too many clients refuse. A take
+// goes at once to learn more, and paced ones go until waits are tried again.
 func (k *keyspace) restWaits(err error) {
 	now := time.Now()
 	k.notDry()

@@ -13,7 +13,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// announce keeps our entry among Sidekiq's processes up to date, in the forms that its versions 6, 7 and 8 read.
+// announce keeps our entry among Sidekiq's processes up to date, in the forms that its versions 6, 7 and 8
+// read.
 func (l *Launcher) announce(ctx context.Context) error {
 	session := l.session.Load()
 	if session.Over() {
@@ -41,8 +42,8 @@ func (l *Launcher) announce(ctx context.Context) error {
 	return nil
 }
 
-// processInfo is what Sidekiq's readers know of a process, all the keys that any of them needs: one entry they cannot
-// read breaks their page for every process.
+// processInfo is what Sidekiq's readers know of a process, all the keys that any of them needs: one entry
+// they cannot read breaks their page for every process.
 func (l *Launcher) processInfo(identity string) map[string]any {
 	host, _, _ := strings.Cut(identity, ":")
 	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
@@ -127,14 +128,14 @@ func (p *processor) describe(r *run, overdue time.Duration) Run {
 }
 
 const (
-	// fullPayload is up to what size a payload is shown whole among running jobs, and mostWork how many bytes of them
-	// one announcement carries.
+	// fullPayload is up to what size a payload is shown whole among running jobs, and mostWork how many
+	// bytes of them one announcement carries.
 	fullPayload = 16 << 10
 	mostWork    = 1 << 20
 )
 
-// workEntries are thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads it; long args
-// are left out, because this is written anew every few seconds.
+// workEntries are thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads
+// it; long args are left out, because this is written anew every few seconds.
 func workEntries(runs []Run) []string {
 	entries := make([]string, 0, 2*len(runs))
 	size := 0

@@ -9,7 +9,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Capsule is a set of queues with a concurrency of its own. All capsules of a process share its session and its processors.
+// A Capsule is a set of queues with a concurrency of its own. All capsules of a process share its session
+// and its processors.
 type Capsule struct {
 	// Name is its own.
 	Name string
@@ -55,7 +56,8 @@ func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
 	return capsules, errors.Join(wrong...)
 }
 
-// checkCapsules names everything that is wrong with how queues are shared out. The first is the worker itself.
+// checkCapsules names everything that is wrong with how queues are shared out. The first is the worker
+// itself.
 func checkCapsules(all []Capsule) error {
 	var wrong []error
 	names, owner := make(map[string]bool), make(map[string]string)

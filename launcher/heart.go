@@ -8,8 +8,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// beat is the heart's pass: stay alive, hear who has lapsed and what Ruby's remote control says, and begin a new session
-// when this one is over.
+// beat is the heart's pass: stay alive, hear who has lapsed and what Ruby's remote control says, and begin
+// a new session when this one is over.
 func (l *Launcher) beat(ctx context.Context) error {
 	session := l.session.Load()
 	if session.Over() {
@@ -67,7 +67,8 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	return nil
 }
 
-// signal obeys Ruby's remote control. Names that mean nothing here are left alone: another version may send them.
+// signal obeys Ruby's remote control. Names that mean nothing here are left alone: another version may send
+// them.
 func (l *Launcher) signal(name string) {
 	l.cfg.Log.Info().Str("signal", name).Msg("remote control")
 	switch name {

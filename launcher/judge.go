@@ -33,15 +33,15 @@ const (
 const (
 	// redisSoon is how long a question waits for Redis: Kubernetes gives a probe a second by default.
 	redisSoon = 500 * time.Millisecond
-	// heartGrace is for how long, besides its TTL, a worker may be dead to a Redis that answers: after an outage the heart
-	// needs up to two seconds to find that out.
+	// heartGrace is for how long, besides its TTL, a worker may be dead to a Redis that answers: after an
+	// outage the heart needs up to two seconds to find that out.
 	heartGrace = 10 * time.Second
 	// answeredLately is how recent a reply on another connection must be to show that Redis is reachable
 	// although heartbeats have no reply: an idle wait has one every four seconds.
 	answeredLately = 10 * time.Second
-	// silentTTLs is how many TTLs longer heartbeats may stay unanswered if the probe's own ping has no answer
-	// either. A server without free connections behaves like that too, and a new process would get no
-	// connection either.
+	// silentTTLs is how many TTLs longer heartbeats may stay unanswered if the probe's own ping has no
+	// answer either. A server without free connections behaves like that too, and a new process would get
+	// no connection either.
 	silentTTLs = 5
 )
 
@@ -50,8 +50,8 @@ func (f Finding) Registered() bool {
 	return f.Reason != reasonNotRunning && f.Reason != reasonNotRegistered
 }
 
-// Ready says whether the worker takes jobs: what it knows itself first, then what Redis says, in whose eyes it must live to
-// be given any. It waits for Redis half a second at most.
+// Ready says whether the worker takes jobs: what it knows itself first, then what Redis says, in whose eyes
+// it must live to be given any. It waits for Redis half a second at most.
 func (l *Launcher) Ready(ctx context.Context) Finding {
 	if found := l.intends(); !found.OK {
 		return found
@@ -69,8 +69,9 @@ func (l *Launcher) Ready(ctx context.Context) Finding {
 	return Finding{OK: true}
 }
 
-// Alive says whether the worker is worth keeping. Only a Run that has returned, a loop that stands still, and a heart that
-// has stopped although Redis answers, be it this question or other connections of the worker, say no. It waits for Redis half a second at most.
+// Alive says whether the worker is worth keeping. Only a Run that has returned, a loop that stands still,
+// and a heart that has stopped although Redis answers, be it this question or other connections of the
+// worker, say no. It waits for Redis half a second at most.
 func (l *Launcher) Alive(ctx context.Context) Finding {
 	if l.phase.Load() == phaseEnded {
 		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}
@@ -106,8 +107,8 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	return Finding{OK: true, Reason: reasonNoLease}
 }
 
-// unheard reports whether heartbeats have had no reply for a TTL although other connections have. In an outage no connection has
-// replies.
+// unheard reports whether heartbeats have had no reply for a TTL although other connections have. In an
+// outage no connection has replies.
 func (l *Launcher) unheard() bool {
 	return !l.asked.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
 }
@@ -143,7 +144,8 @@ func (l *Launcher) turns(ctx context.Context) bool {
 	return l.loop.Turns(ctx)
 }
 
-// lapsed asks Redis whether it counts the process as lapsed, as it does before it gives jobs to one. A process that stops may leave.
+// lapsed asks Redis whether it counts the process as lapsed, as it does before it gives jobs to one. A
+// process that stops may leave.
 func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()

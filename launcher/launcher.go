@@ -69,7 +69,8 @@ func (l *lanes) all() []*driver.Client {
 	return []*driver.Client{&l.heart, &l.janitor, &l.announce, &l.poll}
 }
 
-// New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts nothing.
+// New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts
+// nothing.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
 	capsules, err := newCapsules(cfg.allCapsules())
@@ -89,9 +90,9 @@ func New(cfg Config) (*Launcher, error) {
 	return l, nil
 }
 
-// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run, for a class that
-// has a handler, and over a negative timeout: they are mistakes in the program, and a silent second handler would hide the
-// first.
+// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run, for a
+// class that has a handler, and over a negative timeout: they are mistakes in the program, and a silent
+// second handler would hide the first.
 func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	switch {
 	case l.started():
@@ -116,15 +117,17 @@ func (l *Launcher) Use(middleware ...Middleware) {
 
 func (l *Launcher) started() bool { return l.phase.Load() != phaseNew }
 
-// Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does nothing.
+// Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does
+// nothing.
 func (l *Launcher) Quiet() {
 	l.noteQuiet()
 	l.loop.Quiet()
 	l.tellQuiet()
 }
 
-// Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end with the cause
-// ErrShutdown, and what is not back a moment later goes to the head of its queue. A second call ends the timeout at once.
+// Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end
+// with the cause ErrShutdown, and what is not back a moment later goes to the head of its queue. A second
+// call ends the timeout at once.
 func (l *Launcher) Stop() {
 	if l.asked.Swap(true) {
 		l.loop.StopNow()
@@ -161,9 +164,10 @@ func (l *Launcher) Busy() int { return len(l.Running()) }
 // Concurrency returns the maximum number of jobs that run at once, in all capsules.
 func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 
-// Run registers the process and works until ctx ends, which is the same as Stop, and everything has been settled. It
-// answers nil after a stop, and an error at once if its client is closed. A handler that ignores its context is left behind, and OnStuck hears of it: its job has gone
-// back to its queue, and may run elsewhere, also by another Launcher of this program. Run may be called once.
+// Run registers the process and works until ctx ends, which is the same as Stop, and everything has been
+// settled. It answers nil after a stop, and an error at once if its client is closed. A handler that
+// ignores its context is left behind, and OnStuck hears of it: its job has gone back to its queue, and may
+// run elsewhere, also by another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
 		return errors.New("belay: Run was called before")
@@ -261,8 +265,8 @@ func (l *Launcher) close() {
 	}
 }
 
-// register begins the process' first session, waiting for Redis as long as ctx lasts and nobody says Stop. No session and no error:
-// it was stopped first.
+// register begins the process' first session, waiting for Redis as long as ctx lasts and nobody says Stop.
+// No session and no error: it was stopped first.
 func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 	rest := l.vitalsDeadline() / 4
 	for {
@@ -311,8 +315,8 @@ func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Sess
 // mostCall bounds a call however long the TTL: a stop must not wait for a silent Redis.
 const mostCall = 5 * time.Second
 
-// vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one session, and no
-// longer than a stop may wait for it.
+// vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one
+// session, and no longer than a stop may wait for it.
 func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, fetch.LastSettle-fetch.Goodbye)
 }
@@ -346,13 +350,15 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	}
 }
 
-// deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are recovered.
+// deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are
+// recovered.
 func (l *Launcher) deregister() {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()
 	session := l.session.Load()
 	if former := session.Formerly(); former != "" {
-		// What reaches its lists from now on is found by the sweep; for one that was declared dead this changes nothing.
+		// What reaches its lists from now on is found by the sweep; for one that was declared dead this
+		// changes nothing.
 		_, _ = l.keys.Deregister(former, l.queues).Do(ctx, l.lanes.heart)
 	}
 	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)

@@ -15,8 +15,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A processor runs one job at a time. What it shares with others is its current run, for those who list what runs, and
-// its goroutine's number, for those who look where it stands.
+// A processor runs one job at a time. What it shares with others is its current run, for those who list
+// what runs, and its goroutine's number, for those who look where it stands.
 type processor struct {
 	id        int
 	pool      *pool
@@ -40,8 +40,8 @@ type run struct {
 	refused bool
 }
 
-// ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that was over its
-// timeout before has failed already: whatever came later did not make it late.
+// ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that
+// was over its timeout before has failed already: whatever came later did not make it late.
 func (r *run) ours() bool { return r.taken.Session.Context.Err() != nil && !r.timedOut }
 
 // A pool is all processors, and what they have in common.
@@ -52,8 +52,8 @@ type pool struct {
 	processors []*processor
 }
 
-// wrapped are the handlers with the middleware around each. Middleware that answers none is a mistake of the program, which
-// would fail every job.
+// wrapped are the handlers with the middleware around each. Middleware that answers none is a mistake of
+// the program, which would fail every job.
 func (l *Launcher) wrapped() (map[string]registration, error) {
 	handlers := make(map[string]registration, len(l.handlers))
 	for class, registered := range l.handlers {
@@ -88,8 +88,9 @@ func (c *pool) start() {
 func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
 	defer func() {
-		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current
-		// run behind. It gets its outcome, and the processor goes on in a new goroutine, also if that happens again here.
+		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow)
+		// leaves a current run behind. It gets its outcome, and the processor goes on in a new goroutine,
+		// also if that happens again here.
 		r := p.current.Load()
 		if r == nil {
 			return

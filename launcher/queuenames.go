@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// QueuesNotTaken is the log message about classes that have a handler and a queue that their process does not take.
+	// QueuesNotTaken is the log message about classes that have a handler and a queue that their process
+	// does not take.
 	QueuesNotTaken = "queue of a handled class is not taken"
 	// QueuesUnknown is the log message about queues that are taken, to which no job was ever pushed, and
 	// which no handled class uses.
 	QueuesUnknown = "taken queue does not exist"
 
-	// nameLookTimeout bounds the one call to Redis. If Redis is away the worker logs that, and this check is
-	// skipped.
+	// nameLookTimeout bounds the one call to Redis. If Redis is away the worker logs that, and this check
+	// is skipped.
 	nameLookTimeout = 5 * time.Second
 	// mostNamed bounds the names in one line. A program may have hundreds of classes.
 	mostNamed = 20

@@ -21,8 +21,8 @@ func (l *Launcher) tellLeft() {
 	}
 }
 
-// tellStuck logs stuck runs, each with its own stack, and tells those who want to know. These have a goroutine of their
-// own: neither a stop nor the next look waits for what is the user's.
+// tellStuck logs stuck runs, each with its own stack, and tells those who want to know. These have a
+// goroutine of their own: neither a stop nor the next look waits for what is the user's.
 func (l *Launcher) tellStuck(late []lateness, left bool) {
 	if len(late) == 0 {
 		return
