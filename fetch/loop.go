@@ -92,7 +92,7 @@ const (
 	orderQuiet
 	orderStop
 	orderStopNow
-	orderCrowded
+	orderTooManyClients
 )
 
 // NewLoop makes a Loop. It opens no connection before Open.
@@ -167,8 +167,8 @@ func (l *Loop) Stop() { l.give(orderStop) }
 // StopNow is Stop without the timeout.
 func (l *Loop) StopNow() { l.give(orderStopNow) }
 
-// Crowded tells the loop that Redis refused this process a connection.
-func (l *Loop) Crowded() { l.give(orderCrowded) }
+// TooManyClients tells the loop that Redis refused this process a connection.
+func (l *Loop) TooManyClients() { l.give(orderTooManyClients) }
 
 // give passes an order to the loop. A full channel holds more orders than there are kinds, so one more
 // changes nothing.

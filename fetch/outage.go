@@ -29,7 +29,7 @@ func (k *keyspace) fail(what string, err error) {
 	now, o := time.Now(), &k.outage
 	k.reconcile.due = true // what was lost on the way lies in our lists, and reading their lengths is what tries Redis again
 	k.cfg.Reporter.Fail(jobs, fmt.Errorf("%s: %w", what, err))
-	k.crowded = k.crowded || driver.Crowded(err)
+	k.tooManyClients = k.tooManyClients || driver.TooManyClients(err)
 	if o.since.IsZero() {
 		o.since = now
 	}

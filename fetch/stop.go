@@ -54,9 +54,9 @@ func (l *Loop) obey(what order) {
 		if l.stop.requeueAt.IsZero() {
 			l.stop.cancelAt = now
 		}
-	case orderCrowded:
+	case orderTooManyClients:
 		for _, k := range l.spaces {
-			k.crowded = true
+			k.tooManyClients = true
 		}
 	case orderNothing:
 	}

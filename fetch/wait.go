@@ -33,10 +33,10 @@ type waiting struct {
 	rest         time.Duration // after the next wait that breaks; zero since one went well
 	noWaitsUntil time.Time
 
-	crowded   bool          // Redis has refused a connection of this process: see yieldWaits
-	yielded   bool          // no wait is opened before the next confirmed heartbeat
-	yield     time.Duration // how long waits were closed the last time that Redis had too many clients
-	yieldedAt time.Time     // when that was
+	tooManyClients bool          // Redis has refused a connection of this process: see yieldWaits
+	yielded        bool          // no wait is opened before the next confirmed heartbeat
+	yield          time.Duration // how long waits were closed the last time that Redis had too many clients
+	yieldedAt      time.Time     // when that was
 }
 
 // A wait is one idle wait.
@@ -65,8 +65,8 @@ func (k *keyspace) openWaits() (count int) {
 
 // adjustWaits opens the waits that should be open now and releases those that should not.
 func (k *keyspace) adjustWaits(now time.Time) {
-	if k.crowded {
-		k.crowded = false
+	if k.tooManyClients {
+		k.tooManyClients = false
 		k.yieldWaits(now)
 	}
 	switch {
@@ -245,8 +245,8 @@ func (k *keyspace) failWait(w *wait) {
 	switch {
 	case w.shut.Load():
 		// We have cut it ourselves.
-	case driver.Crowded(w.err):
-		k.crowded = true
+	case driver.TooManyClients(w.err):
+		k.tooManyClients = true
 	case errors.As(w.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
 		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them.
 		// That one knows.

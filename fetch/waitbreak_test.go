@@ -38,7 +38,7 @@ func TestBrokenWait(t *testing.T) {
 			for _, q := range r.k.queues {
 				waiters = append(waiters, q.wait.waiter)
 			}
-			r.loop.obey(orderCrowded)
+			r.loop.obey(orderTooManyClients)
 			r.pump("their connections to be closed", func() bool { return r.k.openWaits() == 0 })
 			for _, waiter := range waiters {
 				_, _, err := waiter.Wait(r.ctx, "a", "b", time.Second)

@@ -118,8 +118,8 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 			return
 		case err != nil:
 			l.report.Fail(d.name, err)
-			if driver.Crowded(err) {
-				l.loop.Crowded()
+			if driver.TooManyClients(err) {
+				l.loop.TooManyClients()
 			}
 			rest = d.restAfter(err, rest)
 			// Half fixed, half drawn: a fleet must not come back in step.
