@@ -29,7 +29,7 @@ func main() {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
 	// A terminal that is closed (but under nohup), or a reader of what is printed that goes away, ends it as Ctrl-C does, with
 	// nothing left behind.
-	endings := append(service.Heard(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	endings := append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), endings...)
 	t, err := asked(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {

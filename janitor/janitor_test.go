@@ -1,4 +1,4 @@
-package fetch
+package janitor
 
 import (
 	"context"
@@ -8,27 +8,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
 // pulseAt is the answer to a beat sent at an instant since boot, by a Redis whose clock agrees.
-func pulseAt(at time.Duration, lapsed ...string) Pulse {
-	return Pulse{Pulse: lua.Pulse{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
+func pulseAt(at time.Duration, lapsed ...string) heartbeat {
+	return heartbeat{Pulse: lua.Pulse{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
 // A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
 // left to wait for.
 func newJudge() (*Janitor, time.Duration) {
 	const beat = time.Second
-	j := NewJanitor(JanitorConfig{Beat: beat, TTL: 4 * beat, Between: beat})
+	j := New(Config{Beat: beat, TTL: 4 * beat, Between: beat})
 	return j, lua.SinceBoot() - time.Hour
 }
+
+func (j *Janitor) look(h heartbeat) { j.Look(h.Pulse, h.sinceBoot) }
 
 // dead are the names of those that it may follow now, as me.
 func (j *Janitor) dead(me string) []string {
@@ -46,7 +45,7 @@ func (j *Janitor) knows(victim string, beat time.Duration) {
 func TestJanitorJudges(t *testing.T) {
 	t.Parallel()
 	const beat = time.Second
-	look := func(t *testing.T, pulses ...func(start time.Duration) Pulse) []string {
+	look := func(t *testing.T, pulses ...func(start time.Duration) heartbeat) []string {
 		t.Helper()
 		j, start := newJudge()
 		for _, pulse := range pulses {
@@ -54,13 +53,13 @@ func TestJanitorJudges(t *testing.T) {
 				j.Blind()
 				continue
 			}
-			j.Look(pulse(start))
+			j.look(pulse(start))
 			j.knows("victim", beat)
 		}
 		return j.dead("me")
 	}
-	at := func(offset time.Duration, lapsed ...string) func(time.Duration) Pulse {
-		return func(start time.Duration) Pulse { return pulseAt(start+offset, lapsed...) }
+	at := func(offset time.Duration, lapsed ...string) func(time.Duration) heartbeat {
+		return func(start time.Duration) heartbeat { return pulseAt(start+offset, lapsed...) }
 	}
 
 	t.Run("one_look_condemns_nobody", func(t *testing.T) {
@@ -102,8 +101,8 @@ func TestJanitorJudges(t *testing.T) {
 	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
 		t.Run("a_clock_set_"+name+"_breaks_our_sight", func(t *testing.T) {
 			t.Parallel()
-			stepped := func(offset time.Duration) func(time.Duration) Pulse {
-				return func(start time.Duration) Pulse {
+			stepped := func(offset time.Duration) func(time.Duration) heartbeat {
+				return func(start time.Duration) heartbeat {
 					pulse := pulseAt(start+offset, "victim")
 					pulse.Now = pulse.Now.Add(step)
 					return pulse
@@ -118,7 +117,7 @@ func TestJanitorJudges(t *testing.T) {
 		t.Parallel()
 		j, start := newJudge()
 		for n := range 5 {
-			j.Look(pulseAt(start+time.Duration(n)*beat, "me"))
+			j.look(pulseAt(start+time.Duration(n)*beat, "me"))
 			j.knows("me", beat)
 		}
 		require.Empty(t, j.dead("me"))
@@ -127,15 +126,15 @@ func TestJanitorJudges(t *testing.T) {
 		t.Parallel()
 		j, start := newJudge()
 		for n := range 20 {
-			j.Look(pulseAt(start + time.Duration(n)*beat))
+			j.look(pulseAt(start + time.Duration(n)*beat))
 		}
 		for n := range 10 {
-			j.Look(pulseAt(start+time.Duration(20+n)*beat, "slow"))
+			j.look(pulseAt(start+time.Duration(20+n)*beat, "slow"))
 			j.knows("slow", 5*beat)
 		}
 		require.Empty(t, j.dead("me"))
 		for n := range 3 {
-			j.Look(pulseAt(start+time.Duration(30+n)*beat, "slow"))
+			j.look(pulseAt(start+time.Duration(30+n)*beat, "slow"))
 		}
 		require.Contains(t, j.dead("me"), "slow")
 	})
@@ -144,8 +143,8 @@ func TestJanitorJudges(t *testing.T) {
 		delays := make(map[time.Duration]bool)
 		for range 20 {
 			j, start := newJudge()
-			j.Look(pulseAt(start))
-			j.Look(pulseAt(start+beat, "victim"))
+			j.look(pulseAt(start))
+			j.look(pulseAt(start+beat, "victim"))
 			require.Less(t, j.lapsed["victim"].delay, beat)
 			delays[j.lapsed["victim"].delay] = true
 		}
@@ -153,60 +152,16 @@ func TestJanitorJudges(t *testing.T) {
 	})
 }
 
-// lapse makes a life lapsed at once, as if it had not beaten for long.
-func (r *rig) lapse(identity string) {
-	r.t.Helper()
-	r.do("ZADD", r.keys.Alive(), "XX", "1", identity)
-}
-
-// newJanitor makes a janitor of another process, with a life of its own.
-func (r *rig) newJanitor() (*Janitor, *Life) {
-	r.t.Helper()
-	record := r.record
-	record.Beat, record.TTL, record.Formerly = 20*time.Millisecond, time.Second, ""
-	life, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "janitor", record)
-	require.NoError(r.t, err)
-	return NewJanitor(JanitorConfig{
-		Client: r.direct, Keys: r.keys, Log: zerolog.New(r.log), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
-		Largest: job.DefaultPayloadLimit + job.PayloadSlack,
-	}), life
-}
-
-// watch lets a janitor look, as one that has looked for long.
-func (r *rig) watch(j *Janitor, life *Life) {
-	r.t.Helper()
-	pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
-	require.NoError(r.t, err)
-	j.Look(pulse)
-	j.since = min(j.since, pulse.sinceBoot-rigTTL)
-}
-
-// recover lets a janitor look and follow until it has nothing more to follow.
-func (r *rig) recover(j *Janitor, life *Life, until func() bool) {
-	r.t.Helper()
-	require.Eventually(r.t, func() bool {
-		r.watch(j, life)
-		require.NoError(r.t, j.Pass(context.Background(), life.Identity))
-		return until()
-	}, 10*time.Second, 20*time.Millisecond)
-}
-
-func (r *rig) isTombstoned(identity string) bool {
-	return r.do("ZSCORE", r.keys.Tombstones(), identity) != nil
-}
-
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		t.Run("jobs_of_a_dead_process_are_at_the_heads_of_their_queues", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, open, 6, "a", "b")
-			r.record.Beat = 20 * time.Millisecond
-			r.enter()
+			r := newRig(t, open, "a", "b")
 			first, second := r.push("a", 3), r.push("b", 3)
-			r.pump("six jobs", func() bool { return len(r.running) == 6 })
+			r.take(6)
 			waiting := r.push("a", 2)
-			victim := r.life.Identity
+			victim := r.victim
 			r.lapse(victim)
 			j, life := r.newJanitor()
 			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("b"))) == 3 && len(r.list(r.keys.Queue("a"))) == 5 })
@@ -225,89 +180,15 @@ func TestRecovery(t *testing.T) {
 			require.Len(t, second, 3)
 		})
 
-		t.Run("a_zombie_settles_nothing_and_counts_nothing", func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, open, 3, "mail")
-			r.record.Beat = 20 * time.Millisecond
-			r.enter()
-			r.push("mail", 3)
-			r.pump("the jobs", func() bool { return len(r.running) == 3 })
-			old := r.life
-			r.lapse(old.Identity)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
-
-			pulse := r.beat()
-			require.Equal(t, lua.StateDead, pulse.State)
-			require.ErrorIs(t, context.Cause(old.Context), ErrOwnershipLost)
-			r.fetcher.End(r.running[0], job.Done())
-			r.fetcher.End(r.running[1], job.Retried(r.running[1].Bytes, time.Second))
-			r.fetcher.End(r.running[2], job.Died(r.running[2].Bytes))
-			r.running = nil
-			r.pump("the verdicts", func() bool { return len(old.held) == 0 })
-			require.Equal(t, "<nil>", r.count(r.keys.Processed()))
-			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Retry()))
-			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Dead()))
-			require.Equal(t, 3, strings.Count(r.log.String(), "ownership lost"))
-
-			r.enter()
-			r.pump("work under a new name", func() bool { return len(r.running) == 3 })
-			r.end(done)
-			require.Equal(t, "3", r.count(r.keys.Processed()))
-		})
-
-		t.Run("what_the_janitor_has_not_moved_the_old_owner_may_still_settle", func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, open, 2, "mail")
-			r.push("mail", 1)
-			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.lapse(r.life.Identity)
-			r.end(done)
-			require.Equal(t, "1", r.count(r.keys.Processed()))
-		})
-
-		t.Run("a_lapsed_process_takes_nothing_and_goes_on_after_its_next_beat", func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, open, 2, "mail")
-			r.lapse(r.life.Identity)
-			r.push("mail", 1)
-			r.pump("the refusal", func() bool { return r.fetcher.fenced })
-			require.Empty(t, r.working("mail"))
-			require.Equal(t, lua.StateAlive, r.beat().State)
-			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.end(done)
-		})
-
-		t.Run("nothing_starts_without_a_lease", func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, open, 2, "mail")
-			jobs := r.push("mail", 1)
-			r.fetcher.Turn()
-			r.life.confirmedAt.Store(int64(lua.SinceBoot() - rigTTL))
-			event := <-r.fetcher.Events()
-			r.fetcher.Handle(event)
-			_, ok := r.fetcher.Ready()
-			require.False(t, ok)
-			require.Equal(t, jobs, r.working("mail"), "left where it will be found")
-			for len(r.running) == 0 {
-				r.beat()
-				until := time.Now().Add(100 * time.Millisecond)
-				r.pump("a look", func() bool { return len(r.running) == 1 || time.Now().After(until) })
-			}
-			r.end(done)
-		})
-
 		t.Run("unreadable_entries_die_with_their_reason_and_their_text_and_stop_nothing", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, open, 2, "mail")
-			victim := r.life.Identity
+			r := newRig(t, open, "mail")
+			victim := r.victim
 			good := []string{payload("mail"), payload("mail")}
 			huge := strings.Repeat("x", 5<<20)
 			bad := []string{"{", "", "\xff\xfe", "[]", "null", strings.Repeat("[", 1001), huge}
 			entries := append([]string{"LPUSH", r.keys.Working("mail", victim), good[0]}, bad...)
-			r.fetcher.Quiet()
 			r.do(append(entries, good[1])...)
-			r.do("HSET", r.keys.Record(victim), "beat_ms", "20")
 			r.lapse(victim)
 			j, life := r.newJanitor()
 			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 2 })
@@ -322,21 +203,15 @@ func TestRecovery(t *testing.T) {
 
 		t.Run("a_broken_queue_holds_up_no_other_and_comes_back_when_mended", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, open, 4, "broken", "good")
-			r.record.Beat = 20 * time.Millisecond
-			r.enter()
+			r := newRig(t, open, "broken", "good")
 			r.push("broken", 1)
 			r.push("good", 1)
-			r.pump("both jobs", func() bool { return len(r.running) == 2 })
-			r.fetcher.Quiet() // or a wait of the victim's would take what is brought back
-			r.pump("the waits to end", func() bool { return r.fetcher.waits.open() == 0 })
+			r.take(2)
 			r.do("SET", r.keys.Queue("broken"), "x")
-			r.lapse(r.life.Identity)
+			r.lapse(r.victim)
 			j, life := r.newJanitor()
 			round := func() error {
-				pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
-				require.NoError(t, err)
-				j.Look(pulse)
+				r.look(j, life)
 				return j.Pass(context.Background(), life.Identity)
 			}
 			var wrong error
@@ -357,9 +232,8 @@ func TestRecovery(t *testing.T) {
 
 		t.Run("a_list_longer_than_a_page_comes_back_in_order", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, open, 2, "mail")
-			r.fetcher.Quiet()
-			victim := r.life.Identity
+			r := newRig(t, open, "mail")
+			victim := r.victim
 			words := []string{"LPUSH", r.keys.Working("mail", victim)}
 			var jids []string
 			for range 600 {
@@ -367,7 +241,6 @@ func TestRecovery(t *testing.T) {
 				words = append(words, job.Draft{Class: "T", Queue: "mail", JID: jids[len(jids)-1]}.Encode())
 			}
 			r.do(words...)
-			r.do("HSET", r.keys.Record(victim), "beat_ms", "20")
 			r.lapse(victim)
 			j, life := r.newJanitor()
 			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 600 })
@@ -391,7 +264,7 @@ func swept(t *testing.T, j *Janitor, me string) time.Duration {
 func TestLatecomers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
-		sweep := func(r *rig, j *Janitor, life *Life, until func() bool) {
+		sweep := func(r *rig, j *Janitor, life *process, until func() bool) {
 			require.Eventually(r.t, func() bool {
 				swept(r.t, j, life.Identity)
 				return until()
@@ -400,24 +273,24 @@ func TestLatecomers(t *testing.T) {
 
 		t.Run("a_wait_answered_after_a_clean_exit_is_found_as_it_was", func(t *testing.T) {
 			t.Parallel()
-			server := drivertest.Redis(t)
-			r := newRigOn(t, open, server.Addr(), drivertest.Prefix(t), 2, "mail")
-			gate := faultproxy.NewGate()
-			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Hold(gate)})
-			r.pump("the wait to be held", func() bool {
-				select {
-				case <-gate.Arrived():
-					return true
-				default:
-					return false
-				}
-			})
-			left, err := r.keys.Deregister(r.life.Identity, r.queues).Do(t.Context(), r.direct)
+			r := newRig(t, open, "mail")
+			waiter, err := r.client.Waiter()
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, waiter.Close()) })
+			answered := make(chan bool, 1)
+			go func() {
+				_, moved, err := waiter.Wait(r.ctx, r.keys.Queue("mail"), r.keys.Working("mail", r.victim), 20*time.Second)
+				answered <- moved && err == nil
+			}()
+			require.Eventually(t, func() bool {
+				return strings.Contains(fmt.Sprint(r.do("CLIENT", "LIST")), "cmd=blmove")
+			}, 10*time.Second, 5*time.Millisecond)
+			left, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
 			require.NoError(t, err)
 			require.Zero(t, left)
 			j, life := r.newJanitor()
 			jobs := r.push("mail", 1)
-			gate.Open()
+			require.True(t, <-answered)
 			sweep(r, j, life, func() bool {
 				return len(r.list(r.keys.Queue("mail"))) == 1 && strings.Contains(r.log.String(), "latecomers")
 			})
@@ -426,25 +299,22 @@ func TestLatecomers(t *testing.T) {
 
 		t.Run("tombstones_stand_for_a_day_and_as_long_as_a_list_holds_a_job", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, open, 2, "mail")
-			r.fetcher.Quiet()
+			r := newRig(t, open, "mail")
 			j, life := r.newJanitor()
-			_, err := r.keys.Deregister(r.life.Identity, r.queues).Do(t.Context(), r.direct)
+			_, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
 			require.NoError(t, err)
-			pulse, err := life.Beat(t.Context(), r.direct, r.keys, r.clock)
-			require.NoError(t, err)
-			j.Look(pulse)
+			r.look(j, life)
 			swept(t, j, life.Identity)
-			require.True(t, r.isTombstoned(r.life.Identity))
+			require.True(t, r.isTombstoned(r.victim))
 			old := strconv.FormatInt(time.Now().Add(-25*time.Hour).UnixMilli(), 10)
-			r.do("ZADD", r.keys.Tombstones(), "XX", old, r.life.Identity)
-			sweep(r, j, life, func() bool { return !r.isTombstoned(r.life.Identity) })
-			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.life.Identity)))
+			r.do("ZADD", r.keys.Tombstones(), "XX", old, r.victim)
+			sweep(r, j, life, func() bool { return !r.isTombstoned(r.victim) })
+			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.victim)))
 		})
 
 		t.Run("locks_that_ran_out_leave_their_index_once_a_minute", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, open, 2, "mail")
+			r := newRig(t, open, "mail")
 			j, life := r.newJanitor()
 			later := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
 			for n := range 2*lua.MostItems + 1 {
@@ -463,11 +333,11 @@ func TestLatecomers(t *testing.T) {
 
 		t.Run("one_process_at_a_time_sweeps", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, open, 2, "mail")
+			r := newRig(t, open, "mail")
 			j, life := r.newJanitor()
 			require.Zero(t, swept(t, j, life.Identity))
-			other := NewJanitor(j.cfg)
-			held, err := lua.Lease(r.keys.Sweeper(), "another", time.Second).Do(t.Context(), r.direct)
+			other := New(j.cfg)
+			held, err := lua.Lease(r.keys.Sweeper(), "another", time.Second).Do(t.Context(), r.client)
 			require.NoError(t, err)
 			require.False(t, held)
 			require.Positive(t, swept(t, other, "another"), "it need not ask at each beat")
@@ -479,12 +349,11 @@ func TestLatecomers(t *testing.T) {
 			for i := range queues {
 				queues[i] = fmt.Sprintf("q%d", i)
 			}
-			r := newRig(t, open, 2, queues...)
-			r.fetcher.Quiet()
+			r := newRig(t, open, queues...)
 			j, life := r.newJanitor()
-			first := r.life.Identity
+			first := r.victim
 			for range 6 {
-				_, err := r.keys.Deregister(r.life.Identity, queues).Do(t.Context(), r.direct)
+				_, err := r.keys.Deregister(r.victim, queues).Do(t.Context(), r.client)
 				require.NoError(t, err)
 				r.enter()
 			}

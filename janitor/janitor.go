@@ -1,4 +1,4 @@
-package fetch
+package janitor
 
 import (
 	"context"
@@ -28,11 +28,11 @@ import (
 // Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind do, each call
 // with a deadline of its own, and wait for each other.
 type Janitor struct {
-	cfg JanitorConfig
+	cfg Config
 
 	mu     sync.Mutex
 	lapsed map[string]*sighting
-	last   Pulse
+	last   heartbeat
 	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
 	more   bool          // the last heartbeat reply did not name all lapsed processes, and they have not been read since
 	breaks int           // how often our observation was interrupted
@@ -51,8 +51,8 @@ type Janitor struct {
 	locksLeft  bool
 }
 
-// JanitorConfig is what a Janitor needs to know.
-type JanitorConfig struct {
+// Config is what a Janitor needs to know.
+type Config struct {
 	// Client is the janitor's own: it must not wait behind jobs.
 	Client driver.Client
 	Keys   lua.Keys
@@ -70,6 +70,12 @@ type JanitorConfig struct {
 	Blame retry.Blame
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
+}
+
+// heartbeat is the reply to a heartbeat of our own, with the instant since boot at which it was sent.
+type heartbeat struct {
+	lua.Pulse
+	sinceBoot time.Duration
 }
 
 // sighting is what is known of one that has lapsed.
@@ -90,28 +96,29 @@ const (
 	mostRecords = 256
 )
 
-// NewJanitor makes a Janitor.
-func NewJanitor(cfg JanitorConfig) *Janitor {
+// New returns a Janitor that has seen nothing yet.
+func New(cfg Config) *Janitor {
 	return &Janitor{
 		cfg: cfg, lapsed: make(map[string]*sighting), reminded: make(map[string]time.Time), typical: firstTypical,
 		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
 	}
 }
 
-// Look takes in the answer to a beat of our own. It does no I/O.
-func (j *Janitor) Look(pulse Pulse) {
+// Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
+func (j *Janitor) Look(reply lua.Pulse, sentSinceBoot time.Duration) {
+	seen := heartbeat{Pulse: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.broken(pulse) {
+	if j.broken(seen) {
 		j.breakLocked()
 	}
-	if j.stepped(pulse) {
-		j.since = pulse.sinceBoot
+	if j.stepped(seen) {
+		j.since = seen.sinceBoot
 	}
-	j.last, j.more = pulse, pulse.More
-	j.sightLocked(pulse.Lapsed, pulse.sinceBoot)
+	j.last, j.more = seen, seen.More
+	j.sightLocked(seen.Lapsed, seen.sinceBoot)
 	if !j.more {
-		j.forgetLocked(pulse.sinceBoot)
+		j.forgetLocked(seen.sinceBoot)
 	}
 }
 
@@ -151,16 +158,16 @@ func (j *Janitor) forgetLocked(since time.Duration) {
 
 // broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or a clock
 // that was set.
-func (j *Janitor) broken(pulse Pulse) bool {
-	return j.stepped(pulse) || pulse.State != lua.StateAlive || pulse.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
+func (j *Janitor) broken(seen heartbeat) bool {
+	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
 
 // stepped says whether Redis' clock was set since the last beat. Of our first we cannot know.
-func (j *Janitor) stepped(pulse Pulse) bool {
+func (j *Janitor) stepped(seen heartbeat) bool {
 	if j.last.Now.IsZero() {
 		return true
 	}
-	ours, theirs := pulse.sinceBoot-j.last.sinceBoot, pulse.Now.Sub(j.last.Now)
+	ours, theirs := seen.sinceBoot-j.last.sinceBoot, seen.Now.Sub(j.last.Now)
 	return (ours - theirs).Abs() > skew
 }
 

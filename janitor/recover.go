@@ -1,4 +1,4 @@
-package fetch
+package janitor
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
@@ -269,12 +270,12 @@ func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, one := range slices.Backward(v.large) {
-		large := newTooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
+		large := dedup.TooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
 		ask := j.cfg.Keys.KillLarge(large)
 		p.add(ask.Call, func(reply driver.Reply) error {
 			dead, err := ask.Read(reply)
 			if dead || err != nil {
-				logTooLarge(j.cfg.Log, large, j.cfg.Largest, err)
+				large.Log(j.cfg.Log, j.cfg.Largest, err)
 			}
 			return v.noteAt(at, err)
 		})

@@ -1,4 +1,4 @@
-package fetch
+package janitor
 
 import (
 	"context"
@@ -58,11 +58,11 @@ func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock
 	if err != nil || unique.None() {
 		return nil
 	}
-	lock := lockOf(unique, parsed.Class())
+	lock := unique.Stored(parsed.Class())
 	if home == lua.HomeDead && unique.Again {
-		lock.Again = again(parsed, queue, j.now(), j.cfg.Unit)
+		lock.Again = dedup.Again(parsed, queue, j.now(), j.cfg.Unit)
 	}
-	return &lock
+	return lock
 }
 
 // tell names those that were moved elsewhere than to their queues. With two janitors at one victim both may tell of a job

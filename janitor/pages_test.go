@@ -1,4 +1,4 @@
-package fetch
+package janitor
 
 import (
 	"context"
@@ -24,14 +24,12 @@ func TestJobsComeBackThroughASmallOutputBuffer(t *testing.T) {
 			t.Parallel()
 			server := drivertest.Start(t, "--client-output-buffer-limit", "normal", limit, limit, "0")
 			eachClient(t, func(t *testing.T, open opener) {
-				r := newRigOn(t, open, server.Addr(), drivertest.Prefix(t), 2, "mail")
-				r.fetcher.Quiet()
-				victim := r.life.Identity
+				r := newRigOn(t, open, server.Addr(), drivertest.Prefix(t), "mail")
+				victim := r.victim
 				for range 25 {
 					r.do("LPUSH", r.keys.Working("mail", victim),
 						job.Draft{Class: "T", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", 200_000) + `"]`}.Encode())
 				}
-				r.do("HSET", r.keys.Record(victim), "beat_ms", "20")
 				r.lapse(victim)
 				j, life := r.newJanitor()
 				r.recover(j, life, func() bool { return r.do("LLEN", r.keys.Queue("mail")) == int64(25) })
@@ -68,16 +66,14 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		const dead = 700
-		r := newRig(t, open, 2, "mail")
-		r.fetcher.Quiet()
+		r := newRig(t, open, "mail")
 		for range dead {
-			life, err := Register(t.Context(), t.Context(), r.direct, r.keys, r.clock, "corpse", r.record)
-			require.NoError(t, err)
-			r.do("LPUSH", r.keys.Working("mail", life.Identity), payload("mail"))
-			r.lapse(life.Identity)
+			corpse := r.register("corpse", r.record)
+			r.do("LPUSH", r.keys.Working("mail", corpse), payload("mail"))
+			r.lapse(corpse)
 		}
 		j, life := r.newJanitor()
-		client := &trips{Client: r.direct}
+		client := &trips{Client: r.client}
 		j.link = lua.Link{Client: client}
 		look := func() {
 			r.stay()
@@ -104,18 +100,15 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 // itself, is looked at anew.
 func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.fetcher.Quiet()
-	r.record.Beat = 20 * time.Millisecond
+	r := newRig(t, clients["go-redis"], "mail")
 	var victims []string
 	for range 300 {
-		life, err := Register(t.Context(), t.Context(), r.direct, r.keys, r.clock, "corpse", r.record)
-		require.NoError(t, err)
-		victims = append(victims, life.Identity)
-		r.lapse(life.Identity)
+		corpse := r.register("corpse", r.record)
+		victims = append(victims, corpse)
+		r.lapse(corpse)
 	}
 	j, life := r.newJanitor()
-	life.record.TTL = rigTTL // one with a longer TTL than ours would be named as well
+	life.ttl = rigTTL // one with a longer TTL than ours would be named as well
 	look := func() {
 		r.stay()
 		r.watch(j, life)
@@ -145,8 +138,7 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 // The index of locks is cleared page by page while there is more, and not before the next minute once there is not.
 func TestManyLocksThatRanOutLeaveTheirIndexAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.fetcher.Quiet()
+	r := newRig(t, clients["go-redis"], "mail")
 	j, life := r.newJanitor()
 	const locks = 40_000
 	for first := 0; first < locks; first += 1000 {

@@ -1,6 +1,7 @@
-package fetch
+package janitor
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -15,9 +17,9 @@ import (
 // dead makes a process that has left, at an instant in milliseconds, with so many jobs that arrived after that.
 func (r *rig) dead(identity string, at time.Time, queue string, jobs int) {
 	r.t.Helper()
-	_, err := r.keys.Register(identity, lua.Record{Queues: []string{queue}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.direct)
+	_, err := r.keys.Register(identity, lua.Record{Queues: []string{queue}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.client)
 	require.NoError(r.t, err)
-	_, err = r.keys.Deregister(identity, []string{queue}).Do(r.ctx, r.direct)
+	_, err = r.keys.Deregister(identity, []string{queue}).Do(r.ctx, r.client)
 	require.NoError(r.t, err)
 	r.do("ZADD", r.keys.Tombstones(), fmt.Sprint(at.UnixMilli()), identity)
 	for range jobs {
@@ -31,20 +33,18 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 
 	t.Run("from_being_recovered_however_many_they_are", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, clients["go-redis"], 1, "good")
+		r := newRig(t, clients["go-redis"], "good")
 		r.do("SET", r.keys.Queue("broken"), "no list")
 		for i := range lua.MostItems {
 			stubborn := fmt.Sprintf("h:%d:aa", i)
-			_, err := r.keys.Register(stubborn, lua.Record{Queues: []string{"broken"}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.direct)
+			_, err := r.keys.Register(stubborn, lua.Record{Queues: []string{"broken"}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.client)
 			require.NoError(t, err)
 			r.do("LPUSH", r.keys.Working("broken", stubborn), payload("broken"))
 			r.lapse(stubborn)
 		}
-		r.record.Beat = 20 * time.Millisecond
-		r.enter()
 		r.push("good", 1)
-		r.pump("a job", func() bool { return len(r.running) == 1 })
-		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.life.Identity) // after them
+		r.take(1)
+		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.victim) // after them
 		j, life := r.newJanitor()
 		require.Eventually(t, func() bool {
 			r.watch(j, life)
@@ -55,7 +55,7 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 
 	t.Run("from_being_recovered_swept_and_forgotten_where_a_record_is_none", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, clients["go-redis"], 1, "good")
+		r := newRig(t, clients["go-redis"], "good")
 		now := time.Now()
 		for i, at := range []time.Time{now.Add(-time.Second), now.Add(-31 * time.Hour)} {
 			odd := fmt.Sprintf("h:9%d:aa", i)
@@ -65,11 +65,9 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		}
 		r.dead("h:2:aa", now.Add(-2*time.Second), "good", 1)
 		r.dead("h:3:aa", now.Add(-30*time.Hour), "good", 0)
-		r.record.Beat = 20 * time.Millisecond
-		r.enter()
 		r.push("good", 1)
-		r.pump("a job", func() bool { return len(r.running) == 1 })
-		r.lapse(r.life.Identity)
+		r.take(1)
+		r.lapse(r.victim)
 		j, life := r.newJanitor()
 		require.Eventually(t, func() bool {
 			r.watch(j, life)
@@ -84,7 +82,7 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 
 	t.Run("from_being_swept_and_forgotten", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, clients["go-redis"], 1, "good")
+		r := newRig(t, clients["go-redis"], "good")
 		r.do("SET", r.keys.Queue("broken"), "no list")
 		now := time.Now()
 		r.dead("h:1:aa", now.Add(-time.Second), "broken", 1)
@@ -94,9 +92,7 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		}
 		r.dead("h:3:aa", now.Add(-30*time.Hour), "good", 0)
 		j, life := r.newJanitor()
-		pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
-		require.NoError(t, err)
-		j.Look(pulse)
+		r.look(j, life)
 		for range 3 {
 			_, err := j.Sweep(r.ctx, life.Identity)
 			require.ErrorContains(t, err, "WRONGTYPE")
@@ -110,7 +106,7 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 // A sweep may come before the first beat, which brings Redis' time.
 func TestASweepBeforeTheFirstBeatCountsOnADayThatThereIs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, clients["go-redis"], 1, "mail")
+	r := newRig(t, clients["go-redis"], "mail")
 	before := time.Now()
 	r.dead("h:1:aa", before.Add(-time.Second), "mail", 0)
 	r.do("LPUSH", r.keys.Working("mail", "h:1:aa"), "{")
@@ -124,21 +120,18 @@ func TestASweepBeforeTheFirstBeatCountsOnADayThatThereIs(t *testing.T) {
 
 func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, clients["go-redis"], 1, "mail")
-	r.fetcher.cfg.Largest = job.MaxPayloadLimit + job.PayloadSlack
+	r := newRig(t, clients["go-redis"], "mail")
 	// To a process of a shorter TTL it always seems to have lapsed.
-	r.record.TTL, r.record.Beat = time.Minute, 20*time.Millisecond
+	r.record.TTL = time.Minute
 	r.enter()
 	large := job.Draft{Class: "A", JID: "large", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", job.DefaultPayloadLimit+job.PayloadSlack) + `"]`}.Encode()
 	r.do("LPUSH", r.keys.Queue("mail"), large)
-	r.pump("the job", func() bool { return len(r.running) == 1 })
+	r.take(1)
 	j, life := r.newJanitor()
 	followed := 0
 	for range 30 {
-		pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
-		require.NoError(t, err)
-		require.Contains(t, pulse.Lapsed, r.life.Identity)
-		j.Look(pulse)
+		pulse := r.look(j, life)
+		require.Contains(t, pulse.Lapsed, r.victim)
 		j.since = min(j.since, pulse.sinceBoot-time.Hour)
 		followed += len(j.dead(life.Identity))
 		require.NoError(t, j.Pass(r.ctx, life.Identity))
@@ -146,5 +139,30 @@ func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
 	}
 	require.Positive(t, followed)
 	require.Equal(t, []string{large}, r.working("mail"))
-	r.end(done)
+}
+
+// The process that recovered a dead one may have died before it reached the jobs under the earlier identity.
+func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	r := newRigOn(t, clients["go-redis"], server.Addr(), "p", "mail")
+	// A wait of before the flush may bring a job to the list of an identity that Redis has lost.
+	_, err := server.Do(context.Background(), "FLUSHALL")
+	require.NoError(t, err)
+	former := r.victim
+	r.do("LPUSH", r.keys.Working("mail", former), payload("mail"))
+	r.record.Formerly = former
+	r.enter()
+	r.lapse(r.victim)
+	// What follow does first; then it is killed.
+	answer, err := r.keys.Recover(r.victim, []string{"mail"}, nil, time.Now()).Do(r.ctx, r.client)
+	require.NoError(t, err)
+	require.Equal(t, lua.StateDead, answer.State)
+	j, life := r.newJanitor()
+	require.Eventually(t, func() bool {
+		r.look(j, life)
+		require.NoError(t, j.Pass(r.ctx, life.Identity))
+		swept(t, j, life.Identity)
+		return len(r.list(r.keys.Queue("mail"))) == 1
+	}, 3*time.Second, 20*time.Millisecond, "the job lies in %s", r.keys.Working("mail", former))
 }
