@@ -13,8 +13,8 @@ import (
 // The lists of the pingpong.
 const pingList, pongList = "ping", "pong"
 
-// pingpong is the floor of latency, the least that an idle queue on Redis can be: the same open loop, in which one
-// connection blocks in BLMOVE and another sends LPUSH. No script is in it.
+// pingpong is the floor of latency, the least that an idle queue on Redis can be: the same open loop, in which
+// one connection blocks in BLMOVE and another sends LPUSH. No script is in it.
 func pingpong(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	waiter, err := p.conn.Waiter()
 	if err != nil {

@@ -49,7 +49,8 @@ var percentiles = []struct {
 	percent float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}}
 
-// AddLatency adds one repeat's distribution as a figure of each percentile to the rows like row, divided by unitUS.
+// AddLatency adds one repeat's distribution as a figure of each percentile to the rows like row, divided by
+// unitUS.
 func (r *Result) AddLatency(row Row, l *Latency, unitUS float64) {
 	for _, p := range percentiles {
 		row.Metric = p.name

@@ -36,8 +36,8 @@ type torture struct {
 	mute int
 }
 
-// run builds the tests, for which the plan has no time, and carries the plan out. Its error is one that kept it from doing so; what it
-// found wrong is no error.
+// run builds the tests, for which the plan has no time, and carries the plan out. Its error is one that kept it
+// from doing so; what it found wrong is no error.
 func (t *torture) run(ctx context.Context) (err error) {
 	text, digest := t.plan.told()
 	fmt.Printf("torture: seed %d, about %v and the build, plan %s\n%s", t.plan.seed, t.plan.lasting, digest, text)
@@ -80,8 +80,8 @@ func (t *torture) perform(ctx context.Context) error {
 	return nil
 }
 
-// A part is a test that goes on for a while: the sweep, which kills processes at one command after the other, and the
-// storm of unique jobs. Its log says in numbers, by the pattern, what it did.
+// A part is a test that goes on for a while: the sweep, which kills processes at one command after the other,
+// and the storm of unique jobs. Its log says in numbers, by the pattern, what it did.
 type part struct {
 	name, test, span string
 	pattern, summary string
@@ -158,8 +158,8 @@ func word(passed bool) string {
 	return "UNLAWFUL"
 }
 
-// test runs one test, that does something for so long, and answers what it said and whether it passed. What a failed one
-// said is printed.
+// test runs one test, that does something for so long, and answers what it said and whether it passed. What a
+// failed one said is printed.
 func (t *torture) test(ctx context.Context, name string, lasting time.Duration, env ...string) (said string, passed bool, err error) {
 	cmd := exec.CommandContext(ctx, t.program, "-test.run", "^"+name+"$", "-test.v", "-test.timeout", (2*lasting + stuck).String())
 	cmd.Dir = "integration"
