@@ -120,13 +120,13 @@ type Waiter interface {
 }
 
 const (
-	// DialTimeout bounds an adapter's attempt to connect. Within a second a lost SYN is sent again; a server that has
-	// not accepted after two seconds is away, and an error is better than a late heartbeat.
+	// DialTimeout bounds an adapter's attempt to connect. Within a second a lost SYN is sent again; a server
+	// that has not accepted after two seconds is away, and an error is better than a late heartbeat.
 	DialTimeout = 2 * time.Second
 	// CallTimeout is the deadline of a Do whose context has none.
 	CallTimeout = 5 * time.Second
-	// BufferSize is the size of a connection's buffers: a usual pipeline (a hundred jobs of some hundred bytes) fits
-	// into one system call.
+	// BufferSize is the size of a connection's buffers: a usual pipeline (a hundred jobs of some hundred
+	// bytes) fits into one system call.
 	BufferSize = 32 << 10
 	// WaiterBufferSize is small because one job comes at a time, and there are as many waiters as queues.
 	WaiterBufferSize = 8 << 10

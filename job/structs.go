@@ -100,8 +100,8 @@ func IsEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// IsZero reports whether encoding/json omits v from a field with omitzero: it calls v's IsZero method, if there is
-// one.
+// IsZero reports whether encoding/json omits v from a field with omitzero: it calls v's IsZero method, if
+// there is one.
 func IsZero(v reflect.Value) bool {
 	type zeroer interface{ IsZero() bool }
 	asked, t := reflect.TypeFor[zeroer](), v.Type()

@@ -18,8 +18,8 @@ import (
 type waiter struct {
 	redis   *redis.Client
 	release driver.Releaser
-	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own id, so that
-	// a release never uses the id of an earlier connection.
+	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own id,
+	// so that a release never uses the id of an earlier connection.
 	id atomic.Int64
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Do implements driver.Client. Without a deadline in ctx it ends after driver.CallTimeout. Cancelling ctx does not
-// end a Do that has begun.
+// Do implements driver.Client. Without a deadline in ctx it ends after driver.CallTimeout. Cancelling ctx
+// does not end a Do that has begun.
 func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	deadline, ok := ctx.Deadline()
 	if !ok {

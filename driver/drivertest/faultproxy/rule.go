@@ -31,7 +31,8 @@ type Rule struct {
 	matched int
 }
 
-// An Action is what a rule does to a frame. The functions below return actions; the zero Action passes the frame.
+// An Action is what a rule does to a frame. The functions below return actions; the zero Action passes the
+// frame.
 type Action struct {
 	// before runs before the frame is passed. After an error the connection is closed instead.
 	before func(*conn, Direction) error
@@ -42,8 +43,8 @@ type Action struct {
 // Pass passes the frame. Before another rule it makes an exception to that rule.
 func Pass() Action { return Action{} }
 
-// Close closes the connection instead of passing the frame: a request never reaches the server, and a reply never
-// arrives although its command was executed.
+// Close closes the connection instead of passing the frame: a request never reaches the server, and a reply
+// never arrives although its command was executed.
 func Close() Action {
 	return Action{before: func(*conn, Direction) error { return errEnded }}
 }
@@ -71,8 +72,8 @@ func Blackhole() Action {
 }
 
 // HalfOpen passes nothing in this frame's direction, from this frame on, and everything in the other; the
-// connection stays open. On a reply, it is a peer that receives requests and whose replies are lost; on a request,
-// it is a peer that does not even notice that the client has closed the connection.
+// connection stays open. On a reply, it is a peer that receives requests and whose replies are lost; on a
+// request, it is a peer that does not even notice that the client has closed the connection.
 func HalfOpen() Action {
 	return Action{before: func(c *conn, on Direction) error {
 		c.dark[on].Store(true)
@@ -80,8 +81,9 @@ func HalfOpen() Action {
 	}}
 }
 
-// Before calls f and passes the frame when f has returned; later frames in its direction wait too. On a request, the
-// server has not received the command while f runs; on a reply, it has executed it, and no reply has arrived.
+// Before calls f and passes the frame when f has returned; later frames in its direction wait too. On a
+// request, the server has not received the command while f runs; on a reply, it has executed it, and no reply
+// has arrived.
 func Before(f func()) Action {
 	return Action{before: func(*conn, Direction) error {
 		f()
@@ -89,12 +91,13 @@ func Before(f func()) Action {
 	}}
 }
 
-// After passes the frame and then calls f; later frames in its direction wait until f has returned. On a request,
-// the command may or may not have been executed when f runs, and its reply may be on its way: for certainty, use
-// Before or After on the reply.
+// After passes the frame and then calls f; later frames in its direction wait until f has returned. On a
+// request, the command may or may not have been executed when f runs, and its reply may be on its way: for
+// certainty, use Before or After on the reply.
 func After(f func()) Action { return Action{after: f} }
 
-// Fail sends an error reply: instead of the server's reply, or, on a request, without sending it to the server.
+// Fail sends an error reply: instead of the server's reply, or, on a request, without sending it to the
+// server.
 func Fail(text string) Action { return Action{fail: text} }
 
 // DropRequest loses the first request that contains token: the connection closes before the server receives
