@@ -136,7 +136,6 @@ func (f *facts) judge() Findings {
 	return findings
 }
 
-// ok returns a Finding that needs no action.
 func ok(format string, args ...any) Finding {
 	return Finding{Severity: SeverityOK, Found: fmt.Sprintf(format, args...)}
 }

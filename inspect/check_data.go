@@ -30,7 +30,6 @@ func judgeEviction(f *facts) Finding {
 // nothing.
 const almostFull = 0.85
 
-// judgeMemory checks how much memory is left.
 func judgeMemory(f *facts) Finding {
 	const advice = "raise maxmemory, find out which queue grows (belay status), or delete what is not needed"
 	used, known := f.number("used_memory")
@@ -104,7 +103,6 @@ func (f *facts) replicas() int64 {
 	return n
 }
 
-// judgeReplication says what a failover loses.
 func judgeReplication(f *facts) Finding {
 	if f.info["role"] != "master" {
 		return silence

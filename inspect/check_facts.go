@@ -41,7 +41,6 @@ var settings = []string{
 	"client-output-buffer-limit",
 }
 
-// readFacts reads all facts. It returns an error if no Redis answers.
 func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*facts, error) {
 	f := &facts{cfg: cfg}
 	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
@@ -101,7 +100,6 @@ func timeIn(parts []any) (time.Time, bool) {
 	return readTime(texts), err == nil
 }
 
-// readServer reads INFO and the settings, and tries a key of Belay's.
 func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 	calls := []driver.Call{driver.Command("SMISMEMBER", lua.NewKeys(f.cfg.Prefix).Paused(), "v")}
 	// Commands that are known to be denied are not tried: each start of each worker would add them to the ACL
@@ -139,7 +137,6 @@ func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 	return nil
 }
 
-// readInfo reads lines of the form name:value.
 func readInfo(reply driver.Reply) map[string]string {
 	text, _ := reply.Value.(string)
 	if text == "" {
@@ -172,13 +169,11 @@ func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
 	}
 }
 
-// number returns a number from INFO, and whether there is one.
 func (f *facts) number(name string) (int64, bool) {
 	n, err := strconv.ParseInt(f.info[name], 10, 64)
 	return n, err == nil
 }
 
-// limit returns a number from the configuration, and whether there is one.
 func (f *facts) limit(name string) (int64, bool) {
 	n, err := strconv.ParseInt(f.config[name], 10, 64)
 	return n, err == nil

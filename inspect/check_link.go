@@ -39,7 +39,6 @@ const tolerableOffset = time.Second
 // trip takes a twentieth of it.
 const slowTrip = 10 * time.Millisecond
 
-// judgeLatency checks the median round trip.
 func judgeLatency(f *facts) Finding {
 	if len(f.trips) == 0 {
 		return silence
@@ -61,7 +60,6 @@ func judgeLatency(f *facts) Finding {
 // for takes and settles, and two for everything else.
 const ownConnections = 10
 
-// judgeClients checks whether another worker can open its connections.
 func judgeClients(f *facts) Finding {
 	most, known := f.number("maxclients")
 	now, counted := f.number("connected_clients")
@@ -82,7 +80,6 @@ func judgeClients(f *facts) Finding {
 // leastTimeout is an idle timeout without harm, in seconds: a worker uses each connection more often.
 const leastTimeout = 60
 
-// judgeIdle checks when the server closes idle connections.
 func judgeIdle(f *facts) Finding {
 	timeout, known := f.limit("timeout")
 	keepalive, alsoKnown := f.limit("tcp-keepalive")
@@ -171,7 +168,6 @@ func judgeSidekiq(f *facts) Finding {
 	return ok("%s, all of version 8 or newer", text)
 }
 
-// judgeSight says which facts could not be read.
 func judgeSight(f *facts) Finding {
 	const advice = "look them up where the service shows its parameters, or permit INFO and CONFIG GET to the user that runs this check"
 	const parameters = "appendfsync, save, min-replicas-to-write, timeout, tcp-keepalive and proto-max-bulk-len"

@@ -10,7 +10,6 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// judgeAccess says why the server refuses access.
 func judgeAccess(f *facts) Finding {
 	switch f.refused.Code {
 	case "NOAUTH":
@@ -45,7 +44,6 @@ func judgeVersion(f *facts) Finding {
 	return ok("Redis %s", version)
 }
 
-// judgeRole requires the primary.
 func judgeRole(f *facts) Finding {
 	if f.info["loading"] == "1" {
 		return bad("wait until it has loaded its data", "Redis is still loading its data")
@@ -116,7 +114,6 @@ func judgeScripts(f *facts) Finding {
 	return ok("EVAL, EVALSHA and #!lua flags=allow-oom work; SCRIPT LOAD and FUNCTION are not needed")
 }
 
-// judgePermissions requires every command on every key.
 func judgePermissions(f *facts) Finding {
 	p := f.permissions
 	toRepair, missed := p.lacking(toWork)
@@ -139,7 +136,6 @@ func judgePermissions(f *facts) Finding {
 	return ok("this user may do all that Belay does (asked by %s)", p.how)
 }
 
-// judgeBlocking checks what an idle worker needs to wait without polling.
 func judgeBlocking(f *facts) Finding {
 	p := f.permissions
 	list, missed := p.lacking(toWait)
@@ -193,5 +189,4 @@ func (p permissions) permit(prefix string, list []need) string {
 	return strings.Join(rule, " ")
 }
 
-// name returns the user's name, or a placeholder.
 func (p permissions) name() string { return cmp.Or(p.user, "USER") }
