@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// facts are all that Check reads. Judges use nothing else.
+// facts are all that Check reads. Checks use nothing else.
 type facts struct {
 	cfg CheckConfig
 	// refused is the server's refusal of access. Nothing else is known then.
@@ -34,7 +34,7 @@ type trip struct{ took, ahead time.Duration }
 // compares the clocks well.
 const trips = 5
 
-// settings are the parameters that judges use. No others are read, because some are passwords.
+// settings are the parameters that checks use. No others are read, because some are passwords.
 var settings = []string{
 	"appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag",
 	"maxmemory-policy", "timeout", "tcp-keepalive", "proto-max-bulk-len", "client-query-buffer-limit",
@@ -62,7 +62,7 @@ func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 		reply := client.Do(ctx, driver.Command("TIME"))[0]
 		took := time.Since(sent)
 		if reply.Err != nil {
-			return f.judgeRefusal(reply.Err)
+			return f.noteRefusal(reply.Err)
 		}
 		parts, _ := reply.Value.([]any)
 		if now, ok := timeIn(parts); ok && i > 0 {
@@ -74,9 +74,9 @@ func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 	return nil
 }
 
-// judgeRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if
+// noteRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if
 // no server answered.
-func (f *facts) judgeRefusal(err error) error {
+func (f *facts) noteRefusal(err error) error {
 	var refused *driver.ServerError
 	var unsent *driver.NotSentError
 	switch {
