@@ -25,7 +25,7 @@ type Definition[T any] struct {
 
 // A definition is what does not depend on T.
 type definition struct {
-	item        Item
+	item        RawJob
 	about       launcher.Class
 	idempotence Idempotence
 	// identification says what makes the class' unique jobs the same, and identity is what it said.
@@ -89,10 +89,10 @@ func (d *Definition[T]) Class() string { return d.item.Class }
 // Idempotence is what Idempotent or NotIdempotent said of the class.
 func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
 
-// Item is a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come after the
+// Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come after the
 // definition's, and override them.
-func (d *Definition[T]) Item(args T, options ...JobOption) Item {
-	d.made("Item")
+func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
+	d.made("Job")
 	item := d.item
 	item.Args = d.shape.Write(reflect.ValueOf(&args).Elem())
 	for _, option := range options {
@@ -107,7 +107,7 @@ func (d *Definition[T]) Item(args T, options ...JobOption) Item {
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
 	d.made("Enqueue")
 	open(c, "Enqueue "+d.item.Class)
-	return c.Push(ctx, d.Item(args, options...))
+	return c.Push(ctx, d.Job(args, options...))
 }
 
 // EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error say. Options are
@@ -121,7 +121,7 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 	return c.PushMany(ctx, func(yield func(Item) bool) {
 		before := ""
 		for one := range args {
-			item := d.Item(one, options...)
+			item := d.Job(one, options...)
 			if item.JID != "" && item.JID == before {
 				item.Fail(fmt.Errorf(oneJID, item.JID))
 			}

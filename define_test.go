@@ -15,8 +15,8 @@ func TestDefine(t *testing.T) {
 	t.Parallel()
 	t.Run("options at Enqueue override the definition's, which stays as it was", func(t *testing.T) {
 		t.Parallel()
-		d := Define[int]("A", Queue("mail"), MaxRetries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
-		item := d.Item(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
+		d := Define[int]("A", Queue("mail"), Retries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
+		item := d.Job(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
 		require.Equal(t, Item{
 			Class: "A", Args: []any{1}, Queue: "low", JID: "x", Retry: job.RetryRule{Kind: job.RetryNever}, RetryFor: time.Hour,
 			RetryQueue: "low", Backtrace: AllLines, NoDead: true, Tags: []string{"a"},
@@ -25,7 +25,7 @@ func TestDefine(t *testing.T) {
 		require.Equal(t, Item{
 			Class: "A", Args: []any{1}, Queue: "mail", Retry: job.RetryRule{Kind: job.RetryLimit, Limit: 5}, RetryQueue: "low",
 			Tags: []string{"a"}, Extra: []job.Edit{{Name: "bid", JSON: `"b"`}},
-		}, d.Item(1))
+		}, d.Job(1))
 		require.Equal(t, time.Second, d.about.Timeout)
 		require.Equal(t, "A", d.Class())
 	})
@@ -34,9 +34,9 @@ func TestDefine(t *testing.T) {
 		d := Define[int]("A", Field("bid", "b"), Field("bid", "c"), In(time.Hour), NoDead())
 		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		require.Equal(t, Item{Class: "A", Args: []any{1}, At: at, Extra: []job.Edit{{Name: "bid", JSON: `"d"`}}},
-			d.Item(1, Field("bid", "d"), At(at), KeepDead()))
+			d.Job(1, Field("bid", "d"), At(at), KeepDead()))
 		require.Equal(t, Item{Class: "A", Args: []any{1}, In: time.Minute, NoDead: true, Extra: []job.Edit{{Name: "bid", JSON: `"c"`}}},
-			d.Item(1, At(at), In(time.Minute)))
+			d.Job(1, At(at), In(time.Minute)))
 	})
 	t.Run("panics over what cannot be meant, and says all of it", func(t *testing.T) {
 		t.Parallel()
@@ -47,7 +47,7 @@ func TestDefine(t *testing.T) {
 			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; -1 retries: it is 0 or more; `+
 			`the field "f" does not hold JSON; JID x would be the id of every job: give it to Enqueue`,
 			func() {
-				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), MaxRetries(-1),
+				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), Retries(-1),
 					Queue("a\n"), Field("f", func() {}))
 			})
 		require.PanicsWithValue(t, `belay: Define "A": retry for 1.5s: it is a whole number of seconds; `+

@@ -24,6 +24,15 @@ func (s *Server) OnStop(hook func()) { s.given("OnStop", hook != nil).OnStop(hoo
 // after Run.
 func (s *Server) OnExit(hook func()) { s.given("OnExit", hook != nil).OnExit(hook) }
 
+// OnError adds one who hears of every run that did not succeed. It panics after Run.
+func (s *Server) OnError(handler ErrorHandler) { s.given("OnError", handler != nil).OnError(handler) }
+
+// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once it has gone on
+// for as long again as its class' Timeout, though at least 5 s and at most a minute (5 s where it was cancelled for another
+// reason), then every ten minutes, and when the server stops without it, unless that was told before. Such a run keeps
+// its processor, and its job stays in hand: nothing can end a goroutine from outside. It panics after Run.
+func (s *Server) OnStuck(handler StuckHandler) { s.given("OnStuck", handler != nil).OnStuck(handler) }
+
 // OnDeath adds one who hears of jobs that will not be run again by themselves, whatever their class. It panics after Run.
 func (s *Server) OnDeath(handler DeathHandler) { s.given("OnDeath", handler != nil).OnDeath(handler) }
 

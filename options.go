@@ -55,7 +55,7 @@ func At(t time.Time) JobOption { return func(i *Item) { i.In, i.At = 0, t } }
 
 // MaxRetries is how often a failed job is run again, 0 to put it among the dead at once. Without it the server's
 // Policy decides: 25 times.
-func MaxRetries(n int) JobOption {
+func Retries(n int) JobOption {
 	return func(i *Item) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
 }
 

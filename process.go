@@ -33,9 +33,7 @@ func (p Process) Run(ctx context.Context) error {
 	if p.Server == nil {
 		return errors.New("belay: a Process without a Server")
 	}
-	if err := p.Server.Check(); err != nil {
-		return err
-	}
+	p.Server.made("Process.Run")
 	if err := p.Server.ready(); err != nil { // before a port is opened
 		return err
 	}

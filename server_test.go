@@ -104,7 +104,7 @@ func TestServer(t *testing.T) {
 	t.Run("fails a job whose arguments do not fit, and says why", func(t *testing.T) {
 		t.Parallel()
 		client := openShared(t)
-		typed := belay.Define[struct{ N int }]("Typed", belay.MaxRetries(0))
+		typed := belay.Define[struct{ N int }]("Typed", belay.Retries(0))
 		server := belay.NewServer(client)
 		typed.Handle(server, func(context.Context, struct{ N int }) error { return errors.New("it should not have run") })
 		told := make(chan error, 1)

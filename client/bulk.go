@@ -14,7 +14,7 @@ const mostWait = 100 * time.Millisecond
 // PushMany pushes jobs, in slices, and answers a receipt for each in the order they came. It stops at the first slice
 // that fails: the error is then a *BulkError, the receipts end with those of that slice, and no more jobs are drawn.
 // A slice's jobs share one fate; PushSlices says what a slice is.
-func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[Job]) ([]Receipt, error) {
+func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt, error) {
 	var all []Receipt
 	for receipts, err := range c.PushSlices(ctx, jobs) {
 		all = append(all, receipts...)
@@ -35,7 +35,7 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[Job]) ([]Receipt, e
 //
 // A slice with a Repeatable job is repeatable as a whole: one number stands for all of it. To go on after an error, see
 // RepeatMany, and push what was not drawn.
-func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[Job]) iter.Seq2[[]Receipt, error] {
+func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq2[[]Receipt, error] {
 	if jobs == nil {
 		panic("belay: a bulk push: the sequence is nil")
 	}
@@ -77,7 +77,7 @@ type bulk struct {
 }
 
 // push takes in one job and says whether to go on.
-func (b *bulk) push(ctx context.Context, j Job) bool {
+func (b *bulk) push(ctx context.Context, j RawJob) bool {
 	b.drawn++
 	r, err := b.client.prepare(ctx, j)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 //
 // Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome. None waits
 // for another that has not begun.
-func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
+func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
 	if err != nil || r.Status == StatusRefused {
 		return r.Receipt, err
@@ -50,9 +50,12 @@ type ready struct {
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
-func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
+func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	j = j.withDefaults()
-	for _, middleware := range c.cfg.Middleware {
+	if !c.pushed.Load() { // so that the processors share the flag's cache line
+		c.pushed.Store(true)
+	}
+	for _, middleware := range c.middleware.All() {
 		if err := middleware(ctx, &j); err != nil {
 			reason, refused := reasonOf(err)
 			if refused {
@@ -61,7 +64,7 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 			return notPushed(j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
 		}
 	}
-	if len(c.cfg.Middleware) > 0 {
+	if len(c.middleware.All()) > 0 {
 		j = j.withDefaults() // it may have emptied a field
 	}
 	if c.cfg.DeduplicateIdempotent {
@@ -82,12 +85,12 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	return r, nil
 }
 
-func notPushed(j Job) ready {
+func notPushed(j RawJob) ready {
 	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}}
 }
 
 // encode writes the payload, and says which lock is needed to store it.
-func (c *Client) encode(j *Job, now time.Time, r *ready) error {
+func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 	draft, lock, err := j.draft()
 	if err != nil {
 		return err

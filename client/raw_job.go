@@ -22,8 +22,8 @@ const (
 	longestJID = 255
 )
 
-// A Job is what is to be pushed. Only Class must be set.
-type Job struct {
+// A RawJob is what is to be pushed. Only Class must be set.
+type RawJob struct {
 	// Class names what is to be done; workers find their handler by it.
 	Class string
 	// Args are its arguments, written by job.MarshalArgs.
@@ -81,10 +81,10 @@ type Job struct {
 
 // Fail makes the push of the job an error, and Check's: it is for options that were said and cannot be meant, where the field
 // that they set would just be empty.
-func (j *Job) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
+func (j *RawJob) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
 
 // deduplicated applies Config.DeduplicateIdempotent to the job.
-func (j Job) deduplicated() Job {
+func (j RawJob) deduplicated() RawJob {
 	if j.Idempotent && !j.NotUnique && j.Unique == nil {
 		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
 	}
@@ -92,7 +92,7 @@ func (j Job) deduplicated() Job {
 }
 
 // lock is what the job needs to be stored, and carries in its payload; the zero one if it is not unique.
-func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {
+func (j *RawJob) lock(draft job.Draft) (dedup.Lock, error) {
 	if j.Unique == nil {
 		return dedup.Lock{}, nil
 	}
@@ -100,7 +100,7 @@ func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {
 }
 
 // withDefaults is the job as middleware is to see it.
-func (j Job) withDefaults() Job {
+func (j RawJob) withDefaults() RawJob {
 	if j.Queue == "" {
 		j.Queue = DefaultQueue
 	}
@@ -114,7 +114,7 @@ func (j Job) withDefaults() Job {
 
 // Check says why no client would push the job, nil if one would: it names everything that is wrong, at once. What depends on
 // more than the job is not looked at: middleware, and a client's PayloadLimit.
-func (j Job) Check() error {
+func (j RawJob) Check() error {
 	j = j.withDefaults()
 	draft, _, err := j.draft()
 	if err != nil {
@@ -124,7 +124,7 @@ func (j Job) Check() error {
 }
 
 // draft checks the job and makes all of its payload but the timestamps, and its lock. It names everything that is wrong, at once.
-func (j *Job) draft() (job.Draft, dedup.Lock, error) {
+func (j *RawJob) draft() (job.Draft, dedup.Lock, error) {
 	args, badArgs := j.args()
 	retry, badRetry := retryJSON(j.Retry)
 	extra, badExtra := j.extra()
@@ -141,7 +141,7 @@ func (j *Job) draft() (job.Draft, dedup.Lock, error) {
 }
 
 // wal is WAL, or the field of that meaning among Extra, as lines of a file bring it.
-func (j *Job) wal() (dedup.WAL, error) {
+func (j *RawJob) wal() (dedup.WAL, error) {
 	at := slices.IndexFunc(j.Extra, func(field job.Edit) bool { return field.Name == dedup.FieldWAL })
 	if at < 0 {
 		return j.WAL, j.WAL.Check()
@@ -161,7 +161,7 @@ const farthest = 100 * 365 * 24 * time.Hour
 
 // checkPayload looks for what draft cannot see. Fields are other people's JSON, and what no worker could read must not get
 // in; args were walked when they were written.
-func (j *Job) checkPayload(payload string) error {
+func (j *RawJob) checkPayload(payload string) error {
 	if len(j.Extra) == 0 {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (j *Job) checkPayload(payload string) error {
 
 // checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
 // time.Unix(math.MaxInt64, 0) as an instant in the past.
-func (j *Job) checkTime() error {
+func (j *RawJob) checkTime() error {
 	switch {
 	case j.In != 0 && !j.At.IsZero():
 		return errors.New("both In and At are set; set one")
@@ -187,7 +187,7 @@ func (j *Job) checkTime() error {
 	return nil
 }
 
-func (j *Job) args() (string, error) {
+func (j *RawJob) args() (string, error) {
 	if j.ArgsJSON == "" {
 		return job.MarshalArgs(j.Args)
 	}
@@ -222,7 +222,7 @@ func retryJSON(rule job.RetryRule) (string, error) {
 }
 
 // extra are the fields that not every job has, the job's options before what its caller adds.
-func (j *Job) extra() ([]job.Edit, error) {
+func (j *RawJob) extra() ([]job.Edit, error) {
 	fields, wrong := j.options()
 	for _, field := range j.Extra {
 		text, err := job.Marshal(json.RawMessage(field.JSON)) // on one line, or a form in a browser would change it
@@ -242,7 +242,7 @@ func (j *Job) extra() ([]job.Edit, error) {
 
 // checkExtra is job.CheckExtra for what a client pushes: a payload that tells of a lock which its job did not take would
 // release that of another. The mark of a duplicate is the push's to set; in a job that is not unique it is just a field.
-func (j *Job) checkExtra(field job.Edit) error {
+func (j *RawJob) checkExtra(field job.Edit) error {
 	if field.Name == dedup.DuplicateOf && j.Unique != nil {
 		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
 	}
@@ -253,7 +253,7 @@ func (j *Job) checkExtra(field job.Edit) error {
 }
 
 // options are the fields of the job's own options that are set.
-func (j *Job) options() (fields []job.Edit, wrong []error) {
+func (j *RawJob) options() (fields []job.Edit, wrong []error) {
 	if j.RetryQueue != "" {
 		fields = append(fields, job.SetString("retry_queue", j.RetryQueue))
 		wrong = append(wrong, job.CheckQueue(j.RetryQueue))
