@@ -11,7 +11,7 @@ SHELL := /bin/bash
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
 # Modules of their own, so that what they need is nobody's who imports Belay.
-MODULES := bench/peers cmd/belayvet integration/replica
+MODULES := bench bench/peers cmd/belayvet integration/replica
 SEED ?=
 OUT ?=
 MINUTES ?= 25
@@ -32,30 +32,32 @@ format: ## every Go file is as gofmt writes it
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "run: gofmt -w" $$unformatted; exit 1; fi
 
-vet: ## go vet
-	@echo "== vet: go vet ./..."
+vet: ## go vet, in each module
+	@echo "== vet: go vet ./..., and in $(MODULES)"
 	@go vet ./...
+	@for module in $(MODULES); do (cd $$module && go vet ./...); done
 
 # In a module of its own, which ./... does not reach. What is copied from here is held to what it wants of every program.
 belayvet: ## cmd/belayvet, and what it says of the examples
 	@echo "== belayvet: its tests, and go vet -vettool=bin/belayvet . ./belaytest ./examples/..."
-	@cd cmd/belayvet && go vet ./... && go test -count=1 ./... && go build -o ../../bin/belayvet .
+	@cd cmd/belayvet && go test -count=1 ./... && go build -o ../../bin/belayvet .
 	@go vet -vettool=bin/belayvet . ./belaytest ./examples/...
 
 # Built from source by a module of its own, so that a linter's two hundred dependencies are nobody's who
 # imports Belay. The first build takes a minute or two on two cores; then Go's cache has it.
 lint: ## golangci-lint with .golangci.yaml, in each module
 	@echo "== lint: golangci-lint run ./... (built from source the first time), and in $(MODULES)"
-	@go tool -modfile=tools/lint/go.mod golangci-lint run ./...
-	@for module in $(MODULES); do (cd $$module && go tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run ./...); done
+	@export GOWORK=off; for module in . $(MODULES); do \
+		(cd $$module && go tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run ./...); done
 
 lua: ## luacheck on the scripts
 	@echo "== lua: luacheck lua/*.lua"
 	@luacheck --no-color -q lua/*.lua lua/shared/*.lua
 
 test: ## tests of every package but integration, with the race detector
-	@echo "== test: $(RACE), all but integration"
+	@echo "== test: $(RACE), all but integration, and in bench"
 	@$(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
+	@cd bench && $(RACE) -timeout 10m ./...
 
 # Real servers, processes and signals: nothing of that is in Go's test cache key, hence -count=1. One
 # package at a time, because their bounds are seconds on the wall clock; four tests, because they mostly wait.
@@ -65,8 +67,8 @@ integration: ## the README's promises against real processes and signals (minute
 
 # In a module of its own, because it brings a driver for SQL.
 replica: ## what package dedup/wal promises, with a real PostgreSQL and a replica of it
-	@echo "== replica: go vet and go test -race -count=1, in integration/replica"
-	@cd integration/replica && go vet ./... && go test -race -count=1 ./...
+	@echo "== replica: go test -race -count=1, in integration/replica"
+	@cd integration/replica && go test -race -count=1 ./...
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"
@@ -74,8 +76,8 @@ mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 
 # Not their tests of asynq and River themselves, which want their servers: what the bench needs of all of them.
 peers: ## the bench's peers, a module of their own: they compile, and speak the bench's language
-	@echo "== peers: go vet ./... and go test ./talk ./measure in bench/peers"
-	@cd bench/peers && go vet ./... && go test -count=1 ./talk ./measure
+	@echo "== peers: go test ./talk ./measure in bench/peers"
+	@cd bench/peers && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./talk ./measure
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"

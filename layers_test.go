@@ -34,7 +34,7 @@ var house = map[string]int{
 	"inspect": 4,                 // what an operator sees; below the root, whose workers check Redis when they start
 	"belay":   5,                 // lobby: the root
 	"web":     6, "belaytest": 6, // guests: the dashboard, the users' test kit
-	"cmd": 7, "bench": 7, "integration": 7, "examples": 7, // faces: for people
+	"cmd": 7, "integration": 7, "examples": 7, // faces: for people
 }
 
 // testTools make a binary bigger and register flags of their own: they stay out of what users link.

@@ -165,6 +165,7 @@ func areNot(names []string) string {
 func (h *house) run(ctx context.Context, dir, program string, args ...string) error {
 	command := exec.CommandContext(ctx, program, args...)
 	command.Dir = dir
+	command.Env = append(os.Environ(), "GOWORK=off") // a peer is built with the versions that its go.mod names
 	command.WaitDelay = 5 * time.Second
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		command.Path = filepath.Join(dir, program)

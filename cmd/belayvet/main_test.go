@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -29,6 +30,7 @@ func TestGoVetRunsItAndSwitchesItOff(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = folder
+		cmd.Env = append(os.Environ(), "GOWORK=off") // testdata is a module that go.work does not list
 		said, err := cmd.CombinedOutput()
 		if failed := len(said) > 0; failed != (err != nil) {
 			t.Fatalf("go %q: %v\n%s", args, err, said)
