@@ -22,15 +22,15 @@ const Version = "0.1.0-dev"
 type (
 	// Client puts jobs in; see package client.
 	Client = client.Client
-	// Item is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
-	// Item{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc github.com/belayq/belay/client.Job.
-	Item = client.Job
+	// RawJob is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
+	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc github.com/belayq/belay/client.RawJob.
+	RawJob = client.RawJob
 	// Receipt says what became of a pushed job: its JID, Queue and Status, the Reason if it was refused, and the Holder of a
 	// duplicate.
 	Receipt = client.Receipt
 	// BulkError says how far a bulk push came.
 	BulkError = client.BulkError
-	// PushMiddleware sees each job before it is pushed, and may change or Refuse it: func(ctx, *Item) error.
+	// PushMiddleware sees each job before it is pushed, and may change or Refuse it: func(ctx, *RawJob) error.
 	PushMiddleware = client.Middleware
 	// Job is a payload as its handler sees it. Its methods (Class, JID, Queue, ArgsJSON, Field and more):
 	// go doc github.com/belayq/belay/job.Job.
@@ -72,8 +72,6 @@ const (
 	RepeatWindow = client.RepeatWindow
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = client.AllLines
-	// AnyClass is the class under which Server.HandleClass takes all that have no handler of their own.
-	AnyClass = launcher.AnyClass
 )
 
 // Errors to be asked for with errors.Is.

@@ -22,7 +22,7 @@ func TestCapsule(t *testing.T) {
 		client := openShared(t)
 		server := belay.NewServer(client, belay.Concurrency(2), belay.Capsule("unsafe", belay.Concurrency(1), belay.Queues("unsafe")))
 		started, goOn := make(chan string, 10), make(chan struct{})
-		server.HandleClass("Slow", func(ctx context.Context, _ *belay.Job) error {
+		server.HandleRaw("Slow", func(ctx context.Context, _ *belay.Job) error {
 			info, _ := belay.Info(ctx)
 			started <- info.Queue + " " + info.Identity
 			<-goOn
@@ -35,7 +35,7 @@ func TestCapsule(t *testing.T) {
 		server.OnStop(func() { stopped <- true })
 		for range 2 {
 			for _, queue := range []string{"unsafe", "default"} {
-				_, err := client.Push(t.Context(), belay.Item{Class: "Slow", Queue: queue})
+				_, err := client.Push(t.Context(), belay.RawJob{Class: "Slow", Queue: queue})
 				require.NoError(t, err)
 			}
 		}
@@ -69,7 +69,7 @@ func TestCapsule(t *testing.T) {
 			belay.Capsule("x", belay.Queues("b", "c")), belay.Capsule("y", belay.Queues("c")), belay.Capsule("y", belay.Queues("d")),
 			belay.Capsule(""), belay.Capsule("default", belay.Queues("e")), belay.Capsule("z", belay.Concurrency(-1), belay.Queues("")),
 			belay.Capsule("late", belay.Queues("f"), belay.ShutdownTimeout(time.Second)), belay.Capsule("none"))
-		server.HandleClass("A", nothing)
+		server.HandleRaw("A", nothing)
 		err := server.Run(t.Context())
 		for _, part := range []string{
 			`queue "b" is in the capsules "default" and "x"`, `queue "c" is in the capsules "x" and "y"`, `"y": there are two`,

@@ -35,8 +35,8 @@ func TestMiddlewareOfAChainRunsOutsideIn(t *testing.T) {
 	var chain belay.Chain[belay.Middleware]
 	chain.Add("inner", note("inner")).Prepend("outer", note("outer"))
 	var pushes belay.Chain[belay.PushMiddleware]
-	pushes.Add("second", func(_ context.Context, j *belay.Item) error { j.Tags = append(j.Tags, "second"); return nil })
-	pushes.InsertBefore("second", "first", func(_ context.Context, j *belay.Item) error { j.Tags = append(j.Tags, "first"); return nil })
+	pushes.Add("second", func(_ context.Context, j *belay.RawJob) error { j.Tags = append(j.Tags, "second"); return nil })
+	pushes.InsertBefore("second", "first", func(_ context.Context, j *belay.RawJob) error { j.Tags = append(j.Tags, "first"); return nil })
 
 	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), belay.Prefix(drivertest.Prefix(t)), belay.PushChain(pushes))
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestMiddlewareOfAChainRunsOutsideIn(t *testing.T) {
 func TestMistakesInAChainAreToldAtTheDoor(t *testing.T) {
 	t.Parallel()
 	var pushes belay.Chain[belay.PushMiddleware]
-	nothing := func(context.Context, *belay.Item) error { return errors.New("never called") }
+	nothing := func(context.Context, *belay.RawJob) error { return errors.New("never called") }
 	pushes.Add("a", nothing).Add("a", nothing).InsertAfter("nobody", "b", nothing)
 	d, err := goredisdriver.Open(drivertest.Redis(t).URL())
 	require.NoError(t, err)

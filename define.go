@@ -17,7 +17,7 @@ import (
 // A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any goroutine.
 //
 // A program that only enqueues needs no more than this and a Client. One that runs the jobs gives its Server a handler, by
-// Handle or, where a constructor makes handlers, by With.
+// Handle or, where a constructor makes handlers, by Handler.
 type Definition[T any] struct {
 	definition
 	shape *args.Shape
@@ -39,7 +39,7 @@ type definition struct {
 // back as it was. "Arguments" in the package's documentation says what T may be.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	s, err := args.For(reflect.TypeFor[T]())
-	d := &Definition[T]{definition: definition{item: Item{Class: class}, wrong: []error{err}}, shape: s}
+	d := &Definition[T]{definition: definition{item: RawJob{Class: class}, wrong: []error{err}}, shape: s}
 	for _, option := range options {
 		if option == nil {
 			d.wrong = append(d.wrong, errNilOption)
@@ -61,7 +61,7 @@ func (d *definition) check() error {
 			wrong = append(wrong, fmt.Errorf(format, args...))
 		}
 	}
-	must(d.item.Class != AnyClass, "%q stands for all classes that have no handler: use Server.HandleClass", AnyClass)
+	must(d.item.Class != launcher.AnyClass, "%q stands for all classes that have no handler: use Server.HandleUnknown", launcher.AnyClass)
 	must(d.item.JID == "", oneJID, d.item.JID)
 	return errors.Join(wrong...)
 }
@@ -118,7 +118,7 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 	if args == nil {
 		panic("belay: EnqueueMany " + d.item.Class + ": the sequence is nil")
 	}
-	return c.PushMany(ctx, func(yield func(Item) bool) {
+	return c.PushMany(ctx, func(yield func(RawJob) bool) {
 		before := ""
 		for one := range args {
 			item := d.Job(one, options...)
@@ -137,13 +137,13 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 // as if fn had returned it. It panics when fn is nil, when the class has a handler already, and after the server's Run.
 func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) error) {
 	d.made("Handle")
-	s.register(d.With(fn))
+	s.Register(d.Handler(fn))
 }
 
-// With is the class with fn as its handler, for the Handlers of a server that is made elsewhere. Registrations of any T
+// Handler returns the class with fn as its handler, for the Handlers of a server that is made elsewhere. Registrations of any T
 // have one type, so that constructors can return them and a slice can hold them all. It panics when fn is nil.
-func (d *Definition[T]) With(fn func(ctx context.Context, args T) error) Registration {
-	d.made("With")
+func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Registration {
+	d.made("Handler")
 	if fn == nil {
 		panic("belay: Handle " + d.item.Class + ": the handler is nil")
 	}
@@ -170,7 +170,7 @@ func (d *Definition[T]) Args(j *Job) (T, error) {
 	return args, nil
 }
 
-// A Registration is a class and its handler. Definition.With makes it, and Handlers takes it.
+// A Registration is a class and its handler. Definition.Handler makes it, and Handlers takes it.
 type Registration struct {
 	class   string
 	handler Handler

@@ -17,12 +17,12 @@ func TestDefine(t *testing.T) {
 		t.Parallel()
 		d := Define[int]("A", Queue("mail"), Retries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
 		item := d.Job(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
-		require.Equal(t, Item{
+		require.Equal(t, RawJob{
 			Class: "A", Args: []any{1}, Queue: "low", JID: "x", Retry: job.RetryRule{Kind: job.RetryNever}, RetryFor: time.Hour,
 			RetryQueue: "low", Backtrace: AllLines, NoDead: true, Tags: []string{"a"},
 			Extra: []job.Edit{{Name: "bid", JSON: `"b"`}, {Name: "locale", JSON: `"de"`}},
 		}, item)
-		require.Equal(t, Item{
+		require.Equal(t, RawJob{
 			Class: "A", Args: []any{1}, Queue: "mail", Retry: job.RetryRule{Kind: job.RetryLimit, Limit: 5}, RetryQueue: "low",
 			Tags: []string{"a"}, Extra: []job.Edit{{Name: "bid", JSON: `"b"`}},
 		}, d.Job(1))
@@ -33,9 +33,9 @@ func TestDefine(t *testing.T) {
 		t.Parallel()
 		d := Define[int]("A", Field("bid", "b"), Field("bid", "c"), In(time.Hour), NoDead())
 		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-		require.Equal(t, Item{Class: "A", Args: []any{1}, At: at, Extra: []job.Edit{{Name: "bid", JSON: `"d"`}}},
+		require.Equal(t, RawJob{Class: "A", Args: []any{1}, At: at, Extra: []job.Edit{{Name: "bid", JSON: `"d"`}}},
 			d.Job(1, Field("bid", "d"), At(at), KeepDead()))
-		require.Equal(t, Item{Class: "A", Args: []any{1}, In: time.Minute, NoDead: true, Extra: []job.Edit{{Name: "bid", JSON: `"c"`}}},
+		require.Equal(t, RawJob{Class: "A", Args: []any{1}, In: time.Minute, NoDead: true, Extra: []job.Edit{{Name: "bid", JSON: `"c"`}}},
 			d.Job(1, At(at), In(time.Minute)))
 	})
 	t.Run("panics over what cannot be meant, and says all of it", func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestDefine(t *testing.T) {
 			`a backtrace of -2 lines: it is 0 or more, or AllLines; tags: write JSON: at [0]: a string is not valid UTF-8`,
 			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
 		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
-		for class, want := range map[string]string{"": "the name of the class is empty", AnyClass: "use Server.HandleClass"} {
+		for class, want := range map[string]string{"": "the name of the class is empty", "*": "use Server.HandleUnknown"} {
 			func() {
 				defer func() { require.Contains(t, recover(), want) }()
 				Define[int](class)
@@ -98,12 +98,12 @@ func TestWith(t *testing.T) {
 	d := Define[small]("A", Timeout(time.Minute))
 	failure := errors.New("the handler's")
 	var got small
-	r := d.With(func(_ context.Context, args small) error { got = args; return failure })
+	r := d.Handler(func(_ context.Context, args small) error { got = args; return failure })
 	require.Equal(t, "A", r.Class())
 	require.Equal(t, time.Minute, r.about.Timeout)
 	parsed, err := job.Parse(`{"class":"A","jid":"1","args":[7]}`)
 	require.NoError(t, err)
 	require.Equal(t, failure, r.handler(t.Context(), parsed))
 	require.Equal(t, small{7}, got)
-	require.PanicsWithValue(t, "belay: Handle A: the handler is nil", func() { d.With(nil) })
+	require.PanicsWithValue(t, "belay: Handle A: the handler is nil", func() { d.Handler(nil) })
 }

@@ -11,7 +11,7 @@
 //
 //	type WelcomeArgs struct{ UserID, TeamID int64 }
 //
-//	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.MaxRetries(5), belay.NotIdempotent("duplicate emails are acceptable"))
+//	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.Retries(5), belay.NotIdempotent("duplicate emails are acceptable"))
 //
 //	func main() {
 //		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -140,12 +140,12 @@
 // # Where to go on
 //
 //   - What there is to do: [Define], with options that begin at [DefineOption] and [JobOption].
-//   - Putting jobs in: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [Item] for classes
+//   - Putting jobs in: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [RawJob] for classes
 //     that are another language's.
 //   - Reading a replica that must have what was written before the push: [StampWAL] or [WALLocation], and in the handler
 //     [WALPositions] and package dedup/wal.
 //   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy], and [ClientLogger] to hear of it.
-//   - Running them: [NewServer] with [ServerOption], [Definition.Handle] or [Handlers], [Server.HandleClass], [Server.Run].
+//   - Running them: [NewServer] with [ServerOption], [Definition.Handle] or [Handlers], [Server.HandleRaw], [Server.Run].
 //   - What a handler may answer: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].
 //   - What it may ask: [Info], [Log] for lines of its own, and why its context ended, by [context.Cause]: [ErrTimeout],
 //     [ErrShutdown], [ErrOwnershipLost].

@@ -45,7 +45,7 @@ func ExampleRepeatable() {
 	}
 	defer func() { _ = client.Close() }()
 
-	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.Repeatable())
+	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.PushOnce())
 	if errors.Is(err, belay.ErrUnknown) {
 		// Redis has been away for all that time. The receipt can be kept, for a day; here it is tried once more.
 		receipt, err = client.Repeat(ctx, receipt)
@@ -66,12 +66,12 @@ func ExampleServer_HandleClass() {
 	}
 	defer func() { _ = client.Close() }()
 
-	_, err = client.Push(ctx, belay.Item{Class: "HardJob", Args: []any{1, 2.0, []string{"x"}}})
+	_, err = client.Push(ctx, belay.RawJob{Class: "HardJob", Args: []any{1, 2.0, []string{"x"}}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	server := belay.NewServer(client)
-	server.HandleClass(belay.AnyClass, func(ctx context.Context, j *belay.Job) error {
+	server.HandleUnknown(func(ctx context.Context, j *belay.Job) error {
 		fmt.Println(j.Class(), j.ArgsJSON())
 		server.Stop()
 		return nil
@@ -124,7 +124,7 @@ func ExampleOnPush() {
 	ctx := context.Background()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url, belay.OnPush(func(ctx context.Context, item *belay.Item) error {
+	client, err := belay.Open(ctx, url, belay.OnPush(func(ctx context.Context, item *belay.RawJob) error {
 		if item.Queue == "mail" {
 			return belay.Refuse("mail is switched off")
 		}
@@ -236,15 +236,15 @@ func ExampleDefine_arguments() {
 		Express bool              `json:",omitempty"` // left out when it is last and false
 		Extra   []any             `belay:",rest"`     // what stands behind
 	}
-	show := func(item belay.Item) {
+	show := func(item belay.RawJob) {
 		text, err := job.MarshalArgs(item.Args)
 		fmt.Println(text, err)
 	}
 	order := belay.Define[OrderArgs]("Order", belay.Idempotent())
-	show(order.Item(OrderArgs{ID: 9007199254740993, Total: 12, Ship: Address{"Oslo"}, Labels: map[string]string{"b": "2", "a": "1"}}))
-	show(order.Item(OrderArgs{ID: 1, Extra: []any{"gift", 2}}))
-	show(belay.Define[int]("Count", belay.Idempotent()).Item(5))
-	show(belay.Define[[]int]("Sum", belay.Idempotent()).Item([]int{1, 2}))
+	show(order.Job(OrderArgs{ID: 9007199254740993, Total: 12, Ship: Address{"Oslo"}, Labels: map[string]string{"b": "2", "a": "1"}}))
+	show(order.Job(OrderArgs{ID: 1, Extra: []any{"gift", 2}}))
+	show(belay.Define[int]("Count", belay.Idempotent()).Job(5))
+	show(belay.Define[[]int]("Sum", belay.Idempotent()).Job([]int{1, 2}))
 	// Output:
 	// [9007199254740993,12.0,{"city":"Oslo"},null,{"a":"1","b":"2"}] <nil>
 	// [1,0.0,{"city":""},null,null,false,"gift",2] <nil>

@@ -26,7 +26,7 @@ func readyAt(t *testing.T, server *belay.Server) (status int, reason string) {
 func TestAServerSaysHowItIs(t *testing.T) {
 	t.Parallel()
 	server := belay.NewServer(openShared(t), belay.Capsule("x", belay.Queues("x")))
-	server.HandleClass("A", idle)
+	server.HandleRaw("A", idle)
 	status, reason := readyAt(t, server)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, "not_running", reason)
@@ -46,7 +46,7 @@ func TestAProcessRunsItsServer(t *testing.T) {
 	require.ErrorContains(t, belay.Process{Server: wrong}.Run(t.Context()), "concurrency 0")
 
 	server := belay.NewServer(openShared(t))
-	server.HandleClass("A", idle)
+	server.HandleRaw("A", idle)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- belay.Process{Server: server}.Run(ctx) }()

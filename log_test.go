@@ -322,7 +322,7 @@ func TestClientLog(t *testing.T) {
 			client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), belay.Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")), to(&text))
 			require.NoError(t, err)
 			defer func() { _ = client.Close() }()
-			job := belay.Item{Class: "Report", Unique: &belay.UniqueRule{Until: belay.UntilExecuting}}
+			job := belay.RawJob{Class: "Report", Unique: &belay.UniqueRule{Until: belay.UntilExecuting}}
 			first, err := client.Push(t.Context(), job)
 			require.NoError(t, err)
 			second, err := client.Push(t.Context(), job)

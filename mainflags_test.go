@@ -34,7 +34,7 @@ func TestMainRunsAWorker(t *testing.T) {
 	status, errs := mainRun([]string{"-queue", "mail,2", "-q", "other", "-log-format=json"},
 		map[string]string{"REDIS_URL": redis.URL(), "BELAY_PREFIX": prefix, "BELAY_CONCURRENCY": "3", "BELAY_QUEUES": "not these", "BELAY_LABELS": "a b"},
 		func(ctx context.Context, app *App) error {
-			app.Server.HandleClass("A", func(ctx context.Context, _ *Job) error {
+			app.Server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
 				info, _ := Info(ctx)
 				for seen == nil && ctx.Err() == nil { // until it has announced itself
 					reply := app.Client.Driver().Do(ctx, driver.Command("HMGET", prefix+":"+info.Identity, "concurrency", "info"))[0]
@@ -46,7 +46,7 @@ func TestMainRunsAWorker(t *testing.T) {
 				app.Server.Stop()
 				return nil
 			})
-			_, err := app.Client.Push(ctx, Item{Class: "A", Queue: "mail"})
+			_, err := app.Client.Push(ctx, RawJob{Class: "A", Queue: "mail"})
 			return err
 		}, Concurrency(7), Queues("program"), ProcessTag("mine"))
 	require.Zero(t, status, errs)
@@ -60,7 +60,7 @@ func TestMainRunsAWorker(t *testing.T) {
 func TestMainTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	nothing := func(_ context.Context, app *App) error {
-		app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+		app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 		return nil
 	}
 	for _, c := range []struct {
@@ -110,7 +110,7 @@ func TestMainEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
 		done := make(chan ended, 1)
 		go func() {
 			status, errs := mainRun([]string{"-redis", url}, nil, func(_ context.Context, app *App) error {
-				app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+				app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 				return nil
 			})
 			done <- ended{status, errs}

@@ -31,17 +31,17 @@ func TestMainIsOpenForClientOptionsADriverAndRegistrations(t *testing.T) {
 		return d, err
 	})
 	pushed := 0
-	count := OnPush(func(context.Context, *Item) error { pushed++; return nil })
+	count := OnPush(func(context.Context, *RawJob) error { pushed++; return nil })
 	second := Define[int]("Second")
 	status, errs := mainRun([]string{"-log-format", "json"}, map[string]string{"BELAY_REDIS_URL": "redis://127.0.0.1:1", "REDIS_URL": "no URL"},
 		func(ctx context.Context, app *App) error {
 			// As a constructor makes them, of the client and of what else it needs.
 			app.Server.Register(
-				first.With(func(ctx context.Context, n int) error {
+				first.Handler(func(ctx context.Context, n int) error {
 					_, err := second.Enqueue(ctx, app.Client, n)
 					return err
 				}),
-				second.With(func(context.Context, int) error { app.Server.Stop(); return nil }))
+				second.Handler(func(context.Context, int) error { app.Server.Stop(); return nil }))
 			_, err := first.Enqueue(ctx, app.Client, 1)
 			return err
 		}, own, Prefix(prefix), Millis(), count, Concurrency(1))
@@ -81,12 +81,12 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 				var out drivertest.Buffer
 				status, errs := mainRun(append(args, "-prefix", drivertest.Prefix(t)), map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
 					func(ctx context.Context, app *App) error {
-						app.Server.HandleClass("A", func(ctx context.Context, _ *Job) error {
+						app.Server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
 							Log(ctx).Debug("of the handler")
 							app.Server.Stop()
 							return nil
 						})
-						_, err := app.Client.Push(ctx, Item{Class: "A"})
+						_, err := app.Client.Push(ctx, RawJob{Class: "A"})
 						return err
 					}, log(&out))
 				require.Zero(t, status, errs)
@@ -138,7 +138,7 @@ func TestMainChecksRedisAtItsStart(t *testing.T) {
 	require.NoError(t, err)
 	var out drivertest.Buffer
 	status, _ := mainRun(nil, map[string]string{"REDIS_URL": redis.URL()}, func(_ context.Context, app *App) error {
-		app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+		app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 		app.Server.OnStart(func(ctx context.Context) error {
 			go func() {
 				for ctx.Err() == nil && !strings.Contains(out.String(), `"check":"eviction"`) {

@@ -26,8 +26,8 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 		"belay: a bulk push: the sequence is nil":                                         func() { _, _ = client.PushMany(t.Context(), nil) },
 		"belay: NewServer: the client is nil; was the error of Open looked at?":           func() { belay.NewServer(new(belay.Client)) },
 		"belay: Enqueue: the definition is empty; make it by Define":                      func() { _, _ = none.Enqueue(t.Context(), client, 1) },
-		"belay: Item: the definition is empty; make it by Define":                         func() { (*belay.Definition[int])(nil).Item(1) },
-		"belay: With: the definition is empty; make it by Define":                         func() { none.With(run) },
+		"belay: Job: the definition is empty; make it by Define":                         func() { (*belay.Definition[int])(nil).Job(1) },
+		"belay: Handler: the definition is empty; make it by Define":                         func() { none.Handler(run) },
 		"belay: Handle: the definition is empty; make it by Define":                       func() { none.Handle(belay.NewServer(client), run) },
 		"belay: Args: the definition is empty; make it by Define":                         func() { _, _ = none.Args(nil) },
 		"belay: Handle Welcome: the server is empty; make it by NewServer":                func() { welcome.Handle(nil, run) },
@@ -79,7 +79,7 @@ func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
 	sent := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:mail"), driver.Command("LLEN", client.Config().Prefix+":queue:default"))
 	require.Equal(t, []driver.Reply{{Value: int64(0)}, {Value: int64(0)}}, sent)
 
-	own := func(i *belay.Item) { i.JID = fmt.Sprintf("welcome-%v", i.Args[0]) } // one for each is in order
+	own := func(i *belay.RawJob) { i.JID = fmt.Sprintf("welcome-%v", i.Args[0]) } // one for each is in order
 	receipts, err = welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), own)
 	require.NoError(t, err)
 	require.Equal(t, []string{"welcome-1", "welcome-2"}, []string{receipts[0].JID, receipts[1].JID})

@@ -27,7 +27,7 @@ func TestRepeatable(t *testing.T) {
 		length := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:default"))[0]
 		require.Equal(t, driver.Reply{Value: int64(want)}, length)
 	}
-	number := belay.Define[int]("Number", belay.Repeatable())
+	number := belay.Define[int]("Number", belay.PushOnce())
 
 	t.Run("jobs of a class whose answers are lost are stored once", func(t *testing.T) {
 		t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/belayq/belay/logbook"
 )
 
-// A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleClass register what it runs, Run runs it.
+// A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleRaw register what it runs, Run runs it.
 type Server struct {
 	launcher   *launcher.Group
 	middleware client.Chain[Middleware]
@@ -97,7 +97,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // ErrNoHandlers is the error of a Server's Run, and of Main, if no handler is registered. Such a server would
 // take jobs, fail them and use up their retries.
-var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job would fail: register handlers before Run, by Definition.Handle, Server.Register or Server.HandleClass")
+var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job would fail: register handlers before Run, by Definition.Handle, Server.Register or Server.HandleRaw")
 
 // ready returns why the server cannot run, now that its handlers are registered.
 func (s *Server) ready() error {
@@ -107,7 +107,7 @@ func (s *Server) ready() error {
 	return nil
 }
 
-// Classes returns the names of the classes that have a handler, sorted, including AnyClass if it has one.
+// Classes returns the names of the classes that have a handler, sorted; "*" stands for that of HandleUnknown.
 func (s *Server) Classes() []string { return s.made("Classes").Classes() }
 
 // Register makes the server run the classes of these registrations, as Definition.Handle does for one. It panics when a
@@ -115,22 +115,23 @@ func (s *Server) Classes() []string { return s.made("Classes").Classes() }
 func (s *Server) Register(list ...Registration) {
 	for _, r := range list {
 		if r.handler == nil {
-			panic("belay: Register: a registration is empty; make it by Definition.With")
+			panic("belay: Register: a registration is empty; make it by Definition.Handler")
 		}
+		s.made("Handle "+r.class).Handle(r.class, r.handler, r.about)
 	}
-	s.register(list...)
 }
 
-// HandleClass makes the server run a class that has no Definition; AnyClass takes all that have no handler. It panics
-// when the class has a handler already, and after Run.
-func (s *Server) HandleClass(class string, handler Handler) {
+// HandleRaw makes the server run a class that has no Definition. It panics when the class has a handler already, and after Run.
+func (s *Server) HandleRaw(class string, handler Handler) {
+	if class == launcher.AnyClass {
+		panic("belay: HandleRaw *: use HandleUnknown")
+	}
 	s.made("Handle "+class).Handle(class, handler, launcher.Class{})
 }
 
-func (s *Server) register(list ...Registration) {
-	for _, r := range list {
-		s.made("Handle "+r.class).Handle(r.class, r.handler, r.about)
-	}
+// HandleUnknown makes the server run all classes that have no handler of their own. It panics at a second call, and after Run.
+func (s *Server) HandleUnknown(handler Handler) {
+	s.made("HandleUnknown").Handle(launcher.AnyClass, handler, launcher.Class{})
 }
 
 // Use adds middleware around every run, under a name, at a place: First, Last, Before, After or InPlaceOf. Without a place it

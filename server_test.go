@@ -52,7 +52,7 @@ func TestServer(t *testing.T) {
 		t.Parallel()
 		server := belay.NewServer(openShared(t), belay.Concurrency(0), belay.QueueWeight("a", 0), belay.Queues(""),
 			belay.Heartbeat(time.Second, time.Second))
-		server.HandleClass("A", func(context.Context, *belay.Job) error { return nil })
+		server.HandleRaw("A", func(context.Context, *belay.Job) error { return nil })
 		err := server.Run(t.Context())
 		for _, part := range []string{"concurrency 0", `queue "a": weight 0`, "the name of the queue is empty", "ttl 1s"} {
 			require.ErrorContains(t, err, part)
@@ -112,7 +112,7 @@ func TestServer(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- server.Run(t.Context()) }()
 
-		_, err := client.Push(t.Context(), belay.Item{Class: "Typed", Args: []any{1, json.RawMessage(`{}`)}})
+		_, err := client.Push(t.Context(), belay.RawJob{Class: "Typed", Args: []any{1, json.RawMessage(`{}`)}})
 		require.NoError(t, err)
 		failed := <-told
 		require.EqualError(t, failed, "read the arguments of Typed: the job has 2, struct { N int } takes at most 1")
@@ -130,8 +130,8 @@ func TestServer(t *testing.T) {
 		number, word := belay.Define[int]("Number"), belay.Define[string]("Word", belay.Queue("mail"))
 		heard := make(chan any, 2)
 		list := []belay.Registration{
-			number.With(func(_ context.Context, n int) error { heard <- n; return nil }),
-			word.With(func(_ context.Context, w string) error { heard <- w; return nil }),
+			number.Handler(func(_ context.Context, n int) error { heard <- n; return nil }),
+			word.Handler(func(_ context.Context, w string) error { heard <- w; return nil }),
 		}
 		server := belay.NewServer(client, belay.Queues("default", "mail"), belay.Handlers(list...))
 		done := make(chan error, 1)
@@ -186,7 +186,7 @@ func TestDefinitionWithoutAHandler(t *testing.T) {
 
 	// A worker that does not know the class, as during a deploy, has the job wait for one that does.
 	server := belay.NewServer(client)
-	server.HandleClass("Known", idle)
+	server.HandleRaw("Known", idle)
 	told := make(chan error, 1)
 	server.OnError(func(_ context.Context, _ *belay.Job, err error) { told <- err })
 	done := make(chan error, 1)

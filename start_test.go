@@ -18,7 +18,7 @@ import (
 func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
 	t.Parallel()
 	producer := prefixed(t)
-	receipt, err := producer.Push(t.Context(), belay.Item{Class: "A"})
+	receipt, err := producer.Push(t.Context(), belay.RawJob{Class: "A"})
 	require.NoError(t, err)
 	require.Equal(t, belay.StatusQueued, receipt.Status)
 	for name, server := range map[string]*belay.Server{
@@ -34,10 +34,10 @@ func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
 
 	server := belay.NewServer(producer)
 	welcome := belay.Define[int]("Welcome")
-	server.Register(welcome.With(func(context.Context, int) error { return nil }))
-	server.HandleClass(belay.AnyClass, idle)
+	server.Register(welcome.Handler(func(context.Context, int) error { return nil }))
+	server.HandleUnknown(idle)
 	require.Equal(t, []string{"*", "Welcome"}, server.Classes())
-	require.PanicsWithValue(t, "belay: Register: a registration is empty; make it by Definition.With", func() { server.Register(belay.Registration{}) })
+	require.PanicsWithValue(t, "belay: Register: a registration is empty; make it by Definition.Handler", func() { server.Register(belay.Registration{}) })
 	running(t, server)
 	require.Eventually(t, func() bool { return waiting(t, producer) == 0 }, patience, tick)
 }
@@ -65,11 +65,11 @@ func TestQueuesThatDoNotFitTheHandlersAreWarnedOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			producer := prefixed(t)
-			_, err := producer.Push(t.Context(), belay.Item{Class: "A", Queue: "pushed"})
+			_, err := producer.Push(t.Context(), belay.RawJob{Class: "A", Queue: "pushed"})
 			require.NoError(t, err)
 			var out drivertest.Buffer
 			server := belay.NewServer(producer, append(c.options, belay.Logger(zerolog.New(&out)), belay.Concurrency(1))...)
-			server.Register(mail.With(fn), report.With(fn), plain.With(fn))
+			server.Register(mail.Handler(fn), report.Handler(fn), plain.Handler(fn))
 			done := running(t, server)
 			lines := func(message string) (found []map[string]any) {
 				for line := range strings.Lines(out.String()) {

@@ -93,7 +93,7 @@ func TestDeduplicateIdempotentIsGitLabsRule(t *testing.T) {
 	t.Run("the lock ends when the job starts, and raw jobs have it too", func(t *testing.T) {
 		t.Parallel()
 		producer := prefixed(t, belay.DeduplicateIdempotent())
-		receipt, err := producer.Push(t.Context(), belay.Item{Class: "Ruby", Idempotent: true})
+		receipt, err := producer.Push(t.Context(), belay.RawJob{Class: "Ruby", Idempotent: true})
 		require.NoError(t, err)
 		payload := producer.Driver().Do(t.Context(), driver.Command("LINDEX", producer.Config().Prefix+":queue:default", "0"))[0].Value
 		require.Contains(t, payload, `"until":"until_executing"`)

@@ -20,7 +20,7 @@ type (
 // before the push (wal.Current of package dedup/wal). name is the program's own for the database, such as "main"; at most 16 go
 // with a job. When the push is refused as a duplicate, the job that holds the lock learns the position: see WALPositions.
 func WALLocation(name string, position LSN) JobOption {
-	return func(i *Item) {
+	return func(i *RawJob) {
 		i.WAL = maps.Clone(i.WAL) // the definition's own is shared by all its jobs
 		if i.WAL == nil {
 			i.WAL = make(WAL)
@@ -33,7 +33,7 @@ func WALLocation(name string, position LSN) JobOption {
 // where the primary stands. If that fails, so does the push: the job might not see what it is pushed for. It costs a
 // question for each job, in a bulk as well.
 func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushMiddleware {
-	return func(ctx context.Context, i *Item) error {
+	return func(ctx context.Context, i *RawJob) error {
 		if i.WAL[name] != 0 {
 			return nil
 		}

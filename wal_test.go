@@ -14,10 +14,10 @@ import (
 func TestWALLocation(t *testing.T) {
 	t.Parallel()
 	d := belay.Define[int]("A", belay.WALLocation("main", 9), belay.Idempotent())
-	require.Equal(t, belay.WAL{"main": 9, "ci": 1}, d.Item(1, belay.WALLocation("ci", 1)).WAL)
-	require.Equal(t, belay.WAL{"main": 10}, d.Item(1, belay.WALLocation("main", 10)).WAL)
-	require.Equal(t, belay.WAL{"main": 9}, d.Item(1).WAL, "what one job says is its own")
-	require.ErrorContains(t, d.Item(1, belay.WALLocation("main", 0)).Check(), "is none: leave it out")
+	require.Equal(t, belay.WAL{"main": 9, "ci": 1}, d.Job(1, belay.WALLocation("ci", 1)).WAL)
+	require.Equal(t, belay.WAL{"main": 10}, d.Job(1, belay.WALLocation("main", 10)).WAL)
+	require.Equal(t, belay.WAL{"main": 9}, d.Job(1).WAL, "what one job says is its own")
+	require.ErrorContains(t, d.Job(1, belay.WALLocation("main", 0)).Check(), "is none: leave it out")
 }
 
 func TestStampWAL(t *testing.T) {
@@ -28,16 +28,16 @@ func TestStampWAL(t *testing.T) {
 		return 16 << 32, nil
 	})
 	d := belay.Define[int]("A", belay.WALLocation("ci", 9), belay.Idempotent())
-	item := d.Item(1)
+	item := d.Job(1)
 	require.NoError(t, stamp(t.Context(), &item))
 	require.Equal(t, belay.WAL{"main": 16 << 32, "ci": 9}, item.WAL)
-	item = d.Item(1, belay.WALLocation("main", 1))
+	item = d.Job(1, belay.WALLocation("main", 1))
 	require.NoError(t, stamp(t.Context(), &item))
 	require.Equal(t, belay.LSN(1), item.WAL["main"], "who pushes knows better")
 	require.Equal(t, 1, asked)
-	require.Equal(t, belay.WAL{"ci": 9}, d.Item(1).WAL)
+	require.Equal(t, belay.WAL{"ci": 9}, d.Job(1).WAL)
 	away := belay.StampWAL("main", func(context.Context) (belay.LSN, error) { return 0, errors.New("away") })
-	item = d.Item(1)
+	item = d.Job(1)
 	require.EqualError(t, away(t.Context(), &item), "stamp with the position of main: away")
 }
 

@@ -77,14 +77,14 @@ func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 type wanted struct {
 	class string
 	args  []string // as JSON, any of them; none for all
-	item  belay.Item
+	item  belay.RawJob
 }
 
 func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []belay.JobOption) wanted {
 	t.Helper()
 	w := wanted{class: d.Class()}
 	for _, one := range args {
-		text, err := job.MarshalArgs(d.Item(one).Args)
+		text, err := job.MarshalArgs(d.Job(one).Args)
 		if err != nil {
 			t.Fatalf("belaytest: %s cannot be pushed with %+v: %v", d.Class(), one, err)
 		}

@@ -57,7 +57,7 @@ func TestAJobComesToTheSameEndAsOnARealRedis(t *testing.T) {
 			classes = append(classes, class)
 		}
 		for _, class := range classes {
-			for _, item := range []belay.Item{{}, {Retry: retries(0)}, {NoDead: true, Retry: retries(0)}, {Backtrace: 1}, {ArgsJSON: `["x"]`}} {
+			for _, item := range []belay.RawJob{{}, {Retry: retries(0)}, {NoDead: true, Retry: retries(0)}, {Backtrace: 1}, {ArgsJSON: `["x"]`}} {
 				item.Class = class
 				if item.ArgsJSON == "" {
 					item.Args = []any{42, "short"}

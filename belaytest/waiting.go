@@ -22,7 +22,7 @@ type Waiting struct {
 	// Retry says that it waits to be run again after a failure.
 	Retry bool
 	// pushed is the job as it was pushed, where that was by the Kit's client.
-	pushed belay.Item
+	pushed belay.RawJob
 }
 
 // String is the job in a line: WelcomeEmail [42,"short"] in queue mail.

@@ -33,7 +33,7 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 // is invalid fails its slice before anything of it is sent. The first slice that fails is yielded with a *BulkError, and is
 // the last.
 //
-// A slice with a Repeatable job is repeatable as a whole: one number stands for all of it. To go on after an error, see
+// A slice with a PushOnce job is repeatable as a whole: one number stands for all of it. To go on after an error, see
 // RepeatMany, and push what was not drawn.
 func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq2[[]Receipt, error] {
 	if jobs == nil {

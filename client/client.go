@@ -97,7 +97,7 @@ func (c *Client) Driver() driver.Client { return c.driver }
 func (c *Client) Config() Config { return c.cfg }
 
 // Close closes the driver. A connection that a user handed to the driver stays open. Before, it frees Redis of the numbers of
-// Repeatable pushes that have all been answered, for which it waits a second at most.
+// PushOnce pushes that have all been answered, for which it waits a second at most.
 func (c *Client) Close() error {
 	c.forget()
 	return c.driver.Close()

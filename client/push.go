@@ -18,7 +18,7 @@ import (
 //   - ErrUnknown when Redis may or may not have the job;
 //   - another when the job is certainly not in Redis, such as when there is no connection.
 //
-// Nothing is sent a second time, and pushing again stores a second job, unless the job is Repeatable: then the client sends
+// Nothing is sent a second time, and pushing again stores a second job, unless the job is PushOnce: then the client sends
 // it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and after that Repeat does.
 //
 // Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome. None waits
@@ -74,7 +74,7 @@ func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
 	}
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.Repeatable}
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.PushOnce}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}

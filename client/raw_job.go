@@ -43,11 +43,11 @@ type RawJob struct {
 	In time.Duration
 	At time.Time
 
-	// Repeatable has Redis know the push by a number, so that it is stored once however often it is sent. The client then
+	// PushOnce has Redis know the push by a number, so that it is stored once however often it is sent. The client then
 	// sends it again when no answer comes, as Config.RepeatFor says, and Client.Repeat later. It costs a script where
 	// LPUSH would do, and a key that expires for each push that a client has under way at once. It is about the
 	// push alone: workers run the job at least once, as any other.
-	Repeatable bool
+	PushOnce bool
 
 	// Retry says how often a failed job is run again. The worker's default, 25 times.
 	Retry job.RetryRule

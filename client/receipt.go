@@ -29,7 +29,7 @@ const (
 // stored says that Redis has the job.
 func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled }
 
-// A Receipt says what became of one pushed job. That of a Repeatable job that is not known to be stored holds what is needed
+// A Receipt says what became of one pushed job. That of a PushOnce job that is not known to be stored holds what is needed
 // to repeat the push, payload and all, for as long as it is kept. This is not in its JSON: it is for the client that gave it,
 // and cannot be written down for another process.
 type Receipt struct {
@@ -60,12 +60,12 @@ func (r *Receipt) meet(holder string, marked bool) {
 var (
 	// ErrUnknown says that Redis may or may not have the job, or may still get it: the push may have left, and its
 	// answer was lost. The client does not push again, because that could double the job; Client.Repeat does it without
-	// harm when the job is Repeatable.
+	// harm when the job is PushOnce.
 	ErrUnknown = errors.New("belay: unknown outcome: Redis may or may not have the job")
 	// ErrFull says that Redis has reached its maxmemory and refused the push. Nothing was stored.
 	ErrFull = errors.New("belay: Redis is out of memory and takes no new jobs: let workers drain it, or raise its maxmemory")
 	// ErrNotRepeatable is Repeat's error for what it must not send again; nothing was sent. The job was not pushed as
-	// Repeatable, or it was first sent longer ago than RepeatWindow, or by another client.
+	// PushOnce, or it was first sent longer ago than RepeatWindow, or by another client.
 	ErrNotRepeatable = errors.New("belay: the push cannot be repeated")
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Repeat sends the push of a Repeatable job again, unless its receipt says that the job is stored or was refused, and
+// Repeat sends the push of a PushOnce job again, unless its receipt says that the job is stored or was refused, and
 // answers as Push does: the receipt with its new Status, and the error of a push. What was stored before is not stored
 // again; where other jobs were pushed with this one, in one slice, all of them are sent. It may be called from any
 // goroutine, with copies of one receipt too.
@@ -16,7 +16,7 @@ import (
 // first may still arrive. So it stays ErrUnknown until then. A push that has certainly failed is made anew; a job for later
 // counts its delay from when it is stored.
 //
-// The error is ErrNotRepeatable, and nothing is sent, for a job that was not Repeatable or was first sent longer ago than
+// The error is ErrNotRepeatable, and nothing is sent, for a job that was not PushOnce or was first sent longer ago than
 // RepeatWindow, by a clock that counts while the machine sleeps. Within that time "once" holds as long as Redis keeps what it
 // was given: not after FLUSHALL, after the eviction of its key (see belay check), or when Redis' clock was set ahead by a
 // day. What a restart of Redis loses it loses of both, the jobs and the memory of them, and Repeat stores them again.
@@ -25,7 +25,7 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	case r.Status.stored() || r.Status == StatusRefused || r.Status == StatusDuplicate:
 		return r, nil
 	case r.push == nil:
-		return r, r.still(fmt.Errorf("%w: the job was not pushed as Repeatable, or not sent", ErrNotRepeatable))
+		return r, r.still(fmt.Errorf("%w: the job was not pushed as PushOnce, or not sent", ErrNotRepeatable))
 	case r.push.client != c:
 		return r, r.still(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
 	}

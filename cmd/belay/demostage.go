@@ -93,10 +93,10 @@ func (s *stage) enqueue(ctx context.Context, jobs int) error {
 	return nil
 }
 
-func demoJobs(jobs int) iter.Seq[client.Job] {
-	return func(yield func(client.Job) bool) {
+func demoJobs(jobs int) iter.Seq[client.RawJob] {
+	return func(yield func(client.RawJob) bool) {
 		for i := range jobs {
-			if !yield(client.Job{Class: demoClass, Queue: demoQueue, Args: []any{i}}) {
+			if !yield(client.RawJob{Class: demoClass, Queue: demoQueue, Args: []any{i}}) {
 				return
 			}
 		}

@@ -28,7 +28,7 @@ type jobLines struct {
 	unwanted chan struct{} // closed when nobody takes any more
 	reading  context.Context
 	pause    *time.Timer
-	defaults client.Job
+	defaults client.RawJob
 	refuse   func(line int, why error)
 	taken    int   // the last line that was
 	ended    bool  // there is nothing more to come
@@ -45,7 +45,7 @@ type jobLine struct {
 
 // newJobLines reads until the end of in, or until reading ends, and wants to be closed. The goroutine that reads may stay
 // behind in a read that nothing can end.
-func newJobLines(reading context.Context, in io.Reader, defaults client.Job, refuse func(int, error)) *jobLines {
+func newJobLines(reading context.Context, in io.Reader, defaults client.RawJob, refuse func(int, error)) *jobLines {
 	lines := make(chan jobLine) // not buffered: a line may be long
 	l := &jobLines{lines: lines, unwanted: make(chan struct{}), reading: reading, pause: time.NewTimer(0), defaults: defaults, refuse: refuse}
 	l.pause.Stop()
@@ -171,7 +171,7 @@ func (r endingReader) Read(into []byte) (int, error) {
 
 // parseJobLine reads one job. What encoding/json refuses is refused; what is in order but cannot be pushed, the client
 // refuses.
-func parseJobLine(text []byte, j client.Job) (client.Job, error) {
+func parseJobLine(text []byte, j client.RawJob) (client.RawJob, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
 		return j, errors.New("it is not a JSON object")
@@ -201,8 +201,8 @@ func parseJobLine(text []byte, j client.Job) (client.Job, error) {
 	return j, nil
 }
 
-// setField sets what a field of the payload says. A field that has no place of its own in a client.Job is kept as it is.
-func setField(j *client.Job, name string, value json.RawMessage) error {
+// setField sets what a field of the payload says. A field that has no place of its own in a client.RawJob is kept as it is.
+func setField(j *client.RawJob, name string, value json.RawMessage) error {
 	into := func(target any) error {
 		if json.Unmarshal(value, target) != nil {
 			return fmt.Errorf("the field %q has the wrong type", name)
@@ -261,7 +261,7 @@ func setField(j *client.Job, name string, value json.RawMessage) error {
 	return nil
 }
 
-func setBacktrace(j *client.Job, value json.RawMessage, into func(any) error) error {
+func setBacktrace(j *client.RawJob, value json.RawMessage, into func(any) error) error {
 	switch string(value) {
 	case "true":
 		j.Backtrace = client.AllLines

@@ -42,7 +42,7 @@ const progressEvery = 2 * time.Second
 
 // numbered is a job and the line it stands in.
 type numbered struct {
-	client.Job
+	client.RawJob
 	line int
 }
 
@@ -62,7 +62,7 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	b.began = time.Now()
 	b.toldAt = b.began
 	b.again = persistence{pusher: pusher, most: flags.repeatFor, errs: b.errs}
-	b.lines = newJobLines(reading, in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}, b.refuse)
+	b.lines = newJobLines(reading, in, client.RawJob{Queue: flags.queue, Retry: rule, PushOnce: true, Unique: flags.unique.rule()}, b.refuse)
 	defer b.lines.close()
 	err := b.push(context.Background()) // not reading: what has been read by then is pushed
 	b.queues.tell(pusher, b.errs)
@@ -111,15 +111,15 @@ func (b *bulk) push(ctx context.Context) error {
 type source func(waiting bool) (numbered, bool)
 
 // drawn yields what next draws, and notes it as pending.
-func (b *bulk) drawn(next source) iter.Seq[client.Job] {
-	return func(yield func(client.Job) bool) {
+func (b *bulk) drawn(next source) iter.Seq[client.RawJob] {
+	return func(yield func(client.RawJob) bool) {
 		for {
 			job, ok := next(len(b.pending) > 0)
 			if !ok {
 				return
 			}
 			b.pending = append(b.pending, job)
-			if !yield(job.Job) {
+			if !yield(job.RawJob) {
 				return
 			}
 		}
