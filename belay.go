@@ -23,10 +23,11 @@ type (
 	// Client puts jobs in; see package client.
 	Client = client.Client
 	// RawJob is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
-	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc github.com/belayq/belay/client.RawJob.
+	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
+	// github.com/belayq/belay/client.RawJob.
 	RawJob = client.RawJob
-	// Receipt says what became of a pushed job: its JID, Queue and Status, the Reason if it was refused, and the Holder of a
-	// duplicate.
+	// Receipt says what became of a pushed job: its JID, Queue and Status, the Reason if it was refused, and
+	// the Holder of a duplicate.
 	Receipt = client.Receipt
 	// BulkError says how far a bulk push came.
 	BulkError = client.BulkError
@@ -35,24 +36,27 @@ type (
 	// Job is a payload as its handler sees it. Its methods (Class, JID, Queue, ArgsJSON, Field and more):
 	// go doc github.com/belayq/belay/job.Job.
 	Job = job.Job
-	// ArgumentError says which argument of a job does not fit its Definition. It shows types and never the argument.
+	// ArgumentError says which argument of a job does not fit its Definition. It shows types and never the
+	// argument.
 	ArgumentError = args.Error
-	// Handler runs jobs that come as payloads, func(ctx, *Job) error; a Definition's handlers get their arguments instead.
+	// Handler runs jobs that come as payloads, func(ctx, *Job) error; a Definition's handlers get their
+	// arguments instead.
 	Handler = launcher.Handler
 	// Middleware wraps every run of a Server: func(next Handler) Handler.
 	Middleware = launcher.Middleware
 	// ErrorHandler hears of every run that did not succeed: func(ctx, *Job, error).
 	ErrorHandler = launcher.ErrorHandler
-	// StuckHandler hears of every run whose handler does not return though its context has ended: func(StuckRun).
+	// StuckHandler hears of every run whose handler does not return though its context has ended:
+	// func(StuckRun).
 	StuckHandler = launcher.StuckHandler
 	// StuckRun is such a run.
 	StuckRun = launcher.StuckRun
-	// RunInfo says which run a context belongs to: its JID, Class and Queue, the Attempt (1 at first), and the Identity of
-	// the process.
+	// RunInfo says which run a context belongs to: its JID, Class and Queue, the Attempt (1 at first), and
+	// the Identity of the process.
 	RunInfo = launcher.RunInfo
-	// BackoffFunc is a class' own delay after a failure, func(count int, err error, j *Job) time.Duration. count is 0 after the
-	// first failure, j is the job as it was before the run. The formula's jitter is added; If it returns 0 or
-	// less, the formula's own delay is used.
+	// BackoffFunc is a class' own delay after a failure, func(count int, err error, j *Job) time.Duration.
+	// count is 0 after the first failure, j is the job as it was before the run. The formula's jitter is
+	// added; If it returns 0 or less, the formula's own delay is used.
 	BackoffFunc = retry.BackoffFunc
 	// PanicError is a handler's panic, as error handlers see it.
 	PanicError = retry.PanicError
@@ -87,7 +91,8 @@ var (
 	ErrTimeout = launcher.ErrTimeout
 	// ErrShutdown is the context.Cause in a handler whose process is stopping.
 	ErrShutdown = launcher.ErrShutdown
-	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; its job is somebody else's.
+	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; its job is somebody
+	// else's.
 	ErrOwnershipLost = fetch.ErrOwnershipLost
 )
 
@@ -100,17 +105,20 @@ func Kill(cause error) error { return retry.Kill(cause) }
 // RetryIn makes the error with which a handler fails and is to be run again in exactly d. It uses up a retry.
 func RetryIn(d time.Duration, cause error) error { return retry.In(d, cause) }
 
-// Snooze makes the error with which a handler has its job run again in d. It is no failure and uses up no retry.
+// Snooze makes the error with which a handler has its job run again in d. It is no failure and uses up no
+// retry.
 func Snooze(d time.Duration) error { return retry.Snooze(d) }
 
-// Refuse makes the error with which a PushMiddleware keeps a job from being pushed; the receipt gives the reason.
+// Refuse makes the error with which a PushMiddleware keeps a job from being pushed; the receipt gives the
+// reason.
 func Refuse(reason string) error { return client.Refuse(reason) }
 
 // Info says which run a handler's context belongs to; ok is false outside of one.
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
-// Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil config is the zero
-// ClientConfig. The error never shows the URL's password. The caller closes the Client, after the servers made from it.
+// Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil
+// config is the zero ClientConfig. The error never shows the URL's password. The caller closes the Client,
+// after the servers made from it.
 func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	d, err := goredisdriver.Open(url)
 	if err != nil {
@@ -127,8 +135,9 @@ func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// NewClient returns a Client that uses a driver, which may adapt a go-redis or rueidis client of your own. It sends nothing. A
-// nil config is the zero ClientConfig. The error names everything that is wrong with the config, at once.
+// NewClient returns a Client that uses a driver, which may adapt a go-redis or rueidis client of your own. It
+// sends nothing. A nil config is the zero ClientConfig. The error names everything that is wrong with the
+// config, at once.
 func NewClient(d driver.Client, cfg *ClientConfig) (*Client, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}

@@ -14,10 +14,11 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any goroutine.
+// A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any
+// goroutine.
 //
-// A program that only enqueues needs no more than this and a Client. One that runs the jobs gives its Server a handler, by
-// Handle or, where a constructor makes handlers, by Handler.
+// A program that only enqueues needs no more than this and a Client. One that runs the jobs gives its Server
+// a handler, by Handle or, where a constructor makes handlers, by Handler.
 type Definition[T any] struct {
 	definition
 	shape *args.Shape
@@ -34,9 +35,9 @@ type definition struct {
 	wrong          []error
 }
 
-// Define makes the definition of a class; usually it stands in a package variable that producers and workers import. It
-// panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no JSON or would not come
-// back as it was. "Arguments" in the package's documentation says what T may be.
+// Define makes the definition of a class; usually it stands in a package variable that producers and workers
+// import. It panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no
+// JSON or would not come back as it was. "Arguments" in the package's documentation says what T may be.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	s, err := args.For(reflect.TypeFor[T]())
 	d := &Definition[T]{definition: definition{item: RawJob{Class: class}, wrong: []error{err}}, shape: s}
@@ -89,8 +90,8 @@ func (d *Definition[T]) Class() string { return d.item.Class }
 // Idempotence is what Idempotent or NotIdempotent said of the class.
 func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
 
-// Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come after the
-// definition's, and override them.
+// Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come
+// after the definition's, and override them.
 func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	d.made("Job")
 	item := d.item
@@ -102,16 +103,17 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	return item
 }
 
-// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say. It panics when c is
-// nil.
+// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say.
+// It panics when c is nil.
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
 	d.made("Enqueue")
 	open(c, "Enqueue "+d.item.Class)
 	return c.Push(ctx, d.Job(args, options...))
 }
 
-// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error say. Options are
-// for all of the jobs, so the same JID for two of them is an error. It panics when c or args is nil.
+// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error
+// say. Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args
+// is nil.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
 	d.made("EnqueueMany")
 	open(c, "EnqueueMany "+d.item.Class)
@@ -133,15 +135,17 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 	})
 }
 
-// Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an *ArgumentError,
-// as if fn had returned it. It panics when fn is nil, when the class has a handler already, and after the server's Run.
+// Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an
+// *ArgumentError, as if fn had returned it. It panics when fn is nil, when the class has a handler already,
+// and after the server's Run.
 func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) error) {
 	d.made("Handle")
 	s.Register(d.Handler(fn))
 }
 
-// Handler returns the class with fn as its handler, for the Handlers of a server that is made elsewhere. Registrations of any T
-// have one type, so that constructors can return them and a slice can hold them all. It panics when fn is nil.
+// Handler returns the class with fn as its handler, for the Handlers of a server that is made elsewhere.
+// Registrations of any T have one type, so that constructors can return them and a slice can hold them all.
+// It panics when fn is nil.
 func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Registration {
 	d.made("Handler")
 	if fn == nil {
@@ -158,8 +162,8 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 	}}
 }
 
-// Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's class: a class that
-// was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
+// Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's
+// class: a class that was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	var args T

@@ -93,7 +93,7 @@ func TestArgs(t *testing.T) {
 	})
 }
 
-func TestWith(t *testing.T) {
+func TestHandler(t *testing.T) {
 	t.Parallel()
 	d := Define[small]("A", Timeout(time.Minute))
 	failure := errors.New("the handler's")

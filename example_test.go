@@ -18,16 +18,17 @@ var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), bel
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"))
+	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer func() { _ = client.Close() }()
-
 	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42, TeamID: 7})
 	fmt.Println(receipt.Status, err)
 
-	server := belay.NewServer(client, belay.Queues("critical", "mail"))
+	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("critical", "mail")})
+	if err != nil {
+		log.Fatal(err)
+	}
 	Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
 		fmt.Println("welcome, user", args.UserID)
 		stop() // a real worker goes on until it is told to stop

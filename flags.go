@@ -15,8 +15,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Flag is one setting of a worker program that may be given on the command line and in the environment. It implements
-// flag.Value, and the Value of package pflag.
+// A Flag is one setting of a worker program that may be given on the command line and in the environment. It
+// implements flag.Value, and the Value of package pflag.
 type Flag struct {
 	// Name is the flag's, and Short its name of one letter, if it has one.
 	Name, Short string
@@ -35,9 +35,9 @@ type Flag struct {
 	wrong error
 }
 
-// Flags returns the flags of Main, bound to cfg: their values are those that cfg has, and Set changes them there. It is for a
-// program with a command line library of its own, which registers the flags, sets those that are not given from their
-// variables, and joins the errors of Check.
+// Flags returns the flags of Main, bound to cfg: their values are those that cfg has, and Set changes them
+// there. It is for a program with a command line library of its own, which registers the flags, sets those
+// that are not given from their variables, and joins the errors of Check.
 func Flags(cfg *MainConfig) []*Flag {
 	server := &cfg.Server
 	return []*Flag{
@@ -80,7 +80,8 @@ func Flags(cfg *MainConfig) []*Flag {
 	}
 }
 
-// String returns the value, in the form that Set reads; empty if it is a default that depends on other settings.
+// String returns the value, in the form that Set reads; empty if it is a default that depends on other
+// settings.
 func (f *Flag) String() string {
 	if f.value == nil { // package flag asks a zero Flag
 		return ""
@@ -88,7 +89,8 @@ func (f *Flag) String() string {
 	return f.value()
 }
 
-// Set reads a value. Its error says what a value looks like; Check returns what is wrong with one that looks right.
+// Set reads a value. Its error says what a value looks like; Check returns what is wrong with one that looks
+// right.
 func (f *Flag) Set(value string) error {
 	if err := f.set(value); err != nil {
 		return err
@@ -100,7 +102,8 @@ func (f *Flag) Set(value string) error {
 // Type returns the kind of the value: "int", "duration", "string" or "strings".
 func (f *Flag) Type() string { return f.kind }
 
-// Check returns what is wrong with the value. It is not Set's error, so that a program can name all mistakes at once.
+// Check returns what is wrong with the value. It is not Set's error, so that a program can name all mistakes
+// at once.
 func (f *Flag) Check() error { return f.wrong }
 
 // What a flag's value 0 means, which in a config stands for the default.
@@ -160,7 +163,7 @@ func scalar[T int | time.Duration](name, usage string, to *T, byDefault T, zeroI
 	f := newFlag(name, map[bool]string{true: "duration", false: "int"}[isDuration], usage)
 	f.value = func() string {
 		switch value := cmp.Or(*to, byDefault); {
-		case value == 0 && zeroIs == zeroIsWrong:
+		case value == 0:
 			return ""
 		case value < 0 && zeroIs == zeroIsNone:
 			return fmt.Sprint(T(0))
@@ -193,8 +196,8 @@ func scalar[T int | time.Duration](name, usage string, to *T, byDefault T, zeroI
 	return f
 }
 
-// list returns a flag that may be given several times. Its variable is plural: BELAY_QUEUE is what `belay work` tells the
-// programs that it runs.
+// list returns a flag that may be given several times. Its variable is plural: BELAY_QUEUE is what `belay
+// work` tells the programs that it runs.
 func list(name, usage string, set func(all []string) error, value func() []string) *Flag {
 	f := newFlag(name, "strings", usage)
 	f.List = true
@@ -232,8 +235,9 @@ func queueFlag(to *[]QueueWeight) *Flag {
 	}).short("q")
 }
 
-// parseQueues reads the values of --queue. White space in a name and a comma that is followed by no weight are errors: the
-// user probably meant several queues, and the worker would wait for ever on one queue of that name.
+// parseQueues reads the values of --queue. White space in a name and a comma that is followed by no weight
+// are errors: the user probably meant several queues, and the worker would wait for ever on one queue of that
+// name.
 func parseQueues(specs []string) ([]QueueWeight, error) {
 	var queues []QueueWeight
 	for _, spec := range specs {
@@ -254,9 +258,9 @@ func parseQueues(specs []string) ([]QueueWeight, error) {
 	return queues, nil
 }
 
-// readCommandLine reads the command line and then, for flags that were not given, the environment. A mistake on the command
-// line prints one line and a hint instead of package flag's list of all flags. It returns flag.ErrHelp after it printed the
-// help, and usageErrors for what it has not printed.
+// readCommandLine reads the command line and then, for flags that were not given, the environment. A mistake
+// on the command line prints one line and a hint instead of package flag's list of all flags. It returns
+// flag.ErrHelp after it printed the help, and usageErrors for what it has not printed.
 func readCommandLine(set *flag.FlagSet, args []string, lookup func(string) (string, bool), flags []*Flag) error {
 	for _, f := range flags {
 		set.Var(f, f.Name, f.Usage+" ["+f.Variable+"]")
@@ -291,7 +295,8 @@ func readCommandLine(set *flag.FlagSet, args []string, lookup func(string) (stri
 // errPrinted is returned for a mistake that was printed already.
 var errPrinted = errors.New("wrong command line")
 
-// readEnvironment sets the flags that were not given from their variables, and names everything that is wrong with any flag.
+// readEnvironment sets the flags that were not given from their variables, and names everything that is wrong
+// with any flag.
 func readEnvironment(lookup func(string) (string, bool), flags []*Flag) error {
 	var wrong []error
 	for _, f := range flags {

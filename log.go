@@ -8,15 +8,17 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Log returns the logger of the run that ctx belongs to. Its lines have the run's jid, class, queue and attempt, and go to the
-// Server's Logger. Outside of a run it is slog.Default(). zerolog.Ctx(ctx) returns the same for zerolog. A run that logs
-// nothing pays nothing.
+// Log returns the logger of the run that ctx belongs to. Its lines have the run's jid, class, queue and
+// attempt, and go to the Server's Logger. Outside of a run it is slog.Default(). zerolog.Ctx(ctx) returns the
+// same for zerolog. A run that logs nothing pays nothing.
 //
-// A handler waits for its logger if the program has set ServerConfig.Logger, and its lines may precede earlier ones of the
-// server, which are buffered. The default log to standard error is buffered for handlers too.
+// A handler waits for its logger if the program has set ServerConfig.Logger, and its lines may precede
+// earlier ones of the server, which are buffered. The default log to standard error is buffered for handlers
+// too.
 func Log(ctx context.Context) *slog.Logger { return launcher.Log(ctx) }
 
-// DroppedLines returns how many lines of the server's log were dropped, because its reader was too slow or panicked.
+// DroppedLines returns how many lines of the server's log were dropped, because its reader was too slow or
+// panicked.
 func (s *Server) DroppedLines() uint64 {
 	s.made("DroppedLines")
 	return s.book.Dropped()

@@ -26,24 +26,25 @@ type MainConfig struct {
 	// Client and Server configure the client and the server of the program.
 	Client ClientConfig
 	Server ServerConfig
-	// Driver, if set, opens a driver of the program's own, such as one for Sentinel. Main calls it once, after it has
-	// parsed the flags; an error ends the program with status 2. The program closes the driver. The flag --redis is then
-	// an error, and BELAY_REDIS_URL and REDIS_URL are ignored.
+	// Driver, if set, opens a driver of the program's own, such as one for Sentinel. Main calls it once,
+	// after it has parsed the flags; an error ends the program with status 2. The program closes the driver.
+	// The flag --redis is then an error, and BELAY_REDIS_URL and REDIS_URL are ignored.
 	Driver func() (driver.Client, error)
 	// RedisURL is the URL of Redis. Default: REDIS_URL of the environment, or redis://127.0.0.1:6379/0.
 	RedisURL string
 	// HealthAddr is the address at which Server.Health is served, such as 127.0.0.1:7421. Default: none.
 	HealthAddr string
-	// LogLevel is the least level that is logged: debug, info, warn or error. It applies to Server.Logger too, and can only
-	// raise the level of one that is not made by Zerolog. Default: info, or the logger's own.
+	// LogLevel is the least level that is logged: debug, info, warn or error. It applies to Server.Logger
+	// too, and can only raise the level of one that is not made by Zerolog. Default: info, or the logger's
+	// own.
 	LogLevel string
 	// LogFormat is json or console. It is an error beside Server.Logger. Default: console.
 	LogFormat string
 }
 
-// Main is the main function of a worker program. It reads flags and environment, opens Redis, calls setUp, which registers the
-// handlers, and runs the server as a Process, with signals, health checks and systemd, until it is stopped. Then it ends the
-// program.
+// Main is the main function of a worker program. It reads flags and environment, opens Redis, calls setUp,
+// which registers the handlers, and runs the server as a Process, with signals, health checks and systemd,
+// until it is stopped. Then it ends the program.
 //
 //	func main() {
 //		belay.Main(func(ctx context.Context, app *belay.App) error {
@@ -52,11 +53,11 @@ type MainConfig struct {
 //		}, belay.MainConfig{Server: belay.ServerConfig{Queues: belay.Queues("critical", "mail")}})
 //	}
 //
-// The flags are those of `belay work` that concern a program with handlers of its own; -h lists them. Each may be given in the
-// environment too: --shutdown-timeout as BELAY_SHUTDOWN_TIMEOUT. A flag takes precedence over the environment, and the
-// environment over the MainConfig. The program's own flags of package flag are parsed with these; words after the flags are
-// an error. There is no configuration file: a program has its own way to read one, and a YAML parser would become a
-// dependency of every program.
+// The flags are those of `belay work` that concern a program with handlers of its own; -h lists them. Each
+// may be given in the environment too: --shutdown-timeout as BELAY_SHUTDOWN_TIMEOUT. A flag takes precedence
+// over the environment, and the environment over the MainConfig. The program's own flags of package flag are
+// parsed with these; words after the flags are an error. There is no configuration file: a program has its
+// own way to read one, and a YAML parser would become a dependency of every program.
 //
 // The exit status is 0 after a stop, 1 if the program could not work, such as without handlers, and 2 for a
 // wrong flag, variable or config. Functions deferred in main do not run; use Server.OnExit.

@@ -13,8 +13,8 @@ import (
 // A DefineOption says something of all jobs of a class.
 type DefineOption interface{ define(d *definition) }
 
-// A JobOption says something of jobs: of all of a class at Define, of one at Enqueue, which overrides. What cannot be meant
-// is a panic of Define, or an error of the push.
+// A JobOption says something of jobs: of all of a class at Define, of one at Enqueue, which overrides. What
+// cannot be meant is a panic of Define, or an error of the push.
 type JobOption func(*client.RawJob)
 
 func (o JobOption) define(d *definition) { o.say(&d.item) }
@@ -30,8 +30,8 @@ func (o JobOption) say(i *RawJob) {
 
 var errNilOption = errors.New("an option is nil")
 
-// Queue is the queue that the job goes to; "default" without it. An empty name, such as that of a variable that is not set, is
-// an error.
+// Queue is the queue that the job goes to; "default" without it. An empty name, such as that of a variable
+// that is not set, is an error.
 func Queue(name string) JobOption {
 	return func(i *RawJob) { i.Queue = named(i, "Queue", name) }
 }
@@ -64,7 +64,8 @@ func NoRetry() JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryNever} }
 }
 
-// RetryFor runs a failed job again for so long after its first failure, in whole seconds, however often that is.
+// RetryFor runs a failed job again for so long after its first failure, in whole seconds, however often that
+// is.
 func RetryFor(d time.Duration) JobOption { return func(i *RawJob) { i.RetryFor = d } }
 
 // RetryQueue is the queue that retries go to; the job's own without it. An empty name is an error.
@@ -84,15 +85,17 @@ func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 // Tags are shown by dashboards; they replace earlier ones.
 func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 
-// JID gives the job an id of the caller's choice, who answers for its being unique. It is neither for Define nor for EnqueueMany.
+// JID gives the job an id of the caller's choice, who answers for its being unique. It is neither for Define
+// nor for EnqueueMany.
 func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
-// PushOnce has the push stored once however often it is sent: the client sends it again when no answer comes (see
-// RepeatFor), and Client.Repeat does when even that was not enough. It is about the push alone; a job may still run twice.
+// PushOnce has the push stored once however often it is sent: the client sends it again when no answer comes
+// (see RepeatFor), and Client.Repeat does when even that was not enough. It is about the push alone; a job
+// may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
-// Field adds a field to the payload, which travels with the job, such as a request id. value is written as JSON, and
-// replaces an earlier one of that name.
+// Field adds a field to the payload, which travels with the job, such as a request id. value is written as
+// JSON, and replaces an earlier one of that name.
 func Field(name string, value any) JobOption {
 	return func(i *RawJob) {
 		text, err := job.Marshal(value)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
@@ -17,11 +16,11 @@ import (
 	"github.com/belayq/belay/logbook"
 )
 
-// A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleRaw register what it runs, Run runs it.
+// A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleRaw register what it
+// runs, Run runs it.
 type Server struct {
 	launcher   *launcher.Group
 	middleware client.Chain[Middleware]
-	started    atomic.Bool
 	book       *logbook.Book // the server's log
 	driver     driver.Client
 	check      inspect.CheckConfig // the requirements that a Process checks at its start
@@ -30,8 +29,9 @@ type Server struct {
 // company are all Servers of this program: a job that kills its process kills all of them.
 var company fetch.Company
 
-// NewServer returns a Server for the jobs of a client's Redis, with the client's prefix, time unit and payload limit. It opens
-// nothing and starts nothing. The error names everything that is wrong with the config, at once.
+// NewServer returns a Server for the jobs of a client's Redis, with the client's prefix, time unit and
+// payload limit. It opens nothing and starts nothing. The error names everything that is wrong with the
+// config, at once.
 func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("belay: NewServer: the client is nil; was the error of Open looked at?")
@@ -40,7 +40,9 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	return &Server{launcher: group, book: book, driver: c.Driver(), check: cfg.requirements(c)}, nil
+	s := &Server{launcher: group, book: book, driver: c.Driver(), check: cfg.requirements(c)}
+	group.Use(s.around)
+	return s, nil
 }
 
 // requirements returns what the server needs of Redis.
@@ -76,9 +78,10 @@ func (s *Server) given(what string, something bool) *launcher.Group {
 	return s.made(what)
 }
 
-// Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout, and unfinished
-// ones go back to their queue. It returns nil after such a stop. It returns an error at once if the server has no handlers
-// (ErrNoHandlers), and if the client is closed, which should not happen before Run has returned. A Server runs once.
+// Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout,
+// and unfinished ones go back to their queue. It returns nil after such a stop. It returns an error at once
+// if the server has no handlers (ErrNoHandlers), and if the client is closed, which should not happen before
+// Run has returned. A Server runs once.
 //
 // At the start it warns, once, of handled classes whose queue (see Queue) is not taken, and of taken queues
 // to which no job was ever pushed and which no handled class uses. Both can be intended.
@@ -87,10 +90,6 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
-	if s.started.Swap(true) {
-		return errors.New("belay: Run was called before")
-	}
-	group.Use(s.middleware.All()...)
 	defer s.book.Flush(lastWords)
 	return group.Run(ctx)
 }
@@ -110,8 +109,8 @@ func (s *Server) ready() error {
 // Classes returns the names of the classes that have a handler, sorted; "*" stands for that of HandleUnknown.
 func (s *Server) Classes() []string { return s.made("Classes").Classes() }
 
-// Register makes the server run the classes of these registrations, as Definition.Handle does for one. It panics when a
-// registration is empty, when a class has a handler already, and after Run.
+// Register makes the server run the classes of these registrations, as Definition.Handle does for one. It
+// panics when a registration is empty, when a class has a handler already, and after Run.
 func (s *Server) Register(list ...Registration) {
 	for _, r := range list {
 		if r.handler == nil {
@@ -121,7 +120,8 @@ func (s *Server) Register(list ...Registration) {
 	}
 }
 
-// HandleRaw makes the server run a class that has no Definition. It panics when the class has a handler already, and after Run.
+// HandleRaw makes the server run a class that has no Definition. It panics when the class has a handler
+// already, and after Run.
 func (s *Server) HandleRaw(class string, handler Handler) {
 	if class == launcher.AnyClass {
 		panic("belay: HandleRaw *: use HandleUnknown")
@@ -129,22 +129,28 @@ func (s *Server) HandleRaw(class string, handler Handler) {
 	s.made("Handle "+class).Handle(class, handler, launcher.Class{})
 }
 
-// HandleUnknown makes the server run all classes that have no handler of their own. It panics at a second call, and after Run.
+// HandleUnknown makes the server run all classes that have no handler of their own. It panics at a second
+// call, and after Run.
 func (s *Server) HandleUnknown(handler Handler) {
 	s.made("HandleUnknown").Handle(launcher.AnyClass, handler, launcher.Class{})
 }
 
-// Use adds middleware around every run, under a name, at a place: First, Last, Before, After or InPlaceOf. Without a place it
-// comes after, and so inside of, what was added before. It panics over a name that is taken, over a place that does not
-// exist, and after Run.
+// Use adds middleware around every run, under a name, at a place: First, Last, Before, After or InPlaceOf.
+// Without a place it comes after, and so inside of, what was added before. It panics over a name that is
+// taken, over a place that does not exist, and after Run.
 func (s *Server) Use(name string, m Middleware, at ...Place) {
-	s.made("Use")
-	if s.started.Load() {
-		panic("belay: Server.Use " + name + " after Run: add middleware before")
-	}
+	s.made("Use").Use() // panics after Run
 	if err := s.middleware.Add(name, m, at...); err != nil {
 		panic("belay: Server.Use: " + err.Error())
 	}
+}
+
+// around wraps a handler at Run, when the middleware is known.
+func (s *Server) around(next Handler) Handler {
+	for _, m := range slices.Backward(s.middleware.All()) {
+		next = m(next)
+	}
+	return next
 }
 
 // A Place says where middleware goes among what Server.Use or Client.Use has added.
@@ -174,9 +180,10 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 //	GET /readyz   does it take jobs? 200 only when it is registered, Redis answers and has it among the living, and it is
 //	              neither quiet nor stopping. Otherwise 503, with the reason.
 //
-// Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are not_running,
-// not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of /healthz standing_still and no_heartbeat; with capsules, that
-// of the first one that has any. No answer waits for Redis longer than half a second.
+// Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are
+// not_running, not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of /healthz
+// standing_still and no_heartbeat; with capsules, that of the first one that has any. No answer waits for
+// Redis longer than half a second.
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
 // Dump logs what runs and where every goroutine stands.

@@ -25,7 +25,8 @@ type (
 const (
 	// UntilExecuting locks from the push until the job starts: while one waits, another is refused.
 	UntilExecuting = dedup.UntilExecuting
-	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or dead.
+	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
+	// dead.
 	UntilExecuted = dedup.UntilExecuted
 	// StatusDuplicate is the status of a push that was refused because another job holds the lock. It is not
 	// an error.

@@ -49,22 +49,27 @@ func ExampleWALPositions() {
 	defer stop()
 
 	written := belay.LSN(0x9_00000000)
-	client, err := belay.Open(ctx, url, belay.OnPush(belay.StampWAL("main", func(context.Context) (belay.LSN, error) {
-		written += 0x7_00000000 // wal.Current(ctx, primary)
-		return written, nil
-	})))
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer func() { _ = client.Close() }()
+	client.Use("wal", belay.StampWAL("main", func(context.Context) (belay.LSN, error) {
+		written += 0x7_00000000 // wal.Current(ctx, primary)
+		return written, nil
+	}))
 	reindex := belay.Define[int64]("Reindex", belay.Unique(belay.UntilExecuting), belay.Idempotent())
 	for range 3 {
 		receipt, err := reindex.Enqueue(ctx, client, 42)
 		fmt.Println(receipt.Status, err)
 	}
 
-	server := belay.NewServer(client)
+	server, err := belay.NewServer(client, belay.ServerConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	reindex.Handle(server, func(ctx context.Context, _ int64) error {
 		// wal.Wait(ctx, replica, belay.WALPositions(ctx)["main"], 2*time.Second), and then read the replica
 		fmt.Println("wait for", belay.WALPositions(ctx)["main"])

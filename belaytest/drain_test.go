@@ -138,18 +138,18 @@ func TestDrain(t *testing.T) {
 		require.Contains(t, said, "as require does")
 	})
 
-	t.Run("says what is wrong with the server's options", func(t *testing.T) {
+	t.Run("says what is wrong with the server's config", func(t *testing.T) {
 		t.Parallel()
 		said := verdict(t, func(tb testing.TB) {
 			k := counter(tb, nothing)
-			k.Serve(nil, belay.Concurrency(-1))
+			k.Configure(belay.ServerConfig{Concurrency: -1})
 			push(tb, k, 1)
 			require.Empty(t, k.Drain())
 		})
 		require.Contains(t, said, "concurrency -1")
 	})
 
-	t.Run("runs as many at once as the server's options say", func(t *testing.T) {
+	t.Run("runs as many at once as the server's config says", func(t *testing.T) {
 		t.Parallel()
 		met := make(chan struct{})
 		k := counter(t, func(context.Context, *belaytest.Kit, int) error {
@@ -159,7 +159,7 @@ func TestDrain(t *testing.T) {
 			}
 			return nil
 		})
-		k.Serve(nil, belay.Concurrency(2), belay.Queues("never used"))
+		k.Configure(belay.ServerConfig{Concurrency: 2, Queues: belay.Queues("never used")})
 		push(t, k, 1)
 		push(t, k, 2)
 		require.Len(t, k.Drain(), 2)
@@ -175,7 +175,7 @@ func TestDrain(t *testing.T) {
 				return nil
 			}
 		})
-		k.Serve(nil, belay.ShutdownTimeout(time.Millisecond))
+		k.Configure(belay.ServerConfig{ShutdownTimeout: time.Millisecond})
 		push(t, k, 1)
 		require.NoError(t, k.Drain()[0].Err)
 	})

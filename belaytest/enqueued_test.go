@@ -25,10 +25,11 @@ func TestRequireEnqueued(t *testing.T) {
 	t.Parallel()
 	t.Run("answers the job that was pushed through the program's client", func(t *testing.T) {
 		t.Parallel()
-		k := belaytest.New(t, belay.Prefix("shop"), belay.Millis(), belay.OnPush(func(_ context.Context, item *belay.RawJob) error {
-			item.Tags = append(item.Tags, "seen")
+		k := belaytest.NewWith(t, belay.ClientConfig{Prefix: "shop", Unit: belay.Millis})
+		k.Client().Use("tag", func(_ context.Context, job *belay.RawJob) error {
+			job.Tags = append(job.Tags, "seen")
 			return nil
-		}))
+		})
 		receipt, err := welcome.Enqueue(t.Context(), k.Client(), mail{42, "short"})
 		require.NoError(t, err)
 		found := belaytest.RequireEnqueued(t, k, welcome, mail{42, "short"}, belay.Tags("seen"))

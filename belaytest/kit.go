@@ -18,8 +18,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Kit is a Redis within one test, a client of it, and what runs the jobs. New makes it. Its methods may be called from
-// any goroutine, but for Drain and its siblings, which are the test's to call.
+// A Kit is a Redis within one test, a client of it, and what runs the jobs. New makes it. Its methods may be
+// called from any goroutine, but for Drain and its siblings, which are the test's to call.
 type Kit struct {
 	t      testing.TB
 	memory *memory
@@ -70,21 +70,23 @@ func (k *Kit) note(_ context.Context, item *belay.RawJob) error {
 	return nil
 }
 
-// Client is for the program under test: a real client, whose jobs lie in the Kit's Redis. A Server may also be made from
-// it and Run, as in the program itself; inside a bubble of testing/synctest it then works by the bubble's clock.
+// Client is for the program under test: a real client, whose jobs lie in the Kit's Redis. A Server may also
+// be made from it and Run, as in the program itself; inside a bubble of testing/synctest it then works by the
+// bubble's clock.
 func (k *Kit) Client() *belay.Client { return k.client }
 
-// Serve registers what runs the jobs: register is called with each Server that the Kit makes, before it runs, and registers
-// handlers and middleware as the program does. Calling Serve again adds another one.
+// Serve registers what runs the jobs: register is called with each Server that the Kit makes, before it runs,
+// and registers handlers and middleware as the program does. Calling Serve again adds another one.
 func (k *Kit) Serve(register func(*belay.Server)) { k.register = append(k.register, register) }
 
-// Configure sets the config of the Kit's Servers. Without a Concurrency jobs run one after the other, and without a Logger the
-// log goes to the test's. All queues are served, the one with the oldest job first, whatever Queues says.
+// Configure sets the config of the Kit's Servers. Without a Concurrency jobs run one after the other, and
+// without a Logger the log goes to the test's. All queues are served, the one with the oldest job first,
+// whatever Queues says.
 func (k *Kit) Configure(cfg belay.ServerConfig) { k.config = cfg }
 
-// Inline has each push through the Kit's client run, before it returns, everything that is due: the job, and whatever
-// that pushes. Retries wait for their time, as do jobs for later; see Advance. The push itself succeeds whatever the
-// handler says: failures go where OnFailure says.
+// Inline has each push through the Kit's client run, before it returns, everything that is due: the job, and
+// whatever that pushes. Retries wait for their time, as do jobs for later; see Advance. The push itself
+// succeeds whatever the handler says: failures go where OnFailure says.
 func (k *Kit) Inline() { k.inline.Store(true) }
 
 // server makes a Server as Serve has said, for these queues.

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// mostWait is how long a gathered job waits for company from a slow iterator before its slice is sent. Below it the
-// round trips would outweigh the gain; far above it enqueued_at would lie, and progress could not be seen.
+// mostWait is how long a gathered job waits for company from a slow iterator before its slice is sent. Below
+// it the round trips would outweigh the gain; far above it enqueued_at would lie, and progress could not be
+// seen.
 const mostWait = 100 * time.Millisecond
 
-// PushMany pushes jobs, in slices, and answers a receipt for each in the order they came. It stops at the first slice
-// that fails: the error is then a *BulkError, the receipts end with those of that slice, and no more jobs are drawn.
-// A slice's jobs share one fate; PushSlices says what a slice is.
+// PushMany pushes jobs, in slices, and answers a receipt for each in the order they came. It stops at the
+// first slice that fails: the error is then a *BulkError, the receipts end with those of that slice, and no
+// more jobs are drawn. A slice's jobs share one fate; PushSlices says what a slice is.
 func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt, error) {
 	var all []Receipt
 	for receipts, err := range c.PushSlices(ctx, jobs) {
@@ -25,16 +26,16 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 	return all, nil
 }
 
-// PushSlices pushes jobs slice by slice while it is ranged over, and yields the receipts of each slice that was sent: for
-// more jobs than one would keep receipts of, and for those who want to see progress. Nothing is pushed unless it is ranged
-// over, and breaking off pushes no more.
+// PushSlices pushes jobs slice by slice while it is ranged over, and yields the receipts of each slice that
+// was sent: for more jobs than one would keep receipts of, and for those who want to see progress. Nothing is
+// pushed unless it is ranged over, and breaking off pushes no more.
 //
-// A slice is at most lua.MostItems jobs and lua.MostBytes of payload, fewer when the iterator is slow; its jobs are stored all or none, also over several queues. One job that
-// is invalid fails its slice before anything of it is sent. The first slice that fails is yielded with a *BulkError, and is
-// the last.
+// A slice is at most lua.MostItems jobs and lua.MostBytes of payload, fewer when the iterator is slow; its
+// jobs are stored all or none, also over several queues. One job that is invalid fails its slice before
+// anything of it is sent. The first slice that fails is yielded with a *BulkError, and is the last.
 //
-// A slice with a PushOnce job is repeatable as a whole: one number stands for all of it. To go on after an error, see
-// RepeatMany, and push what was not drawn.
+// A slice with a PushOnce job is repeatable as a whole: one number stands for all of it. To go on after an
+// error, see RepeatMany, and push what was not drawn.
 func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq2[[]Receipt, error] {
 	if jobs == nil {
 		panic("belay: a bulk push: the sequence is nil")
@@ -52,7 +53,8 @@ func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq
 
 // A BulkError says how far a bulk push came.
 type BulkError struct {
-	// Queued are certainly in Redis, Refused were kept out by middleware, Duplicates by other jobs that count as the same.
+	// Queued are certainly in Redis, Refused were kept out by middleware, Duplicates by other jobs that count
+	// as the same.
 	Queued, Refused, Duplicates int
 	// Unknown may or may not be in Redis, NotPushed are certainly not; all of these are of the last slice.
 	Unknown, NotPushed int

@@ -17,7 +17,8 @@ import (
 
 func seqOf(jobs ...RawJob) iter.Seq[RawJob] { return slices.Values(jobs) }
 
-// sequence is n jobs with their number as argument, spread over the queues in turn. drawn counts those asked for.
+// sequence is n jobs with their number as argument, spread over the queues in turn. drawn counts those asked
+// for.
 func sequence(n int, drawn *int, queues ...string) iter.Seq[RawJob] {
 	return func(yield func(RawJob) bool) {
 		for i := range n {
@@ -39,7 +40,8 @@ func statuses(receipts []Receipt) []Status {
 
 func repeat(status Status, n int) []Status { return slices.Repeat([]Status{status}, n) }
 
-// numbers are the arguments of the jobs in a queue, and jids their ids, in the order in which they will be taken.
+// numbers are the arguments of the jobs in a queue, and jids their ids, in the order in which they will be
+// taken.
 func (w *world) numbers(queue string) (numbers, jids []string) {
 	w.Helper()
 	for _, payload := range w.queue(queue) {

@@ -22,20 +22,20 @@ type Config struct {
 	// Unit is how timestamps are written into jobs. Default: job.Seconds, which every version of Sidekiq reads;
 	// versions before 8 misread job.Millis.
 	Unit job.TimeUnit
-	// PayloadLimit is the maximum payload in bytes, at most job.MaxPayloadLimit (2 MiB). Servers made from the client
-	// have the same limit. Default: 1 MiB.
+	// PayloadLimit is the maximum payload in bytes, at most job.MaxPayloadLimit (2 MiB). Servers made from
+	// the client have the same limit. Default: 1 MiB.
 	PayloadLimit int
-	// RepeatFor is how long the client itself repeats a PushOnce whose outcome is unknown, within the caller's context.
-	// After that the push returns ErrUnknown. A push that has certainly failed is not repeated. Default: 10 s; negative
-	// means not at all.
+	// RepeatFor is how long the client itself repeats a PushOnce whose outcome is unknown, within the
+	// caller's context. After that the push returns ErrUnknown. A push that has certainly failed is not
+	// repeated. Default: 10 s; negative means not at all.
 	RepeatFor time.Duration
-	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it starts, as
-	// GitLab does for its idempotent workers: while such a job waits, another one with the same arguments adds nothing.
-	// It applies after the middleware. Each client has its own setting: a client without it stores the job.
-	// Default: off.
+	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it
+	// starts, as GitLab does for its idempotent workers: while such a job waits, another one with the same
+	// arguments adds nothing. It applies after the middleware. Each client has its own setting: a client
+	// without it stores the job. Default: off.
 	DeduplicateIdempotent bool
-	// Logger receives a line, at level info, about pushes that were refused as duplicates, at most once a second for a
-	// class. No push waits for it. Default: no log.
+	// Logger receives a line, at level info, about pushes that were refused as duplicates, at most once a
+	// second for a class. No push waits for it. Default: no log.
 	Logger *slog.Logger
 }
 
@@ -55,7 +55,8 @@ type Client struct {
 
 	clock lua.Clock
 	born  time.Time
-	// askAt is when Redis is to be asked for its time again, as a duration since born; 0 means that it never was.
+	// askAt is when Redis is to be asked for its time again, as a duration since born; 0 means that it never
+	// was.
 	askAt atomic.Int64
 }
 
@@ -96,8 +97,8 @@ func (c *Client) Driver() driver.Client { return c.driver }
 // Config is what the Client was told, its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }
 
-// Close closes the driver. A connection that a user handed to the driver stays open. Before, it frees Redis of the numbers of
-// PushOnce pushes that have all been answered, for which it waits a second at most.
+// Close closes the driver. A connection that a user handed to the driver stays open. Before, it frees Redis
+// of the numbers of PushOnce pushes that have all been answered, for which it waits a second at most.
 func (c *Client) Close() error {
 	c.forget()
 	return c.driver.Close()

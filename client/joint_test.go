@@ -32,8 +32,8 @@ type outcome struct {
 	err     error
 }
 
-// jointOf begins pushes of these jobs, so that they share a call with a first one, which the test has to send. Their outcomes
-// come later.
+// jointOf begins pushes of these jobs, so that they share a call with a first one, which the test has to
+// send. Their outcomes come later.
 func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outcomes map[string]chan outcome) {
 	w.Helper()
 	until, _ := ctx.Deadline()

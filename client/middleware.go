@@ -8,12 +8,13 @@ import (
 	"slices"
 )
 
-// A Middleware sees each job before it is checked and sent, and may change it: queue, args, tags, fields. The class,
-// queue and JID are set; slices are the job's own to append to or replace, not to write into.
+// A Middleware sees each job before it is checked and sent, and may change it: queue, args, tags, fields. The
+// class, queue and JID are set; slices are the job's own to append to or replace, not to write into.
 //
-// If it returns Refuse's error, the job is not pushed and the receipt says so; any other error fails the push. It does not
-// wrap the sending: many jobs are sent in one call, so no moment belongs to one job alone. Sidekiq's middleware does not
-// either, whatever it looks like: there, too, the push follows after the last middleware has returned.
+// If it returns Refuse's error, the job is not pushed and the receipt says so; any other error fails the
+// push. It does not wrap the sending: many jobs are sent in one call, so no moment belongs to one job alone.
+// Sidekiq's middleware does not either, whatever it looks like: there, too, the push follows after the last
+// middleware has returned.
 type Middleware func(ctx context.Context, j *RawJob) error
 
 // Refuse returns the error with which a Middleware refuses a job. reason is for people.
@@ -32,8 +33,8 @@ func reasonOf(err error) (reason string, refused bool) {
 	return r.reason, true
 }
 
-// Use adds middleware under a name, at a place; without one it comes after what was added before. It panics over a name
-// that is taken, over a place that does not exist, and after the first push.
+// Use adds middleware under a name, at a place; without one it comes after what was added before. It panics
+// over a name that is taken, over a place that does not exist, and after the first push.
 func (c *Client) Use(name string, m Middleware, at ...Place) {
 	if c.pushed.Load() {
 		panic("belay: Client.Use " + name + " after the first push: add middleware before")
@@ -74,8 +75,8 @@ func After(name string) Place { return Place{after, name} }
 // InPlaceOf is the place of the middleware of that name, which is removed.
 func InPlaceOf(name string) Place { return Place{instead, name} }
 
-// A Chain is middleware in its order, each piece under a name. The first piece is the outermost: it sees a job first. The
-// zero Chain is empty and ready.
+// A Chain is middleware in its order, each piece under a name. The first piece is the outermost: it sees a
+// job first. The zero Chain is empty and ready.
 type Chain[M any] struct {
 	names  []string
 	pieces []M

@@ -190,24 +190,22 @@ func TestPush_noServerIsCertainlyNotPushed(t *testing.T) {
 func TestMiddleware(t *testing.T) {
 	var seen []string
 	broken := errors.New("broken")
-	cfg := Config{Middleware: []Middleware{
-		func(_ context.Context, j *RawJob) error {
-			switch j.Class {
-			case "Refused":
-				return Refuse("not today")
-			case "Broken":
-				return broken
-			}
-			j.Tags = append(j.Tags, "first")
-			return nil
-		},
-		func(_ context.Context, j *RawJob) error {
-			seen = append(seen, j.Class+" "+j.JID+" "+strings.Join(j.Tags, ","))
-			j.Queue, j.Args = "", []any{"changed"}
-			return nil
-		},
-	}}
-	w := newWorld(t, drivertest.Redis(t), "goredis", cfg)
+	w := newWorld(t, drivertest.Redis(t), "goredis", Config{})
+	w.client.Use("first", func(_ context.Context, j *RawJob) error {
+		switch j.Class {
+		case "Refused":
+			return Refuse("not today")
+		case "Broken":
+			return broken
+		}
+		j.Tags = append(j.Tags, "first")
+		return nil
+	})
+	w.client.Use("second", func(_ context.Context, j *RawJob) error {
+		seen = append(seen, j.Class+" "+j.JID+" "+strings.Join(j.Tags, ","))
+		j.Queue, j.Args = "", []any{"changed"}
+		return nil
+	})
 	shared := make([]string, 1, 8)
 	shared[0] = "mine"
 	receipts, err := w.client.PushMany(t.Context(), seqOf(

@@ -70,7 +70,8 @@ func repeatable(jobs iter.Seq[RawJob]) iter.Seq[RawJob] {
 	}
 }
 
-// lossy loses so many of a hundred requests and of a hundred replies, at random, for the first frames of each direction.
+// lossy loses so many of a hundred requests and of a hundred replies, at random, for the first frames of each
+// direction.
 func lossy(percent, frames int) []faultproxy.Rule {
 	random := rand.New(rand.NewPCG(7, 11))
 	var rules []faultproxy.Rule
@@ -136,10 +137,10 @@ func TestRepeatable(t *testing.T) {
 			require.Empty(w, w.slotKeys())
 		},
 		"middleware may ask for it": func(w *world) {
-			w.client.cfg.Middleware = []Middleware{func(_ context.Context, j *RawJob) error {
+			w.client.Use("once", func(_ context.Context, j *RawJob) error {
 				j.PushOnce = true
 				return nil
-			}}
+			})
 			w.proxy.Add(faultproxy.DropReply(numberedPush))
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A time that only a mistake explains is an error of the push, one at a time and in bulk. It is never taken for now.
+// A time that only a mistake explains is an error of the push, one at a time and in bulk. It is never taken
+// for now.
 func TestATimeThatCannotBeMeantIsAnErrorAndNotNow(t *testing.T) {
 	const century = 100 * 365 * 24 * time.Hour
 	these := make(map[string]func(w *world))
 	for name, c := range map[string]struct {
-		job  Job
+		job  RawJob
 		says string // empty: it is pushed, with this status
 		is   Status
 	}{

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -24,7 +26,7 @@ func unique(args ...any) RawJob {
 // TestRefusalsAreTold holds what the log says of duplicates.
 func TestRefusalsAreTold(t *testing.T) {
 	var text drivertest.Buffer
-	promises(t, Config{Log: zerolog.New(&text)}, map[string]func(w *world){
+	promises(t, Config{Logger: slog.New(logbook.SlogTo(zerolog.New(&text)))}, map[string]func(w *world){
 		"once a second for a class, with the number of those left out": func(w *world) {
 			other := unique(42)
 			class := "Report " + w.keys.Queue("q")
@@ -172,7 +174,10 @@ func TestUnique(t *testing.T) {
 				"holds a space or a control character":        func(j *RawJob) { j.WAL = dedup.WAL{"the main one": 1} },
 				"must be an object with a position for each":  func(j *RawJob) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `["9/0"]`}} },
 				"\"9\" is no position":                        func(j *RawJob) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main":"9"}`}} },
-				"the field \"wal_locations\" is set twice":    func(j *RawJob) { j.WAL = dedup.WAL{"main": 1}; j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}} },
+				"the field \"wal_locations\" is set twice": func(j *RawJob) {
+					j.WAL = dedup.WAL{"main": 1}
+					j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}}
+				},
 			} {
 				one := unique(42)
 				change(&one)

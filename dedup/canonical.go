@@ -15,9 +15,9 @@ import (
 
 // A canonical reads JSON that is known to be sound, and writes its form (see Digest).
 //
-// Members of an object have to be sorted after they are written, and an object in an object would be moved once for each
-// that is around it: a payload of many braces could cost a second. So an object is replaced by its hash when it closes,
-// and every byte is hashed once.
+// Members of an object have to be sorted after they are written, and an object in an object would be moved
+// once for each that is around it: a payload of many braces could cost a second. So an object is replaced by
+// its hash when it closes, and every byte is hashed once.
 type canonical struct {
 	text    []byte
 	at      int
@@ -26,7 +26,8 @@ type canonical struct {
 	decoded []byte   // the string being read
 }
 
-// A member is where in out the form of one stands: text(name) from start, value to end, and in between the name.
+// A member is where in out the form of one stands: text(name) from start, value to end, and in between the
+// name.
 type member struct{ start, name, value, end int }
 
 // value writes the form of the value that text has next. depth counts the containers around it.
@@ -164,8 +165,8 @@ func (c *canonical) escape() {
 	}
 }
 
-// escapedRune reads the four digits after \u, and with a second escape the other half of a surrogate pair. Half a pair is
-// answered as it is.
+// escapedRune reads the four digits after \u, and with a second escape the other half of a surrogate pair.
+// Half a pair is answered as it is.
 func (c *canonical) escapedRune() rune {
 	r := hex4(c.text[c.at:])
 	c.at += 4
@@ -183,8 +184,8 @@ func hex4(digits []byte) rune {
 	return rune(n)
 }
 
-// appendRune writes a character in UTF-8. utf8.AppendRune would make U+FFFD of half a surrogate pair, and so all of these
-// the same, and the same as a U+FFFD that somebody meant.
+// appendRune writes a character in UTF-8. utf8.AppendRune would make U+FFFD of half a surrogate pair, and so
+// all of these the same, and the same as a U+FFFD that somebody meant.
 func appendRune(out []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
 		return append(out, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)

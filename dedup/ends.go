@@ -7,7 +7,8 @@ import (
 )
 
 var (
-	// Belay writes a class and a jid side by side, behind the args; Ruby writes them on either side of the args.
+	// Belay writes a class and a jid side by side, behind the args; Ruby writes them on either side of the
+	// args.
 	namesTogether = regexp.MustCompile(`"class":("[^"\\]{1,255}"),"jid":("[^"\\]{1,255}")`)
 	className     = regexp.MustCompile(`"class":("[^"\\]{1,255}")`)
 	jidName       = regexp.MustCompile(`"jid":("[^"\\]{1,255}")`)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// number writes the form of the number that text has next. It works on the digits: a float64 would take 2^53 and 2^53+1
-// for the same, and a big number would write 1e400 out.
+// number writes the form of the number that text has next. It works on the digits: a float64 would take 2^53
+// and 2^53+1 for the same, and a big number would write 1e400 out.
 func (c *canonical) number() error {
 	start := c.at
 	for c.at < len(c.text) && bytes.IndexByte([]byte("+-.0123456789eE"), c.text[c.at]) >= 0 {
@@ -18,7 +18,8 @@ func (c *canonical) number() error {
 	return err
 }
 
-// decimal is a number's one spelling: its digits without zeros at either end, and the power of ten of the last of them.
+// decimal is a number's one spelling: its digits without zeros at either end, and the power of ten of the
+// last of them.
 func decimal(literal []byte) ([]byte, error) {
 	unsigned, negative := bytes.CutPrefix(literal, []byte("-"))
 	mantissa, exponent := unsigned, []byte(nil)

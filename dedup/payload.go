@@ -17,17 +17,18 @@ import (
 //	scheduled  true if a push for later takes the lock too; left out when false
 //	mark       true if duplicates are stored and marked; left out when false
 //
-// Workers that do not know the field, Ruby's among them, leave it as it is. A job that they run keeps its lock until the
-// TTL has passed.
+// Workers that do not know the field, Ruby's among them, leave it as it is. A job that they run keeps its
+// lock until the TTL has passed.
 const FieldName = "belay_unique"
 
-// DuplicateOf is the payload's field that marks a duplicate which was stored all the same (see Rule.MarkDuplicates): the jid
-// of the job that held their lock then. GitLab's jobs have it, too. Nothing runs differently for it.
+// DuplicateOf is the payload's field that marks a duplicate which was stored all the same (see
+// Rule.MarkDuplicates): the jid of the job that held their lock then. GitLab's jobs have it, too. Nothing
+// runs differently for it.
 const DuplicateOf = "duplicate-of"
 
 const (
-	// minDigest and maxDigest bound the digests that are read, in digits: ours, and up to twice a SHA-256 whole, for those
-	// of versions to come. A digest becomes a part of a key's name.
+	// minDigest and maxDigest bound the digests that are read, in digits: ours, and up to twice a SHA-256
+	// whole, for those of versions to come. A digest becomes a part of a key's name.
 	minDigest = 2 * digestBytes
 	maxDigest = 128
 )
@@ -52,8 +53,9 @@ func (l Lock) Edit() job.Edit {
 	return job.Edit{Name: FieldName, JSON: string(text)}
 }
 
-// An UnreadableError says why the lock in a payload could not be read. Such a job is run like one without a lock, and what
-// lock it may hold ends with its TTL: nothing that somebody else wrote is to name a key for us.
+// An UnreadableError says why the lock in a payload could not be read. Such a job is run like one without a
+// lock, and what lock it may hold ends with its TTL: nothing that somebody else wrote is to name a key for
+// us.
 type UnreadableError struct {
 	// Reason is a short phrase for people. It quotes nothing of the payload.
 	Reason string
@@ -61,17 +63,19 @@ type UnreadableError struct {
 
 func (e *UnreadableError) Error() string { return "unreadable " + FieldName + ": " + e.Reason }
 
-// Has says whether a payload may tell of a lock, without reading it: those that do not are nearly all, and pay one search.
+// Has says whether a payload may tell of a lock, without reading it: those that do not are nearly all, and
+// pay one search.
 //
-// The search is for the name without its quotation marks: every payload is full of those, and each would be looked behind.
+// The search is for the name without its quotation marks: every payload is full of those, and each would be
+// looked behind.
 func Has(payload string) bool { return strings.Contains(payload, FieldName) }
 
-// Read returns the lock that a job's payload says it has. It is the zero Lock for a job that is not unique, and with an
-// error, always an *UnreadableError, for one whose field is not what Edit writes. Members that it does not know, and the
-// field's null, are nothing to it.
+// Read returns the lock that a job's payload says it has. It is the zero Lock for a job that is not unique,
+// and with an error, always an *UnreadableError, for one whose field is not what Edit writes. Members that it
+// does not know, and the field's null, are nothing to it.
 //
-// A job without the field costs a search for its name, so that those who use no locks do not pay for them. A field whose
-// name is written with escapes, as no producer does, is not found.
+// A job without the field costs a search for its name, so that those who use no locks do not pay for them. A
+// field whose name is written with escapes, as no producer does, is not found.
 func Read(j *job.Job) (Lock, error) {
 	if !Has(j.Raw()) {
 		return Lock{}, nil

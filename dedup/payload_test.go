@@ -113,7 +113,8 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// FuzzRead holds that whatever the field says, what is read is what could have been written, and a rerun has it still.
+// FuzzRead holds that whatever the field says, what is read is what could have been written, and a rerun has
+// it still.
 func FuzzRead(f *testing.F) {
 	f.Add(`{` + soundDigest + `,"until":"until_executed","ttl_ms":1000,"again":true}`)
 	f.Add(`{"digest":["x"],"until":{},"ttl_ms":-0,"again":"no"}`)

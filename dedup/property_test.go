@@ -21,8 +21,8 @@ import (
 	"github.com/belayq/belay/dedup"
 )
 
-// reference is Digest by encoding/json and big.Rat: slow, for numbers of a modest size, and half a surrogate pair is
-// U+FFFD to it.
+// reference is Digest by encoding/json and big.Rat: slow, for numbers of a modest size, and half a surrogate
+// pair is U+FFFD to it.
 func reference(class, queue string, args []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.UseNumber()
@@ -62,7 +62,8 @@ func referenceValue(v any) string {
 	panic(fmt.Sprintf("a %T", v))
 }
 
-// referenceNumber multiplies or divides by ten until what is left is an integer that ends in another digit than 0.
+// referenceNumber multiplies or divides by ten until what is left is an integer that ends in another digit
+// than 0.
 func referenceNumber(literal string) string {
 	r, ok := new(big.Rat).SetString(literal)
 	if !ok {
@@ -260,7 +261,8 @@ var (
 	vast = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3}|[0-9.]{500}`)
 )
 
-// FuzzDigest holds that whatever the arguments are, they have the digest that is documented, or are no JSON of ours.
+// FuzzDigest holds that whatever the arguments are, they have the digest that is documented, or are no JSON
+// of ours.
 func FuzzDigest(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(v.Class, v.Queue, []byte(v.Args))

@@ -14,17 +14,18 @@ import (
 type Until string
 
 const (
-	// UntilExecuting locks from the push until the job is started: while one waits, another adds nothing. One that is
-	// pushed during the run is accepted, because the run may have read its data already. A started job that waits again
-	// (a retry, a crash) holds no lock any more.
+	// UntilExecuting locks from the push until the job is started: while one waits, another adds nothing. One
+	// that is pushed during the run is accepted, because the run may have read its data already. A started
+	// job that waits again (a retry, a crash) holds no lock any more.
 	UntilExecuting Until = "until_executing"
-	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or dead.
+	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
+	// dead.
 	UntilExecuted Until = "until_executed"
 )
 
 const (
-	// DefaultTTL is how long a lock stands at most that nobody releases or renews. It is longer than most queues are, and
-	// an operator who has to wait for it waits for less than a working day.
+	// DefaultTTL is how long a lock stands at most that nobody releases or renews. It is longer than most
+	// queues are, and an operator who has to wait for it waits for less than a working day.
 	DefaultTTL = 6 * time.Hour
 	// MaxTTL bounds what a rule may say. Beyond it lies a mistaken unit, not a plan.
 	MaxTTL = 10 * 365 * 24 * time.Hour
@@ -40,29 +41,31 @@ func (u Until) Apply(rule *Rule) { rule.Until = u }
 type Rule struct {
 	// Until is when the lock ends.
 	Until Until
-	// TTL is how long the lock stands at most if nobody releases or renews it, in whole milliseconds. DefaultTTL.
+	// TTL is how long the lock stands at most if nobody releases or renews it, in whole milliseconds.
+	// DefaultTTL.
 	TTL time.Duration
-	// IncludingScheduled makes jobs that are pushed for later unique too; their locks stand for their delay longer.
-	// Without it such a job is accepted whoever holds the lock. When its time has come it takes the lock if that is free, and
-	// is run in any case.
+	// IncludingScheduled makes jobs that are pushed for later unique too; their locks stand for their delay
+	// longer. Without it such a job is accepted whoever holds the lock. When its time has come it takes the
+	// lock if that is free, and is run in any case.
 	IncludingScheduled bool
-	// RescheduleOnce runs the job once more when it has ended, if any other was refused after its start: what that one was
-	// pushed for may have come too late for the run. However many were refused, they are one more run. Those refused
-	// before the start are served by the run itself. It goes with UntilExecuted alone.
+	// RescheduleOnce runs the job once more when it has ended, if any other was refused after its start: what
+	// that one was pushed for may have come too late for the run. However many were refused, they are one
+	// more run. Those refused before the start are served by the run itself. It goes with UntilExecuted
+	// alone.
 	//
 	// It travels with the job that has the lock: what the refused one's own rule says does not count.
 	RescheduleOnce bool
 	// MarkDuplicates stores a duplicate without the lock and marks it with the field DuplicateOf, so it
 	// excludes RescheduleOnce. Without it duplicates are refused.
 	MarkDuplicates bool
-	// PerQueue makes jobs in different queues different. Without it the queue does not count, because a job moves:
-	// retries have a queue of their own, and a push to another queue asks for the same work.
+	// PerQueue makes jobs in different queues different. Without it the queue does not count, because a job
+	// moves: retries have a queue of their own, and a push to another queue asks for the same work.
 	PerQueue bool
-	// Positions are the arguments that identify a job, counted from 1, in this order. None is all arguments. One that a job
-	// lacks counts as null.
+	// Positions are the arguments that identify a job, counted from 1, in this order. None is all arguments.
+	// One that a job lacks counts as null.
 	Positions []int
-	// By answers what identifies a job with these args (a JSON array), as any JSON value. With it, Positions must be
-	// empty. It is called at the push, on the caller's goroutine.
+	// By answers what identifies a job with these args (a JSON array), as any JSON value. With it, Positions
+	// must be empty. It is called at the push, on the caller's goroutine.
 	By func(argsJSON string) (string, error)
 }
 
@@ -101,8 +104,9 @@ func (r Rule) Check() error {
 
 func (u Until) known() bool { return u == UntilExecuting || u == UntilExecuted }
 
-// CheckTTL says why a lock cannot have this TTL, nil when it can: it is above 0, at most MaxTTL, and a whole number of
-// milliseconds, which is what Redis counts in. Rounding one would let two programs disagree about it.
+// CheckTTL says why a lock cannot have this TTL, nil when it can: it is above 0, at most MaxTTL, and a whole
+// number of milliseconds, which is what Redis counts in. Rounding one would let two programs disagree about
+// it.
 func CheckTTL(ttl time.Duration) error {
 	switch {
 	case ttl <= 0:
@@ -115,8 +119,9 @@ func CheckTTL(ttl time.Duration) error {
 	return nil
 }
 
-// Lock returns what a job of this rule carries. Its errors are Check's, those of By, and Digest's; with any of them the job
-// must not be pushed, because it would not be unique. The draft must have its JID already: the lock's holder is known by it.
+// Lock returns what a job of this rule carries. Its errors are Check's, those of By, and Digest's; with any
+// of them the job must not be pushed, because it would not be unique. The draft must have its JID already:
+// the lock's holder is known by it.
 func (r Rule) Lock(d job.Draft) (Lock, error) {
 	if err := r.Check(); err != nil {
 		return Lock{}, err

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// FieldWAL is the payload's field with the positions that the job was pushed with: an object of LSNs by the names of their
-	// connections. GitLab's jobs have it, too.
+	// FieldWAL is the payload's field with the positions that the job was pushed with: an object of LSNs by
+	// the names of their connections. GitLab's jobs have it, too.
 	FieldWAL = "wal_locations"
-	// FieldRefusedWAL is the payload's field with the positions of duplicates that were refused for the job's sake. A job that
-	// waits has none: they lie with its lock, and come into the payload of a run.
+	// FieldRefusedWAL is the payload's field with the positions of duplicates that were refused for the job's
+	// sake. A job that waits has none: they lie with its lock, and come into the payload of a run.
 	FieldRefusedWAL = "dedup_wal_locations"
 
-	// MostWAL is how many positions a job carries, and a lock keeps. A program writes to a handful of databases at most, and
-	// every refused push reads them all.
+	// MostWAL is how many positions a job carries, and a lock keeps. A program writes to a handful of
+	// databases at most, and every refused push reads them all.
 	MostWAL = 16
 	// maxConnection bounds a connection's name, in bytes. It stands in the lock.
 	maxConnection = 64
 )
 
-// A WAL is how far the databases must have come that a job reads: positions in their write-ahead logs, by the names of their
-// connections, such as "main". nil is no such wish.
+// A WAL is how far the databases must have come that a job reads: positions in their write-ahead logs, by the
+// names of their connections, such as "main". nil is no such wish.
 //
-// A job that is refused as a duplicate was pushed after some write. Its position is left with the lock, so that the job which
-// runs in its stead knows of that write, and does not read a replica that has not.
+// A job that is refused as a duplicate was pushed after some write. Its position is left with the lock, so
+// that the job which runs in its stead knows of that write, and does not read a replica that has not.
 type WAL map[string]LSN
 
 // ParseWAL reads positions by the names of their connections. It names everything that is wrong, at once.
@@ -53,8 +53,8 @@ func ParseWAL(texts map[string]string) (WAL, error) {
 	return w, errors.Join(wrong...)
 }
 
-// Check says why a job cannot be pushed with these positions, nil when it can: at most MostWAL of them, none of them 0, by names of
-// at most 64 bytes that are UTF-8 without spaces and control characters.
+// Check says why a job cannot be pushed with these positions, nil when it can: at most MostWAL of them, none
+// of them 0, by names of at most 64 bytes that are UTF-8 without spaces and control characters.
 func (w WAL) Check() error {
 	if len(w) == 0 {
 		return nil // as in nearly every job, and each one is checked
@@ -101,7 +101,8 @@ func (w WAL) Later(other WAL) WAL {
 	return both
 }
 
-// Edit writes the positions into a payload, under one of the fields above, by the names' order. That of none takes the field away.
+// Edit writes the positions into a payload, under one of the fields above, by the names' order. That of none
+// takes the field away.
 func (w WAL) Edit(field string) job.Edit {
 	if len(w) == 0 {
 		return job.Remove(field)
@@ -160,9 +161,9 @@ func (w WAL) with(name, text string) WAL {
 // HasWAL says whether a payload may tell of positions, without reading it: those that do not pay one search.
 func HasWAL(payload string) bool { return strings.Contains(payload, FieldWAL) }
 
-// ReadWAL returns how far the databases must have come that a job reads, as its payload says: of each connection the later one of
-// both fields. What is no position is passed over, and so are connections beyond MostWAL: whoever wrote that is no reason not to
-// run the job. Ruby's empty array is none.
+// ReadWAL returns how far the databases must have come that a job reads, as its payload says: of each
+// connection the later one of both fields. What is no position is passed over, and so are connections beyond
+// MostWAL: whoever wrote that is no reason not to run the job. Ruby's empty array is none.
 func ReadWAL(j *job.Job) WAL {
 	if !HasWAL(j.Raw()) { // FieldRefusedWAL holds that name
 		return nil

@@ -203,10 +203,9 @@ func TestPushThatStoresNothingTakesNoLock(t *testing.T) {
 		require.ErrorAs(t, err, &invalid)
 		free("too large")
 
-		halting, err := client.New(g.redis, client.Config{Prefix: g.prefix, Middleware: []client.Middleware{
-			func(context.Context, *client.RawJob) error { return client.Refuse("not today") },
-		}})
+		halting, err := client.New(g.redis, client.Config{Prefix: g.prefix})
 		require.NoError(t, err)
+		halting.Use("halt", func(context.Context, *client.RawJob) error { return client.Refuse("not today") })
 		receipt, err := halting.Push(t.Context(), ofOne(untilExecuted()))
 		require.NoError(t, err)
 		require.Equal(t, client.StatusRefused, receipt.Status)
