@@ -1,17 +1,24 @@
-# What is run by hand and by CI. `make check` is the whole of it: it installs what it needs (root on
-# Debian) or says how to, and stops at the first step that fails.
+# The checks, run by hand and by CI. `make quick` is for each save, `make test` for each commit, and `make check`
+# runs everything: it installs what it needs (as root on Debian) or says how to, and fails if any step fails.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-# The steps share two cores and the same build cache; `make -j check` would only mix their outputs up.
+# Only `check` runs steps side by side; in any other call `make -j` would mix their outputs up.
+ifndef TOGETHER
 .NOTPARALLEL:
-.PHONY: help check need format vet belayvet lint lua test integration replica mutants bench-guard peers torture fuzz bench demo
+endif
+.PHONY: help quick check need format vet belayvet lint lua test integration replica mutants bench-guard peers \
+	torture fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
-# Modules of their own, so that what they need is nobody's who imports Belay.
+# The other modules. They have dependencies that a program with Belay must not get.
 MODULES := bench bench/peers cmd/belayvet integration/replica
+# What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
+PURE := ./job/... ./retry ./dedup/... ./driver ./driver/drivertest/resp ./integration/verdict ./integration/chaosplan
+# Compilers and linters yield to the integration tests beside them, whose bounds are seconds on the wall clock.
+YIELD = $(if $(TOGETHER),nice -n 10)
 SEED ?=
 OUT ?=
 MINUTES ?= 25
@@ -21,7 +28,16 @@ BENCHTIME ?= 1s
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-check: need format vet belayvet lint lua test peers bench-guard integration replica mutants ## all of the steps down to mutants, in this order
+quick: ## vet, and the tests that need no Redis (less than half a minute)
+	@go vet ./...
+	@go test $(PURE)
+	@go test -skip OnARealRedis ./belaytest
+	@go test -run 'Imports|Links|EveryPackage|NoFileNames|Words' .
+
+# The tests of real processes mostly wait, so everything that mostly computes runs beside them: make starts the
+# next of the steps whenever one of the two that run has ended, and prints each step's output when it has ended.
+check: need format vet lua bench-guard ## everything, in the order that takes the least time
+	@$(MAKE) --no-print-directory -j 2 -O TOGETHER=1 integration lint belayvet peers test mutants replica
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -34,50 +50,49 @@ format: ## every Go file is as gofmt writes it
 
 vet: ## go vet, in each module
 	@echo "== vet: go vet ./..., and in $(MODULES)"
-	@go vet ./...
-	@for module in $(MODULES); do (cd $$module && go vet ./...); done
+	@for module in . $(MODULES); do (cd $$module && go vet ./...); done
 
-# In a module of its own, which ./... does not reach. What is copied from here is held to what it wants of every program.
-belayvet: ## cmd/belayvet, and what it says of the examples
+# A module of its own, which ./... does not reach. The examples get copied, so they must pass it.
+belayvet: ## cmd/belayvet: its tests, and a run over the examples
 	@echo "== belayvet: its tests, and go vet -vettool=bin/belayvet . ./belaytest ./examples/..."
-	@cd cmd/belayvet && go test -count=1 ./... && go build -o ../../bin/belayvet .
+	@cd cmd/belayvet && $(YIELD) go test -count=1 ./... && go build -o ../../bin/belayvet .
 	@go vet -vettool=bin/belayvet . ./belaytest ./examples/...
 
-# Built from source by a module of its own, so that a linter's two hundred dependencies are nobody's who
-# imports Belay. The first build takes a minute or two on two cores; then Go's cache has it.
+# Built from source by a module of its own, so that no other module gets a linter's two hundred dependencies.
+# The first build takes a minute or two on two cores; then Go's cache has it.
 lint: ## golangci-lint with .golangci.yaml, in each module
 	@echo "== lint: golangci-lint run ./... (built from source the first time), and in $(MODULES)"
 	@export GOWORK=off; for module in . $(MODULES); do \
-		(cd $$module && go tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run ./...); done
+		(cd $$module && $(YIELD) go tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run ./...); done
 
 lua: ## luacheck on the scripts
 	@echo "== lua: luacheck lua/*.lua"
 	@luacheck --no-color -q lua/*.lua lua/shared/*.lua
 
-test: ## tests of every package but integration, with the race detector
+test: ## tests of every package but integration, with the race detector, on real Redis servers (minutes)
 	@echo "== test: $(RACE), all but integration, and in bench"
-	@$(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
-	@cd bench && $(RACE) -timeout 10m ./...
+	@$(YIELD) $(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
+	@cd bench && $(YIELD) $(RACE) -timeout 10m ./...
 
-# Real servers, processes and signals: nothing of that is in Go's test cache key, hence -count=1. One
-# package at a time, because their bounds are seconds on the wall clock; four tests, because they mostly wait.
+# Real servers, processes and signals are not in the key of Go's test cache, hence -count=1. One package at a
+# time, because their bounds are seconds on the wall clock; eight tests, because they mostly wait.
 integration: ## the README's promises against real processes and signals (minutes)
 	@echo "== integration: go test -race -count=1 ./integration/..., all but mutants"
-	@go test -race -count=1 -p 1 -parallel 4 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
+	@go test -race -count=1 -p 1 -parallel 8 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
 
 # In a module of its own, because it brings a driver for SQL.
-replica: ## what package dedup/wal promises, with a real PostgreSQL and a replica of it
+replica: ## the promises of package dedup/wal, with a real PostgreSQL and a replica of it
 	@echo "== replica: go test -race -count=1, in integration/replica"
 	@cd integration/replica && go test -race -count=1 ./...
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"
-	@go test -count=1 -timeout 10m ./integration/mutants
+	@$(YIELD) go test -count=1 -timeout 15m ./integration/mutants
 
-# Not their tests of asynq and River themselves, which want their servers: what the bench needs of all of them.
-peers: ## the bench's peers, a module of their own: they compile, and speak the bench's language
-	@echo "== peers: go test ./talk ./measure in bench/peers"
-	@cd bench/peers && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./talk ./measure
+# The tests of asynq and River themselves need their servers, so this runs what the bench needs of all of them.
+peers: ## the bench's peers: they compile, and speak the bench's language
+	@echo "== peers: go vet ./... and go test ./talk ./measure in bench/peers"
+	@cd bench/peers && export GOWORK=off && go vet ./... && go test -count=1 ./talk ./measure
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"

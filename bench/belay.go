@@ -93,7 +93,8 @@ func (p *pusher) pushAll(ctx context.Context, jobs iter.Seq[client.RawJob]) (tim
 	return time.Since(started), nil
 }
 
-// fill is ready, pushes the jobs in bulk, says so, and holds still until the bench says go. It answers how long the push took.
+// fill is ready, pushes the jobs in bulk, says so, and holds still until the bench says go. It answers how
+// long the push took.
 func (p *pusher) fill(ctx context.Context, talk *subject.Talk, jobs iter.Seq[client.RawJob]) (took time.Duration, err error) {
 	if err := talk.Ready(ctx); err != nil {
 		return 0, err

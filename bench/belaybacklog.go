@@ -29,7 +29,8 @@ func belayBacklog(ctx context.Context, task subject.Task, talk *subject.Talk, p 
 	go func() { stopped <- worker.Run(ctx) }()
 	ended, err := p.replace(ctx, lua.NewKeys(task.Prefix), task.Jobs)
 	e := subject.Event{Seconds: time.Since(started).Seconds(), Extra: map[string]float64{"ended": float64(ended)}}
-	// Said before the worker stops: what it still works off meanwhile is not in Seconds, and must not be in Redis' CPU.
+	// Said before the worker stops: what it still works off meanwhile is not in Seconds, and must not be in
+	// Redis' CPU.
 	e.Settings = fmt.Sprintf("concurrency %d", task.Concurrency)
 	if err == nil {
 		err = talk.Done(e)

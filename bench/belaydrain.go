@@ -18,8 +18,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// bestConcurrency is what Belay chooses for itself when it is asked for its best: a batch is half of it, and more than a
-// hundred in a batch bring little more.
+// bestConcurrency is what Belay chooses for itself when it is asked for its best: a batch is half of it, and
+// more than a hundred in a batch bring little more.
 const bestConcurrency = 200
 
 // belayDrain pushes the jobs, holds still, and then empties the queue with one worker.
@@ -75,8 +75,8 @@ func timeWorker(ctx context.Context, task subject.Task, conn driver.Client, work
 		}
 		defer pprof.StopCPUProfile()
 	}
-	// Jobs that do nothing are run by one of Go's processors as fast as by two, and Redis has a core of its own. Jobs that
-	// compute want all of them, so this is no default.
+	// Jobs that do nothing are run by one of Go's processors as fast as by two, and Redis has a core of its
+	// own. Jobs that compute want all of them, so this is no default.
 	alone := task.Best && runtime.NumCPU() <= 2
 	if alone {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

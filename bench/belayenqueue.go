@@ -11,7 +11,8 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-// belayEnqueue enqueues one job a call, from several goroutines that share one client, as handlers of requests would.
+// belayEnqueue enqueues one job a call, from several goroutines that share one client, as handlers of
+// requests would.
 func belayEnqueue(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	// One push each beforehand: a client's connections are dialled when they are first needed.
 	if err := p.enqueueAll(ctx, task.Producers, task.Producers); err != nil {

@@ -23,9 +23,10 @@ type bench struct {
 	redis    *server
 	// look is the bench's own way to Redis, to look at it from outside.
 	look driver.Client
-	// ours says that what is in Redis is ours, and may be deleted: it was empty right before we first wrote to it.
+	// ours says that what is in Redis is ours, and may be deleted: it was empty right before we first wrote
+	// to it.
 	ours     bool
-	postgres *postgres // nil until somebody needs it
+	postgres *postgres // nil until a measurement needs it
 	// self is how Belay's subject is started.
 	self     subject.Command
 	peers    []contender
@@ -109,8 +110,9 @@ func (b *bench) mustBeEmpty(ctx context.Context) error {
 	return nil
 }
 
-// empty empties the Redis database; the server has done all of it when this returns. Before the first time it looks once more
-// whether there is nothing in it: installing peers has taken minutes, in which others may have begun to use it.
+// empty empties the Redis database; the server has done all of it when this returns. Before the first time it
+// looks once more whether there is nothing in it: installing peers has taken minutes, in which others may
+// have begun to use it.
 func (b *bench) empty(ctx context.Context) error {
 	if !b.ours {
 		if err := b.mustBeEmpty(ctx); err != nil {

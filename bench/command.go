@@ -128,7 +128,8 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 	return errors.Join(failed...)
 }
 
-// earlierIn are the results that earlier runs have left in the folder, by measure: report.md keeps their sections.
+// earlierIn are the results that earlier runs have left in the folder, by measure: report.md keeps their
+// sections.
 func earlierIn(o options) (map[string]*report.Result, error) {
 	known := map[string]*report.Result{}
 	if o.out == "" {

@@ -37,8 +37,8 @@ func (b *bench) belays() []contender {
 	return all
 }
 
-// floors are what Redis allows at best through each of the clients asked for: this program's subject again, at work that
-// does nothing for a job.
+// floors are what Redis allows at best through each of the clients asked for: this program's subject again,
+// at work that does nothing for a job.
 func (b *bench) floors(what string) []contender {
 	var all []contender
 	for _, client := range b.clients() {
@@ -60,12 +60,12 @@ func (b *bench) able(r *report.Result) []contender {
 	return able
 }
 
-// patience is how long a subject may be silent: opening, pushing and running a million jobs included, and a stuck one is
-// noticed while somebody still looks.
+// patience is how long a subject may be silent. It covers opening, pushing and running a million jobs, and is
+// short enough to notice a stuck subject.
 const patience = 5 * time.Minute
 
-// start starts a subject with the task, filling in what the task does not say, and waits until it is ready. The caller
-// says go, and closes it.
+// start starts a subject with the task, filling in what the task does not say, and waits until it is ready.
+// The caller says go, and closes it.
 func (b *bench) start(ctx context.Context, c contender, task subject.Task) (*subject.Process, error) {
 	if task.URL == "" {
 		task.URL = b.redis.url
@@ -82,8 +82,8 @@ func (b *bench) start(ctx context.Context, c contender, task subject.Task) (*sub
 	return p, nil
 }
 
-// do does one task in an emptied store, from ready to done. at, if not nil, is called at every event before the subject is
-// told to go on, which is when one may look at the store.
+// do runs one task in an emptied store, from ready to done. It calls at, if not nil, at every event before
+// the subject continues; at may inspect the store.
 func (b *bench) do(ctx context.Context, c contender, task subject.Task, at func(subject.Event) error) (subject.Event, error) {
 	if err := b.emptyFor(ctx, c, &task); err != nil {
 		return subject.Event{}, err

@@ -36,8 +36,8 @@ func (c *cost) at(ctx context.Context, e subject.Event) (err error) {
 	return err
 }
 
-// perJob are the figures of one job, by metric. Script calls are those of Belay: what another system calls scripts may do
-// any part of the work.
+// perJob are the figures of one job, by metric. Script calls are those of Belay: what another system calls
+// scripts may do any part of the work.
 func (c *cost) perJob(jobs int) map[string]float64 {
 	if c.who.postgres {
 		return nil

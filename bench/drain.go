@@ -15,7 +15,7 @@ var drainMeasure = measure{
 	what: "Jobs that do nothing are pushed first, in bulk. The clock then runs from the start of one worker process until the end " +
 		"of the last job has been acknowledged: not until the queue is empty, which comes earlier. Each job must have run exactly once.",
 	read: "Jobs that do nothing are the worst case for a queue: all that is measured is the queue itself. \"its best\" are the settings " +
-		"that the system's authors use in their own benchmarks, or what was fastest here. The floor is what Redis allows when nobody " +
+		"that the system's authors use in their own benchmarks, or what was fastest here. The floor is what Redis allows when no worker " +
 		"reads a job or runs it: the same scripts, a batch in a round trip, one after the other.",
 	metrics: []report.Metric{
 		{Name: "jobs/s", Unit: "jobs/s", Plot: true},
@@ -51,7 +51,7 @@ func (b *bench) drainTurns(r *report.Result) []turn {
 	}
 	for _, c := range b.able(r) {
 		jobs := b.peerSize(c, peerSample, peerFull)
-		if b.concurrency == 0 { // nobody is at its best where Belay is not
+		if b.concurrency == 0 { // peers at their best are compared with Belay at its best only
 			turns = append(turns, b.drainTurn(r, c, subject.Task{Jobs: jobs, Best: true}))
 		}
 		for _, concurrency := range cases {
@@ -98,7 +98,7 @@ func (b *bench) drainTurn(r *report.Result, c contender, task subject.Task) turn
 			row.Metric = name
 			r.Add(row, value)
 		}
-		if allocs, told := done.Extra["allocs_per_job"]; told {
+		if allocs, known := done.Extra["allocs_per_job"]; known {
 			row.Metric = "allocations"
 			r.Add(row, allocs)
 		}

@@ -45,7 +45,8 @@ func enqueue(ctx context.Context, b *bench, r *report.Result) error {
 		add(c, "", b.size(sample, full), b.size(bulkSample, bulkFull))
 	}
 	for _, c := range b.able(r) {
-		// One by one nobody is faster than asynq, and there is less to warm up: as many jobs for each.
+		// One by one, asynq is the fastest peer and needs less warm-up, so each peer gets the same number of
+		// jobs.
 		add(c, "", b.peerSize(contender{}, peerSample, peerFull), b.peerSize(c, peerSample, peerFull))
 	}
 	for _, c := range b.floors("bare LPUSH") {
@@ -56,7 +57,7 @@ func enqueue(ctx context.Context, b *bench, r *report.Result) error {
 
 // enqueueTurn is one contender's run of one of the two ways.
 func (b *bench) enqueueTurn(r *report.Result, c contender, metric string, task subject.Task) turn {
-	task.Best = true // no concurrency to hold equal: nobody works
+	task.Best = true // no worker runs, so there is no concurrency to keep equal
 	return turn{who: c, what: metric, run: func(ctx context.Context) (string, error) {
 		cost := b.costs(c)
 		done, err := b.do(ctx, c, task, func(e subject.Event) error { return cost.at(ctx, e) })

@@ -11,13 +11,13 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// startEvery is how far apart the fleet's workers are started, so that their periods are as little in step as those of
-// processes that came up one after the other.
+// startEvery is how far apart the fleet's workers are started, so that their periods are as little in step as
+// those of processes that came up one after the other.
 const startEvery = 20 * time.Millisecond
 
-// fleetSubject is many idle workers in one process. Each is what a process of its own would be to Redis: it has a client of
-// its own, and so all of the connections, its own heartbeat and duties, and its own wait for a job. What they share is Go's
-// runtime, which Redis does not see. Pushed says that all are up.
+// fleetSubject is many idle workers in one process. Each is what a process of its own would be to Redis: it
+// has a client of its own, and so all of the connections, its own heartbeat and duties, and its own wait for
+// a job. What they share is Go's runtime, which Redis does not see. Pushed says that all are up.
 func fleetSubject(ctx context.Context, task subject.Task, talk *subject.Talk) (err error) {
 	var fleet []*timedWorker
 	defer func() {

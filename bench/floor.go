@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// floorSubject is what the floors do: each as little as Redis can be asked for the work of one measure. They run in a
-// subject as everybody does.
+// floorSubject returns the floors: each does the minimum of work in Redis for one measure. They run in a
+// subject, as all systems do.
 func floorSubject() map[string]subject.Func {
 	return map[string]subject.Func{
 		"floor-drain": pushing(floorDrain), "floor-enqueue": pushing(floorEnqueue), "floor-bulk": pushing(floorBulk),
@@ -22,8 +22,8 @@ func floorSubject() map[string]subject.Func {
 	}
 }
 
-// floorDrain takes and settles the jobs in batches of Concurrency, one round trip a batch, over one connection. Nobody reads
-// a job or runs it.
+// floorDrain takes and settles the jobs in batches of Concurrency, one round trip a batch, over one
+// connection. It does not read or run them.
 func floorDrain(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
 	if _, err := p.fill(ctx, talk, numbered(task.Jobs, noop)); err != nil {
 		return err
@@ -46,7 +46,7 @@ func floorDrain(ctx context.Context, task subject.Task, talk *subject.Talk, p *p
 	return talk.Done(e)
 }
 
-// bareQueue is the one that clients push to when nobody says otherwise.
+// bareQueue is the queue that clients push to by default.
 const bareQueue = "default"
 
 // A bare is a worker without a worker: the scripts alone.

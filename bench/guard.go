@@ -34,9 +34,9 @@ type guard struct {
 	bounds      map[string]float64
 }
 
-// guards are a third to a half above what was measured when they were recorded: less than what the smallest regression worth
-// the name adds (one more round trip for each batch, one more allocation for each job and field), more than runs differ.
-// Whoever makes Belay cheaper lowers them.
+// guards are a third to a half above what was measured when they were recorded: less than what the smallest
+// regression worth the name adds (one more round trip for each batch, one more allocation for each job and
+// field), more than runs differ. Lower them when Belay becomes cheaper.
 var guards = []guard{
 	{"go-redis", 100, map[string]float64{scriptCallsPerJob: 0.055, roundTripsPerJob: 0.035, allocationsPerJob: 10, cpuToFloor: 1.6}},
 	{"go-redis", 25, map[string]float64{scriptCallsPerJob: 0.13, roundTripsPerJob: 0.075, allocationsPerJob: 13.5, cpuToFloor: 2.4}},

@@ -60,8 +60,8 @@ func usedMemory(ctx context.Context, client driver.Client) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// roundTrips is how often Redis has read from its clients, but for GET, which asks it how far a drain has come: a pipeline that
-// is not too large is one read.
+// roundTrips is how often Redis has read from its clients, but for GET, which asks it how far a drain has
+// come: a pipeline that is not too large is one read.
 func roundTrips(ctx context.Context, client driver.Client) (int64, error) {
 	text, err := info(ctx, client, "stats", "total_reads_processed")
 	if err != nil {
@@ -90,7 +90,8 @@ func calls(ctx context.Context, client driver.Client, command string) (int64, er
 	return callsOf(text, command), nil
 }
 
-// callsOf reads how often a command was called from the text of INFO commandstats; one never called is not in it.
+// callsOf reads how often a command was called from the text of INFO commandstats; one never called is not in
+// it.
 func callsOf(stats, command string) int64 {
 	value, _ := fieldOf(stats, "cmdstat_"+command)
 	digits, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")

@@ -9,13 +9,15 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-// idleRate is how many jobs a second come to an idle worker. They come one by one: the gaps, 25 ms on average, are many times
-// what a job takes with any system that waits for jobs. With one that looks for them from time to time, asynq above all, which
-// by default looks at an empty queue once a second, the rate changes little: a look takes all that is there, so that a job
-// that comes at any moment finds the same sleep before it as on a queue where nothing has come for hours.
+// idleRate is how many jobs a second come to an idle worker. They come one by one: the gaps, 25 ms on
+// average, are many times what a job takes with any system that waits for jobs. With one that looks for them
+// from time to time, asynq above all, which by default looks at an empty queue once a second, the rate
+// changes little: a look takes all that is there, so that a job that comes at any moment finds the same sleep
+// before it as on a queue where nothing has come for hours.
 const idleRate = 40
 
-// idleConcurrency is how many jobs the idle worker could run at once: Belay's default. There is never more than one or two.
+// idleConcurrency is how many jobs the idle worker could run at once: Belay's default. There is never more
+// than one or two.
 const idleConcurrency = 25
 
 var latencyMeasure = measure{
@@ -71,10 +73,10 @@ func (b *bench) latencyTurn(r *report.Result, who contender, which string, task 
 	}}
 }
 
-// saidLatency is a line of progress. How late jobs were sent is told where the subject has told it.
+// saidLatency returns a line of progress. It includes how late jobs were sent if the subject reports that.
 func saidLatency(latency *report.Latency, extra map[string]float64) string {
 	said := fmt.Sprintf("p50 %s ms, p99 %s ms", report.Figure(latency.At(50)/usPerMS), report.Figure(latency.At(99)/usPerMS))
-	if late, told := extra["sent_late_us"]; told {
+	if late, known := extra["sent_late_us"]; known {
 		said += fmt.Sprintf(", sent %s µs late", report.Figure(late))
 	}
 	return said

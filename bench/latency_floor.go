@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-// A pingpong is the least that an idle queue on Redis can be: one connection blocks in BLMOVE, another sends LPUSH. Nothing
-// of Belay's is in it, only the bare client.
+// A pingpong is the least that an idle queue on Redis can be: one connection blocks in BLMOVE, another sends
+// LPUSH. Nothing of Belay's is in it, only the bare client.
 type pingpong struct {
 	push func(ctx context.Context, value string) error
 	// take blocks until a value has come, for a second at most: "" is none.

@@ -12,7 +12,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// latencySubject enqueues jobs into an idle worker at instants that were fixed beforehand, and times each from its instant.
+// latencySubject enqueues jobs into an idle worker at instants that were fixed beforehand, and times each
+// from its instant.
 func latencySubject(ctx context.Context, task subject.Task, talk *subject.Talk) (err error) {
 	w, err := openTimed(ctx, task, launcher.Config{Concurrency: task.Concurrency})
 	if err != nil {
@@ -45,9 +46,9 @@ func latencySubject(ctx context.Context, task subject.Task, talk *subject.Talk) 
 // countOf is how many jobs a rate for so many seconds makes.
 func countOf(task subject.Task) int { return int(task.Rate * task.Seconds) }
 
-// openLoop draws the instants and calls send at each of them, each in a goroutine of its own that waits for its instant: no slow
-// call holds up the next, and none waits for a goroutine to be woken. It answers how late the calls began, in the median:
-// that much of the times is the machine's, and not the system's.
+// openLoop draws the instants and calls send at each of them, each in a goroutine of its own that waits for
+// its instant: no slow call holds up the next, and none waits for a goroutine to be woken. It answers how
+// late the calls began, in the median: that much of the times is the machine's, and not the system's.
 func openLoop(ctx context.Context, task subject.Task, due []time.Time, send func(n int) error) (map[string]float64, error) {
 	begin := time.Now().Add(idleFor)
 	for n, at := range instants(rand.New(rand.NewPCG(rand.Uint64(), 0)), task.Rate, len(due)) {

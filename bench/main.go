@@ -13,8 +13,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
-	// A closed pipe is an error of whoever writes into it, and must not end us with servers and folders left behind. It is not
-	// ignored either: subjects would inherit that.
+	// A closed pipe is an error of the write, and must not end the bench with servers and folders left
+	// behind. The signal is not ignored either, because subjects would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", withoutCredentials(err.Error()))
@@ -23,8 +23,8 @@ func main() {
 	}
 }
 
-// endings are the signals after which the bench clears up and ends: that of a closed terminal too, unless nohup has said that it is
-// none.
+// endings are the signals after which the bench clears up and ends. SIGHUP, of a closed terminal, is one
+// unless nohup ignores it.
 func endings() []os.Signal {
 	return append(service.Heard(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
 }

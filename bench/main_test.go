@@ -60,8 +60,8 @@ func TestTheBenchClearsUpHoweverItIsEnded(t *testing.T) {
 	}
 }
 
-// hangUpByDefault has programs that the test starts take SIGHUP as in a terminal, also when the test runs under nohup. A program
-// inherits that a signal is ignored, but not that it is caught.
+// hangUpByDefault has programs that the test starts take SIGHUP as in a terminal, also when the test runs
+// under nohup. A program inherits that a signal is ignored, but not that it is caught.
 func hangUpByDefault(t *testing.T) {
 	t.Helper()
 	if !signal.Ignored(syscall.SIGHUP) {

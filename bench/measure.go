@@ -88,8 +88,9 @@ type turn struct {
 	run  func(ctx context.Context) (said string, err error)
 }
 
-// rounds takes the turns one after the other, and that so often: A B A B, so that whatever the machine does besides falls on
-// all alike. A peer that fails is left out from then on, aloud; Belay and the floors must not fail.
+// rounds takes the turns one after the other, and that so often: A B A B, so that whatever the machine does
+// besides falls on all alike. A peer that fails is left out from then on, aloud; Belay and the floors must
+// not fail.
 func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns []turn) error {
 	failed := map[string]bool{}
 	for round := range repeats {
@@ -120,7 +121,7 @@ func (b *bench) leaveOut(r *report.Result, name, why string) {
 	r.LeftOut = append(r.LeftOut, report.LeftOut{Subject: name, Why: brief(b.hide(why))})
 }
 
-// brief is a reason as it may stand in a table: progress has told all of it, stack traces included.
+// brief shortens a reason for a table. The progress output has all of it, including stack traces.
 func brief(why string) string {
 	const most = 300 // three lines of a terminal
 	words := []rune(strings.Join(strings.Fields(why), " "))

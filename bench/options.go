@@ -21,7 +21,8 @@ type options struct {
 	given map[string]bool
 }
 
-// defaultConcurrency is Belay's in what has no case of its own for it, and that at which peers are asked besides their best.
+// defaultConcurrency is Belay's in what has no case of its own for it, and that at which peers are asked
+// besides their best.
 const defaultConcurrency = 100
 
 func (o *options) addTo(flags *pflag.FlagSet) {
@@ -43,8 +44,8 @@ func (o *options) isGiven(flags *pflag.FlagSet) {
 	flags.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = true })
 }
 
-// numbers are the flags that are one, and the most that each may be: a larger one is a slip of the hand, which would end in
-// a lack of memory. A job is some hundred bytes in Redis, and a few in each process.
+// numbers are the flags that are one, and the most that each may be: a larger one is a slip of the hand,
+// which would end in a lack of memory. A job is some hundred bytes in Redis, and a few in each process.
 func (o *options) numbers() []number {
 	return []number{
 		{"jobs", o.jobs, 100_000_000}, {"concurrency", o.concurrency, 100_000}, {"repeat", o.repeat, 1000},
@@ -56,7 +57,8 @@ type number struct {
 	value, most int
 }
 
-// refuse is what is wrong with flags that what is asked for has no use for: silence would let people believe that they count.
+// refuse is what is wrong with flags that what is asked for has no use for: silence would let people believe
+// that they count.
 func (o *options) refuse(measure string, unused []string) error {
 	var wrong []error
 	for _, flag := range unused {
@@ -103,13 +105,14 @@ func (o *options) clients() []string {
 	return []string{"go-redis", "rueidis"}
 }
 
-// repeats is how often each is run, if nobody says otherwise.
+// repeats is the default number of runs.
 func (o *options) repeats(sample, full int) int { return o.pick(o.repeat, sample, full) }
 
-// size is how many jobs Belay is given, if nobody says otherwise.
+// size is Belay's default number of jobs.
 func (o *options) size(sample, full int) int { return o.pick(o.jobs, sample, full) }
 
-// peerSize is how many jobs a peer is given that is so much slower that sample jobs take the slowest some seconds.
+// peerSize is how many jobs a peer is given that is so much slower that sample jobs take the slowest some
+// seconds.
 func (o *options) peerSize(c contender, sample, full int) int {
 	sample *= max(1, c.times)
 	jobs := o.pick(o.jobs, sample, full)

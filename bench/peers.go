@@ -24,8 +24,8 @@ type peer struct {
 	// prepare builds or installs it, and says how it is started.
 	prepare  func(ctx context.Context, h *house) (subject.Command, error)
 	postgres bool
-	// times is by how much more jobs it is given than asynq, the slowest: those that compile while they run, or are faster,
-	// need more to show what they can.
+	// times is by how much more jobs it is given than asynq, the slowest: those that compile while they run,
+	// or are faster, need more to show what they can.
 	times  int
 	cannot map[string]string
 }

@@ -22,8 +22,8 @@ func buildGo(folder string) func(context.Context, *house) (subject.Command, erro
 	}
 }
 
-// runRuby sees to the driver in C besides, with which Sidekiq is a quarter faster. It is a library, so it is Ruby that has
-// to be asked for it. Sidekiq goes without it too, and says so in its settings.
+// runRuby sees to the driver in C besides, with which Sidekiq is a quarter faster. It is a library, so it is
+// Ruby that has to be asked for it. Sidekiq goes without it too, and says so in its settings.
 func runRuby(ctx context.Context, h *house) (subject.Command, error) {
 	if h.run(ctx, h.root, "ruby", "-e", `require "hiredis/ext/connection"`) != nil {
 		err := errors.New("apt-get install ruby-hiredis, or --install, as root")
@@ -39,8 +39,8 @@ func runRuby(ctx context.Context, h *house) (subject.Command, error) {
 	return subject.Command{Path: "ruby", Args: []string{script}}, err
 }
 
-// installNode copies the peer to the cache and installs what its lock file names there, so that no node_modules appears
-// in the repository. An installation for the same lock file is used again.
+// installNode copies the peer to the cache and installs what its lock file names there, so that no
+// node_modules appears in the repository. An installation for the same lock file is used again.
 func installNode(ctx context.Context, h *house) (subject.Command, error) {
 	from, to := filepath.Join(h.root, "bench", "peers", "bullmq"), filepath.Join(h.cache, "bullmq")
 	command := subject.Command{Path: "node", Args: []string{"peer.mjs"}, Dir: to}

@@ -19,8 +19,8 @@ const postgresBin = "/usr/lib/postgresql/15/bin"
 const postgresUser = "postgres"
 
 // postgresSettings are those that River's users have, the defaults: a committed job is on disk (fsync and
-// synchronous_commit stay on). Only what the default sizes for a machine of the last century is raised, so that River does
-// not wait for checkpoints and buffers that any administrator would have given it.
+// synchronous_commit stay on). Only what the default sizes for a machine of the last century is raised, so
+// that River does not wait for checkpoints and buffers that any administrator would have given it.
 var postgresSettings = []string{"shared_buffers=256MB", "max_wal_size=4GB", "max_connections=200"}
 
 // A postgres is a PostgreSQL of the bench's own, started when it is first needed.
@@ -112,8 +112,8 @@ func (p *postgres) serves(ctx context.Context) (err error) {
 	return fmt.Errorf("did not come up within %v: %w", patience, err)
 }
 
-// unprivileged are the attributes of a process that may run PostgreSQL, and gives dir to its user: the one called postgres
-// when we are root, otherwise ourselves.
+// unprivileged are the attributes of a process that may run PostgreSQL, and gives dir to its user: the one
+// called postgres when we are root, otherwise ourselves.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	as := diesWithUs()
 	if os.Getuid() != 0 {
@@ -141,7 +141,8 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 // stop ends the server at once, its children with it, and removes what it stored.
 func (p *postgres) stop() {
 	if p.process != nil && p.process.Process != nil {
-		// SIGQUIT is PostgreSQL's immediate shutdown; a SIGKILL would leave its children and shared memory behind.
+		// SIGQUIT is PostgreSQL's immediate shutdown; a SIGKILL would leave its children and shared memory
+		// behind.
 		_ = p.process.Process.Signal(syscall.SIGQUIT)
 		timer := time.AfterFunc(10*time.Second, func() { _ = p.process.Process.Kill() })
 		_ = p.process.Wait()

@@ -33,17 +33,19 @@ var recoveryMeasure = measure{
 const lostJobs = "lost"
 
 const (
-	// jobsInHand is how many jobs the victim has: more than one, for they come back in batches, one after the other, or not.
+	// jobsInHand is how many jobs the victim has: more than one, for they come back in batches, one after the
+	// other, or not.
 	jobsInHand = 10
-	// standBy is how long the survivor has lived when the victim dies. In production it is not a moment old, and one that
-	// is has not yet seen enough of the others to judge them.
+	// standBy is how long the survivor has lived when the victim dies. In production it is not a moment old,
+	// and one that is has not yet seen enough of the others to judge them.
 	standBy = 15 * time.Second
 	// anyPhase is over how long kills are spread: longer than the period of any heartbeat here.
 	anyPhase = 5 * time.Second
-	// giveUp is when a job counts as lost. asynq's recoverer looks once a minute for leases that expired half a minute ago,
-	// and what it finds waits as a retry: nearly three minutes at worst.
+	// giveUp is when a job counts as lost. asynq's recoverer looks once a minute for leases that expired half
+	// a minute ago, and what it finds waits as a retry: nearly three minutes at worst.
 	giveUp = 4 * time.Minute
-	// atOnce is how many victims of one contender live at the same time, each in a store of its own. All of them wait.
+	// atOnce is how many victims of one contender live at the same time, each in a store of its own. All of
+	// them wait.
 	atOnce = 5
 )
 
@@ -59,7 +61,7 @@ func recovery(ctx context.Context, b *bench, r *report.Result) error {
 	}
 	for _, who := range b.able(r) {
 		if who.postgres {
-			b.leaveOut(r, who.name, "it takes a job for lost that has been running for an hour, its default; nobody waited")
+			b.leaveOut(r, who.name, "it declares a job lost after an hour by default; the bench does not wait for that")
 			continue
 		}
 		contenders = append(contenders, who)
@@ -86,7 +88,8 @@ func recovery(ctx context.Context, b *bench, r *report.Result) error {
 	return nil
 }
 
-// noteLosses says who lost jobs, and in how many kills: those have no last job, and its column tells of the others alone.
+// noteLosses notes which systems lost jobs, and in how many kills. These kills have no last job, so its
+// column contains only the others.
 func noteLosses(r *report.Result) {
 	for _, row := range r.Rows {
 		kills := 0

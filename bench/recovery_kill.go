@@ -26,8 +26,9 @@ func (d *death) said() string {
 	return fmt.Sprintf("first again after %.1f s, last after %.1f s, lost %d of %d", d.first.Seconds(), d.last.Seconds(), d.lost, jobsInHand)
 }
 
-// patienceWith is how long a contender's jobs are waited for. Sidekiq's own fetch pops a job off its list, and from then on
-// only the process knows of it: there is nothing to wait for, and it is waited for all the same.
+// patienceWith is how long a contender's jobs are waited for. Sidekiq's own fetch pops a job off its list,
+// and from then on only the process knows of it: there is nothing to wait for, and it is waited for all the
+// same.
 func patienceWith(who contender) time.Duration {
 	if who.name == "Sidekiq" {
 		return time.Minute

@@ -12,11 +12,11 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// recoverQueues are what victims and survivors take from, and nobody else.
+// recoverQueues are the queues that only victims and survivors take from.
 var recoverQueues = []fetch.Queue{{Name: "recover"}}
 
-// victimSubject takes jobs that do not end, and waits to be killed. Everything but the queue and the concurrency is Belay's
-// default: how soon the jobs run again without anybody's having tuned it is what is measured.
+// victimSubject takes jobs that do not end, and waits to be killed. Everything but the queue and the
+// concurrency is Belay's default, because the measure is how soon jobs run again without tuning.
 func victimSubject(ctx context.Context, task subject.Task, talk *subject.Talk) (err error) {
 	w, err := openTimed(ctx, task, launcher.Config{Concurrency: task.Concurrency, Queues: recoverQueues})
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 )
 
-// farAway is the round trip that is added: that of a Redis in another building, or behind a cloud's load balancer.
+// farAway is the round trip that is added: that of a Redis in another building, or behind a cloud's load
+// balancer.
 const farAway = time.Millisecond
 
 var rttMeasure = measure{

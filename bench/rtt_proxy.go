@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// A delayProxy stands between clients and a server and makes the way long: whatever is sent arrives after the delay, in
-// order, each way. It delays and does not narrow: what is sent while something else is under way arrives as soon after
-// it as it was sent, as on a long cable, so that a client that pipelines has the good of it.
+// A delayProxy stands between clients and a server and makes the way long: whatever is sent arrives after the
+// delay, in order, each way. It delays and does not narrow: what is sent while something else is under way
+// arrives as soon after it as it was sent, as on a long cable, so that a client that pipelines has the good
+// of it.
 type delayProxy struct {
 	listener net.Listener
 	server   string
@@ -22,8 +23,8 @@ type delayProxy struct {
 	running sync.WaitGroup
 }
 
-// startDelayProxy listens on a free loopback port for clients of the server at that address. each is the delay one way: a
-// round trip takes twice as long, and a little more for the proxy's own work.
+// startDelayProxy listens on a free loopback port for clients of the server at that address. each is the
+// delay one way: a round trip takes twice as long, and a little more for the proxy's own work.
 func startDelayProxy(server string, each time.Duration) (*delayProxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,7 +77,8 @@ type parcel struct {
 	due   time.Time
 }
 
-// mostUnderWay is how many parcels fit into one direction. Half a millisecond of a loopback's full speed is some hundreds.
+// mostUnderWay is how many parcels fit into one direction. Half a millisecond of a loopback's full speed is
+// some hundreds.
 const mostUnderWay = 4096
 
 // carry brings what is read from one end to the other, the delay later.

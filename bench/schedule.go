@@ -82,8 +82,8 @@ func (b *bench) dueTurn(r *report.Result, v variant, task subject.Task, what str
 // tellDue adds figures of how far off jobs were, and of the least lateness, all in microseconds.
 type tellDue func(add func(metric string, us float64), off *report.Latency, earliest float64)
 
-// distances are the latenesses without their signs: a job that ran half a second before it was due is as wrong as one that
-// ran half a second after.
+// distances are the latenesses without their signs: a job that ran half a second before it was due is as
+// wrong as one that ran half a second after.
 func distances(late []float64) []float64 {
 	off := make([]float64, len(late))
 	for i, us := range late {

@@ -8,14 +8,14 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// What the bench says is made to be published: reports, and terminals that are copied into issues. A password of --redis must
-// be in none of it.
+// What the bench says is made to be published: reports, and terminals that are copied into issues. A password
+// of --redis must be in none of it.
 
 // hidden stands where a secret was.
 const hidden = "xxxxx"
 
-// credentials are what stands before the host of a URL. What looks like it is taken up to the last @: a bare one may be part
-// of the password.
+// credentials are what stands before the host of a URL. What looks like it is taken up to the last @: a bare
+// one may be part of the password.
 var credentials = regexp.MustCompile(`://\S*@`)
 
 // withoutCredentials is a text in which no URL says user or password.
@@ -36,8 +36,8 @@ func (o *options) hide(text string) string {
 	if err != nil || parsed.User == nil {
 		return text
 	}
-	// A client in another language may tell of the AUTH that failed, with its arguments. What is shorter than this guards
-	// nothing, and stands in every figure.
+	// A client in another language may report the failed AUTH with its arguments. What is shorter than this
+	// guards nothing, and stands in every figure.
 	const shortest = 4
 	words := []string{parsed.User.String(), parsed.User.Username()}
 	if password, given := parsed.User.Password(); given {

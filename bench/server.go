@@ -47,7 +47,7 @@ func startServer(ctx context.Context, url string) (*server, error) {
 	return s, nil
 }
 
-// freePort is a loopback port that nobody listens on.
+// freePort returns a loopback port without a listener.
 func freePort(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func freePort(ctx context.Context) (string, error) {
 	return port, err
 }
 
-// answers waits until somebody listens on the port.
+// answers waits until the port has a listener.
 func answers(ctx context.Context, port string) error {
 	const patience = 15 * time.Second // a busy machine; an idle one needs 50 ms
 	deadline := time.Now().Add(patience)

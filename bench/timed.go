@@ -27,9 +27,9 @@ type variant struct {
 	name string // the case of its rows
 }
 
-// variants are Belay as it comes, and the peers that can do the measure. Those that look for jobs from time to time, as the named
-// ones do here, are asked twice: as they come, which is what their users meet, and with the settings under which jobs run
-// soonest, which is what they can do.
+// variants are Belay as it comes, and the peers that can do the measure. Those that look for jobs from time
+// to time, as the named ones do here, are asked twice: as they come, which is what their users meet, and with
+// the settings under which jobs run soonest, which is what they can do.
 func (b *bench) variants(r *report.Result, pollers ...string) []variant {
 	var all []variant
 	for _, who := range b.belays() {

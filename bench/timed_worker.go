@@ -13,7 +13,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A timedWorker is Belay where times are measured: a client that puts jobs in, and a worker over the same connections.
+// A timedWorker is Belay where times are measured: a client that puts jobs in, and a worker over the same
+// connections.
 type timedWorker struct {
 	*pusher
 	worker *launcher.Launcher
@@ -55,16 +56,16 @@ const (
 	startWithin = 30 * time.Second
 	// idleFor is how long a worker has nothing to do before it counts as idle.
 	idleFor = time.Second
-	// missing is how long after the last instant a job may still come. A system that is later than that by design has
-	// nothing to show in a figure of milliseconds.
+	// missing is how long after the last instant a job may still come. A system that is later than that by
+	// design has nothing to show in a figure of milliseconds.
 	missing = 30 * time.Second
 )
 
 // warmUp is the class of the job that shows that the worker is up.
 const warmUp = "WarmUp"
 
-// warm starts the worker and returns when it has run a job, so that its scripts are loaded, and has then had nothing to do
-// for a while.
+// warm starts the worker and returns when it has run a job, so that its scripts are loaded, and has then had
+// nothing to do for a while.
 func (w *timedWorker) warm(ctx context.Context) error {
 	up := make(chan struct{}, 1)
 	w.worker.Handle(warmUp, func(context.Context, *job.Job) error {
@@ -107,7 +108,7 @@ func (t *timing) handle(_ context.Context, j *job.Job) error {
 	return t.starts(n, now)
 }
 
-// starts notes that a job has started. One that starts twice is told of by finish.
+// starts notes that a job has started. finish reports a job that starts twice.
 func (t *timing) starts(n int, now time.Time) error {
 	if n < 0 || n >= len(t.due) {
 		return fmt.Errorf("job %d is none of ours", n)

@@ -48,25 +48,28 @@ func TestRefusalsAreTold(t *testing.T) {
 			require.NoError(w, err)
 			require.Equal(w, numbered.Holder, again.Holder)
 
-			var lines []map[string]any
-			for line := range strings.Lines(text.String()) {
-				var fields map[string]any
-				require.NoError(w, json.Unmarshal([]byte(line), &fields))
-				if fields["class"] == class {
-					lines = append(lines, fields)
+			lines := func() (found []map[string]any) { // the log is buffered
+				for line := range strings.Lines(text.String()) {
+					var fields map[string]any
+					require.NoError(w, json.Unmarshal([]byte(line), &fields))
+					if fields["class"] == class {
+						found = append(found, fields)
+					}
 				}
+				return found
 			}
-			require.Len(w, lines, 2)
+			require.Eventually(w, func() bool { return len(lines()) >= 2 }, 10*time.Second, time.Millisecond)
+			require.Len(w, lines(), 2)
 			for i, want := range []struct {
 				jid  string
 				left float64
 			}{{receipts[1].JID, 0}, {numbered.JID, 2}} {
-				digest := lines[i]["digest"]
+				digest := lines()[i]["digest"]
 				require.Regexp(w, "^[0-9a-f]{32}$", digest)
 				require.Equal(w, map[string]any{
 					"level": "info", "message": "push refused: a duplicate", "jid": want.jid, "class": class, "queue": "default",
 					"holder": receipts[0].JID, "digest": digest, "left_out": want.left,
-				}, lines[i])
+				}, lines()[i])
 			}
 		},
 	})

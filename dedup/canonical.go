@@ -13,24 +13,24 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A canonical reads JSON that is known to be sound, and writes its form (see Digest).
+// A canonical reads valid JSON and writes its form (see Digest).
 //
-// Members of an object have to be sorted after they are written, and an object in an object would be moved
-// once for each that is around it: a payload of many braces could cost a second. So an object is replaced by
-// its hash when it closes, and every byte is hashed once.
+// The members of an object are sorted after they are written, and a nested object would be moved once for
+// each object around it: a payload of many braces could cost a second. So an object is replaced by its hash
+// when it closes, and every byte is hashed once.
 type canonical struct {
 	text    []byte
 	at      int
 	out     []byte
-	members []member // of the objects that are open, the innermost's last
+	members []member // of the open objects, those of the innermost last
 	decoded []byte   // the string being read
 }
 
-// A member is where in out the form of one stands: text(name) from start, value to end, and in between the
-// name.
+// A member has the offsets in out of one member's form: text(name) starts at start, the name at name, the value
+// at value; the value ends at end.
 type member struct{ start, name, value, end int }
 
-// value writes the form of the value that text has next. depth counts the containers around it.
+// value writes the form of the next value. depth is the number of containers around it.
 func (c *canonical) value(depth int) error {
 	c.space()
 	switch first := c.text[c.at]; first {
@@ -59,14 +59,14 @@ func (c *canonical) word(first byte, length int) {
 	c.at += length
 }
 
-// space skips what may stand between tokens, commas and colons too: that they are where they belong is known.
+// space skips white space, commas and colons: the text is valid, so they are in the right places.
 func (c *canonical) space() {
 	for c.at < len(c.text) && bytes.IndexByte([]byte(" \t\r\n,:"), c.text[c.at]) >= 0 {
 		c.at++
 	}
 }
 
-// closes steps over the end of a container, if it is what comes next.
+// closes skips the end of a container and reports whether there was one.
 func (c *canonical) closes(closer byte) bool {
 	c.space()
 	if c.text[c.at] != closer {
@@ -109,7 +109,7 @@ func (c *canonical) object(depth int) error {
 	return nil
 }
 
-// sum hashes members by the order of their names, and of those of one name the last.
+// sum hashes the members, sorted by name. Of members with equal names it takes the last.
 func (c *canonical) sum(members []member) (sum [sha256.Size]byte) {
 	name := func(m member) []byte { return c.out[m.name:m.value] }
 	slices.SortFunc(members, func(a, b member) int {
@@ -125,7 +125,7 @@ func (c *canonical) sum(members []member) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// string decodes the string that text has next. What it returns is good until the next call.
+// string decodes the next string. The result is valid until the next call.
 func (c *canonical) string() []byte {
 	c.at++
 	c.decoded = c.decoded[:0]
@@ -165,8 +165,8 @@ func (c *canonical) escape() {
 	}
 }
 
-// escapedRune reads the four digits after \u, and with a second escape the other half of a surrogate pair.
-// Half a pair is answered as it is.
+// escapedRune reads the four digits after \u, and a second escape if it is the other half of a surrogate
+// pair. It returns half a pair as it is.
 func (c *canonical) escapedRune() rune {
 	r := hex4(c.text[c.at:])
 	c.at += 4
@@ -180,12 +180,12 @@ func (c *canonical) escapedRune() rune {
 }
 
 func hex4(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // sound JSON has four digits here
+	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // valid JSON has four digits here
 	return rune(n)
 }
 
-// appendRune writes a character in UTF-8. utf8.AppendRune would make U+FFFD of half a surrogate pair, and so
-// all of these the same, and the same as a U+FFFD that somebody meant.
+// appendRune writes a character in UTF-8. utf8.AppendRune would turn half a surrogate pair into U+FFFD, so
+// that all halves were equal, and equal to a real U+FFFD.
 func appendRune(out []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
 		return append(out, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)

@@ -1,15 +1,14 @@
-// Package dedup says which jobs count as the same, and until when.
+// Package dedup decides which jobs count as duplicates, and until when.
 //
-// It exists so that the rules of unique jobs can be read and tested without a server: a [Rule] is what a
-// class says, a [Digest] is what two jobs have in common that are the same, and a [Lock] is what a unique job
-// carries in its payload and what every script that moves the job is to do about it. The digest is computed
-// once, at the push, and from then on only read: a worker of another version releases what was locked, not
-// what it would have locked itself.
+// It exists so that the rules of unique jobs can be read and tested without a server. A [Rule] configures a
+// class. A [Digest] identifies jobs that are duplicates of each other. A [Lock] is the part of a unique job's
+// payload that tells each script what to do with the lock. The digest is computed once, at the push, and only
+// read after that: a worker of another version releases the lock that was taken, not one that it would have
+// computed itself.
 //
-// What is unique is the accepted push. A job that has started, or waits for a retry, or comes back from a
-// dead process, is never asked again, so that no job is ever blocked by its own lock.
+// Uniqueness constrains which pushes are accepted. A job that has started, waits for a retry, or was
+// recovered from a dead process needs no lock to run, so no job is ever blocked by its own lock.
 //
-// It must never do I/O, read a clock or draw a random id of its own. It must never panic over a payload, and
-// never take two values for the same that a handler could tell apart by more than their spelling: a job
-// refused by mistake is lost.
+// It must never do I/O, read a clock or draw a random id. It must never panic because of a payload, and never
+// give one digest to two values that differ in more than spelling: a job that is refused by mistake is lost.
 package dedup

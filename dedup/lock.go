@@ -7,50 +7,48 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A Lock is what makes one job unique, as its payload says it, and the decisions that follow from it. That
-// the job holds the lock is known to Redis alone: it may have lapsed, and be another's by now. So every
-// script that is told to release, clear or renew one does so only where the lock's holder is JID.
+// A Lock is the lock of one unique job, as its payload describes it, with the decisions that follow from it.
+// Only Redis knows whether the job still holds the lock: it may have expired and belong to another job. So
+// each script that releases, clears or renews a lock first checks that its holder is JID.
 //
-// The zero Lock is that of a job that is not unique, and decides nothing.
+// The zero Lock belongs to a job that is not unique.
 type Lock struct {
-	// Digest names the lock: what Digest answered at the push.
+	// Digest names the lock: the result of the function Digest at the push.
 	Digest string
-	// JID is the job's, by which it is known as the holder.
+	// JID is the jid of the job, which identifies the holder.
 	JID string
 	// Until is when the lock ends.
 	Until Until
-	// TTL is how long it stands at most, from when the job may run; see Lifetime.
+	// TTL is when the lock expires unless it is renewed, counted from when the job may run; see Lifetime.
 	TTL time.Duration
-	// Again says that the job is run once more if another was refused after its start (see
-	// Rule.RescheduleOnce).
+	// Again makes the job run once more if a duplicate is refused after its start (see Rule.RescheduleOnce).
 	Again bool
-	// Scheduled says that a push for later takes the lock too.
+	// Scheduled makes a push for later take the lock too.
 	Scheduled bool
-	// Mark says that duplicates are stored and marked (see Rule.MarkDuplicates): then none waits for
-	// another's end, and who has died is run again whoever has the lock. Payloads of older versions do not
-	// say it.
+	// Mark makes duplicates be stored and marked (see Rule.MarkDuplicates). Such a job can be retried from
+	// the dead set while another job holds the lock. Payloads of older versions lack this field.
 	Mark bool
 }
 
-// None says that there is no lock.
+// None reports whether there is no lock.
 func (l Lock) None() bool { return l.Digest == "" }
 
-// Takes says whether a push with this delay asks for the lock. One that does not is accepted whoever holds
-// it; see Meets.
+// Takes reports whether a push with this delay takes the lock. A push that does not is accepted even if
+// another job holds it; see Meets.
 func (l Lock) Takes(delay time.Duration) bool { return !l.None() && (delay <= 0 || l.Scheduled) }
 
-// Meets says whether the job asks for the lock when it comes to its queue from the schedule: it was scheduled
-// without. If somebody else holds it the job is promoted all the same, because it was accepted.
+// Meets reports whether the job, which was scheduled without the lock, takes it when it moves to its queue.
+// If another job holds the lock, the job moves all the same, because it was accepted.
 func (l Lock) Meets() bool { return !l.None() && !l.Scheduled }
 
-// Lifetime is how long the lock is to stand from now for a job that waits this long before it may run: at the
-// push, or at a retry or a snooze, which renew the lock. It is a whole number of milliseconds, rounded up,
-// because a lock that ends a moment early lets a duplicate in. A delay below 0 is none.
+// Lifetime returns when the lock of a job that waits for this delay expires, counted from now: at the push, a
+// retry or a snooze, which all renew the lock. It is a whole number of milliseconds, rounded up, because a
+// lock that ends a moment early lets a duplicate in. A negative delay counts as 0.
 func (l Lock) Lifetime(delay time.Duration) time.Duration {
 	if l.None() {
 		return 0
 	}
-	// The longest that a Duration holds in whole milliseconds; what comes near it was no plan.
+	// The longest Duration in whole milliseconds. No real delay comes near it.
 	const longest = math.MaxInt64 - math.MaxInt64%time.Millisecond
 	delay = max(delay, 0)
 	if delay > longest-l.TTL {
@@ -62,21 +60,21 @@ func (l Lock) Lifetime(delay time.Duration) time.Duration {
 	return l.TTL + delay
 }
 
-// A Start is what becomes of a lock when its job starts. It must be done, by a script that also sees that the
-// job is still ours, before the handler is called.
+// A Start is the change of a lock when its job starts. A script makes it before the handler is called, and
+// checks that the process still owns the job.
 type Start int
 
 const (
 	// StartNothing needs no script.
 	StartNothing Start = iota
-	// StartRelease releases the lock: it was for the time before the run.
+	// StartRelease releases the lock: it covered the time before the run.
 	StartRelease
-	// StartClear says that this run serves those who were refused before it. From here on a refused one is
-	// remembered.
+	// StartClear clears the mark of refused duplicates, which this run serves. Duplicates refused from here
+	// on set the mark again.
 	StartClear
 )
 
-// AtStart says what becomes of the lock when the job starts, at its first run as at any later.
+// AtStart returns the change of the lock when the job starts, at its first run and at each later one.
 func (l Lock) AtStart() Start {
 	switch {
 	case l.None():
@@ -89,13 +87,14 @@ func (l Lock) AtStart() Start {
 	return StartNothing
 }
 
-// InHand says whether the lock stands while the job runs, so that it has to be renewed if the run outlasts it.
+// InHand reports whether the job holds the lock while it runs, so that it must be renewed if the run outlasts
+// it.
 func (l Lock) InHand() bool { return l.Until == UntilExecuted }
 
-// Releases says whether a run that ends so releases the lock: the job has ended, well or badly. One that
-// lives on (retry, snoozed, handed back) keeps it. With UntilExecuting the start has released it already, and
-// what is released here is the lock of a job that ended without one, such as one that an operator deletes
-// while it waits.
+// Releases reports whether a run with this exit releases the lock: the job has ended, successfully or not. A
+// job that continues (retry, snooze, requeue) keeps it. With UntilExecuting the start has already released
+// it; then this applies to a job that ended without a start, such as one that an operator deletes while it
+// waits.
 func (l Lock) Releases(exit job.Exit) bool {
 	switch exit {
 	case job.ExitDone, job.ExitDiscarded, job.ExitDead:
@@ -104,7 +103,7 @@ func (l Lock) Releases(exit job.Exit) bool {
 	return false
 }
 
-// Reruns says whether a run that ends so is followed by one more, if any other job was refused after its
-// start: the script that settles the job then stores Rerun's payload and gives it the lock. A job that died
-// does not take the work of those that were refused for its sake with it.
+// Reruns reports whether a run with this exit is followed by one more if a duplicate was refused after its
+// start. The script that settles the job then stores Rerun's payload and gives it the lock. A job that died
+// also reruns: otherwise the work of the refused duplicates would be lost.
 func (l Lock) Reruns(exit job.Exit) bool { return l.Again && l.Releases(exit) }

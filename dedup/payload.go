@@ -10,25 +10,24 @@ import (
 
 // FieldName is the payload's field that holds a job's lock. Its value is an object:
 //
-//	digest     Digest's answer
+//	digest     the result of Digest
 //	until      "until_executing" or "until_executed"
 //	ttl_ms     the lock's TTL in milliseconds, an integer
-//	again      true if the job is run once more for those refused; left out when false
-//	scheduled  true if a push for later takes the lock too; left out when false
-//	mark       true if duplicates are stored and marked; left out when false
+//	again      true if the job runs once more for refused duplicates; omitted when false
+//	scheduled  true if a push for later takes the lock too; omitted when false
+//	mark       true if duplicates are stored and marked; omitted when false
 //
-// Workers that do not know the field, Ruby's among them, leave it as it is. A job that they run keeps its
-// lock until the TTL has passed.
+// Workers that do not know the field, such as Ruby's, leave it as it is. A job that they run keeps its lock
+// until the TTL has passed.
 const FieldName = "belay_unique"
 
-// DuplicateOf is the payload's field that marks a duplicate which was stored all the same (see
-// Rule.MarkDuplicates): the jid of the job that held their lock then. GitLab's jobs have it, too. Nothing
-// runs differently for it.
+// DuplicateOf is the payload's field that marks a stored duplicate (see Rule.MarkDuplicates): the jid of the
+// job that held the lock at the push. GitLab's jobs have it, too. It does not change how the job runs.
 const DuplicateOf = "duplicate-of"
 
 const (
-	// minDigest and maxDigest bound the digests that are read, in digits: ours, and up to twice a SHA-256
-	// whole, for those of versions to come. A digest becomes a part of a key's name.
+	// minDigest and maxDigest bound the length of a digest, in digits. Later versions may use up to twice a
+	// whole SHA-256. A digest becomes part of a key's name.
 	minDigest = 2 * digestBytes
 	maxDigest = 128
 )
@@ -43,39 +42,38 @@ type fields struct {
 	Mark      bool   `json:"mark,omitempty"`
 }
 
-// Edit writes the lock into a payload. That of the zero Lock takes a lock away.
+// Edit returns the edit that writes the lock into a payload. The zero Lock removes it.
 func (l Lock) Edit() job.Edit {
 	if l.None() {
 		return job.Remove(FieldName)
 	}
-	// It cannot fail: there is nothing in it but text, a number and booleans.
+	// It cannot fail: the struct has only text, a number and booleans.
 	text, _ := json.Marshal(fields{l.Digest, l.Until, l.TTL.Milliseconds(), l.Again, l.Scheduled, l.Mark})
 	return job.Edit{Name: FieldName, JSON: string(text)}
 }
 
-// An UnreadableError says why the lock in a payload could not be read. Such a job is run like one without a
-// lock, and what lock it may hold ends with its TTL: nothing that somebody else wrote is to name a key for
-// us.
+// An UnreadableError is the reason why the lock in a payload could not be read. Such a job runs like one
+// without a lock, and a lock that it holds expires after its TTL: text that Belay did not write must not name
+// a key.
 type UnreadableError struct {
-	// Reason is a short phrase for people. It quotes nothing of the payload.
+	// Reason is a short phrase. It quotes nothing from the payload.
 	Reason string
 }
 
 func (e *UnreadableError) Error() string { return "unreadable " + FieldName + ": " + e.Reason }
 
-// Has says whether a payload may tell of a lock, without reading it: those that do not are nearly all, and
-// pay one search.
+// Has reports whether a payload may contain a lock, without decoding it. Most payloads contain none, so this
+// costs them one search.
 //
-// The search is for the name without its quotation marks: every payload is full of those, and each would be
-// looked behind.
+// It searches for the name without its quotation marks: a search for a quotation mark would stop at each one
+// of the payload.
 func Has(payload string) bool { return strings.Contains(payload, FieldName) }
 
-// Read returns the lock that a job's payload says it has. It is the zero Lock for a job that is not unique,
-// and with an error, always an *UnreadableError, for one whose field is not what Edit writes. Members that it
-// does not know, and the field's null, are nothing to it.
+// Read returns the lock in a job's payload: the zero Lock if the job is not unique, and the zero Lock with an
+// *UnreadableError if the field is not one that Edit writes. It ignores unknown members and a null field.
 //
-// A job without the field costs a search for its name, so that those who use no locks do not pay for them. A
-// field whose name is written with escapes, as no producer does, is not found.
+// For a job without the field, Read costs one search for its name. It does not find a field whose name
+// contains escapes; no producer writes one.
 func Read(j *job.Job) (Lock, error) {
 	if !Has(j.Raw()) {
 		return Lock{}, nil
@@ -90,9 +88,9 @@ func Read(j *job.Job) (Lock, error) {
 	}
 	switch {
 	case !isDigest(f.Digest):
-		return Lock{}, &UnreadableError{"its digest is none"}
+		return Lock{}, &UnreadableError{"its digest is not one"}
 	case !f.Until.known():
-		return Lock{}, &UnreadableError{"it does not say until when, or what this version does not know"}
+		return Lock{}, &UnreadableError{"its until is missing or unknown to this version"}
 	case f.TTL < 1 || f.TTL > MaxTTL.Milliseconds():
 		return Lock{}, &UnreadableError{"its ttl_ms is out of bounds"}
 	case j.JID() == "":

@@ -6,28 +6,28 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// ofOneLife are the fields that tell what has befallen a job. They are not its producer's, and not its
-// successor's.
-var ofOneLife = [...]string{
+// runFields are the fields that record the runs of a job. Its producer did not set them, and its successor
+// does not inherit them.
+var runFields = [...]string{
 	"retry_count", "failed_at", "retried_at", "error_class", "error_message", "error_backtrace", "discarded_at",
 	"interrupted_count", "interrupted_at",
-	"at", // has no place in a stored job: Ruby would schedule it again
+	"at", // must not be in a stored job: Ruby would schedule it again
 }
 
-// Rerun returns the payload of the one more run that a job with Again has (see Lock.Reruns): a job like it
-// that nothing has befallen yet. Its arguments and all other fields are byte for byte the job's, its lock
-// among them, so that what is refused while it runs is served once more.
+// Rerun returns the payload of the extra run of a job with Again (see Lock.Reruns): the same job without a
+// record of earlier runs. Its arguments and all other fields are those of the job, byte for byte, including
+// its lock, so that a duplicate refused while it runs leads to another run.
 //
-// jid is its own, queue the one it goes to, which is where the job was taken from; "" leaves the payload's
-// word as it is. now is Redis' time, and stands as created_at and enqueued_at in unit u.
+// jid is the new jid. queue is the queue from which the job was taken; "" keeps the payload's queue. now is
+// Redis' time, for created_at and enqueued_at in unit u.
 //
-// The answer depends on nothing else, so that a settle that is sent again can be sent with the same bytes.
+// The result depends on nothing else, so that a settle that is sent again has the same bytes.
 func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) string {
 	edits := []job.Edit{job.SetString("jid", jid), job.SetStamp("created_at", now, u), job.SetStamp("enqueued_at", now, u)}
 	if queue != "" && queue != j.Queue() {
 		edits = append(edits, job.SetString("queue", queue))
 	}
-	for _, name := range ofOneLife {
+	for _, name := range runFields {
 		edits = append(edits, job.Remove(name))
 	}
 	return j.Patch(edits...)

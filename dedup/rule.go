@@ -10,13 +10,13 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// Until names the end of a job's lock, as payloads and command lines spell it.
+// Until is when a job's lock ends, as payloads and command lines spell it.
 type Until string
 
 const (
-	// UntilExecuting locks from the push until the job is started: while one waits, another adds nothing. One
-	// that is pushed during the run is accepted, because the run may have read its data already. A started
-	// job that waits again (a retry, a crash) holds no lock any more.
+	// UntilExecuting locks from the push until the job starts: while one job waits, another would add
+	// nothing. A push during the run is accepted, because the run may already have read its data. A started
+	// job that waits again (after a failure or a crash) holds no lock.
 	UntilExecuting Until = "until_executing"
 	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
 	// dead.
@@ -24,10 +24,10 @@ const (
 )
 
 const (
-	// DefaultTTL is how long a lock stands at most that nobody releases or renews. It is longer than most
-	// queues are, and an operator who has to wait for it waits for less than a working day.
+	// DefaultTTL is when a lock expires unless it is released or renewed. Most jobs wait for less time in
+	// their queue, and an operator who waits for the expiry waits for less than a working day.
 	DefaultTTL = 6 * time.Hour
-	// MaxTTL bounds what a rule may say. Beyond it lies a mistaken unit, not a plan.
+	// MaxTTL is the longest TTL of a rule. A longer one is probably a mistaken unit.
 	MaxTTL = 10 * 365 * 24 * time.Hour
 )
 
@@ -37,49 +37,48 @@ type Option interface{ Apply(rule *Rule) }
 // Apply sets when the lock ends.
 func (u Until) Apply(rule *Rule) { rule.Until = u }
 
-// A Rule is what a class says about its unique jobs. The zero Rule is none; Check refuses it.
+// A Rule configures the unique jobs of a class. Check refuses the zero Rule.
 type Rule struct {
 	// Until is when the lock ends.
 	Until Until
-	// TTL is how long the lock stands at most if nobody releases or renews it, in whole milliseconds.
+	// TTL is when the lock expires unless it is released or renewed, in whole milliseconds. Default:
 	// DefaultTTL.
 	TTL time.Duration
-	// IncludingScheduled makes jobs that are pushed for later unique too; their locks stand for their delay
-	// longer. Without it such a job is accepted whoever holds the lock. When its time has come it takes the
-	// lock if that is free, and is run in any case.
+	// IncludingScheduled makes jobs that are pushed for later unique too; their locks last longer by their
+	// delay. Without it such a job is always accepted. When it comes due it takes the lock if it is free, and
+	// runs in any case.
 	IncludingScheduled bool
-	// RescheduleOnce runs the job once more when it has ended, if any other was refused after its start: what
-	// that one was pushed for may have come too late for the run. However many were refused, they are one
-	// more run. Those refused before the start are served by the run itself. It goes with UntilExecuted
-	// alone.
+	// RescheduleOnce runs the job once more after its end if a duplicate was refused after its start: the
+	// change that the duplicate was pushed for may have been too late for the run. Any number of refused
+	// duplicates leads to one more run. The run itself serves duplicates refused before its start. It
+	// requires UntilExecuted.
 	//
-	// It travels with the job that has the lock: what the refused one's own rule says does not count.
+	// The rule travels with the job that holds the lock; the rejected push's rule is ignored.
 	RescheduleOnce bool
 	// MarkDuplicates stores a duplicate without the lock and marks it with the field DuplicateOf, so it
 	// excludes RescheduleOnce. Without it duplicates are refused.
 	MarkDuplicates bool
-	// PerQueue makes jobs in different queues different. Without it the queue does not count, because a job
-	// moves: retries have a queue of their own, and a push to another queue asks for the same work.
+	// PerQueue makes equal jobs in different queues different. Without it the queue does not count, because a
+	// job moves: retries may have a queue of their own, and a push to another queue asks for the same work.
 	PerQueue bool
-	// Positions are the arguments that identify a job, counted from 1, in this order. None is all arguments.
-	// One that a job lacks counts as null.
+	// Positions are the arguments that identify a job, counted from 1, in this order. An empty list means all
+	// arguments. A missing argument counts as null.
 	Positions []int
-	// By answers what identifies a job with these args (a JSON array), as any JSON value. With it, Positions
+	// By returns a JSON value that identifies a job with these args (a JSON array). If By is set, Positions
 	// must be empty. It is called at the push, on the caller's goroutine.
 	By func(argsJSON string) (string, error)
 }
 
-// Check says what is wrong with the rule, all of it at once, nil when nothing is.
+// Check returns all errors of the rule, joined, or nil.
 func (r Rule) Check() error {
 	var wrong []error
 	switch {
 	case r.Until == "":
-		wrong = append(wrong, fmt.Errorf("unique until when? Say %s or %s", UntilExecuting, UntilExecuted))
+		wrong = append(wrong, fmt.Errorf("unique until when? Set %s or %s", UntilExecuting, UntilExecuted))
 	case !r.Until.known():
 		wrong = append(wrong, fmt.Errorf("unique until %q: it is %s or %s", r.Until, UntilExecuting, UntilExecuted))
 	case r.RescheduleOnce && r.Until != UntilExecuted:
-		wrong = append(wrong, fmt.Errorf("reschedule once goes with %s alone: with %s, what is pushed after the start is accepted "+
-			"and runs anyway", UntilExecuted, r.Until))
+		wrong = append(wrong, fmt.Errorf("reschedule once requires %s: with %s, a push after the start is accepted and runs anyway", UntilExecuted, r.Until))
 	}
 	if r.RescheduleOnce && r.MarkDuplicates {
 		wrong = append(wrong, errors.New("reschedule once applies to refused duplicates, and mark duplicates refuses none: "+
@@ -104,9 +103,8 @@ func (r Rule) Check() error {
 
 func (u Until) known() bool { return u == UntilExecuting || u == UntilExecuted }
 
-// CheckTTL says why a lock cannot have this TTL, nil when it can: it is above 0, at most MaxTTL, and a whole
-// number of milliseconds, which is what Redis counts in. Rounding one would let two programs disagree about
-// it.
+// CheckTTL returns an error unless the TTL is above 0, at most MaxTTL, and a whole number of milliseconds,
+// the unit of Redis. It is not rounded, so that two programs cannot disagree about it.
 func CheckTTL(ttl time.Duration) error {
 	switch {
 	case ttl <= 0:
@@ -119,9 +117,9 @@ func CheckTTL(ttl time.Duration) error {
 	return nil
 }
 
-// Lock returns what a job of this rule carries. Its errors are Check's, those of By, and Digest's; with any
-// of them the job must not be pushed, because it would not be unique. The draft must have its JID already:
-// the lock's holder is known by it.
+// Lock returns the lock of a job with this rule. It returns the errors of Check, By and Digest; a job with
+// such an error must not be pushed, because it would not be unique. The draft must have its JID, which
+// identifies the holder.
 func (r Rule) Lock(d job.Draft) (Lock, error) {
 	if err := r.Check(); err != nil {
 		return Lock{}, err
@@ -148,7 +146,7 @@ func (r Rule) Lock(d job.Draft) (Lock, error) {
 	return Lock{Digest: digest, JID: d.JID, Until: r.Until, TTL: ttl, Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled, Mark: r.MarkDuplicates}, nil
 }
 
-// identity is what identifies a job among those of its class, as JSON.
+// identity returns the JSON that identifies a job among those of its class.
 func (r Rule) identity(argsJSON string) (string, error) {
 	if argsJSON == "" {
 		argsJSON = "[]" // as job.Draft writes it
@@ -162,7 +160,7 @@ func (r Rule) identity(argsJSON string) (string, error) {
 	return argsJSON, nil
 }
 
-// pick is the array of the arguments at these positions.
+// pick returns the JSON array of the arguments at these positions.
 func pick(argsJSON string, positions []int) (string, error) {
 	var args []json.RawMessage
 	if err := json.Unmarshal([]byte(argsJSON), &args); err != nil {

@@ -35,7 +35,7 @@ func TestRuleCheck(t *testing.T) {
 			require.ErrorContains(t, rule.Check(), words)
 		}
 		require.ErrorContains(t, dedup.Rule{}.Check(), "until when")
-		require.ErrorContains(t, dedup.Rule{Until: dedup.UntilExecuting, RescheduleOnce: true}.Check(), "goes with until_executed alone")
+		require.ErrorContains(t, dedup.Rule{Until: dedup.UntilExecuting, RescheduleOnce: true}.Check(), "requires until_executed")
 	})
 	t.Run("refuses_what_is_no_ttl", func(t *testing.T) {
 		t.Parallel()

@@ -15,27 +15,27 @@ import (
 
 const (
 	// FieldWAL is the payload's field with the positions that the job was pushed with: an object of LSNs by
-	// the names of their connections. GitLab's jobs have it, too.
+	// connection name. GitLab's jobs have it, too.
 	FieldWAL = "wal_locations"
-	// FieldRefusedWAL is the payload's field with the positions of duplicates that were refused for the job's
-	// sake. A job that waits has none: they lie with its lock, and come into the payload of a run.
+	// FieldRefusedWAL is the payload's field with the positions of refused duplicates. Only the payload of a
+	// run has it; until then the positions are stored with the lock.
 	FieldRefusedWAL = "dedup_wal_locations"
 
-	// MostWAL is how many positions a job carries, and a lock keeps. A program writes to a handful of
-	// databases at most, and every refused push reads them all.
+	// MostWAL is the maximum number of positions of a job and of a lock. A program writes to few databases,
+	// and every refused push reads all positions.
 	MostWAL = 16
-	// maxConnection bounds a connection's name, in bytes. It stands in the lock.
+	// maxConnection is the maximum length of a connection's name, in bytes. The lock stores the name.
 	maxConnection = 64
 )
 
-// A WAL is how far the databases must have come that a job reads: positions in their write-ahead logs, by the
-// names of their connections, such as "main". nil is no such wish.
+// A WAL has the positions that the databases which a job reads must have reached: positions in their
+// write-ahead logs, by connection name, such as "main". nil means no requirement.
 //
-// A job that is refused as a duplicate was pushed after some write. Its position is left with the lock, so
-// that the job which runs in its stead knows of that write, and does not read a replica that has not.
+// A refused duplicate was pushed after some write. Its position is left with the lock, so that the job which
+// runs instead does not read a replica without that write.
 type WAL map[string]LSN
 
-// ParseWAL reads positions by the names of their connections. It names everything that is wrong, at once.
+// ParseWAL parses positions by connection name. It returns all errors, joined.
 func ParseWAL(texts map[string]string) (WAL, error) {
 	w := make(WAL, len(texts))
 	var wrong []error
@@ -53,11 +53,11 @@ func ParseWAL(texts map[string]string) (WAL, error) {
 	return w, errors.Join(wrong...)
 }
 
-// Check says why a job cannot be pushed with these positions, nil when it can: at most MostWAL of them, none
-// of them 0, by names of at most 64 bytes that are UTF-8 without spaces and control characters.
+// Check returns an error unless there are at most MostWAL positions, none of them 0, and each name is at most
+// 64 bytes of UTF-8 without spaces and control characters.
 func (w WAL) Check() error {
 	if len(w) == 0 {
-		return nil // as in nearly every job, and each one is checked
+		return nil // the usual case, and every push checks it
 	}
 	var wrong []error
 	if len(w) > MostWAL {
@@ -66,7 +66,7 @@ func (w WAL) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		wrong = append(wrong, checkConnection(name))
 		if w[name] == 0 {
-			wrong = append(wrong, fmt.Errorf("the position of connection %.80q is none: leave it out", name))
+			wrong = append(wrong, fmt.Errorf("the position of connection %.80q is 0: leave it out", name))
 		}
 	}
 	return errors.Join(wrong...)
@@ -86,7 +86,7 @@ func checkConnection(name string) error {
 	return nil
 }
 
-// Later returns, of each connection, the later one of both positions. Neither is changed.
+// Later returns the later position of each connection. It changes neither operand.
 func (w WAL) Later(other WAL) WAL {
 	switch {
 	case len(other) == 0:
@@ -101,20 +101,20 @@ func (w WAL) Later(other WAL) WAL {
 	return both
 }
 
-// Edit writes the positions into a payload, under one of the fields above, by the names' order. That of none
-// takes the field away.
+// Edit returns the edit that writes the positions into a field of a payload, sorted by name. An empty WAL
+// removes the field.
 func (w WAL) Edit(field string) job.Edit {
 	if len(w) == 0 {
 		return job.Remove(field)
 	}
-	text, err := job.Marshal(w.Texts()) // by job, because encoding/json alone escapes <, > and &
+	text, err := job.Marshal(w.Texts()) // not json.Marshal, which escapes <, > and &
 	if err != nil {
-		return job.Remove(field) // a name that is no text, which Check refuses
+		return job.Remove(field) // a name that is not UTF-8, which Check refuses
 	}
 	return job.Edit{Name: field, JSON: text}
 }
 
-// Texts are the positions as PostgreSQL writes them; nil for none.
+// Texts returns the positions in PostgreSQL's notation, or nil if there are none.
 func (w WAL) Texts() map[string]string {
 	if len(w) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (w WAL) Texts() map[string]string {
 	return texts
 }
 
-// Lines writes the positions as locks keep them: "NAME LSN", one a line, by the names' order. "" is none.
+// Lines returns the positions as locks store them: one "NAME LSN" per line, sorted by name, "" for none.
 func (w WAL) Lines() string {
 	lines := make([]string, 0, len(w))
 	for _, name := range slices.Sorted(maps.Keys(w)) {
@@ -135,7 +135,7 @@ func (w WAL) Lines() string {
 	return strings.Join(lines, "\n")
 }
 
-// WALOfLines reads what Lines wrote, and passes over what is none of it.
+// WALOfLines parses the output of Lines and ignores everything else.
 func WALOfLines(text string) WAL {
 	var w WAL
 	for line := range strings.Lines(text) {
@@ -145,7 +145,7 @@ func WALOfLines(text string) WAL {
 	return w
 }
 
-// with adds a position, or nothing for what is none, or one too many.
+// with adds a position. It ignores invalid ones and those beyond MostWAL.
 func (w WAL) with(name, text string) WAL {
 	position, err := ParseLSN(text)
 	if err != nil || checkConnection(name) != nil || (len(w) >= MostWAL && w[name] == 0) {
@@ -158,20 +158,21 @@ func (w WAL) with(name, text string) WAL {
 	return w
 }
 
-// HasWAL says whether a payload may tell of positions, without reading it: those that do not pay one search.
+// HasWAL reports whether a payload may contain positions, without decoding it. Payloads without them cost one
+// search.
 func HasWAL(payload string) bool { return strings.Contains(payload, FieldWAL) }
 
-// ReadWAL returns how far the databases must have come that a job reads, as its payload says: of each
-// connection the later one of both fields. What is no position is passed over, and so are connections beyond
-// MostWAL: whoever wrote that is no reason not to run the job. Ruby's empty array is none.
+// ReadWAL returns the positions that a job's payload requires: for each connection the later one of both
+// fields. It ignores invalid positions and connections beyond MostWAL, because they are no reason not to run
+// the job. Ruby's empty array means none.
 func ReadWAL(j *job.Job) WAL {
-	if !HasWAL(j.Raw()) { // FieldRefusedWAL holds that name
+	if !HasWAL(j.Raw()) { // the name of FieldRefusedWAL contains FieldWAL
 		return nil
 	}
 	return fieldWAL(j, FieldWAL).Later(fieldWAL(j, FieldRefusedWAL))
 }
 
-// ReadRefusedWAL returns those alone that refused duplicates left.
+// ReadRefusedWAL returns only the positions that refused duplicates left.
 func ReadRefusedWAL(j *job.Job) WAL {
 	if !HasWAL(j.Raw()) {
 		return nil

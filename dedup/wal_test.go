@@ -122,7 +122,7 @@ func TestCheckWAL(t *testing.T) {
 	for want, w := range map[string]WAL{
 		"":                              {"main": 1, strings.Repeat("x", 64): 2, "größe": 3, `<"&>`: 4},
 		"17 positions":                  many,
-		"is none: leave it out":         {"main": 0},
+		"is 0: leave it out":            {"main": 0},
 		"without a name":                {"": 1},
 		"65 bytes long":                 {strings.Repeat("x", 65): 1},
 		"a space or a control":          {"a b": 1},

@@ -11,7 +11,7 @@
 //   - a wait ends at its limit, or is released, and nothing moves unseen but under an uncertain error
 //   - answers have one shape: nil, string, int64, []any
 //
-// What this means in each case is written as tests, in drivertest.Exercise; an adapter is right when it passes.
+// The tests of this package (TestConformance) state each promise, and run against both adapters.
 //
 // The package itself speaks to no server. It must not know what a job is, and not grow a verb for each Redis command.
 package driver

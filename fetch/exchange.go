@@ -458,7 +458,7 @@ func (f *Fetcher) arrive(life *Life, queue, bytes string, wanted bool) *Held {
 	}
 	held := life.take(queue, bytes)
 	if !wanted || f.quiet {
-		f.finish(held, job.HandedBack())
+		f.finish(held, job.Requeued())
 		return held
 	}
 	f.prepare(held)

@@ -351,7 +351,7 @@ func TestQuiet(t *testing.T) {
 		jobs := r.push("mail", 6)
 		r.pump("four jobs", func() bool { return len(r.running) == 4 })
 		r.fetcher.Quiet()
-		r.end(func(*Held) job.Outcome { return job.HandedBack() })
+		r.end(func(*Held) job.Outcome { return job.Requeued() })
 		r.pump("all to be settled", r.fetcher.Settled)
 		back := r.list(r.keys.Queue("mail"))
 		for i := range jobs {

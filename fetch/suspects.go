@@ -220,7 +220,7 @@ func (f *Fetcher) arriveAlone(life *Life, queue, bytes string, wanted bool) *Hel
 	life.aloneQueue.Store(&queue)
 	switch {
 	case !wanted || f.quiet:
-		f.finish(held, job.HandedBack())
+		f.finish(held, job.Requeued())
 	default:
 		f.cfg.Log.Info().Str("jid", held.JID()).Str("queue", queue).
 			Msg("a suspect runs alone: it was in hand in too many crashes; nothing else is taken meanwhile")

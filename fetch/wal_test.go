@@ -80,14 +80,14 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r.pump("what is kept to be forgotten", func() bool { return !r.kept(j) })
 		})
 
-		t.Run("are_kept_for_whoever_gets_the_job_that_was_handed_back", func(t *testing.T) {
+		t.Run("are_kept_for_whoever_gets_the_requeued_job", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
 			j := r.pushUnique(untilExecuting, 1, located())
 			r.refuse(j, 9)
 			r.runs()
 			r.fetcher.quiet = true
-			r.end(func(*Held) job.Outcome { return job.HandedBack() })
+			r.end(func(*Held) job.Outcome { return job.Requeued() })
 			r.fetcher.quiet = false
 			require.Equal(t, dedup.WAL{"main": 9}, r.runs().Left())
 			r.end(func(held *Held) job.Outcome {

@@ -177,7 +177,7 @@ func TestSelection(t *testing.T) {
 				w.do("LPUSH", w.keys.Queue("q"), sample([]string{"A", "B"}[i%2], strconv.Itoa(i)))
 			}
 			w.do("LPUSH", w.keys.Suspects("q"), sample("A", "s"))
-			require.Equal(w, Tally{Moved: 1}, w.act(Suspects("q"), Kill, Selection{IDs: []string{"s"}}))
+			require.Equal(w, Tally{Moved: 1}, w.act(Quarantined("q"), Kill, Selection{IDs: []string{"s"}}))
 			require.Equal(w, []string{sample("A", "s")}, w.set(w.keys.Dead()), "as it was")
 			require.Equal(w, Tally{Moved: 350}, w.act(Waiting("q"), Delete, Selection{Class: "A"}))
 			require.Equal(w, Tally{Moved: 2, Missing: []string{"0"}}, w.act(Waiting("q"), Delete, Selection{IDs: []string{"1", "699", "0"}}))
@@ -214,7 +214,7 @@ func TestSelection(t *testing.T) {
 			for _, c := range []struct {
 				home   Home
 				action Action
-			}{{Dead(), Kill}, {Waiting("q"), Retry}, {Suspects("q"), Retry}, {Dead(), "shred"}} {
+			}{{Dead(), Kill}, {Waiting("q"), Retry}, {Quarantined("q"), Retry}, {Dead(), "shred"}} {
 				_, err := w.inspector.Act(w.Context(), c.home, c.action, Selection{All: true}, nil)
 				require.Error(w, err)
 			}

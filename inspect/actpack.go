@@ -136,13 +136,10 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	default:
 		return nil // it was accepted, and lives on
 	}
-	held := &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, e.parsed.Class()), Hold: lock.Lifetime(0)}
+	held := lock.Stored(e.parsed.Class())
 	if ends && lock.Again {
 		queue := cmp.Or(e.Queue, job.DefaultQueue)
-		jid := job.NewJID()
-		held.Again = &lua.Again{
-			Owner: lua.OwnerOf(jid, e.parsed.Class()), Bytes: dedup.Rerun(e.parsed, jid, queue, a.clock.Now(), unitOf(e.parsed)), Queue: queue,
-		}
+		held.Again = dedup.Again(e.parsed, queue, a.clock.Now(), unitOf(e.parsed))
 	}
 	return held
 }

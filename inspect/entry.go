@@ -20,7 +20,7 @@ import (
 type Entry struct {
 	// ID is what operators call it: its jid, or "unreadable-" and the first digits of the SHA-256 of its bytes.
 	ID string `json:"id"`
-	// In is where it waits: "retries", "scheduled", "dead", "queue" or "suspects".
+	// In is where it waits: "retries", "scheduled", "dead", "queue" or "quarantined".
 	In string `json:"in"`
 	// Problem says why nothing could run it; empty for a sound job. Payload has its first bytes then.
 	Problem string `json:"problem,omitempty"`

@@ -188,7 +188,7 @@ func (f *finder) queues(ctx context.Context) error {
 		var homes []Home
 		var keys []string
 		for _, name := range some {
-			homes = append(homes, Waiting(name), Suspects(name))
+			homes = append(homes, Waiting(name), Quarantined(name))
 		}
 		for _, home := range homes {
 			keys = append(keys, home.key(f.i.keys))
@@ -224,7 +224,7 @@ func waitingIn(home Home) func(Entry) *Found {
 		}
 		found := &Found{Place: PlaceQuarantined}
 		if e.parsed != nil {
-			found.Since = utc(e.parsed.SuspectSince())
+			found.Since = utc(e.parsed.QuarantinedSince())
 		}
 		return found
 	}

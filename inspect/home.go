@@ -17,12 +17,12 @@ type Home struct {
 type homeKind string
 
 const (
-	homeRetries   homeKind = "retries"
-	homeScheduled homeKind = "scheduled"
-	homeDead      homeKind = "dead"
-	homeQueue     homeKind = "queue"
-	homeSuspects  homeKind = "suspects"
-	homeRunning   homeKind = "running" // operators cannot take jobs from it
+	homeRetries     homeKind = "retries"
+	homeScheduled   homeKind = "scheduled"
+	homeDead        homeKind = "dead"
+	homeQueue       homeKind = "queue"
+	homeQuarantined homeKind = "quarantined"
+	homeRunning     homeKind = "running" // operators cannot take jobs from it
 )
 
 // Retries is where failed jobs wait to run again.
@@ -38,15 +38,15 @@ func Dead() Home { return Home{kind: homeDead} }
 func Waiting(queue string) Home { return Home{homeQueue, queue} }
 
 // Suspects is where jobs of a queue wait to run alone, because their processes died too often with them in hand.
-func Suspects(queue string) Home { return Home{homeSuspects, queue} }
+func Quarantined(queue string) Home { return Home{homeQuarantined, queue} }
 
 // String names the home for people. The name of a queue in it is somebody else's text.
 func (h Home) String() string {
 	switch h.kind {
 	case homeQueue:
 		return "queue " + h.queue
-	case homeSuspects:
-		return "suspects of queue " + h.queue
+	case homeQuarantined:
+		return "quarantined jobs of queue " + h.queue
 	default:
 		return string(h.kind)
 	}
@@ -55,7 +55,7 @@ func (h Home) String() string {
 // Queue is the queue's name; empty for a home that belongs to none.
 func (h Home) Queue() string { return h.queue }
 
-func (h Home) sorted() bool { return h.kind != homeQueue && h.kind != homeSuspects }
+func (h Home) sorted() bool { return h.kind != homeQueue && h.kind != homeQuarantined }
 
 func (h Home) key(keys lua.Keys) string {
 	switch h.kind {
@@ -65,7 +65,7 @@ func (h Home) key(keys lua.Keys) string {
 		return keys.Schedule()
 	case homeDead:
 		return keys.Dead()
-	case homeSuspects:
+	case homeQuarantined:
 		return keys.Suspects(h.queue)
 	default:
 		return keys.Queue(h.queue)

@@ -143,7 +143,7 @@ func TestActsAndLocks(t *testing.T) {
 				Retries():    func(payload string) { w.fill(w.keys.Retry(), 4e9, payload) },
 				Scheduled():  func(payload string) { w.fill(w.keys.Schedule(), 4e9, payload) },
 				Waiting("q"): func(payload string) { w.do("LPUSH", w.keys.Queue("q"), payload) },
-				Suspects("q"): func(payload string) {
+				Quarantined("q"): func(payload string) {
 					w.do("LPUSH", w.keys.Suspects("q"), payload)
 				},
 			} {

@@ -22,7 +22,7 @@ const move Action = "move"
 func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Selection, progress func(Tally)) (Tally, error) {
 	a := &act{i: i, home: from, action: move, to: to, selection: selection}
 	switch {
-	case from.kind != homeQueue && from.kind != homeSuspects:
+	case from.kind != homeQueue && from.kind != homeQuarantined:
 		return a.tally, fmt.Errorf("move: jobs are moved from a queue, not from %s", from)
 	case from.queue == to:
 		return a.tally, errors.New("move: the two queues are the same")
@@ -38,7 +38,7 @@ func (a *act) sendOn(e Entry) (errand lua.Errand, jobs lua.Promotion, why error)
 	if e.parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
 	}
-	errand = lua.Errand{Fate: lua.FateQueue, Queue: a.to, Quarantined: a.home.kind == homeSuspects}
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: a.to, Quarantined: a.home.kind == homeQuarantined}
 	return errand, lua.Promotion{Old: e.raw.Bytes, New: e.parsed.Patch(job.SetString("queue", a.to))}, nil
 }
 

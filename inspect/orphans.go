@@ -55,17 +55,17 @@ func queueOf(payload string) string {
 // addDeadHands puts the counts into the queues' rows, and adds rows for queues that are not listed.
 func (s *Status) addDeadHands(jobs map[string]int64) {
 	for n := range s.Queues {
-		s.Queues[n].InDeadHands = jobs[s.Queues[n].Name]
+		s.Queues[n].HeldByLapsed = jobs[s.Queues[n].Name]
 		delete(jobs, s.Queues[n].Name)
 	}
 	for name, count := range jobs {
 		if count > 0 && len(s.Queues) < mostShown {
-			s.Queues = append(s.Queues, Queue{Name: name, InDeadHands: count})
+			s.Queues = append(s.Queues, Queue{Name: name, HeldByLapsed: count})
 		}
 	}
 	slices.SortFunc(s.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
 	for _, queue := range s.Queues {
-		s.InDeadHands += queue.InDeadHands
+		s.HeldByLapsed += queue.HeldByLapsed
 	}
 }
 
@@ -80,6 +80,6 @@ func (s *Status) addNoConsumer() {
 		takes := func(p Process) bool {
 			return p.State == StateAlive && !p.Quiet && (len(p.Queues) == 0 || slices.Contains(p.Queues, queue.Name))
 		}
-		queue.NoConsumer = queue.Size+queue.Suspects+queue.InDeadHands > 0 && !slices.ContainsFunc(s.Processes, takes)
+		queue.NoConsumer = queue.Size+queue.Quarantined+queue.HeldByLapsed > 0 && !slices.ContainsFunc(s.Processes, takes)
 	}
 }

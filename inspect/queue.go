@@ -17,13 +17,13 @@ type Queue struct {
 	Latency Seconds `json:"latency_seconds"`
 	// Paused says that workers of Belay (and of Sidekiq Pro) take nothing from it.
 	Paused bool `json:"paused"`
-	// Suspects is how many of its jobs were in hand in so many crashes that they wait to run alone; SuspectFor is for how
+	// Suspects is how many of its jobs were in hand in so many crashes that they wait to run alone; QuarantinedFor is for how
 	// long the next of them has been waiting so. They are not in Size.
-	Suspects   int64   `json:"suspects"`
-	SuspectFor Seconds `json:"suspect_seconds"`
-	// InDeadHands is how many of its jobs lapsed workers of Belay have in hand. A living worker recovers
+	Quarantined    int64   `json:"quarantined"`
+	QuarantinedFor Seconds `json:"quarantined_seconds"`
+	// HeldByLapsed is how many of its jobs lapsed workers of Belay have in hand. A living worker recovers
 	// them. They are not in Size.
-	InDeadHands int64 `json:"in_dead_hands"`
+	HeldByLapsed int64 `json:"in_dead_hands"`
 	// NoConsumer reports that there are jobs of any of these kinds and that no living process takes from the
 	// queue.
 	NoConsumer bool `json:"no_consumer"`
@@ -53,10 +53,10 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 				payload, _ := r.value("the oldest job of queue "+name, oldest).(string)
 				queue.Latency = latency(r, name, payload, now)
 			}
-			queue.Suspects = r.number("suspects of queue "+name, suspects)
+			queue.Quarantined = r.number("quarantined jobs of queue "+name, suspects)
 			if suspects.Err == nil {
 				payload, _ := r.value("the next suspect of queue "+name, suspect).(string)
-				queue.SuspectFor = suspectFor(payload, now)
+				queue.QuarantinedFor = suspectFor(payload, now)
 			}
 			queues = append(queues, queue)
 		}
@@ -94,7 +94,7 @@ func suspectFor(payload string, now time.Time) Seconds {
 	if err != nil {
 		return Seconds{}
 	}
-	at, ok := parsed.SuspectSince()
+	at, ok := parsed.QuarantinedSince()
 	if !ok {
 		return Seconds{}
 	}

@@ -28,9 +28,9 @@ type Status struct {
 	// Enqueued is how many jobs wait in the queues listed here.
 	Enqueued int64 `json:"enqueued"`
 	// Suspects is how many more wait to run alone, because their processes died too often.
-	Suspects int64 `json:"suspects"`
-	// InDeadHands is how many more jobs lapsed workers of Belay have in hand. A living worker recovers them.
-	InDeadHands int64 `json:"in_dead_hands"`
+	Quarantined int64 `json:"quarantined"`
+	// HeldByLapsed is how many more jobs lapsed workers of Belay have in hand. A living worker recovers them.
+	HeldByLapsed int64 `json:"in_dead_hands"`
 	// Scheduled, Retries and Dead are the sizes of the three sets.
 	Scheduled int64 `json:"scheduled"`
 	Retries   int64 `json:"retries"`
@@ -67,7 +67,7 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	}
 	for _, queue := range s.Queues {
 		s.Enqueued += queue.Size
-		s.Suspects += queue.Suspects
+		s.Quarantined += queue.Quarantined
 	}
 	problems := orEmpty(slices.Concat(r.sums.problems, r.queues.problems, r.processes.problems))
 	s.Problems = problems[:min(len(problems), mostProblems)]

@@ -23,7 +23,7 @@ func TestStatus(t *testing.T) {
 			status.At = time.Time{}
 			text, err := json.Marshal(status)
 			require.NoError(w, err)
-			require.JSONEq(w, `{"at":"0001-01-01T00:00:00Z","processed":0,"failed":0,"duplicates":0,"enqueued":0,"suspects":0,"in_dead_hands":0,"scheduled":0,"retries":0,
+			require.JSONEq(w, `{"at":"0001-01-01T00:00:00Z","processed":0,"failed":0,"duplicates":0,"enqueued":0,"quarantined":0,"in_dead_hands":0,"scheduled":0,"retries":0,
 				"dead":0,"queue_count":0,"queues":[],"process_count":0,"processes":[],"problems":[]}`, string(text))
 		},
 		"counters, sets and queues": func(w *world) {
@@ -44,16 +44,16 @@ func TestStatus(t *testing.T) {
 			status := w.status()
 			require.Empty(w, status.Problems)
 			require.Equal(w, []int64{12, 3, 3, 1, 1, 2, 3, 3}, []int64{status.Processed, status.Failed, status.Enqueued,
-				status.Suspects, status.Scheduled, status.Retries, status.Dead, status.QueueCount})
+				status.Quarantined, status.Scheduled, status.Retries, status.Dead, status.QueueCount})
 			require.Len(w, status.Queues, 3)
-			for n, want := range []Queue{{Name: "default", Size: 1, NoConsumer: true}, {Name: "empty"}, {Name: "mail", Size: 2, Paused: true, Suspects: 1, NoConsumer: true}} {
+			for n, want := range []Queue{{Name: "default", Size: 1, NoConsumer: true}, {Name: "empty"}, {Name: "mail", Size: 2, Paused: true, Quarantined: 1, NoConsumer: true}} {
 				got := status.Queues[n]
 				hours := []float64{2, 0, 1}[n]
 				require.InDelta(w, hours, got.Latency.Hours(), 0.01)
-				if want.Suspects > 0 {
-					require.InDelta(w, 3, got.SuspectFor.Hours(), 0.01)
+				if want.Quarantined > 0 {
+					require.InDelta(w, 3, got.QuarantinedFor.Hours(), 0.01)
 				}
-				got.Latency, got.SuspectFor = Seconds{}, Seconds{}
+				got.Latency, got.QuarantinedFor = Seconds{}, Seconds{}
 				require.Equal(w, want, got)
 			}
 			size, err := w.inspector.QueueSize(w.Context(), "mail")
@@ -133,7 +133,7 @@ func TestSecondsAreANumberInJSON(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(Queue{Name: "q", Latency: Seconds{1500 * time.Millisecond}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"suspects":0,"suspect_seconds":0,"in_dead_hands":0,"no_consumer":false}`, string(text))
+	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"quarantined":0,"quarantined_seconds":0,"in_dead_hands":0,"no_consumer":false}`, string(text))
 	var back Queue
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, 1500*time.Millisecond, back.Latency.Duration)

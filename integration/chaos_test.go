@@ -17,6 +17,7 @@ import (
 
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
+	court "github.com/belayq/belay/integration/verdict"
 	"github.com/belayq/belay/lua"
 )
 
@@ -25,7 +26,8 @@ const chaosSpan = 15 * time.Second
 
 // Workers of both clients and pushers are killed, frozen, stopped and cut off, Redis likewise, and its clock is set, all by
 // a plan that one number decides; meanwhile jobs of all kinds are pushed. In the end each job has been done or is dead for
-// a reason, none ran again without a cause, and every step that Redis wrote down was lawful.
+// a reason, none started without a take, too early or, after a kill, too late, and every step that Redis wrote down was
+// lawful.
 //
 // BELAY_SEED is the number; a new one is drawn without it. BELAY_CHAOS is how long things go wrong, BELAY_CHAOS_SETTINGS is
 // fast, default or kills, and BELAY_CHAOS_OUT is a file to which a line of JSON about the run is added.
@@ -191,21 +193,20 @@ func calm(*testing.T) *chaosplan.Plan {
 
 // A summary is the line of JSON about a run.
 type summary struct {
-	Seed       uint64         `json:"seed"`
-	Settings   string         `json:"settings"`
-	Plan       string         `json:"plan"`
-	Seconds    float64        `json:"seconds"`
-	Jobs       map[string]int `json:"jobs"`
-	Faults     int            `json:"faults"`
-	Ends       int64          `json:"process_ends"`
-	Kills      int            `json:"kills"`
-	Steps      int            `json:"oracle_steps"`
-	Violations int            `json:"oracle_violations"`
-	Lawful     bool           `json:"lawful"`
-	Breaches   map[string]int `json:"breaches,omitempty"`
-	Reruns     map[string]int `json:"reruns,omitempty"`
-	Lost       int            `json:"lost"`
-	Verdict    string         `json:"verdict"`
+	Seed       uint64             `json:"seed"`
+	Settings   string             `json:"settings"`
+	Plan       string             `json:"plan"`
+	Seconds    float64            `json:"seconds"`
+	Jobs       map[string]int     `json:"jobs"`
+	Faults     int                `json:"faults"`
+	Ends       int64              `json:"process_ends"`
+	Kills      int                `json:"kills"`
+	Steps      int                `json:"oracle_steps"`
+	Violations int                `json:"oracle_violations"`
+	Lawful     bool               `json:"lawful"`
+	Breaches   map[court.Rule]int `json:"breaches,omitempty"`
+	Lost       int                `json:"lost"`
+	Verdict    string             `json:"verdict"`
 }
 
 // write adds the summary to the file that BELAY_CHAOS_OUT names.

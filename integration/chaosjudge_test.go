@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,14 +17,14 @@ import (
 	court "github.com/belayq/belay/integration/verdict"
 )
 
-// judge looks at what is left, lets the oracle judge each step and the verdict each run, and tells.
+// judge looks at what is left, and has the oracle judge each step and the verdict each run.
 func (r *chaos) judge() {
 	t, took := r.t, history.Now()-r.began
-	facts := r.facts()
+	facts, keys := r.facts()
 	r.clock.server.Kill()
 	report, err := oracle.Replay(r.redis, oracle.Prefixes(), oracle.ClockMoves())
 	require.NoError(t, err)
-	facts.Oracle = counted(report, facts.Left)
+	facts.Taken = report.Taken
 	events, err := history.Read(r.dir)
 	require.NoError(t, err)
 	v := court.Judge(events, facts)
@@ -36,17 +36,105 @@ func (r *chaos) judge() {
 		}
 	}
 	s := summary{
-		Seed: r.plan.Seed, Settings: r.plan.Settings.Name, Plan: r.plan.Digest(), Seconds: took.Seconds(), Jobs: r.plan.Kinds(), Faults: len(r.plan.Acts),
-		Ends: r.ends.Load(), Kills: kills, Steps: report.Steps, Violations: len(report.Violations) + report.More,
-		Lawful: v.Lawful() && len(report.Violations) == 0, Breaches: named(v.Breaches), Reruns: named(v.Reruns), Lost: v.Missing + report.Lost, Verdict: v.String(),
+		Seed: r.plan.Seed, Settings: r.plan.Settings.Name, Plan: r.plan.Digest(), Seconds: took.Seconds(), Jobs: r.plan.Kinds(),
+		Faults: len(r.plan.Acts), Ends: r.ends.Load(), Kills: kills, Steps: report.Steps,
+		Violations: len(report.Violations) + report.More, Lawful: v.Lawful() && len(report.Violations) == 0,
+		Breaches: v.Breaches, Lost: v.Missing + report.Lost, Verdict: v.String(),
 	}
 	s.write(t)
-	t.Logf("seed %d, plan %s, %v: %d jobs of %v, %d faults, %d processes ended, %d of them killed", s.Seed, s.Plan, took.Round(time.Second), len(r.plan.Jobs), s.Jobs, s.Faults, s.Ends, kills)
+	t.Logf("seed %d, plan %s, %v: %d jobs of %v, %d faults, %d processes ended, %d of them killed", s.Seed, s.Plan,
+		took.Round(time.Second), len(r.plan.Jobs), s.Jobs, s.Faults, s.Ends, kills)
 	t.Log(report)
 	t.Logf("verdict: %v", v)
 	r.accuse(report, v)
 	r.readLogs()
+	r.requireNothingLeft(keys, events, len(facts.Left) > 0)
+	requireNoGrowth(t, r.plan.Settings, events)
 	require.Zero(t, s.Lost, "lost")
+}
+
+// lasting are the beginnings of the names of keys that may stay for good, or until they expire.
+var lasting = []string{
+	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:tombstones", "belay:process:", "belay:poller", "belay:sweeper",
+	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
+}
+
+// requireNothingLeft holds that Redis holds no key but the lasting ones, those of jobs that the verdict has judged, and
+// those of processes that died so late that no other could have noticed.
+func (r *chaos) requireNothingLeft(keys []string, events []history.Event, jobs bool) {
+	allowed := slices.Clone(lasting)
+	if jobs {
+		allowed = slices.AppendSeq(allowed, maps.Keys(places))
+	}
+	identities := make(map[string][]string)
+	s, end := r.plan.Settings, events[len(events)-1].At
+	for _, e := range events {
+		switch {
+		case e.Kind == history.Up && e.Text != "":
+			identities[e.Proc] = append(identities[e.Proc], e.Text)
+		case e.Kind == history.Gone && e.At+s.Recovery+4*s.Beat > end:
+			allowed = append(allowed, identities[e.Proc]...)
+		}
+	}
+	for _, key := range keys {
+		if !slices.ContainsFunc(allowed, func(start string) bool { return strings.HasPrefix(key, start) }) {
+			r.t.Errorf("left in Redis: %s", key)
+		}
+	}
+}
+
+// requireNoGrowth holds that no process gathers goroutines or files: of its signs of life, one a second, it compares the
+// first and the last five, without those in its first five seconds and those during and after a fault that it was part of.
+func requireNoGrowth(t *testing.T, s chaosplan.Settings, events []history.Event) {
+	t.Helper()
+	const warmth, sample = 5 * time.Second, 5
+	type of struct{ fault, proc string }
+	up, calm := make(map[string]time.Duration), make(map[string][]history.Event)
+	begun, ended := make(map[of]bool), make(map[string]time.Duration) // by process, "" for all
+	for _, e := range events {
+		switch e.Kind {
+		case history.Up:
+			up[e.Proc] = e.At
+		case history.Begin:
+			begun[of{e.Fault, e.Proc}] = true
+		case history.End:
+			delete(begun, of{e.Fault, e.Proc})
+			ended[e.Proc] = e.At
+		case history.Health:
+			during := slices.ContainsFunc(slices.Collect(maps.Keys(begun)), func(f of) bool { return f.proc == "" || f.proc == e.Proc })
+			after := e.At < max(ended[""], ended[e.Proc])+s.TTL
+			if !during && !after && up[e.Proc] != 0 && e.At > up[e.Proc]+warmth {
+				calm[e.Proc] = append(calm[e.Proc], e)
+			}
+		}
+	}
+	for proc, all := range calm {
+		if len(all) < 4*sample {
+			continue
+		}
+		early, late := all[:sample], all[len(all)-sample:]
+		for _, of := range []struct {
+			what  string
+			slack int // what one leak for every fault would soon exceed, besides a goroutine for each processor
+			count func(history.Event) int
+		}{
+			{"goroutines", 30 + s.Concurrency, func(e history.Event) int { return e.Goroutines }},
+			{"files", 20, func(e history.Event) int { return e.Files }},
+		} {
+			if before, after := median(early, of.count), median(late, of.count); after > before+of.slack {
+				t.Errorf("%s had %d %s, and later %d", proc, before, of.what, after)
+			}
+		}
+	}
+}
+
+func median(events []history.Event, count func(history.Event) int) int {
+	var counts []int
+	for _, e := range events {
+		counts = append(counts, count(e))
+	}
+	slices.Sort(counts)
+	return counts[len(counts)/2]
 }
 
 // readLogs fails the test when a process ended by a mistake of its own.
@@ -63,15 +151,6 @@ func (r *chaos) readLogs() {
 			}
 		}
 	}
-}
-
-// named is a map with plain names for keys.
-func named[K ~string](counts map[K]int) map[string]int {
-	plain := make(map[string]int)
-	for k, n := range counts {
-		plain[string(k)] = n
-	}
-	return plain
 }
 
 // mostTold is how many violations are told in full.
@@ -111,23 +190,21 @@ func (r *chaos) tellSteps(report *oracle.Report, jid string) {
 	}
 }
 
-// facts is what lies in Redis at the end, and the settings.
-func (r *chaos) facts() court.Facts {
-	s, keys := r.plan.Settings, r.site.keys
-	f := court.Facts{
-		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, ShutdownTimeout: s.ShutdownTimeout, Concurrency: s.Concurrency,
-		Repeatable: true, // what may not be repeated is not
+// facts are what lies in Redis at the end and the settings; keys are the names of all keys, and what is registered.
+func (r *chaos) facts() (f court.Facts, keys []string) {
+	s := r.plan.Settings
+	f = court.Facts{
+		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, Concurrency: s.Concurrency,
 		MinBackoff: chaosplan.LeastBackoff, MinLater: 900 * time.Millisecond, MinSnooze: 700 * time.Millisecond,
-		Registered: texts(r.site.do("SMEMBERS", keys.Processes())),
-		Processed:  r.number(keys.Processed()), Failed: r.number(keys.Failed()),
 	}
+	keys = texts(r.site.do("SMEMBERS", r.site.keys.Processes()))
 	for _, key := range texts(r.site.do("KEYS", r.site.prefix+":*")) {
 		key = strings.TrimPrefix(key, r.site.prefix+":")
-		f.Keys = append(f.Keys, key)
+		keys = append(keys, key)
 		f.Left = append(f.Left, r.left(key)...)
 	}
-	slices.Sort(f.Keys)
-	return f
+	slices.Sort(keys)
+	return f, keys
 }
 
 // places are where jobs lie, by how the names of their keys begin.
@@ -152,33 +229,4 @@ func (r *chaos) left(key string) []court.Remnant {
 		}
 	}
 	return left
-}
-
-func (r *chaos) number(key string) *int {
-	n, _ := strconv.Atoi(r.site.text(key))
-	return &n
-}
-
-// counted is an oracle's report in numbers. Who died of crashes says so.
-func counted(report *oracle.Report, left []court.Remnant) *court.Oracle {
-	o := &court.Oracle{Steps: report.Steps, Violations: len(report.Violations) + report.More, Lost: report.Lost}
-	for edge, n := range report.Edges {
-		switch edge.Move {
-		case oracle.Ended:
-			o.Ended += n
-		case oracle.Retried:
-			o.Retried += n
-		case oracle.Died:
-			o.Failed += n
-		case oracle.Buried:
-			o.Buried += n
-		}
-	}
-	for _, remnant := range left {
-		if remnant.Place == "dead" && strings.Contains(remnant.Payload, `"error_class":"Belay::Interrupted"`) {
-			o.Condemned++
-		}
-	}
-	o.Failed -= o.Condemned
-	return o
 }

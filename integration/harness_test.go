@@ -207,8 +207,8 @@ func (s *site) status() status {
 
 // status is as much of belay status --json as the tests need.
 type status struct {
-	Processed, Failed, Enqueued, Suspects, Scheduled, Retries, Dead int64
-	Processes                                                       []struct {
+	Processed, Failed, Enqueued, Quarantined, Scheduled, Retries, Dead int64
+	Processes                                                          []struct {
 		Identity, State string
 		PID             int
 		Busy            int

@@ -51,7 +51,7 @@ func requireEachMove(t *testing.T, report *oracle.Report) {
 		moves[edge.Move] += n
 	}
 	t.Log(moves)
-	for _, move := range []oracle.Move{oracle.Ended, oracle.Retried, oracle.Snoozed, oracle.HandedBack, oracle.Recovered, oracle.Promoted} {
+	for _, move := range []oracle.Move{oracle.Ended, oracle.Retried, oracle.Snoozed, oracle.Requeued, oracle.Recovered, oracle.Promoted} {
 		assert.Positive(t, moves[move], "no job was ever %s", move)
 	}
 }

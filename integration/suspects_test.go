@@ -202,7 +202,7 @@ func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	// Each of them would wait out the shutdown timeout. What was given up is left for ten times that.
 	require.Less(t, time.Since(began), 10*time.Second, "it drained again at once")
 	require.Len(t, s.list(s.keys.Suspects("default")), 1)
-	require.Equal(t, int64(2), s.status().Suspects)
+	require.Equal(t, int64(2), s.status().Quarantined)
 
 	// Somebody with empty hands comes.
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--exec", book.exec("HardWorker"))...)

@@ -67,7 +67,7 @@ func kinds(k lua.Keys) []kind {
 		{"settle-retry", word("retry")},
 		{"settle-snoozed", word("snoozed")},
 		{"settle-dead", word("dead")},
-		{"settle-handed_back", word("handed_back")},
+		{"settle-requeued", word("requeued")},
 		{"settle-done", settle},
 		{"recover-suspects", word("suspects")},
 		{"recover", recovers},

@@ -231,7 +231,7 @@ func (w *sweep) verdict(dir string) {
 	if w.t.Failed() || len(w.points) < len(plays) {
 		return
 	}
-	for _, move := range []oracle.Move{oracle.Ended, oracle.Retried, oracle.Snoozed, oracle.HandedBack, oracle.Recovered, oracle.Promoted, oracle.Died} {
+	for _, move := range []oracle.Move{oracle.Ended, oracle.Retried, oracle.Snoozed, oracle.Requeued, oracle.Recovered, oracle.Promoted, oracle.Died} {
 		n := 0
 		for edge, count := range report.Edges {
 			if edge.Move == move {

@@ -117,9 +117,9 @@ func (j *Job) InterruptedCount() int {
 	return max(n, 0)
 }
 
-// SuspectSince returns since when a suspect has been waiting to run alone: since it became one, or since it came into a
+// QuarantinedSince returns since when a suspect has been waiting to run alone: since it became one, or since it came into a
 // queue again if that was later. It is not ok for a job that never became one, or does not say so readably.
-func (j *Job) SuspectSince() (at time.Time, ok bool) {
+func (j *Job) QuarantinedSince() (at time.Time, ok bool) {
 	at, ok = instant(j.text(fieldInterruptedAt))
 	if enqueued, _ := j.EnqueuedAt(); ok && enqueued.After(at) {
 		at = enqueued

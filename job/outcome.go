@@ -16,8 +16,8 @@ const (
 	ExitDiscarded Exit = "discarded"
 	// ExitSnoozed puts it into the schedule: it asked to be run later, which is no failure.
 	ExitSnoozed Exit = "snoozed"
-	// ExitHandedBack puts it back to the head of its queue, as if it had not been taken.
-	ExitHandedBack Exit = "handed_back"
+	// ExitRequeued puts it back to the head of its queue, as if it had not been taken.
+	ExitRequeued Exit = "requeued"
 )
 
 // An Outcome is how one run ends: where the job goes, with which bytes, and what is counted. It is made by one of the
@@ -57,14 +57,14 @@ func Snoozed(payload string, after time.Duration) Outcome {
 	return Outcome{exit: ExitSnoozed, payload: payload, after: max(after, 0)}
 }
 
-// HandedBack is a run that was cut short by ourselves: the job goes back as it came, and counts as nothing.
-func HandedBack() Outcome { return Outcome{exit: ExitHandedBack} }
+// Requeued is a run that was cut short by ourselves: the job goes back as it came, and counts as nothing.
+func Requeued() Outcome { return Outcome{exit: ExitRequeued} }
 
 // Exit returns where the job goes.
 func (o Outcome) Exit() Exit { return o.exit }
 
 // Payload returns the bytes the job lives on with; "" when it does not live on, or lives on with those it had
-// (HandedBack).
+// (Requeued).
 func (o Outcome) Payload() string { return o.payload }
 
 // After returns how long the job waits, from now, in its next home; never negative, and 0 where nothing waits.

@@ -175,7 +175,7 @@ func (l *Launcher) exit() {
 // tellError tells the error handlers of a run that did not succeed. A hand-back is no failure.
 func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
 	switch verdict.Outcome.Exit() {
-	case job.ExitHandedBack, job.ExitSnoozed, job.ExitDone:
+	case job.ExitRequeued, job.ExitSnoozed, job.ExitDone:
 		return
 	}
 	for _, handler := range l.hooks.errors {

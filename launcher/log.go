@@ -112,7 +112,7 @@ func (k *keyhole) Value(key any) any {
 func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 	exit := outcome.Exit()
 	text := l.errorText(r.job.DisplayClass(), err)
-	if exit != job.ExitHandedBack && exit != job.ExitSnoozed {
+	if exit != job.ExitRequeued && exit != job.ExitSnoozed {
 		event := l.cfg.Log.Warn().Str(zerolog.ErrorFieldName, text)
 		if panicked := retry.Panicked(err); panicked != nil {
 			event.Str("stack", cutLines(panicked.Stack, mostStack))

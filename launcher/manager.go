@@ -139,7 +139,7 @@ func (m *manager) end(end ended) {
 	delete(m.running, end.held)
 	delete(m.ghosts, end.held)
 	switch {
-	case m.stop.asked && end.outcome.Exit() == job.ExitHandedBack:
+	case m.stop.asked && end.outcome.Exit() == job.ExitRequeued:
 		m.back = append(m.back, end.held)
 	case end.refused:
 		m.fetcher.Refuse(end.held)
@@ -225,7 +225,7 @@ func (m *manager) handBack() {
 	}
 	clear(m.running)
 	for _, held := range m.back {
-		m.fetcher.End(held, job.HandedBack())
+		m.fetcher.End(held, job.Requeued())
 	}
 	m.back = nil
 }

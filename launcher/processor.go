@@ -182,7 +182,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		Backoff: p.crew.registered(r.job.Class()).class.Backoff, Ours: ours,
 	})
 	r.outcome = &verdict.Outcome
-	r.refused = verdict.Outcome.Exit() == job.ExitHandedBack && !ours
+	r.refused = verdict.Outcome.Exit() == job.ExitRequeued && !ours
 	if verdict.Panic != nil {
 		l.logPanic("backoff", verdict.Panic)
 	}

@@ -77,7 +77,7 @@ var moves = []move{
 	{script: "settle", jobs: []string{"done", "fails", "dies", "snoozes", "goes back"}, once: true, begin: func(w *world) call {
 		identity := w.hold("done", "fails", "dies", "snoozes", "goes back")
 		return try(w, w.keys.Settle(w.settlement(identity, 1, end("q", "done", job.Done()), end("q", "fails", job.Retried("fails", time.Hour)),
-			end("q", "dies", job.Died("dies")), end("q", "snoozes", job.Snoozed("snoozes", time.Hour)), end("q", "goes back", job.HandedBack()))))
+			end("q", "dies", job.Died("dies")), end("q", "snoozes", job.Snoozed("snoozes", time.Hour)), end("q", "goes back", job.Requeued()))))
 	}},
 	{script: "recover", jobs: []string{"good", "bad", "suspect"}, begin: func(w *world) call {
 		identity := w.hold("good", "bad", "suspect")

@@ -37,7 +37,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			require.True(w, ask(w, w.keys.KillLarge(large)))
 			require.Equal(w, allSettled, w.settle(worker, 1,
 				end("q", "a", job.Done()), end("q", "b", job.Retried("b'", 0)), end("q", "c", job.Snoozed("c'", 0)),
-				end("q", "d", job.Died("d'")), end("q", "e", job.Discarded(true)), end("q", "f", job.HandedBack())))
+				end("q", "d", job.Died("d'")), end("q", "e", job.Discarded(true)), end("q", "f", job.Requeued())))
 			w.counted(5, 4)
 			require.Equal(w, []int{1}, ask(w, Lengths([]string{w.keys.Queue("q")})))
 

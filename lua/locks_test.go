@@ -289,7 +289,7 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 		holds   bool
 	}{
 		"done": {job.Done(), false}, "discarded": {job.Discarded(true), false}, "dead": {job.Died("a"), false},
-		"to_be_retried": {job.Retried("a", time.Hour), true}, "snoozed": {job.Snoozed("a", time.Hour), true}, "handed_back": {job.HandedBack(), true},
+		"to_be_retried": {job.Retried("a", time.Hour), true}, "snoozed": {job.Snoozed("a", time.Hour), true}, "requeued": {job.Requeued(), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep(t,

@@ -150,7 +150,7 @@ func (f *fleet) settle(rt *rapid.T) {
 		}
 		after := time.Duration(rapid.IntRange(0, 100).Draw(rt, "delay")) * time.Second
 		ended := end(queue, bytes, rapid.SampledFrom([]job.Outcome{
-			job.Done(), job.Discarded(true), job.HandedBack(), job.Retried(bytes, after), job.Snoozed(bytes, after), job.Died(bytes),
+			job.Done(), job.Discarded(true), job.Requeued(), job.Retried(bytes, after), job.Snoozed(bytes, after), job.Died(bytes),
 		}).Draw(rt, "outcome"))
 		ended.Alone = alone
 		ends = append(ends, ended)
@@ -192,7 +192,7 @@ func (f *fleet) drop(m *member, queue string, alone bool, bytes string) bool {
 // house puts a settled job where its outcome says.
 func (f *fleet) house(settled Settled) {
 	switch settled.Outcome.Exit() {
-	case job.ExitHandedBack:
+	case job.ExitRequeued:
 		home := f.queues
 		if settled.Alone {
 			home = f.suspects
@@ -295,7 +295,7 @@ func (f *fleet) recover(rt *rapid.T) {
 				continue
 			}
 			moved++
-			moves := end(list.Queue, orphan.New, job.HandedBack())
+			moves := end(list.Queue, orphan.New, job.Requeued())
 			moves.Alone = orphan.Home == HomeSuspects
 			if orphan.Home == HomeDead {
 				moves.Outcome = job.Died(orphan.New)

@@ -189,7 +189,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 		case "settle":
 			require.ElementsMatch(t, []string{
 				string(job.ExitDone), string(job.ExitRetry), string(job.ExitDead), string(job.ExitDiscarded),
-				string(job.ExitSnoozed), string(job.ExitHandedBack),
+				string(job.ExitSnoozed), string(job.ExitRequeued),
 			}, s.words("ARGV"))
 		case "recover":
 			require.ElementsMatch(t, []string{"working", "alone", string(HomeQueue), string(HomeSuspects), string(HomeDead)}, s.words("ARGV"))

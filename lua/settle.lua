@@ -13,7 +13,7 @@
 --          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
 --          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the
 --          job; for exits with a new home also its new bytes and delay in seconds; in a group with locks then what unlock wants
---          exit: "done" | "discarded" | "handed_back" (head of the queue) | "retry" | "snoozed" | "dead"
+--          exit: "done" | "discarded" | "requeued" (head of the queue) | "retry" | "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
 -- Again    a number it still holds answers the same and writes nothing; for a process that Redis does not know nothing is
 --          held, and all are answered as lost
@@ -51,7 +51,7 @@ while at <= #ARGV do
   }
   group.step = group.home and 3 or 1
   if group.lock > 0 then
-    group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'handed_back'
+    group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'requeued'
     group.locks = group.first + group.step
     group.step = group.step + (group.again and 7 or 3)
   end
@@ -66,7 +66,7 @@ for _, group in ipairs(groups) do
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
   if not wrong and group.home then
     wrong = must_be(group.home, 'zset', 'ZADD', group.home, '0', '')
-  elseif not wrong and group.exit == 'handed_back' then
+  elseif not wrong and group.exit == 'requeued' then
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
   if not wrong and group.lock > 0 then
@@ -96,7 +96,7 @@ local ran, fell = 0, 0
 for _, group in ipairs(groups) do
   -- Locals, because this is the loop of which a job's cost is made.
   local working, home, step, locked, arg = group.working, group.home, group.step, group.lock > 0, group.first
-  local handed_back, ended = group.exit == 'handed_back', 0
+  local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
     if redis.call('LREM', working, -1, ARGV[arg]) == 0 then
       answer[#answer + 1] = position + job
@@ -105,7 +105,7 @@ for _, group in ipairs(groups) do
       if home then
         -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
         add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1], position + job)
-      elseif handed_back then
+      elseif requeued then
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
       if locked then

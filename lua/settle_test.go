@@ -47,10 +47,10 @@ func TestSettle(t *testing.T) {
 			w.within(before, w.score(w.keys.Dead(), "a'"), w.now())
 			w.counted(2, 2)
 		}},
-		promise{"jobs_handed_back_come_to_the_head_in_the_order_given", func(w *world) {
+		promise{"requeued_jobs_come_to_the_head_in_the_order_given", func(w *world) {
 			identity := w.hold("a", "b", "c")
 			w.push("q", "d")
-			back := job.HandedBack()
+			back := job.Requeued()
 			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "c", back), end("q", "b", back), end("q", "a", back)))
 			require.Equal(w, []string{"a", "b", "c", "d"}, w.waiting("q"))
 			require.Empty(w, w.list(w.keys.Working("q", identity)))
@@ -96,7 +96,7 @@ func TestSettle(t *testing.T) {
 			identity := w.hold("ours")
 			verdict := w.settle(identity, 1,
 				end("q", "lost1", job.Retried("lost1'", 0)), end("q", "lost2", job.Snoozed("lost2'", 0)),
-				end("q", "lost3", job.Died("lost3'")), end("q", "lost4", job.HandedBack()),
+				end("q", "lost3", job.Died("lost3'")), end("q", "lost4", job.Requeued()),
 				end("q", "ours", job.Done()), end("q", "lost5", job.Done()), end("q", "lost6", job.Discarded(true)))
 			require.Equal(w, SettleVerdict{Word: SettleSettled, Lost: []int{0, 1, 2, 3, 5, 6}}, verdict)
 			for _, set := range []string{w.keys.Retry(), w.keys.Schedule(), w.keys.Dead()} {
@@ -140,7 +140,7 @@ func TestSettle(t *testing.T) {
 			identity := w.hold("a", "b", "c")
 			batch := w.settlement(identity, 1,
 				end("q", "a", job.Done()), end("q", "lost1", job.Done()), end("q", "b", job.Retried("b'", 0)),
-				end("q", "lost2", job.HandedBack()), end("q", "c", job.HandedBack()))
+				end("q", "lost2", job.Requeued()), end("q", "c", job.Requeued()))
 			first := ask(w, w.keys.Settle(batch))
 			require.Len(w, first.Lost, 2)
 			w.unchanged(func() { require.Equal(w, first, ask(w, w.keys.Settle(batch))) })
@@ -197,7 +197,7 @@ func TestSettle(t *testing.T) {
 			identity := w.hold("a", "b")
 			for key, outcome := range map[string]job.Outcome{
 				w.keys.Retry(): job.Retried("b'", 0), w.keys.Schedule(): job.Snoozed("b'", 0),
-				w.keys.Dead(): job.Died("b'"), w.keys.Queue("q"): job.HandedBack(),
+				w.keys.Dead(): job.Died("b'"), w.keys.Queue("q"): job.Requeued(),
 			} {
 				w.redis("SET", key, "neither list nor set")
 				w.unchanged(func() {
@@ -236,7 +236,7 @@ func TestSettle(t *testing.T) {
 			w.holdMore(identity, "q", "a", "b", "c")
 			w.holdMore(identity, "r", "d", "e", "f")
 			require.Equal(w, allSettled, w.settle(identity, 1,
-				end("r", "f", job.HandedBack()), end("q", "a", job.Retried("a'", 0)), end("q", "c", job.HandedBack()),
+				end("r", "f", job.Requeued()), end("q", "a", job.Retried("a'", 0)), end("q", "c", job.Requeued()),
 				end("r", "d", job.Done()), end("q", "b", job.Died("b'")), end("r", "e", job.Snoozed("e'", 0))))
 			require.Equal(w, []string{"c"}, w.waiting("q"))
 			require.Equal(w, []string{"f"}, w.waiting("r"))
@@ -324,7 +324,7 @@ func (w *world) bury(count int, at float64) {
 
 func TestGroupJobs(t *testing.T) {
 	t.Parallel()
-	done, back := job.Done(), job.HandedBack()
+	done, back := job.Done(), job.Requeued()
 	jobs := []Settled{
 		end("q", "1", done), end("r", "2", done), end("q", "3", back), end("q", "4", done),
 		end("q", "5", back), end("r", "6", done), end("q", "7", done), end("q", "8", job.Discarded(true)),

@@ -52,11 +52,11 @@ func TestTakeAlone(t *testing.T) {
 			w.lapse(identity)
 			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneFenced}, w.takeAlone(identity, "q")) })
 		}},
-		promise{"handed_back_it_is_the_next_suspect_again", func(w *world) {
+		promise{"requeued_it_is_the_next_suspect_again", func(w *world) {
 			identity := w.process("q")
 			w.suspect("q", "a", "b")
 			w.takeAlone(identity, "q")
-			w.settle(identity, 1, Settled{Queue: "q", Alone: true, Bytes: "a", Outcome: job.HandedBack()})
+			w.settle(identity, 1, Settled{Queue: "q", Alone: true, Bytes: "a", Outcome: job.Requeued()})
 			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Suspects("q")))
 			require.Empty(w, w.waiting("q"))
 			w.counted(0, 0)

@@ -87,7 +87,7 @@ func Decide(p Policy, r Run) Verdict {
 		return Verdict{Outcome: job.Done(), Reason: "done"}
 	}
 	if r.Ours {
-		return Verdict{Outcome: job.HandedBack(), Reason: "cancelled by us"}
+		return Verdict{Outcome: job.Requeued(), Reason: "cancelled by us"}
 	}
 	ask := asked(r.Err)
 	switch ask.Ask {
@@ -95,7 +95,7 @@ func Decide(p Policy, r Run) Verdict {
 		after := min(ask.After, longestDelay)
 		return Verdict{Outcome: job.Snoozed(r.Job.Raw(), after), Reason: "snoozed by its handler"}
 	case AskRequeue:
-		return Verdict{Outcome: job.HandedBack(), Reason: "requeued by its handler"}
+		return Verdict{Outcome: job.Requeued(), Reason: "requeued by its handler"}
 	case AskDiscard:
 		return Verdict{Outcome: job.Discarded(ask.Cause != nil), Reason: "discarded by its handler"}
 	}

@@ -75,11 +75,11 @@ func TestDecide(t *testing.T) {
 	}{
 		{promise: "no_error_is_done", exit: job.ExitDone, want: "-", counts: "p", reason: "done"},
 		{promise: "no_error_is_done_though_we_had_cancelled", with: ours, exit: job.ExitDone, want: "-", counts: "p", reason: "done"},
-		{promise: "an_error_we_brought_about_is_handed_back", err: context.Canceled, with: ours, exit: job.ExitHandedBack, want: "-", reason: "cancelled by us"},
-		{promise: "a_requeue_counts_nothing", err: fmt.Errorf("wrapped: %w", retry.Requeue(errBoom)), exit: job.ExitHandedBack, want: "-", reason: "requeued by its handler"},
-		{promise: "a_requeue_keeps_what_may_not_be_retried", fields: `"retry":false`, err: retry.Requeue(nil), exit: job.ExitHandedBack, want: "-", reason: "requeued by its handler"},
-		{promise: "even_a_panic_we_brought_about_is_handed_back", err: &retry.PanicError{Value: 1}, with: ours, exit: job.ExitHandedBack, want: "-", reason: "cancelled by us"},
-		{promise: "even_what_the_handler_asked_while_cancelled_is", err: retry.Kill(errBoom), with: ours, exit: job.ExitHandedBack, want: "-", reason: "cancelled by us"},
+		{promise: "an_error_we_brought_about_is_requeued", err: context.Canceled, with: ours, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
+		{promise: "a_requeue_counts_nothing", err: fmt.Errorf("wrapped: %w", retry.Requeue(errBoom)), exit: job.ExitRequeued, want: "-", reason: "requeued by its handler"},
+		{promise: "a_requeue_keeps_what_may_not_be_retried", fields: `"retry":false`, err: retry.Requeue(nil), exit: job.ExitRequeued, want: "-", reason: "requeued by its handler"},
+		{promise: "even_a_panic_we_brought_about_is_requeued", err: &retry.PanicError{Value: 1}, with: ours, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
+		{promise: "even_what_the_handler_asked_while_cancelled_is", err: retry.Kill(errBoom), with: ours, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
 
 		{promise: "snooze_changes_no_byte_and_counts_nothing", fields: `"retry":0,"enqueued_at":1.5`, err: retry.Snooze(time.Hour),
 			exit: job.ExitSnoozed, after: time.Hour, want: `"retry":0,"enqueued_at":1.5`, reason: "snoozed by its handler"},

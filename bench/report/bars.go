@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The colours: one for Belay, a grey for its peers, an outline for floors, which nobody competes with.
+// The colours: one for Belay, a grey for its peers, an outline for floors.
 var (
 	belayColour = color.NRGBA{R: 0xc8, G: 0x3e, B: 0x24, A: 0xff}
 	peerColour  = color.NRGBA{R: 0x9a, G: 0xa3, B: 0xae, A: 0xff}
@@ -20,8 +20,8 @@ var (
 	gridColour  = color.NRGBA{R: 0xe3, G: 0xe5, B: 0xe8, A: 0xff}
 )
 
-// bars are the rows of one metric as horizontal bars, the first on top, with whiskers from least to most and the median in
-// figures beside them.
+// bars are the rows of one metric as horizontal bars, the first on top, with whiskers from least to most and
+// the median in figures beside them.
 type bars struct {
 	rows  []Row
 	label text.Style

@@ -8,8 +8,8 @@ const none = "–"
 // names is how many columns of a table are names; the others are figures.
 const names = 2
 
-// cells are a result's table: a head, and a line for each subject and case, in the order in which they were first added but
-// floors last: they are no competitors.
+// cells are a result's table: a head, and a line for each subject and case, in the order in which they were
+// first added but floors last: they are no competitors.
 func cells(r *Result) [][]string {
 	head := []string{"subject", "case", "runs"}
 	for i, metric := range r.Metrics {
@@ -51,7 +51,8 @@ func cell(row Row, metric Metric, found bool) string {
 	return Figure(row.Median)
 }
 
-// fewer says of how many runs a figure is that has not one for each of its line: after a failure, or where a run had none.
+// fewer says of how many runs a figure is that has not one for each of its line: after a failure, or where a
+// run had none.
 func fewer(row Row, metric Metric, runs int) string {
 	if n := len(row.Values); n > 0 && n < runs && metric.Of == 0 {
 		return ", n=" + Count(n)

@@ -8,7 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Bounds of a latency histogram: an hour is longer than anybody waits here, three digits are what a figure is quoted with.
+// Bounds of a latency histogram: no measurement waits for an hour, and figures are quoted with three digits.
 const (
 	mostLatencyUS = 3_600_000_000
 	digits        = 3
@@ -20,8 +20,9 @@ type Latency struct {
 	min  float64
 }
 
-// NewLatency makes a distribution of values in microseconds. They must have been taken from intended instants: only then do
-// those that came while the subject was busy count as what they are, and coordinated omission is corrected at its root.
+// NewLatency makes a distribution of values in microseconds. They must have been taken from intended
+// instants: only then do those that came while the subject was busy count as what they are, and coordinated
+// omission is corrected at its root.
 func NewLatency(valuesUS []float64) *Latency {
 	l := &Latency{hist: hdrhistogram.New(1, mostLatencyUS, digits), min: math.Inf(1)}
 	for _, us := range valuesUS {
@@ -61,13 +62,14 @@ func LatencyMetrics(unit, headline string) []Metric {
 	return append([]Metric{first}, slices.Delete(metrics, at, at+1)...)
 }
 
-// percentiles are those that are told. The last three stand for what an operator sees on a bad day.
+// percentiles are the reported ones. The last three stand for what an operator sees on a bad day.
 var percentiles = []struct {
 	name    string
 	percent float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}}
 
-// AddLatency adds one repeat's distribution as a figure of each percentile to the rows like row, divided by unitUS.
+// AddLatency adds one repeat's distribution as a figure of each percentile to the rows like row, divided by
+// unitUS.
 func (r *Result) AddLatency(row Row, l *Latency, unitUS float64) {
 	for _, p := range percentiles {
 		row.Metric = p.name

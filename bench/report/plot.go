@@ -131,8 +131,8 @@ func newPanel(metric Metric, rows []Row) *plot.Plot {
 	return p
 }
 
-// scaleX chooses the horizontal axis: from nothing, or on a logarithmic scale from the power of ten below half the least value.
-// The tenth on the right is for the figures.
+// scaleX chooses the horizontal axis: from nothing, or on a logarithmic scale from the power of ten below
+// half the least value. The tenth on the right is for the figures.
 func scaleX(p *plot.Plot, metric Metric, rows []Row) {
 	p.X.LineStyle.Width = vg.Points(0.5)
 	p.X.LineStyle.Color = gridColour
@@ -198,7 +198,8 @@ func roundNumbers(from, to float64) (all []plot.Tick) {
 	return all
 }
 
-// drawPanels draws the panels below each other, their bars beginning at one line, each as high as its rows need.
+// drawPanels draws the panels below each other, their bars beginning at one line, each as high as its rows
+// need.
 func drawPanels(area draw.Canvas, panels []panel) {
 	var widest vg.Length
 	for _, p := range panels {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Result is what one measure found in one run of the bench. Figures are of one machine on one day: compare them inside a
-// Result, and quote its Command, Machine and Date with them.
+// A Result is what one measure found in one run of the bench. Figures are of one machine on one day: compare
+// them inside a Result, and quote its Command, Machine and Date with them.
 type Result struct {
 	// Measure is its name, Title a headline, and What the sentence that says what was measured.
 	Measure string `json:"measure"`
@@ -20,8 +20,8 @@ type Result struct {
 	Machine  Machine           `json:"machine"`
 	Versions map[string]string `json:"versions"`
 
-	// Metrics are what Rows tell, in the order in which they are shown. The first is the headline: the one that is compared
-	// in the summary, each subject by its best row.
+	// Metrics are what Rows tell, in the order in which they are shown. The first is the headline: the one
+	// that is compared in the summary, each subject by its best row.
 	Metrics []Metric `json:"metrics"`
 	Rows    []Row    `json:"rows"`
 	// Notes are findings in words that belong below the table.
@@ -38,8 +38,9 @@ type Metric struct {
 	Unit string `json:"unit"`
 	// Less says that less is better.
 	Less bool `json:"less_is_better"`
-	// Of says, if not 0, that a value is a count of things out of so many in each repeat, and that the sum over the repeats is
-	// shown, "9 of 200": a median would hide what happens seldom, which is what such a count is for.
+	// Of says, if not 0, that a value is a count of things out of so many in each repeat, and that the sum
+	// over the repeats is shown, "9 of 200": a median would hide what happens seldom, which is what such a
+	// count is for.
 	Of int `json:"of,omitempty"`
 	// Log asks for a logarithmic axis, where values lie so far apart that the small ones would vanish.
 	Log bool `json:"log,omitempty"`
@@ -100,8 +101,8 @@ func (r *Result) Add(row Row, value float64) {
 	}
 }
 
-// Finish computes what follows from the figures: medians, spreads, and for each metric the ratio to the base: Belay's best
-// row, or the first row where Belay was not measured.
+// Finish computes what follows from the figures: medians, spreads, and for each metric the ratio to the base:
+// Belay's best row, or the first row where Belay was not measured.
 func (r *Result) Finish() {
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -135,8 +136,8 @@ func (r Row) Sum() float64 {
 	return sum
 }
 
-// base is the row that the others of a metric are compared with: of the best row by the headline, so that one row is the
-// base of all columns.
+// base is the row that the others of a metric are compared with: of the best row by the headline, so that one
+// row is the base of all columns.
 func (r *Result) base(metric Metric) *Row {
 	best := r.Best(func(row Row) bool { return row.Kind == Belay })
 	for i := range r.Rows {

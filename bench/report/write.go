@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes a result into the folder, as JSON and as a plot, and all the results that belong there as report.md. Without a
-// folder it does nothing.
+// Write writes a result into the folder, as JSON and as a plot, and all the results that belong there as
+// report.md. Without a folder it does nothing.
 func Write(dir string, r *Result, all []*Result) error {
 	if dir == "" {
 		return nil

@@ -1,15 +1,15 @@
 // Package subject is the conversation between the bench and a program that it measures.
 //
-// Every measured system, Belay included, is a subject: a program in a process of its own, so that none is measured with
-// another's heap, and each in its own language. To add one, write a program that keeps to this:
+// Every measured system, Belay included, is a subject: a program in a process of its own, so that none is
+// measured with another's heap, and each in its own language. To add one, write a program that keeps to this:
 //
-// It reads one line from standard input, a Task as JSON, and answers with Events, one JSON object a line, on standard
-// output. After an event that says so it waits until it has read one more line. What it writes to standard error is
-// shown only when it fails. When its standard input ends, it ends itself: so nothing is left behind by a bench that is
-// killed.
+// It reads one line from standard input, a Task as JSON, and answers with Events, one JSON object a line, on
+// standard output. After an event that says so it waits until it has read one more line. What it writes to
+// standard error is shown only when it fails. When its standard input ends, it ends itself: so nothing is
+// left behind by a bench that is killed.
 //
-// Every measure begins with the event ready, said once the program's connections are open and before it does any work,
-// after which it waits, and ends with done, or with failed and exit status 1:
+// Every measure begins with the event ready, said once the program's connections are open and before it does
+// any work, after which it waits, and ends with done, or with failed and exit status 1:
 //
 //	drain     pushes Jobs jobs in bulk, each with its number as its only argument; pushed, waits; starts one worker
 //	          process; done when the end of every job is acknowledged by the store, which is later than an empty queue.
@@ -27,8 +27,8 @@
 //	push      stores Jobs jobs in bulk, class "WelcomeEmail", args [n, "welcome", {"locale": "en"}]; pushed, waits.
 //	version   done with Settings naming the library, its version, and its runtime.
 //
-// In latency, schedule and burst, Best asks for the settings under which jobs run soonest, however much that costs. Without it a
-// system looks for jobs as often as it does by default; only the concurrency is given.
+// In latency, schedule and burst, Best asks for the settings under which jobs run soonest, however much that
+// costs. Without it a system looks for jobs as often as it does by default; only the concurrency is given.
 //
 // Elsewhere the class is "Noop" and the args are [n], n from 0.
 package subject

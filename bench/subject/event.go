@@ -16,8 +16,8 @@ type Task struct {
 	Backlog int `json:"backlog,omitempty"`
 	// Concurrency is how many jobs run at once, unless Best is set.
 	Concurrency int `json:"concurrency,omitempty"`
-	// Best asks for the settings that the system's authors use in their own benchmarks, or whatever is fastest here, the
-	// concurrency included.
+	// Best asks for the settings that the system's authors use in their own benchmarks, or whatever is
+	// fastest here, the concurrency included.
 	Best bool `json:"best,omitempty"`
 	// Producers is how many enqueue at once.
 	Producers int `json:"producers,omitempty"`

@@ -33,7 +33,7 @@ type Process struct {
 	why    error
 }
 
-// graceAtClose is how long a subject that was told to end may take. A worker that stops in order needs less.
+// graceAtClose is how long a subject may take to end. A worker that stops in order needs less.
 const graceAtClose = 5 * time.Second
 
 // Start starts the subject called name and hands it the task. The caller closes it.
@@ -87,8 +87,8 @@ func (p *Process) read(stdout io.Reader) {
 	}
 }
 
-// Next is the next event, whatever it is. A subject that has failed, ended, or said nothing for so long is an error, with
-// the beginning and the end of its standard error.
+// Next is the next event, whatever it is. A subject that has failed, ended, or said nothing for so long is an
+// error, with the beginning and the end of its standard error.
 func (p *Process) Next(ctx context.Context, within time.Duration) (Event, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -122,20 +122,21 @@ func (p *Process) Go() error { return p.send("go") }
 
 func (p *Process) send(line string) error {
 	if _, err := io.WriteString(p.stdin, line+"\n"); err != nil {
-		return p.wrong(fmt.Errorf("hears nothing: %w", err))
+		return p.wrong(fmt.Errorf("cannot write to the subject: %w", err))
 	}
 	return nil
 }
 
 func (p *Process) wrong(err error) error {
-	// Where it has ended, its last words on standard error have been written, and only need a moment to be read.
+	// Where it has ended, its last words on standard error have been written, and only need a moment to be
+	// read.
 	if text := p.stderr.String(); text != "" {
 		return fmt.Errorf("%s: %w; its standard error:\n%s", p.name, err, text)
 	}
 	return fmt.Errorf("%s: %w", p.name, err)
 }
 
-// PID is its process id, for those who look at it from outside.
+// PID is its process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Kill ends it with SIGKILL and waits until it is gone. A second call, and Close after it, do nothing.
@@ -157,5 +158,5 @@ func (p *Process) reap() {
 	for range p.events { // only its end is wanted
 		continue
 	}
-	_ = p.cmd.Wait() // how it ended was either expected or has been told by an event
+	_ = p.cmd.Wait() // its end was expected, or an event has reported it
 }

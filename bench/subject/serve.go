@@ -27,11 +27,12 @@ type Talk struct {
 // errBenchGone is why a context ends whose bench has died.
 var errBenchGone = errors.New("the bench is gone")
 
-// graceAfterEOF is how long a subject has to end by itself when its bench has gone: a worker's orderly stop at most.
+// graceAfterEOF is how long a subject has to end by itself when its bench has gone: a worker's orderly stop
+// at most.
 const graceAfterEOF = 3 * time.Second
 
-// Serve reads the Task from in, does it, and answers the process' exit status. The context of the measure ends with in;
-// what then has not returned within a few seconds ends with the process.
+// Serve reads the Task from in, does it, and answers the process' exit status. The context of the measure
+// ends with in; what then has not returned within a few seconds ends with the process.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, measures map[string]Func) int {
 	talk := &Talk{out: json.NewEncoder(out)}
 	lines := bufio.NewReader(in)
@@ -118,6 +119,6 @@ func (t *Talk) Done(e Event) error {
 }
 
 func (t *Talk) fail(err error) int {
-	_ = t.Say(Event{Event: Failed, Text: err.Error()}) // nobody is left to be told that it did not arrive
+	_ = t.Say(Event{Event: Failed, Text: err.Error()}) // an error of this cannot be reported
 	return 1
 }

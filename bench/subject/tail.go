@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// shownEach is how much of a failed subject's standard error is shown of its beginning, and as much of its end. A Go panic tells
-// its cause first, and then screenfuls of stacks; an error of Ruby or Node may come last, after warnings.
+// shownEach is how much of a failed subject's standard error is shown of its beginning, and as much of its
+// end. A Go panic tells its cause first, and then screenfuls of stacks; an error of Ruby or Node may come
+// last, after warnings.
 const shownEach = 2048
 
 // A tail keeps the first and the last that was written to it.

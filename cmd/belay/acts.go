@@ -3,155 +3,179 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/logbook"
 )
 
-const actStatus = `Exit status: 0 when it was done, also when nothing matched --class, --unreadable or --all; 1 when Redis cannot be reached or
-some could not be moved; 2 for a wrong command line; 4 when a job that was named is not there, or not any more: somebody else
-got it first; 130 or 143 when INT or TERM ended it.`
+const actHelp = `
 
-// actFlags select the jobs and the output format.
-type actFlags struct {
+The command works page by page and reports its progress every two seconds. You can interrupt it at any moment, even with
+kill -9, and run it again: each job is moved in one step. --all and --class mean the jobs that were there when it began.` + actStatus
+
+const actStatus = `
+
+Exit status: 0 if it was done, also if nothing matched --class, --unreadable or --all; 1 if Redis cannot be reached or
+some jobs could not be moved; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
+130 or 143 if INT or TERM ended it.`
+
+// moved is the action of belay queues move.
+const moved inspect.Action = "move"
+
+// done are the past participles of the actions.
+var done = map[inspect.Action]string{inspect.Retry: "retried", inspect.Kill: "killed", inspect.Delete: "deleted", moved: "moved"}
+
+// An act moves or deletes jobs of one place.
+type act struct {
+	cmd       *cobra.Command
+	inspector *inspect.Inspector
+	place     place
+	action    inspect.Action
 	selection inspect.Selection
+	to        string // the target queue of a move
 	yes       bool
 	asJSON    bool
 }
 
-func (f *actFlags) register(set *pflag.FlagSet, action inspect.Action) {
-	set.BoolVar(&f.selection.All, "all", false, "all that are there")
-	set.StringVar(&f.selection.Class, "class", "", "all of this `CLASS`")
-	if action != inspect.Retry {
-		set.BoolVar(&f.selection.Unreadable, "unreadable", false, "all that nothing could run")
-		set.BoolVarP(&f.yes, "yes", "y", false, "do not ask before --all, --class and --unreadable")
-	}
+// newAct completes a command that moves or deletes jobs.
+func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) *cobra.Command {
+	a := &act{cmd: cmd, place: p, action: action}
+	set := cmd.Flags()
+	set.BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
+	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
+	cmd.Long += actHelp
+	cmd.Use = string(action) + " " + p.queue + "[JID]..."
+	set.BoolVar(&a.selection.All, "all", false, "all jobs")
 	if action == inspect.Retry {
-		set.IntVar(&f.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
+		set.IntVar(&a.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
 			"the --payload-limit of the workers, in `BYTES`: jobs that died because of their size and exceed it are refused")
+		return a.complete(at)
 	}
-	set.BoolVar(&f.asJSON, "json", false, "print what came of it as one JSON object")
+	set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
+	set.BoolVarP(&a.yes, "yes", "y", false, "do not ask before --all, --class and --unreadable")
+	return a.complete(at)
 }
 
-// choose takes the JIDs in, and wants one way of saying what is meant.
-func (f *actFlags) choose(ids []string) error {
+// newClear completes a command that deletes all jobs of a place.
+func newClear(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
+	a := &act{cmd: cmd, place: p, action: inspect.Delete, selection: inspect.Selection{All: true}}
+	cmd.Long += actStatus
+	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
+	return a.complete(at)
+}
+
+// complete adds what all acts share. A command has set Args if its arguments are special.
+func (a *act) complete(at *redisFlags) *cobra.Command {
+	if a.cmd.Args == nil {
+		a.cmd.Args = func(_ *cobra.Command, args []string) error {
+			_, ids, err := a.place.homes(args)
+			if err != nil {
+				return err
+			}
+			return a.choose(ids)
+		}
+	}
+	a.cmd.RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
+		a.inspector = i
+		homes, _, err := a.place.homes(args)
+		if err != nil {
+			return err
+		}
+		return a.run(homes)
+	})
+	return a.cmd
+}
+
+// choose sets the jobs by ID, and requires exactly one way to select jobs.
+func (a *act) choose(ids []string) error {
 	ways := 0
-	for _, said := range []bool{len(ids) > 0, f.selection.All, f.selection.Class != "", f.selection.Unreadable} {
-		if said {
+	for _, given := range []bool{len(ids) > 0, a.selection.All, a.selection.Class != "", a.selection.Unreadable} {
+		if given {
 			ways++
 		}
 	}
 	if ways != 1 {
-		return usage("say which jobs: JIDs, or --class CLASS, or --all; one of these")
+		return usage("which jobs? Give JIDs, or --class CLASS, or --all; one of these")
 	}
-	f.selection.IDs = ids
+	a.selection.IDs = ids
 	return nil
 }
 
-// many says whether more is meant than what was named.
-func (f *actFlags) many() bool { return len(f.selection.IDs) == 0 }
+// many reports whether the jobs were not named one by one.
+func (a *act) many() bool { return len(a.selection.IDs) == 0 }
 
-// An operation is one act of an operator on one or more homes.
-type operation struct {
-	cmd       *cobra.Command
-	inspector *inspect.Inspector
-	action    inspect.Action
-	flags     actFlags
-	queue     string // the queue of the jobs; empty for a set
-	to        string // the target queue of a move; empty for any other action
-}
-
-// act acts on one home.
-func (o operation) act(ctx context.Context, home inspect.Home, selection inspect.Selection, progress func(inspect.Tally)) (inspect.Tally, error) {
-	if o.to == "" {
-		return o.inspector.Act(ctx, home, o.action, selection, progress)
-	}
-	return o.inspector.Move(ctx, home, o.to, selection, progress)
-}
-
-// in acts on these homes, one after the other.
-func (o operation) in(homes ...inspect.Home) error {
-	// Until he has been asked signals are not caught: one at the question ends the program where it stands.
-	if err := o.confirm(homes); err != nil {
+// run acts on these homes, one after the other.
+func (a *act) run(homes []inspect.Home) error {
+	// No signal is caught before the answer: one at the question ends the program at once.
+	if err := a.confirm(homes); err != nil {
 		return err
 	}
 	ctx, stop := untilSignal()
 	defer stop()
 	var sum inspect.Tally
-	told := time.Now()
-	selection := o.flags.selection
+	reported := time.Now()
+	selection := a.selection
 	var err error
 	for _, home := range homes {
 		before := sum
-		sum.Missing = nil
-		var tally inspect.Tally
-		tally, err = o.act(ctx, home, selection, func(tally inspect.Tally) {
-			if now := time.Now(); now.Sub(told) >= progressEvery {
-				told = now
-				_, _ = fmt.Fprintf(o.cmd.ErrOrStderr(), "%d %s so far\n", before.Moved+tally.Moved, done[o.action])
+		progress := func(tally inspect.Tally) {
+			if now := time.Now(); now.Sub(reported) >= progressEvery {
+				reported = now
+				_, _ = fmt.Fprintf(a.cmd.ErrOrStderr(), "%d %s so far\n", before.Moved+tally.Moved, done[a.action])
 			}
-		})
-		sum = add(sum, tally)
-		if err != nil {
-			break
 		}
-		selection.IDs = tally.Missing // in the next one, then
-		if o.flags.many() == (len(tally.Missing) > 0) {
+		var tally inspect.Tally
+		if a.action == moved {
+			tally, err = a.inspector.Move(ctx, home, a.to, selection, progress)
+		} else {
+			tally, err = a.inspector.Act(ctx, home, a.action, selection, progress)
+		}
+		sum.Moved += tally.Moved
+		sum.Gone += tally.Gone
+		sum.Refused += tally.Refused
+		sum.Problems = append(sum.Problems, tally.Problems...)
+		sum.Missing = tally.Missing
+		selection.IDs = tally.Missing // they may be in the next home
+		if err != nil || a.many() == (len(tally.Missing) > 0) {
 			break
 		}
 	}
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
-	return o.tell(sum, err)
+	return a.report(homes, sum, err)
 }
 
-func add(a, b inspect.Tally) inspect.Tally {
-	return inspect.Tally{
-		Moved: a.Moved + b.Moved, Gone: a.Gone + b.Gone, Refused: a.Refused + b.Refused,
-		Problems: append(a.Problems, b.Problems...), Missing: b.Missing,
-	}
-}
-
-// moved is the action of belay queues move.
-const moved inspect.Action = "move"
-
-// done are the actions as they are told of.
-var done = map[inspect.Action]string{inspect.Retry: "retried", inspect.Kill: "killed", inspect.Delete: "deleted", moved: "moved"}
-
-// tell says what came of it.
-func (o operation) tell(sum inspect.Tally, err error) error {
-	out := o.cmd.OutOrStdout()
-	if o.flags.asJSON {
+// report prints the result.
+func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
+	out, errs := a.cmd.OutOrStdout(), a.cmd.ErrOrStderr()
+	if a.asJSON {
 		_ = printJSON(out, sum)
 	} else {
-		_, _ = fmt.Fprintf(out, "%d %s\n", sum.Moved, done[o.action])
-		if sum.Gone > 0 && o.flags.many() {
-			_, _ = fmt.Fprintf(out, "%d had left before their turn came\n", sum.Gone)
+		_, _ = fmt.Fprintf(out, "%d %s\n", sum.Moved, done[a.action])
+		if sum.Gone > 0 && a.many() {
+			_, _ = fmt.Fprintf(out, "%d were taken by others first\n", sum.Gone)
 		}
 		for _, problem := range sum.Problems {
-			_, _ = fmt.Fprintln(o.cmd.ErrOrStderr(), plain(problem))
+			_, _ = fmt.Fprintln(errs, plain(problem))
 		}
 	}
-	if sum.Moved == 0 && err == nil && o.queue != "" {
-		hintQueue(o.cmd, o.inspector, o.queue)
+	if sum.Moved == 0 && err == nil && a.place.queue != "" {
+		hintQueue(a.cmd, a.inspector, homes[0].Queue())
 	}
 	interrupted, was := errors.AsType[interruptedError](err)
 	switch {
 	case was:
-		return fmt.Errorf("%w: %d were %s; the others are where they were", interrupted, sum.Moved, done[o.action])
+		return fmt.Errorf("%w: %d were %s; the others are where they were", interrupted, sum.Moved, done[a.action])
 	case err != nil:
-		return fmt.Errorf("%w (%d were %s before, perhaps a page more; say it again to go on)", err, sum.Moved, done[o.action])
+		return fmt.Errorf("%w (%d were %s before, perhaps a page more; run it again to continue)", err, sum.Moved, done[a.action])
 	case sum.Refused > 0:
 		return fmt.Errorf("%d could not be moved and are where they were", sum.Refused)
 	case len(sum.Missing) > 0:
@@ -160,49 +184,48 @@ func (o operation) tell(sum inspect.Tally, err error) error {
 	return nil
 }
 
-// absent says that what was named is not there.
-func absent(ids []string) error {
-	const atMost = 10
-	words := strings.Join(ids[:min(len(ids), atMost)], ", ")
-	if more := len(ids) - atMost; more > 0 {
-		words += fmt.Sprintf(" and %d more", more)
-	}
-	return absentError{fmt.Errorf("not there, or not any more: %s", words)}
-}
-
-// An absentError says that what a command was to act on is not there.
+// An absentError reports that what a command should act on is not there.
 type absentError struct{ error }
 
-// confirm asks a person before much is destroyed. Who is no person has to have said --yes.
-func (o operation) confirm(homes []inspect.Home) error {
-	if !o.flags.many() || o.flags.yes || o.action == inspect.Retry || o.action == moved {
+func absent(ids []string) error {
+	const most = 10
+	text := strings.Join(ids[:min(len(ids), most)], ", ")
+	if more := len(ids) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return absentError{fmt.Errorf("not there, or not any more: %s", text)}
+}
+
+// confirm asks before many jobs are destroyed. Without a terminal --yes is required.
+func (a *act) confirm(homes []inspect.Home) error {
+	if !a.many() || a.yes || a.action == inspect.Retry || a.action == moved {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
-	size, where := 0, homes[0].String()
+	size := 0
 	for _, home := range homes {
-		n, err := o.inspector.Size(ctx, home)
+		n, err := a.inspector.Size(ctx, home)
 		if err != nil {
 			return err
 		}
 		size += n
 	}
-	which := fmt.Sprintf("all %d jobs in %s", size, where)
+	which := fmt.Sprintf("all %d jobs in %s", size, homes[0])
 	switch {
-	case o.flags.selection.Class != "":
-		which = fmt.Sprintf("all jobs of class %s among the %d in %s", o.flags.selection.Class, size, where)
-	case o.flags.selection.Unreadable:
-		which = fmt.Sprintf("all jobs that nothing could run among the %d in %s", size, where)
+	case a.selection.Class != "":
+		which = fmt.Sprintf("all jobs of class %s among the %d in %s", a.selection.Class, size, homes[0])
+	case a.selection.Unreadable:
+		which = fmt.Sprintf("all unreadable entries among the %d in %s", size, homes[0])
 	}
-	return agree(o.cmd, fmt.Sprintf("%s %s", o.action, which))
+	return agree(a.cmd, fmt.Sprintf("%s %s", a.action, which))
 }
 
-// agree asks a person at a terminal whether to do it. Nobody may catch signals meanwhile: the person could not leave.
+// agree asks a person at a terminal. It must run while no signals are caught, or the person could not leave.
 func agree(cmd *cobra.Command, what string) error {
 	in := cmd.InOrStdin()
 	if !isTerminal(in) {
-		return usage("it would %s: say --yes if that is meant", plain(what))
+		return usage("it would %s: give --yes if you mean that", plain(what))
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s? [y/N] ", plain(what))
 	answer, _ := bufio.NewReader(in).ReadString('\n')
@@ -210,24 +233,4 @@ func agree(cmd *cobra.Command, what string) error {
 		return errors.New("nothing was done")
 	}
 	return nil
-}
-
-// printJSONLines prints each value on a line of its own.
-func printJSONLines[T any](out io.Writer, values []T) error {
-	for _, value := range values {
-		if err := printJSON(out, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// printJSON writes one line of JSON in which nothing can move a cursor.
-func printJSON(out io.Writer, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(logbook.EscapeJSON(text), '\n'))
-	return err
 }

@@ -75,13 +75,13 @@ func TestActing(t *testing.T) {
 		require.Equal(t, "1 retried\n", h.invoke("", "scheduled", "retry", jid).out)
 		require.Len(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"), 1)
 	})
-	t.Run("suspects_belong_to_their_queue", func(t *testing.T) {
+	t.Run("quarantined_jobs_belong_to_their_queue", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"), deadJob("A", "2"))
 		h.do("LPUSH", h.key("belay:suspects:mail"), deadJob("A", "3"), deadJob("A", "4"))
 		require.Contains(t, h.invoke("", "queues", "list", "mail").out, "4 of 4\n")
-		require.Contains(t, h.invoke("", "queues", "find", "mail", "3", "1").out, "suspects\n")
+		require.Contains(t, h.invoke("", "queues", "find", "mail", "3", "1").out, "quarantined\n")
 		require.Equal(t, said{0, "2 deleted\n", ""}, h.invoke("", "queues", "delete", "mail", "3", "1"))
 		require.Equal(t, exitAbsent, h.invoke("", "queues", "find", "mail", "3").code)
 		require.Equal(t, said{0, "2 deleted\n", ""}, h.invoke("", "queues", "clear", "mail", "--yes"))
@@ -184,7 +184,7 @@ func TestAnActWhoseAnswerIsLost(t *testing.T) {
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: h.key("queue:mail"), Do: faultproxy.Close()})
 	answer := invoke("", "dead", "retry", "--all", "--redis", proxy.URL(), "--prefix", h.prefix)
 	require.Equal(t, exitFailure, answer.code)
-	require.Contains(t, answer.errs, "say it again")
+	require.Contains(t, answer.errs, "run it again to continue")
 	require.Equal(t, said{0, "0 retried\n", ""}, h.invoke("", "dead", "retry", "--all"))
 	require.Equal(t, int64(2), h.do("LLEN", h.key("queue:mail")), "and once")
 }

@@ -10,28 +10,29 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const checkHelp = `Looks at whether Redis, and what this user may do there, are fit for Belay, and says what to do where they are not:
+const checkHelp = `Checks whether Redis, and the permissions of this user, are fit for Belay, and advises what to change:
 version, role, Cluster, scripts, the permissions of the user, eviction, memory, persistence, replication, clocks, round
-trips, connections. It changes nothing. What may not be seen, as CONFIG on many managed services, is said to be so.
+trips, connections. It changes nothing. It reports what it is not allowed to read, such as CONFIG on many managed services.
 
 Each finding is ok, warn (it works, but is worth knowing) or bad (it does not work, loses jobs or breaks a promise).
-"belay work" looks at the same when it starts, and logs what is not ok. Workers that are Go programs do not by themselves;
-they can call inspect.Check.
+"belay work" checks the same at its start, and logs what is not ok. Workers that are Go programs can call inspect.Check.
 
-With --json it is one JSON object, whose fields stay as they are:
+With --json it prints one JSON object, with these stable fields:
   worst      the worst severity among the findings
   findings   [{name, severity, found, advice}]
 
-Exit status: 0 when nothing is bad; 1 with a bad finding, or when no Redis answers; 2 for a wrong command line.`
+Exit status: 0 if nothing is bad; 1 with a bad finding, or if no Redis answers; 2 for a wrong command line.`
 
 func newCheck(at *redisFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "check",
-		Short:   "Check whether Redis is fit for Belay",
-		Long:    checkHelp,
-		Example: "  belay check\n  belay check --redis redis://worker:secret@redis.example.com:6379/2 --prefix shop\n  belay check --json | jq -r '.findings[] | select(.severity != \"ok\") | .advice'",
-		Args:    noArgs,
+		Use:   "check",
+		Short: "Check whether Redis is fit for Belay",
+		Long:  checkHelp,
+		Example: `  belay check
+  belay check --redis redis://worker:secret@redis.example.com:6379/2 --prefix shop
+  belay check --json | jq -r '.findings[] | select(.severity != "ok") | .advice'`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			redis, err := at.open()
 			if err != nil {
@@ -57,7 +58,7 @@ func newCheck(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-// printFindings writes a line for each finding, and one for what to do. Some of the text is the server's.
+// printFindings prints a line for each finding, and one for its advice. Some of the text comes from the server.
 func printFindings(out io.Writer, findings inspect.Findings, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, struct {
@@ -66,13 +67,9 @@ func printFindings(out io.Writer, findings inspect.Findings, asJSON bool) error 
 		}{findings.Worst(), findings})
 	}
 	for _, finding := range findings {
-		if _, err := fmt.Fprintf(out, "%-4s  %-16s  %s\n", finding.Severity, finding.Name, plain(finding.Found)); err != nil {
-			return fmt.Errorf("print the findings: %w", err)
-		}
+		_, _ = fmt.Fprintf(out, "%-4s  %-16s  %s\n", finding.Severity, finding.Name, plain(finding.Found))
 		if finding.Advice != "" {
-			if _, err := fmt.Fprintf(out, "%24s-> %s\n", "", plain(finding.Advice)); err != nil {
-				return fmt.Errorf("print the findings: %w", err)
-			}
+			_, _ = fmt.Fprintf(out, "%24s-> %s\n", "", plain(finding.Advice))
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
 		if arguments > 0 && len(args) >= arguments {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		_ = withInspector(f, func(i *inspect.Inspector) error {
+		_ = withInspector(f, func(_ *cobra.Command, i *inspect.Inspector, _ []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 			defer cancel()
 			all, err := i.QueueNames(ctx)
@@ -55,7 +55,7 @@ func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
 				}
 			}
 			return err
-		})
+		})(nil, nil)
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,142 +15,164 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const listHelp = `Jobs come and go while it reads, page by page, so a long list is no snapshot. Whatever in a job could move a cursor is
-shown as an escape. What cannot be read is shown with what is wrong with it.
+const listHelp = `
 
-With --json it prints one JSON object a line, whose fields stay as they are:
+Jobs come and go while the command reads page by page, so a long list is not a snapshot. Control characters in a job
+are shown as escapes. An unreadable entry is shown with the reason.
+
+With --json it prints one JSON object a line, with these stable fields:
   id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
-  failed_at, bytes; of what cannot be read also problem, and payload (its first bytes)
-id is the jid, and what the commands below want; what cannot be read has one that begins with "unreadable-". in is retries,
-scheduled, dead, queue or suspects. at is when it runs, of the dead when they died.
+  failed_at, bytes; for an unreadable entry also problem, and payload (its first bytes)
+id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-". in is retries,
+scheduled, dead, queue or quarantined. at is when the job runs, or when it died.
 
-Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line.`
+Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
 
-// listFlags say which part of a list is shown.
-type listFlags struct {
-	class      string
-	unreadable bool
-	limit      int
-	offset     int
-	asJSON     bool
+// pageFlags select a part of a list and the output format.
+type pageFlags struct {
+	class         string
+	limit, offset int
+	asJSON        bool
 }
 
-func (f *listFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&f.class, "class", "", "only those of this `CLASS`")
-	set.BoolVar(&f.unreadable, "unreadable", false, "only those that nothing could run")
-	set.IntVar(&f.limit, "limit", 25, "how many to show; 0 is all")
-	set.IntVar(&f.offset, "offset", 0, "how many of them to pass over first")
+func (f *pageFlags) register(set *pflag.FlagSet) {
+	set.StringVar(&f.class, "class", "", "show only this `CLASS`")
+	set.IntVar(&f.limit, "limit", 25, "how many to show; 0 for all")
+	set.IntVar(&f.offset, "offset", 0, "how many to skip first")
 	set.BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
 }
 
-func (f *listFlags) wants(e inspect.Entry) bool {
-	return (f.class == "" || e.Class == f.class) && (!f.unreadable || e.Problem != "")
-}
-
-// list shows what lies in some homes.
-func (f *listFlags) list(cmd *cobra.Command, i *inspect.Inspector, homes ...inspect.Home) error {
+func (f *pageFlags) check() error {
 	if f.limit < 0 || f.offset < 0 {
-		return usage("--limit and --offset are not negative")
-	}
-	ctx := context.Background() // nothing is left behind when a signal ends it
-	shown := &entryTable{out: cmd.OutOrStdout(), asJSON: f.asJSON}
-	total, passed := 0, 0
-	for _, home := range homes {
-		size, err := i.Size(ctx, home)
-		if err != nil {
-			return err
-		}
-		total += size
-	}
-	for _, home := range homes {
-		if f.limit > 0 && shown.rows == f.limit {
-			break
-		}
-		for entry, err := range i.Entries(ctx, home, 0) {
-			if err != nil {
-				return err
-			}
-			if !f.wants(entry) {
-				continue
-			}
-			if passed < f.offset {
-				passed++
-				continue
-			}
-			if err := shown.add(entry); err != nil {
-				return err
-			}
-			if shown.rows == f.limit {
-				break
-			}
-		}
-	}
-	if total == 0 && len(homes) > 1 { // a queue, and its quarantined jobs
-		hintQueue(cmd, i, homes[0].Queue())
-	}
-	return shown.end(total)
-}
-
-// An entryTable prints jobs, some dozens at a time so that columns fit and memory does not grow.
-type entryTable struct {
-	out    io.Writer
-	asJSON bool
-	tabs   *tabwriter.Writer
-	rows   int
-}
-
-// rowsAtOnce is how many rows are laid out together.
-const rowsAtOnce = 256
-
-func (t *entryTable) add(e inspect.Entry) error {
-	t.rows++
-	if t.asJSON {
-		return printJSON(t.out, e)
-	}
-	if t.tabs == nil {
-		t.tabs = tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-		t.row("AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", "")
-	}
-	t.row(when(e), e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80))
-	if t.rows%rowsAtOnce == 0 {
-		return t.tabs.Flush()
+		return usage("--limit and --offset must not be negative")
 	}
 	return nil
 }
 
-func (t *entryTable) row(cells ...string) {
-	for n := range cells {
-		cells[n] = plain(cells[n])
-	}
-	_, _ = fmt.Fprintln(t.tabs, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-}
-
-func (t *entryTable) end(total int) error {
-	if t.asJSON {
-		return nil
-	}
-	if t.tabs != nil {
-		if err := t.tabs.Flush(); err != nil {
+// printPage prints the page of a sequence that the flags select, as JSON or as rows below heads, and a last line with
+// the number of rows and the total.
+func printPage[T any](out io.Writer, f pageFlags, all iter.Seq2[T, error], total int, wanted func(T) bool, heads []any, cells func(T) []any) error {
+	t := newTable(out)
+	rows, skipped := 0, 0
+	for one, err := range all {
+		switch {
+		case err != nil:
 			return err
+		case !wanted(one):
+			continue
+		case skipped < f.offset:
+			skipped++
+			continue
+		case f.asJSON:
+			if err := printJSON(out, one); err != nil {
+				return err
+			}
+		default:
+			if rows == 0 {
+				t.row(heads...)
+			}
+			t.row(cells(one)...)
+		}
+		if rows++; rows == f.limit {
+			break
 		}
 	}
-	_, err := fmt.Fprintf(t.out, "%d of %d\n", t.rows, total)
-	return err
+	if f.asJSON {
+		return nil
+	}
+	_, _ = fmt.Fprintf(t, "%d of %d\n", rows, max(total, rows))
+	return t.Flush()
 }
 
-// when is the instant of a job that people ask for.
-func when(e inspect.Entry) string {
+// A place is where jobs wait: a sorted set, or the queue that a command's first argument names.
+type place struct {
+	name  string       // the command above, such as "dead"
+	set   inspect.Home // unused for a queue
+	queue string       // the argument that names the queue, with a space; empty for a set
+}
+
+var aQueue = place{name: "queues", queue: "QUEUE "}
+
+// homes returns where to look, and the arguments after the queue.
+func (p place) homes(args []string) ([]inspect.Home, []string, error) {
+	if p.queue == "" {
+		return []inspect.Home{p.set}, args, nil
+	}
+	if len(args) == 0 || args[0] == "" {
+		return nil, nil, usage("name the queue")
+	}
+	return []inspect.Home{inspect.Waiting(args[0]), inspect.Quarantined(args[0])}, args[1:], nil
+}
+
+// example completes the examples of a command: %[1]s is the command above, %[2]s the queue.
+func (p place) example(text string) string {
+	return fmt.Sprintf(text, p.name, strings.ReplaceAll(p.queue, "QUEUE", "mail"))
+}
+
+// newList completes a command that lists the jobs of a place.
+func newList(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
+	var flags pageFlags
+	var unreadable bool
+	cmd.Long += listHelp
+	if cmd.Args == nil {
+		cmd.Args = noWords
+	}
+	cmd.RunE = withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+		homes, _, err := p.homes(args)
+		if err == nil {
+			err = flags.check()
+		}
+		if err != nil {
+			return err
+		}
+		total := 0
+		for _, home := range homes {
+			size, err := i.Size(context.Background(), home)
+			if err != nil {
+				return err
+			}
+			total += size
+		}
+		wanted := func(e inspect.Entry) bool {
+			return (flags.class == "" || e.Class == flags.class) && (!unreadable || e.Problem != "")
+		}
+		if total == 0 && p.queue != "" {
+			hintQueue(cmd, i, args[0])
+		}
+		return printPage(cmd.OutOrStdout(), flags, entries(i, homes), total, wanted,
+			[]any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}, entryCells)
+	})
+	flags.register(cmd.Flags())
+	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "show only unreadable entries")
+	return cmd
+}
+
+// entries yields the jobs of several places. A signal ends the process at once: reading leaves nothing behind.
+func entries(i *inspect.Inspector, homes []inspect.Home) iter.Seq2[inspect.Entry, error] {
+	return func(yield func(inspect.Entry, error) bool) {
+		for _, home := range homes {
+			for entry, err := range i.Entries(context.Background(), home, 0) {
+				if !yield(entry, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func entryCells(e inspect.Entry) []any {
 	at := e.At
 	if at.IsZero() {
 		at = e.EnqueuedAt
 	}
-	if at.IsZero() {
-		return "-"
+	when := "-"
+	if !at.IsZero() {
+		when = at.Local().Format(time.DateTime)
 	}
-	return at.Local().Format(time.DateTime)
+	return []any{when, e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80)}
 }
 
-// failures is how many runs have failed.
+// failures returns how many runs have failed.
 func failures(e inspect.Entry) string {
 	if e.RetryCount == nil {
 		return "-"
@@ -159,95 +180,76 @@ func failures(e inspect.Entry) string {
 	return strconv.Itoa(*e.RetryCount + 1)
 }
 
-// remark is what is wrong with a job.
+// remark returns what is wrong with a job.
 func remark(e inspect.Entry) string {
 	switch {
 	case e.Problem != "":
 		return e.Problem + ": " + e.Payload
-	case e.ErrorClass != "" && strings.HasPrefix(e.ErrorMessage, e.ErrorClass+": "): // as panics once were stored
+	case e.ErrorClass != "" && strings.HasPrefix(e.ErrorMessage, e.ErrorClass+": "): // how older versions stored panics
 		return e.ErrorMessage
 	case e.ErrorClass != "" || e.ErrorMessage != "":
 		return e.ErrorClass + ": " + e.ErrorMessage
 	case e.Interrupted > 0:
-		return fmt.Sprintf("in hand in %d crashes", e.Interrupted)
+		return fmt.Sprintf("in progress in %d crashes", e.Interrupted)
 	}
 	return ""
 }
 
-// cut shortens a text to so many characters.
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	end := 0
-	for range most - 1 {
-		_, size := utf8.DecodeRuneInString(text[end:])
-		end += size
-	}
-	return text[:end] + "…"
-}
-
-// newFind is the command that shows jobs whole. homes says where to look, given its words, and which of them are JIDs.
-func newFind(at *redisFlags, parent, words string, homes func(args []string) ([]inspect.Home, []string)) *cobra.Command {
+// newFind makes the command that shows all fields of jobs.
+func newFind(at *redisFlags, p place) *cobra.Command {
 	var asJSON bool
-	least := 1 + len(strings.Fields(words))
 	cmd := &cobra.Command{
-		Use:   "find " + words + "JID...",
-		Short: "Show jobs whole",
-		Long: `Shows jobs whole, with all they hold of their last error. It looks through all that is there, page by page.
+		Use:   "find " + p.queue + "JID...",
+		Short: "Show all fields of jobs",
+		Long: `Shows all fields of jobs, with their last error. It searches page by page.
 
 With --json it prints one JSON object a line, with the fields of the list.
 
-Exit status: 0; 1 when Redis cannot be read; 2 for a wrong command line; 4 when one of them is not there.`,
-		Example: fmt.Sprintf("  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9\n  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9 --json | jq .args", parent, strings.ReplaceAll(words, "QUEUE", "mail")),
+Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if one of them is not there.`,
+		Example: p.example("  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9\n" +
+			"  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9 --json | jq .args"),
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < least {
-				return usage("give %sa JID, as the list shows it", strings.ToLower(strings.ReplaceAll(words, "QUEUE", "the queue and")))
+			if _, ids, err := p.homes(args); err != nil || len(ids) == 0 {
+				return usage("give %sa JID from the list", strings.ToLower(strings.ReplaceAll(p.queue, "QUEUE", "the queue and")))
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, ids := homes(args)
-			if ids == nil {
-				ids = args
-			}
-			return withInspector(at, func(i *inspect.Inspector) error { return find(cmd, i, in, ids, asJSON) })
-		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			homes, ids, _ := p.homes(args)
+			return find(cmd, i, homes, ids, asJSON)
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd
 }
 
 func find(cmd *cobra.Command, i *inspect.Inspector, homes []inspect.Home, ids []string, asJSON bool) error {
-	wanted := make(map[string]bool)
+	missing := make(map[string]bool)
 	for _, id := range ids {
-		wanted[id] = true
+		missing[id] = true
 	}
-	ctx := context.Background()
-	for _, home := range homes {
-		for entry, err := range i.Entries(ctx, home, 0) {
-			if err != nil {
-				return err
-			}
-			if wanted[entry.ID] {
-				delete(wanted, entry.ID)
-				printEntry(cmd.OutOrStdout(), entry, asJSON)
-			}
-			if len(wanted) == 0 {
-				return nil
-			}
+	for entry, err := range entries(i, homes) {
+		if err != nil {
+			return err
+		}
+		if missing[entry.ID] {
+			delete(missing, entry.ID)
+			printEntry(cmd.OutOrStdout(), entry, asJSON)
+		}
+		if len(missing) == 0 {
+			return nil
 		}
 	}
-	var missing []string
+	var left []string
 	for _, id := range ids {
-		if wanted[id] {
-			missing = append(missing, id)
+		if missing[id] {
+			left = append(left, id)
 		}
 	}
-	return absent(missing)
+	return absent(left)
 }
 
-// printEntry shows one job whole, a line for each thing it has.
+// printEntry prints all fields of a job, one a line.
 func printEntry(out io.Writer, e inspect.Entry, asJSON bool) {
 	if asJSON {
 		_ = printJSON(out, e)
@@ -258,11 +260,10 @@ func printEntry(out io.Writer, e inspect.Entry, asJSON bool) {
 			_, _ = fmt.Fprintf(out, "%-12s %s\n", name, plain(value))
 		}
 	}
-	instant := func(at time.Time) string {
-		if at.IsZero() {
-			return ""
+	instant := func(name string, at time.Time) {
+		if !at.IsZero() {
+			line(name, at.Local().Format(time.RFC3339))
 		}
-		return at.Local().Format(time.RFC3339)
 	}
 	line("id", e.ID)
 	line("in", e.In)
@@ -271,13 +272,13 @@ func printEntry(out io.Writer, e inspect.Entry, asJSON bool) {
 	line("class", e.Class)
 	line("queue", e.Queue)
 	line("args", string(e.Args))
-	line("at", instant(e.At))
-	line("created", instant(e.CreatedAt))
-	line("enqueued", instant(e.EnqueuedAt))
+	instant("at", e.At)
+	instant("created", e.CreatedAt)
+	instant("enqueued", e.EnqueuedAt)
 	if e.RetryCount != nil {
 		line("failed runs", failures(e))
 	}
-	line("first failed", instant(e.FailedAt))
+	instant("first failed", e.FailedAt)
 	if e.Interrupted > 0 {
 		line("crashes", strconv.Itoa(e.Interrupted))
 	}

@@ -45,17 +45,15 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withInspector(at, func(i *inspect.Inspector) error {
-				ctx, cancel := context.WithTimeout(context.Background(), timeout)
-				defer cancel()
-				found, err := i.Find(ctx, args[0], searching(cmd.ErrOrStderr()))
-				if err != nil {
-					return err
-				}
-				return tellFound(cmd.OutOrStdout(), found, asJSON)
-			})
-		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			found, err := i.Find(ctx, args[0], searching(cmd.ErrOrStderr()))
+			if err != nil {
+				return err
+			}
+			return printFound(cmd.OutOrStdout(), found, asJSON)
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
@@ -64,17 +62,17 @@ func newFindJob(at *redisFlags) *cobra.Command {
 
 // searching returns a callback that reports the progress of a search now and then.
 func searching(errs io.Writer) func(int, string) {
-	told := time.Now()
+	reported := time.Now()
 	return func(looked int, place string) {
-		if now := time.Now(); now.Sub(told) >= progressEvery {
-			told = now
+		if now := time.Now(); now.Sub(reported) >= progressEvery {
+			reported = now
 			_, _ = fmt.Fprintf(errs, "looked at %d entries so far, now in %s\n", looked, plain(place))
 		}
 	}
 }
 
-// tellFound prints where a job is. A job that was not found is an error, which is shown on standard error.
-func tellFound(out io.Writer, found inspect.Found, asJSON bool) error {
+// printFound prints where a job is. A job that was not found is an error, which is shown on standard error.
+func printFound(out io.Writer, found inspect.Found, asJSON bool) error {
 	if asJSON {
 		if err := printJSON(out, found); err != nil {
 			return err
@@ -88,8 +86,8 @@ func tellFound(out io.Writer, found inspect.Found, asJSON bool) error {
 	case asJSON:
 		return nil
 	}
-	_, err := fmt.Fprintln(out, plain(whereabouts(found)))
-	return err
+	_, _ = fmt.Fprintln(out, plain(whereabouts(found)))
+	return nil
 }
 
 // An unseenError reports that the job was not found and that the search was incomplete.

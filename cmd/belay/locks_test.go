@@ -111,11 +111,11 @@ func TestLocks(t *testing.T) {
 			answer = belay("locks", "release", lock.Digest, "nosuch")
 			require.Equal(t, exitAbsent, answer.code)
 			require.Regexp(t, `^`+lock.Digest+`: released; it was held by one \(Report\) for \S+\n$`, answer.out)
-			require.Contains(t, answer.errs, "it was dirty: a duplicate was refused while one ran, and will not be run for; push it again\n")
+			require.Contains(t, answer.errs, "it was dirty: a duplicate was refused while one ran, and no rerun follows; push it again\n")
 			require.Contains(t, answer.errs, "not there, or not any more: nosuch\n")
 			require.Equal(t, exitAbsent, belay("locks", "release", lock.Digest).code)
 			h.do("LPUSH", h.key("belay:lock:"+lock.Digest), "x")
-			require.Equal(t, said{out: lock.Digest + ": released; what stood there named no job\n"}, belay("locks", "release", lock.Digest))
+			require.Equal(t, said{out: lock.Digest + ": released; its value named no job\n"}, belay("locks", "release", lock.Digest))
 			require.Zero(t, belay("push", "Report", "--unique", "until_executed").code)
 		})
 	}
@@ -163,7 +163,7 @@ func TestLocksHelpNamesEveryField(t *testing.T) {
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(text, &fields))
-	_, promised, _ := strings.Cut(locksHelp, "stay as they are:")
+	_, promised, _ := strings.Cut(locksHelp, "with these stable fields:")
 	for name := range fields {
 		require.Regexp(t, `\b`+name+`\b`, promised)
 	}

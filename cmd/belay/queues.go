@@ -4,29 +4,28 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/job"
 )
 
-const queuesHelp = `Shows the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of their
-jobs are quarantined, that is, wait to run alone. "no consumer" marks a queue from which no living process takes jobs.
+const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of
+their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.
 
-With --json it prints one JSON object a line, whose fields stay as they are:
-  name, size, latency_seconds, paused, suspects, suspect_seconds, in_dead_hands, no_consumer
+With --json it prints one JSON object a line, with these stable fields:
+  name, size, latency_seconds, paused, quarantined, quarantined_seconds, in_dead_hands, no_consumer
 At most 1,000 queues are listed.
 
-Exit status: 0; 1 when Redis cannot be read, or refuses to tell of a queue, which standard error names; 2 for a wrong command line.`
+Exit status: 0; 1 if Redis, or a queue that standard error names, cannot be read; 2 for a wrong command line.`
 
 func newQueues(at *redisFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "queues",
-		Short: "Show and act on queues and what waits in them",
+		Short: "List queues and act on them and their jobs",
 		Long:  queuesHelp,
 		Example: `  belay queues
   belay queues pause mail
@@ -34,72 +33,73 @@ func newQueues(at *redisFlags) *cobra.Command {
   belay queues delete mail 217d2cffc30f4a168b3a76d9
   belay queues clear mail --yes`,
 		Args: noWords,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withStatus(at, func(s inspect.Status) error {
-				return cmp.Or(printQueues(cmd.OutOrStdout(), s, asJSON), s.QueuesErr)
-			})
-		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+			s, err := readStatus(context.Background(), i)
+			if err == nil {
+				err = printParts(cmd.OutOrStdout(), asJSON, s.Queues, func(t *table) { printQueues(t, s) })
+			}
+			return cmp.Or(err, s.QueuesErr)
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	cmd.AddCommand(newQueueList(at), newFind(at, "queues", "QUEUE ", inQueue), newQueueDelete(at), newQueueClear(at), newQueueMove(at),
-		newPause(at, "pause"), newPause(at, "resume"))
+	cmd.AddCommand(newList(at, aQueue, &cobra.Command{
+		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
+		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
+		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
+	}), newFind(at, aQueue), newAct(at, aQueue, inspect.Delete, &cobra.Command{
+		Short: "Delete jobs that wait in a queue",
+		Long: `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at that moment, one of the
+two gets it, and this command reports which. A running job is in no queue and cannot be deleted.
+
+In a long queue each deletion costs Redis a search, up to ten milliseconds for each 100,000 jobs. The longer the searches
+take, the fewer jobs are deleted in one step, so that other clients get their turn. To clear a queue needs no searches.`,
+		Example: "  belay queues delete mail 217d2cffc30f4a168b3a76d9\n  belay queues delete mail --class WelcomeEmail --yes",
+	}), newClear(at, aQueue, &cobra.Command{
+		Use: "clear QUEUE", Short: "Delete all jobs that wait in a queue", Args: oneQueue,
+		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first: as many as there were
+when it began. Running jobs are not affected. The queue's name stays in the list.`,
+		Example: "  belay queues clear mail --yes\n" +
+			"  belay queues pause mail; belay queues clear mail --yes      so that workers take none meanwhile",
+	}), newQueueMove(at), newPause(at, "pause", "Stop workers from taking jobs from queues",
+		`Stops workers from taking jobs from queues, within a heartbeat. Running jobs go on, pushes are accepted, and due jobs wait
+in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused until it is resumed.`),
+		newPause(at, "resume", "Let workers take jobs from paused queues again", "Lets workers take jobs from paused queues again."))
 	return cmd
 }
 
-// inQueue are the places in which jobs of the queue that is named first wait, and the other words.
-func inQueue(args []string) ([]inspect.Home, []string) {
-	return []inspect.Home{inspect.Waiting(args[0]), inspect.Suspects(args[0])}, args[1:]
-}
+// newQueueMove makes the command that rescues jobs from a misspelled queue.
+func newQueueMove(at *redisFlags) *cobra.Command {
+	a := &act{place: aQueue, action: moved}
+	a.cmd = &cobra.Command{
+		Use:   "move FROM TO [JID]...",
+		Short: "Move jobs from one queue to another",
+		Long: `Moves the waiting jobs of a queue to the back of another queue, in the same order: all of them, those of --class, or
+those that you name. Quarantined jobs become quarantined jobs of the other queue. Only the queue's name changes in a
+job; a unique job keeps its lock. Unreadable entries stay. Running jobs are not affected, and their retries go to the
+old queue.
 
-// withStatus reads what there is.
-func withStatus(at *redisFlags, do func(inspect.Status) error) error {
-	return withInspector(at, func(i *inspect.Inspector) error {
-		ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-		defer cancel()
-		status, err := i.Status(ctx)
-		if err != nil {
-			return err
-		}
-		return do(status)
-	})
-}
-
-func printQueues(out io.Writer, s inspect.Status, asJSON bool) error {
-	if asJSON {
-		return printJSONLines(out, s.Queues)
-	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "QUEUE\tSIZE\tLATENCY\t")
-	for _, queue := range s.Queues {
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", plain(queue.Name), queue.Size, short(queue.Latency), queueNotes(queue))
-	}
-	_, _ = fmt.Fprintln(t, "queues: "+count(s.QueueCount, len(s.Queues)))
-	return t.Flush()
-}
-
-// queueNotes are what stands behind a queue that is not as usual.
-func queueNotes(queue inspect.Queue) string {
-	notes := []string{word(queue.Paused, "paused"), suspects(queue), inDeadHands(queue.InDeadHands), word(queue.NoConsumer, "no consumer")}
-	return strings.Join(strings.Fields(strings.Join(notes, " ")), " ")
-}
-
-func newQueueList(at *redisFlags) *cobra.Command {
-	var flags listFlags
-	cmd := &cobra.Command{
-		Use:   "list QUEUE",
-		Short: "Show what waits in a queue",
-		Long: `Shows the jobs that wait in a queue, the next one to run first, and behind them its suspects, which wait to run alone.
-
-` + listHelp,
-		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
-		Args:    oneQueue,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			homes, _ := inQueue(args)
-			return withInspector(at, func(i *inspect.Inspector) error { return flags.list(cmd, i, homes...) })
+If programs still push to the old queue, run the command again.` + actHelp,
+		Example: "  belay queues move mial mail\n  belay queues move default mail --class WelcomeEmail",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 || args[0] == "" {
+				return usage("name the queue to move from and the queue to move to")
+			}
+			if args[0] == args[1] {
+				return usage("the two queues are the same")
+			}
+			if err := job.CheckQueue(args[1]); err != nil {
+				return usageError{err}
+			}
+			a.to = args[1]
+			if a.selection.All = len(args) == 2 && a.selection.Class == ""; a.selection.All {
+				return nil
+			}
+			return a.choose(args[2:])
 		},
 	}
-	flags.register(cmd.Flags())
-	return cmd
+	a.cmd.Flags().StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
+	a.cmd.Flags().BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
+	return a.complete(at)
 }
 
 func oneQueue(_ *cobra.Command, args []string) error {
@@ -109,110 +109,60 @@ func oneQueue(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func newQueueDelete(at *redisFlags) *cobra.Command {
-	flags := actFlags{}
-	cmd := &cobra.Command{
-		Use:   "delete QUEUE [JID]...",
-		Short: "Delete jobs that wait in a queue",
-		Long: `Deletes jobs that wait in a queue, or among its suspects, for good. Of a job that a worker takes just then, one of the two gets
-it, and this command says which. A job that is running is in no queue, and cannot be deleted.
-
-In a long queue each one that is deleted costs Redis a search, up to ten milliseconds for each 100,000 jobs. It deletes the fewer
-in one step the longer that takes, so that others get their turn. To clear a queue costs no searches.
-
-` + actStatus,
-		Example: "  belay queues delete mail 217d2cffc30f4a168b3a76d9\n  belay queues delete mail --class WelcomeEmail --yes",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || args[0] == "" {
-				return usage("name the queue")
-			}
-			return flags.choose(args[1:])
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			homes, _ := inQueue(args)
-			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags, queue: args[0]}.in(homes...)
-			})
-		},
-	}
-	flags.register(cmd.Flags(), inspect.Delete)
-	return cmd
-}
-
-func newQueueClear(at *redisFlags) *cobra.Command {
-	flags := actFlags{selection: inspect.Selection{All: true}}
-	cmd := &cobra.Command{
-		Use:   "clear QUEUE",
-		Short: "Delete all that waits in a queue",
-		Long: `Deletes all jobs that wait in a queue, its suspects among them, for good, the oldest first: as many as there were when it began.
-What runs goes on. The queue's name stays in the list.
-
-` + actStatus,
-		Example: "  belay queues clear mail --yes\n  belay queues pause mail; belay queues clear mail --yes      workers take none of them meanwhile",
-		Args:    oneQueue,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			homes, _ := inQueue(args)
-			return withInspector(at, func(i *inspect.Inspector) error {
-				return operation{cmd: cmd, inspector: i, action: inspect.Delete, flags: flags, queue: args[0]}.in(homes...)
-			})
-		},
-	}
-	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print what came of it as one JSON object")
-	return cmd
-}
-
-// newPause makes pause, and resume.
-func newPause(at *redisFlags, verb string) *cobra.Command {
-	texts := map[string][2]string{
-		"pause": {"Let workers take nothing from queues", `Lets workers take nothing more from queues, within a beat. What runs goes on, pushes are accepted, and jobs whose time has come
-lie down in them. Sidekiq's own workers heed it only with Pro. It stays until it is resumed.`},
-		"resume": {"Let workers take from queues again", `Lets workers take from queues again that were paused.`},
-	}
+// newPause makes pause and resume.
+func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
 	return &cobra.Command{
-		Use:     verb + " QUEUE...",
-		Short:   texts[verb][0],
-		Long:    texts[verb][1] + "\n\nExit status: 0, also when it was so already; 1 when Redis cannot be reached; 2 for a wrong command line.",
+		Use:   verb + " QUEUE...",
+		Short: short,
+		Long: long + `
+
+Exit status: 0, also if a queue was in that state already; 1 if Redis cannot be reached; 2 for a wrong command line.`,
 		Example: fmt.Sprintf("  belay queues %[1]s mail\n  belay queues %[1]s mail reports", verb),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("name the queues")
+		Args:    someArgs("name the queues"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, queues []string) error {
+			act := i.Pause
+			if verb == "resume" {
+				act = i.Resume
+			}
+			for _, queue := range queues {
+				ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+				defer cancel()
+				changed, err := act(ctx, queue)
+				if err != nil {
+					return err
+				}
+				exists, err := i.QueueExists(ctx, queue)
+				if err != nil {
+					return err
+				}
+				note := ""
+				if !exists {
+					names, _ := i.QueueNames(ctx)
+					note = " (no job has ever been pushed to it" + meant(queue, names) + ")"
+				}
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"), note)
 			}
 			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withInspector(at, func(i *inspect.Inspector) error {
-				for _, queue := range args {
-					if err := setPaused(cmd, i, verb, queue); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
+		}),
 	}
 }
 
-func setPaused(cmd *cobra.Command, i *inspect.Inspector, verb, queue string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-	defer cancel()
-	act := i.Pause
-	if verb == "resume" {
-		act = i.Resume
+func printQueues(t *table, s inspect.Status) {
+	t.section("queues: " + count(s.QueueCount, len(s.Queues)))
+	if len(s.Queues) > 0 {
+		t.row("QUEUE", "SIZE", "LATENCY", "")
 	}
-	changed, err := act(ctx, queue)
-	if err != nil {
-		return err
+	for _, queue := range s.Queues {
+		quarantined := fmt.Sprintf("%d quarantined for %s", queue.Quarantined, short(queue.QuarantinedFor))
+		notes := []string{
+			word(queue.Paused, "paused"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByLapsed),
+			word(queue.NoConsumer, "no consumer"),
+		}
+		t.row(queue.Name, queue.Size, short(queue.Latency), strings.Join(strings.Fields(strings.Join(notes, " ")), " "))
 	}
-	exists, err := i.QueueExists(ctx, queue)
-	if err != nil {
-		return err
-	}
-	note := ""
-	if !exists {
-		names, _ := i.QueueNames(ctx)
-		note = " (no job has ever been pushed to it" + meant(queue, names) + ")"
-	}
-	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"), note)
-	return nil
+}
+
+// heldByDead describes how many jobs wait for recovery.
+func heldByDead(jobs int64) string {
+	return word(jobs > 0, fmt.Sprintf("held by dead workers: %d", jobs))
 }

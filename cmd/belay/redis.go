@@ -3,11 +3,13 @@ package main
 import (
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/inspect"
 )
 
 const defaultURL = "redis://127.0.0.1:6379/0"
@@ -72,4 +74,16 @@ func (f *redisFlags) open() (driver.Client, error) {
 		return nil, usageError{err}
 	}
 	return client, nil
+}
+
+// withInspector makes the body of a command that reads Redis or acts on it.
+func withInspector(at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		redis, err := at.open()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = redis.Close() }()
+		return do(cmd, inspect.New(redis, at.prefix), args)
+	}
 }

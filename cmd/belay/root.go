@@ -66,11 +66,9 @@ func newRoot() *cobra.Command {
 	at := &redisFlags{}
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
-	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newCheck(at), newVersion())
-	for _, set := range setCommands() {
-		root.AddCommand(newSet(at, set))
-	}
-	root.AddCommand(newFindJob(at), newQueues(at), newProcesses(at), newLocks(at))
+	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newCheck(at), newVersion(),
+		newFindJob(at), newQueues(at), newProcesses(at), newLocks(at))
+	root.AddCommand(newSets(at)...)
 	root.SetVersionTemplate(versionLine())
 	completeAll(at, root)
 	return root
@@ -145,6 +143,29 @@ func noArgs(_ *cobra.Command, args []string) error {
 		return usage("it takes no arguments, only flags")
 	}
 	return nil
+}
+
+// someArgs requires at least one argument.
+func someArgs(advice string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%s", advice)
+		}
+		return nil
+	}
+}
+
+// noWords refuses a word in the place of a command below this one.
+func noWords(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	word := hideURLs(args[0])
+	if cmd.HasParent() {
+		word = cmd.CommandPath() + " " + word
+	}
+	cmd.SuggestionsMinimumDistance = 2 // letters; cobra sets its default in other places only
+	return usage("there is no command %q%s", word, didYouMean(cmd.SuggestionsFor(args[0])))
 }
 
 // urlLike is what may hold a password when it has ended up where no URL belongs.

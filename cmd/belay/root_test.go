@@ -36,7 +36,7 @@ func TestExitStatus(t *testing.T) {
 		{"push A --unique-ttl 1h", exitUsage, "--unique-ttl requires --unique"},
 		{"push A --reschedule-once", exitUsage, "--reschedule-once requires --unique"},
 		{"push A --including-scheduled", exitUsage, "--including-scheduled requires --unique"},
-		{"push A --unique until_executing --reschedule-once", exitUsage, "goes with until_executed alone"},
+		{"push A --unique until_executing --reschedule-once", exitUsage, "requires until_executed"},
 		{"push A --unique until_executed --unique-ttl 0s", exitUsage, "its TTL is above 0"},
 		{"push A --unique until_executed --unique-ttl 1us", exitUsage, "whole number of milliseconds"},
 		{"locks nosuch", exitUsage, `no command "belay locks nosuch"`},

@@ -72,7 +72,7 @@ func TestStatusMarksQueuesWithoutAConsumer(t *testing.T) {
 	h.do("LPUSH", h.key("belay:suspects:alone"), deadJob("A", "1"))
 	out := h.invoke("", "status").out
 	require.Regexp(t, `(?m)^mail +1 .*no consumer`, out)
-	require.Regexp(t, `(?m)^alone +0 .*1 suspects .*no consumer`, out)
+	require.Regexp(t, `(?m)^alone +0 .*1 quarantined .*no consumer`, out)
 	require.NotRegexp(t, `(?m)^empty .*no consumer`, out)
 	require.Contains(t, h.invoke("", "queues", "--json").out, `"no_consumer":true`)
 }
@@ -89,13 +89,13 @@ func TestStatusShowsJobsInDeadWorkersHands(t *testing.T) {
 	<-w.gone
 	require.Eventually(t, func() bool { return strings.Contains(h.invoke("", "status").out, "lapsed") }, soon, 20*time.Millisecond)
 	out := h.invoke("", "status").out
-	require.Regexp(t, `(?m)^in dead workers' hands: 1$`, out)
-	require.Regexp(t, `(?m)^mail +0 .*in dead workers' hands: 1 no consumer`, out)
-	require.Regexp(t, `(?m)^mail +0 .*in dead workers' hands: 1 no consumer`, h.invoke("", "queues").out)
+	require.Regexp(t, `(?m)^held by dead workers: 1$`, out)
+	require.Regexp(t, `(?m)^mail +0 .*held by dead workers: 1 no consumer`, out)
+	require.Regexp(t, `(?m)^mail +0 .*held by dead workers: 1 no consumer`, h.invoke("", "queues").out)
 	var status inspect.Status
 	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "status", "--json").out), &status))
-	require.Equal(t, int64(1), status.InDeadHands)
-	require.Equal(t, int64(1), status.Queues[0].InDeadHands)
+	require.Equal(t, int64(1), status.HeldByLapsed)
+	require.Equal(t, int64(1), status.Queues[0].HeldByLapsed)
 	require.True(t, status.Queues[0].NoConsumer)
 }
 

@@ -85,7 +85,8 @@ func (r *registrar) alwaysBy(fn *types.Func) []registration {
 	return r.always[fn]
 }
 
-// mayHaveDone says whether a statement may return without an error, as one does that has seen this server before.
+// mayHaveDone says whether a statement may return without an error, as one does that has seen this server
+// before.
 func (r *registrar) mayHaveDone(statement ast.Stmt) (may bool) {
 	ast.Inspect(statement, func(node ast.Node) bool {
 		switch node := node.(type) {
@@ -106,8 +107,8 @@ func (r *registrar) isFailure(e ast.Expr) bool {
 	return ok && !of.IsNil() && types.Implements(of.Type, is)
 }
 
-// distinct are registrations without those that repeat an earlier one: a function that calls another one twice, and is called
-// twice by a third, would double them at every step.
+// distinct are registrations without those that repeat an earlier one: a function that calls another one
+// twice, and is called twice by a third, would double them at every step.
 func distinct(all []registration) (found []registration) {
 	for _, its := range all {
 		if !slices.ContainsFunc(found, func(earlier registration) bool {

@@ -35,7 +35,8 @@ type definition struct {
 	guessed bool
 }
 
-// findDefinitions is nil for a package that has nothing to do with Belay: there is nothing to find in it, and most are such.
+// findDefinitions is nil for a package that has nothing to do with Belay: there is nothing to find in it, and
+// most are such.
 func findDefinitions(pass *analysis.Pass) *classes {
 	if !speaksOfBelay(pass) {
 		return nil
@@ -71,7 +72,8 @@ func (s *source) definition(call *ast.CallExpr) *definition {
 	return d
 }
 
-// within is where to speak of a call's option: the option, or the call if the option stands in a list elsewhere.
+// within is where to speak of a call's option: the option, or the call if the option stands in a list
+// elsewhere.
 func within(call *ast.CallExpr, option ast.Expr) ast.Expr {
 	if option.Pos() < call.Pos() || option.End() > call.End() {
 		return call

@@ -25,8 +25,9 @@ func (s *source) flow(body *ast.BlockStmt) *cfg.CFG {
 	})
 }
 
-// together says whether two blocks are run together: who comes to the second has been in the first, or who has been in
-// the first will come to the second before it ends or begins again. So the arms of an if are not, and neither are two ifs, whatever they ask.
+// together says whether two blocks are run together: who comes to the second has been in the first, or who
+// has been in the first will come to the second before it ends or begins again. So the arms of an if are not,
+// and neither are two ifs, whatever they ask.
 func together(graph *cfg.CFG, first, second *cfg.Block) bool {
 	if first == second {
 		return true

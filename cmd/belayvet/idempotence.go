@@ -18,7 +18,7 @@ NotIdempotent with the reason why a second effect is acceptable.`,
 	Run: func(pass *analysis.Pass) (any, error) {
 		c, _ := pass.ResultOf[definitions].(*classes)
 		if c == nil {
-			return nil, nil //nolint:nilnil // nobody asks this analyzer for a result
+			return nil, nil //nolint:nilnil // this analyzer has no result
 		}
 		for _, d := range c.defined {
 			if c.mayBeLax(d.call) {
@@ -27,11 +27,12 @@ NotIdempotent with the reason why a second effect is acceptable.`,
 			c.checkDeclared(pass, d)
 		}
 		c.checkReasons(pass)
-		return nil, nil //nolint:nilnil // nobody asks this analyzer for a result
+		return nil, nil //nolint:nilnil // this analyzer has no result
 	},
 }
 
-// mayBeLax says whether a call is in a test that is no example. Tests define classes to throw away; examples are copied.
+// mayBeLax says whether a call is in a test that is no example. Tests define classes to throw away; examples
+// are copied.
 func (s *source) mayBeLax(call *ast.CallExpr) bool {
 	name := filepath.Base(s.Fset.Position(call.Pos()).Filename)
 	test, isTest := strings.CutSuffix(name, "_test.go")

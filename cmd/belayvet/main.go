@@ -1,19 +1,20 @@
-// Command belayvet looks at a program's jobs as go vet looks at its Printf calls:
+// Command belayvet checks a program's jobs, as go vet checks its Printf calls:
 //
 //	go install -C cmd/belayvet .                 in a clone of Belay
 //	go vet -vettool=$(which belayvet) ./...      in your program
 //
-// It exists because every job may be run twice: when a worker dies after the work was done and before that was known. Whoever
-// writes a handler has to have thought of that, and the definition is where it is said:
+// It exists because every job may run twice: a worker can die after the work and before Redis has recorded
+// it. The author of a handler must consider that and declare it in the definition:
 //
-//	idempotence  a definition says neither Idempotent nor NotIdempotent; a NotIdempotent has no reason
+//	idempotence  a definition has neither Idempotent nor NotIdempotent; a NotIdempotent has no reason
 //	onehandler   a class gets a second handler on the same server, which panics when the program starts
 //
-// Each is switched off by its name: -onehandler=false. Tests may define jobs as they like; examples may not, because they
-// are copied. It believes what it cannot see: options that a function returns, and handlers that another package registers.
-// So what it says is meant to be right, and what it does not say proves nothing.
+// Switch a check off by its name: -onehandler=false. Tests may define jobs without a declaration; examples
+// may not, because they are copied. belayvet assumes that everything it cannot see is right: options that a
+// function returns, and handlers that another package registers. So a report should be correct, but the lack
+// of one proves nothing.
 //
-// It is a module of its own, so that its dependency is nobody's who imports Belay.
+// It is a module of its own, so that programs which import Belay do not get its dependency.
 package main
 
 import (

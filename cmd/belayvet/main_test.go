@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/go/analysis/analysistest"
 )
 
-// The programs in testdata import the Belay that is around this module. Beside each bad line stands what is said of it; of
-// all others nothing is.
+// The programs in testdata import the Belay that is around this module. Beside each bad line stands what is
+// said of it; of all others nothing is.
 func TestSaysWhatIsWrongAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for folder, analyzer := range map[string]*analysis.Analyzer{"./jobs": idempotence, "./servers": oneHandler} {

@@ -20,7 +20,7 @@ package are seen, too, if they are not registered under a condition.`,
 	Run: func(pass *analysis.Pass) (any, error) {
 		c, _ := pass.ResultOf[definitions].(*classes)
 		if c == nil {
-			return nil, nil //nolint:nilnil // nobody asks this analyzer for a result
+			return nil, nil //nolint:nilnil // this analyzer has no result
 		}
 		r := newRegistrar(c)
 		for _, file := range pass.Files {
@@ -36,7 +36,7 @@ package are seen, too, if they are not registered under a condition.`,
 				return true
 			})
 		}
-		return nil, nil //nolint:nilnil // nobody asks this analyzer for a result
+		return nil, nil //nolint:nilnil // this analyzer has no result
 	},
 }
 

@@ -6,8 +6,8 @@ import (
 	"go/types"
 )
 
-// A place is a variable, or a field of one: where a server or a definition is. Two expressions of one place are the same
-// thing, as long as nothing there gets another value; a place that does is none.
+// A place is a variable, or a field of one: where a server or a definition is. Two expressions of one place
+// are the same thing, as long as nothing there gets another value; a place that does is none.
 type place struct {
 	root types.Object
 	path string // of fields, ".app.Server"
@@ -54,8 +54,8 @@ func (s *source) field(of place, known bool, object types.Object, pos token.Pos)
 	return place{of.root, of.path + "." + object.Name(), of.here || s.isSet(object)}, known
 }
 
-// operand is the place of what has the field or method that is selected: what stands before the dot, or what is embedded in
-// it.
+// operand is the place of what has the field or method that is selected: what stands before the dot, or what
+// is embedded in it.
 func (s *source) operand(e *ast.SelectorExpr) (at place, ok bool) {
 	selection := s.TypesInfo.Selections[e]
 	if selection == nil || selection.Kind() == types.MethodExpr {
@@ -83,8 +83,8 @@ func structOf(t types.Type) *types.Struct {
 	return of
 }
 
-// behind is the place that a variable or field is another name of, if it is one. A variable that holds a struct is a copy. A
-// field may be another one in every struct, unless what it gets is everyone's.
+// behind is the place that a variable or field is another name of, if it is one. A variable that holds a
+// struct is a copy. A field may be another one in every struct, unless what it gets is everyone's.
 func (s *source) behind(object types.Object) (of place, ok bool) {
 	if known, ok := s.names[object]; ok {
 		return known, known.root != nil
@@ -104,7 +104,8 @@ func (p place) global() bool {
 	return !p.here && p.root != nil && p.root.Pkg() != nil && p.root.Parent() == p.root.Pkg().Scope()
 }
 
-// in is the place as the caller of a function knows it, who hands over these places. ok is false if the caller cannot.
+// in is the place as the caller of a function knows it, who hands over these places. ok is false if the
+// caller cannot.
 func (p place) in(caller map[types.Object]place) (at place, ok bool) {
 	if p.global() {
 		return p, true

@@ -10,14 +10,15 @@ import (
 type registration struct {
 	server place
 	class  classKey
-	// at is the expression by which a function makes it: Handle itself, or the call of a function that calls Handle.
+	// at is the expression by which a function makes it: Handle itself, or the call of a function that calls
+	// Handle.
 	at ast.Expr
 	// pos is where the handler is registered, maybe in that other function.
 	pos token.Pos
 }
 
-// A classKey is the same for two expressions of one class: its name, or the place of its definition if that is another
-// package's.
+// A classKey is the same for two expressions of one class: its name, or the place of its definition if that
+// is another package's.
 type classKey struct {
 	name string
 	place
@@ -100,7 +101,7 @@ func (r *registrar) one(server place, method *ast.SelectorExpr, at ast.Expr) []r
 func (r *registrar) byOptions(call *ast.CallExpr) (found []registration) {
 	server, ok := r.place(r.targets[call])
 	if !ok {
-		server.root = types.NewVar(call.Pos(), nil, "server", nil) // it goes where nobody here follows
+		server.root = types.NewVar(call.Pos(), nil, "server", nil) // this analysis does not follow it further
 	}
 	options, _ := r.list(call, 1)
 	for _, option := range options {

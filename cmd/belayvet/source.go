@@ -32,8 +32,8 @@ func newSource(pass *analysis.Pass) *source {
 	return s
 }
 
-// speaksOfBelay says whether anything in a package is Belay's. It need not import that: another package may hand it a
-// server, and a third one a definition.
+// speaksOfBelay says whether anything in a package is Belay's. It need not import that: another package may
+// hand it a server, and a third one a definition.
 func speaksOfBelay(pass *analysis.Pass) bool {
 	for _, object := range pass.TypesInfo.Uses {
 		if isBelay(object.Pkg()) {
@@ -45,7 +45,8 @@ func speaksOfBelay(pass *analysis.Pass) bool {
 
 func isBelay(pkg *types.Package) bool { return pkg != nil && pkg.Path() == belayPath }
 
-// object is the variable or field that an expression names, or nil. A generic struct has one of each, whatever its types.
+// object is the variable or field that an expression names, or nil. A generic struct has one of each,
+// whatever its types.
 func (s *source) object(e ast.Expr) types.Object {
 	var object types.Object
 	switch e := e.(type) {
@@ -62,8 +63,8 @@ func (s *source) object(e ast.Expr) types.Object {
 	return nil
 }
 
-// value follows variables and fields of this package that get one value to this value. Those that lead back to themselves
-// have none.
+// value follows variables and fields of this package that get one value to this value. Those that lead back
+// to themselves have none.
 func (s *source) value(e ast.Expr) ast.Expr {
 	for seen := map[types.Object]bool{}; ; {
 		e = ast.Unparen(e)
@@ -76,7 +77,8 @@ func (s *source) value(e ast.Expr) ast.Expr {
 	}
 }
 
-// called is the name of the function of Belay that an expression calls, "Define" or "Server.HandleRaw", or "".
+// called is the name of the function of Belay that an expression calls, "Define" or "Server.HandleRaw", or
+// "".
 func (s *source) called(e ast.Expr) string {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
 	if !ok {
@@ -123,8 +125,8 @@ func (s *source) text(e ast.Expr) (value string, known bool) {
 	return constant.StringVal(of), true
 }
 
-// list are a call's arguments from the given one on, with the elements of a slice that is spread, and whether these are
-// all.
+// list are a call's arguments from the given one on, with the elements of a slice that is spread, and whether
+// these are all.
 func (s *source) list(call *ast.CallExpr, from int) (elements []ast.Expr, all bool) {
 	if len(call.Args) < from {
 		return nil, false

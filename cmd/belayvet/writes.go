@@ -9,14 +9,15 @@ import (
 // writes are what a package's variables and fields get.
 type writes struct {
 	pkg *types.Package
-	// written counts how often a variable or field gets a value. More than once is often: that of another package, that whose
-	// address is taken, and a slice that others may change.
+	// written counts how often a variable or field gets a value. More than once is often: that of another
+	// package, that whose address is taken, and a slice that others may change.
 	written map[types.Object]int
 	// values are the last that variables and fields get.
 	values map[types.Object]ast.Expr
 	// targets are what expressions are assigned to: values, the other way round.
 	targets map[ast.Expr]ast.Expr
-	// set are those that get their value by an assignment, and might have another before it and in another call.
+	// set are those that get their value by an assignment, and might have another before it and in another
+	// call.
 	set map[types.Object]span
 }
 

@@ -1,9 +1,10 @@
-// Package wal asks PostgreSQL how far it has come: where a primary stands, and whether a replica has got there.
+// Package wal reads positions in PostgreSQL's write-ahead log: the current one of a primary, and whether a
+// replica has replayed one.
 //
-// It exists for jobs that read from a replica what was written before they were pushed. A push is stamped with the position of
-// the primary ([Current]); the handler waits until the replica has replayed it ([Wait]), for a bounded time, and is told to use the
-// primary when it has not. It stands apart from package dedup because that asks no server; and it uses database/sql alone, so that
-// it brings no driver into anybody's program.
+// It exists for jobs that read data from a replica which was written before they were pushed. The push stores
+// the position of the primary ([Current]). The handler waits for a bounded time until the replica has
+// replayed it ([Wait]), and otherwise uses the primary. It is not part of package dedup, which calls no
+// server. It imports database/sql and no driver.
 //
-// It must never wait without a bound, and never say that a replica has a position that it has not replayed.
+// It must never wait without a bound, and never report a position as replayed that is not.
 package wal

@@ -10,21 +10,21 @@ import (
 	"github.com/belayq/belay/dedup"
 )
 
-// ErrUsePrimary says that a replica cannot be read for what the caller wants to see, not yet or not at all: read the primary.
+// ErrUsePrimary means that the replica does not have the data yet, or does not answer: read the primary.
 var ErrUsePrimary = errors.New("belay: the replica has not replayed that far: use the primary")
 
-// A Queryer is what is asked: a *sql.DB, or a *sql.Conn where a pool leads to several replicas, of which the one that is asked must be
-// the one that is read.
+// A Queryer is a *sql.DB. If a pool leads to several replicas, use a *sql.Conn, so that the replica that
+// answers is the one that is read.
 type Queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Current returns the position up to which everything lies that has been committed on a primary by now, to push a job with. Ask it
-// after the commit. Asked of a replica it is an error.
+// Current returns a position behind everything that has been committed on the primary, to push a job with.
+// Call it after the commit. It returns an error for a replica.
 //
-// It is where the next record will be inserted (pg_current_wal_insert_lsn). What has been written out (pg_current_wal_lsn) may
-// lie before a commit that did not wait for that (synchronous_commit = off). The price is that a job may wait for a few records of
-// others, too.
+// It is the position of the next record (pg_current_wal_insert_lsn). The position that has been written out
+// (pg_current_wal_lsn) may lie before a commit that did not wait for it (synchronous_commit = off). The price
+// is that a job may also wait for a few records of other transactions.
 func Current(ctx context.Context, primary Queryer) (dedup.LSN, error) {
 	var text string
 	var block, segment uint64
@@ -40,12 +40,12 @@ func Current(ctx context.Context, primary Queryer) (dedup.LSN, error) {
 	return endOfRecords(position, dedup.LSN(block), dedup.LSN(segment)), nil
 }
 
-// pageHeader is the length of what stands before the records on a page of the log, segmentHeader on the first page of a file of it.
+// pageHeader is the length of the header of a page of the log, segmentHeader that of the first page of a file.
 const pageHeader, segmentHeader = 24, 40
 
-// endOfRecords is an insert position as a replica counts. On a page to which nothing has been written yet the next record goes
-// behind the page's header, but a replica that has replayed everything stands before it, and would stand there until the primary
-// writes again.
+// endOfRecords converts an insert position to one that a replica reaches. On an empty page the next record
+// goes behind the page's header, but a replica that has replayed everything stays before the header until the
+// primary writes again.
 func endOfRecords(position, block, segment dedup.LSN) dedup.LSN {
 	switch {
 	case segment > 0 && position%segment == segmentHeader:
@@ -57,22 +57,23 @@ func endOfRecords(position, block, segment dedup.LSN) dedup.LSN {
 }
 
 const (
-	// A replica beside its primary has a commit within a millisecond or two, and one that lags does so for much longer: so the first
-	// questions come soon, and later ones cost it little.
+	// A healthy replica has a commit within a millisecond or two, and one that lags does so for much longer.
+	// So the first queries come soon, and later ones are rare.
 	leastPause, mostPause = 2 * time.Millisecond, 100 * time.Millisecond
 )
 
-// Wait returns nil as soon as the replica has replayed its primary's log up to this position, so that a query begun after that
-// sees what was written before. It asks once, and then again and again for so long as within says. A server that is no
-// replica (any more) has it at once, and so has everyone a position of 0, which is none.
+// Wait returns nil as soon as the replica has replayed its primary's log up to this position. A query that
+// begins after that sees the data. Wait queries at least once, and repeats that for the duration within. For
+// a primary, and for position 0, it returns nil at once.
 //
-// The error is ErrUsePrimary when the time is over, or when the replica does not answer, with the reason; when ctx has ended, it
-// is ctx's own. A transaction that has begun before Wait may see what it saw then.
+// It returns ErrUsePrimary, with the reason, when the time is over or the replica does not answer, and ctx's
+// error when ctx has ended. A transaction that began before Wait may still see old data.
 func Wait(ctx context.Context, replica Queryer, position dedup.LSN, within time.Duration) error {
 	if position == 0 {
 		return nil
 	}
-	// Its own end, because a server that does not answer must not hold up the job for longer than one that does.
+	// A deadline of its own: a server that does not answer must not delay the job for longer than one that
+	// does.
 	asking, cancel := context.WithTimeout(ctx, max(within, leastAnswer))
 	defer cancel()
 	deadline := time.Now().Add(within)
@@ -88,7 +89,7 @@ func Wait(ctx context.Context, replica Queryer, position dedup.LSN, within time.
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			return fmt.Errorf("%w: it is at %v, and %v is wanted", ErrUsePrimary, at, position)
+			return fmt.Errorf("%w: it is at %v, and %v is needed", ErrUsePrimary, at, position)
 		}
 		if err := sleep(ctx, min(pause, left)); err != nil {
 			return err
@@ -96,10 +97,10 @@ func Wait(ctx context.Context, replica Queryer, position dedup.LSN, within time.
 	}
 }
 
-// leastAnswer is what the one question may take that is asked in any case: within may be 0.
+// leastAnswer is the time for the first query, which is sent even if within is 0.
 const leastAnswer = time.Second
 
-// replayed is how far a server has come: a replica to what it has replayed, and one that is none to wherever is asked for.
+// replayed returns the position that a replica has replayed, and wanted for a primary.
 func replayed(ctx context.Context, server Queryer, wanted dedup.LSN) (dedup.LSN, error) {
 	var replica bool
 	var text sql.NullString

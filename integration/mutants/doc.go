@@ -1,8 +1,8 @@
-// Package mutants asks whether the tests would notice. It plants the bugs that lose jobs, double them or blame the wrong one,
-// one at a time, and holds that the check which is there for that bug fails, and that it is this check that does.
+// Package mutants checks that the tests detect bugs. It plants bugs that lose jobs, double them or move the wrong one
+// to the dead set, one at a time, and requires that the check named for the bug fails, for the intended reason.
 //
-// A bug is planted by Go's -overlay, which shows the compiler other text in the place of a file, embedded scripts included:
-// the tree is never written to, and a build of the program inside a test has the bug as well.
+// Go's -overlay plants a bug: it gives the compiler another text for a file, embedded scripts included. No file of the
+// tree changes, and programs that a test builds contain the bug as well.
 //
-// docs/mutants.md lists them; a test keeps it so.
+// docs/mutants.md lists the bugs; a test keeps the list true.
 package mutants

@@ -1,26 +1,26 @@
 package mutants
 
-// A mutant is one bug, and the check that is to catch it.
+// A mutant is one bug, and the check that must catch it.
 type mutant struct {
 	name string
-	// harm is what the bug would do to people's jobs.
+	// harm is the effect of the bug on jobs.
 	harm  string
 	edits []edit
-	// pkg and run are what is run: a package and go test's -run, no wider than it must be.
+	// pkg and run are the package and the narrowest -run of go test that includes the check.
 	pkg, run string
-	// caught is the test that must fail, in full, and says what must stand in its report.
+	// caught is the full name of the test that must fail, and says is a text of its report.
 	caught, says string
 }
 
-// An edit is the bug in one file: a text that stands there once, and what stands there instead.
+// An edit is the bug in one file: old occurs there once, and new replaces it.
 type edit struct{ file, old, new string }
 
-// bugs are those that we or others before us have made, or nearly. Each is what somebody might write who thought it
-// simpler, or faster.
+// bugs are mistakes of kinds that occur in job systems. Each looks like a simplification
+// or an optimization.
 var bugs = []mutant{
 	{
 		name: "take pops",
-		harm: "a worker that dies loses what it has in hand",
+		harm: "a worker that dies loses its running jobs",
 		edits: []edit{{
 			"lua/take.lua", `redis.pcall('LMOVE', queue, working, 'RIGHT', 'LEFT')`, `redis.pcall('RPOP', queue)`,
 		}},
@@ -28,8 +28,8 @@ var bugs = []mutant{
 		caught: "TestTake/oldest_first_in_the_order_of_the_queues", says: "newest at the head",
 	},
 	{
-		name: "settle asks not whose the job is",
-		harm: "a worker that was taken for dead writes a retry of a job that runs elsewhere, and counts it twice",
+		name: "settle does not check the owner",
+		harm: "a worker that was declared dead stores a retry of a job that runs elsewhere, and counts it twice",
 		edits: []edit{{
 			"lua/settle.lua", `if redis.call('LREM', working, -1, ARGV[arg]) == 0 then`, `if redis.call('LREM', working, -1, ARGV[arg]) < 0 then`,
 		}},
@@ -58,7 +58,7 @@ var bugs = []mutant{
 		caught: "TestEveryStepIsLawful/go-redis", says: "doubled: it lies in 2 places",
 	},
 	{
-		name: "promote takes out, then pushes",
+		name: "promote removes, then pushes",
 		harm: "a poller that dies between the two calls loses the job, as Ruby's does",
 		edits: []edit{{
 			"scheduler/poller.go", `		calls[i] = asks[i].Call
@@ -78,17 +78,17 @@ var bugs = []mutant{
 		caught: "TestDeniedCommands", says: "not lost",
 	},
 	{
-		name: "the janitor looks once",
-		harm: "a pause of Redis or of the fleet makes everybody dead, and runs everything again",
+		name: "the janitor checks once",
+		harm: "after a pause of Redis or of the fleet every process is declared dead, and all running jobs run again",
 		edits: []edit{{
-			"fetch/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
+			"janitor/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
 		}},
-		pkg: "./fetch", run: "TestJanitorJudges/one_look_condemns_nobody",
+		pkg: "./janitor", run: "TestJanitorJudges/one_look_condemns_nobody",
 		caught: "TestJanitorJudges/one_look_condemns_nobody", says: "[victim]",
 	},
 	{
-		name: "nobody reconciles",
-		harm: "a job whose worker never heard the answer to its take lies in that worker's list for as long as it lives",
+		name: "no process reconciles",
+		harm: "if the reply to a take is lost, the job stays in that worker's list as long as the worker lives",
 		edits: []edit{{
 			"fetch/look.go", `		s.looked = s.looked || still
 `, `		s.looked = true
@@ -100,8 +100,8 @@ var bugs = []mutant{
 		caught: "TestLostReplies/a_take_whose_reply_is_lost_strands_nothing", says: "within four beats",
 	},
 	{
-		name: "a stranger is adopted at first sight",
-		harm: "what a wait is just bringing is run twice",
+		name: "an unknown entry is run at first sight",
+		harm: "a job that an idle wait is just bringing runs twice",
 		edits: []edit{{
 			"fetch/look.go", `	still := len(f.takes) == 0
 `, `	still := true
@@ -113,8 +113,8 @@ var bugs = []mutant{
 		caught: "TestLook/adopts_nothing_that_a_wait_is_just_bringing", says: "Should be empty",
 	},
 	{
-		name: "go-redis sends again",
-		harm: "a call whose answer was lost is executed twice: counters, pushes, takes",
+		name: "go-redis sends calls again",
+		harm: "a call whose reply was lost is executed twice: counters, pushes, takes",
 		// It is kept from that twice over: by its setting, and by the kind of its commands.
 		edits: []edit{{
 			"driver/goredisdriver/options.go", `o.MaxRetries = -1 // 0 would mean three`, `o.MaxRetries = 0`,
@@ -123,12 +123,12 @@ var bugs = []mutant{
 
 // prepare spells the call out.`,
 		}},
-		pkg: "./driver/goredisdriver", run: "TestConformance/.*/a_lost_reply_is_uncertain",
-		caught: "TestConformance/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
+		pkg: "./driver", run: "TestConformance/go-redis/.*/a_lost_reply_is_uncertain",
+		caught: "TestConformance/go-redis/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
 	},
 	{
-		name: "rueidis sends again",
-		harm: "the same, by the other client",
+		name: "rueidis sends calls again",
+		harm: "the same, with the other client",
 		edits: []edit{{
 			"driver/rueidisdriver/client.go", `o.DisableRetry = true`, `o.DisableRetry = false`,
 		}, {
@@ -136,12 +136,12 @@ var bugs = []mutant{
 		}, {
 			"driver/rueidisdriver/do.go", `Args(call.Args...).Build()`, `Args(call.Args...).Build().ToRetryable()`,
 		}},
-		pkg: "./driver/rueidisdriver", run: "TestConformance/.*/a_lost_reply_is_uncertain",
-		caught: "TestConformance/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
+		pkg: "./driver", run: "TestConformance/rueidis/.*/a_lost_reply_is_uncertain",
+		caught: "TestConformance/rueidis/redis/a_lost_reply_is_uncertain_and_executed_once", says: "An error is expected but got nil",
 	},
 	{
-		name: "a hand-back counts as a crash",
-		harm: "three deploys bury a job that never did any harm",
+		name: "a requeue counts as a crash",
+		harm: "three deploys move a harmless job to the dead set",
 		edits: []edit{{
 			"lua/settle.lua", `redis.call('RPUSH', group.queue, ARGV[arg])`, `redis.call('RPUSH', group.queue, (string.gsub(ARGV[arg], '}$', ',"interrupted_count":1}')))`,
 		}},
@@ -149,8 +149,8 @@ var bugs = []mutant{
 		caught: "TestStop/hands_back_byte_for_byte_what_does_not_finish_in_time", says: `"interrupted_count":1`,
 	},
 	{
-		name: "the heart stops at TERM",
-		harm: "a worker that finishes its jobs before it leaves is taken for dead meanwhile, and they run twice",
+		name: "the heartbeat stops at TERM",
+		harm: "a worker that finishes its jobs after TERM is declared dead, and they run twice",
 		edits: []edit{{
 			"launcher/duties.go", `if d.intake && l.quiet.Load() {`, `if d.intake && l.quiet.Load() || d.name == "beat" && l.asked.Load() {`,
 		}},
@@ -158,7 +158,7 @@ var bugs = []mutant{
 		caught: "TestTheHeartBeatsUntilTheLastJobIsSettled", says: "it ran twice",
 	},
 	{
-		name: "due times are cut to seconds",
+		name: "due times are truncated to seconds",
 		harm: "a job runs up to a second before its time",
 		edits: []edit{{
 			"lua/due.lua", `redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT'`, `redis.call('ZRANGEBYSCORE', set, '-inf', math.floor(now) + 1, 'LIMIT'`,
@@ -169,8 +169,8 @@ var bugs = []mutant{
 		caught: "TestPoller/says_when_the_next_one_is_due_and_is_never_early", says: "early",
 	},
 	{
-		name: "settle writes the job anew",
-		harm: "what other programs wrote is not found in the working list: the run leaves no trace, and the job runs again and again",
+		name: "settle re-marshals the job",
+		harm: "a payload of another program is not found in the working list: its result is not stored, and the job runs again and again",
 		edits: []edit{{
 			"fetch/exchange.go", `	for i, held := range gathered {
 		settled[i]`, `	for i, held := range gathered {
@@ -189,8 +189,8 @@ var bugs = []mutant{
 		caught: "TestStop/hands_back_byte_for_byte_what_does_not_finish_in_time", says: "should have 6 item(s)",
 	},
 	{
-		name: "no rest after an error",
-		harm: "while Redis is away every worker burns a core, and the first instant of its return is a storm",
+		name: "no backoff after an error",
+		harm: "while Redis is away every worker uses a whole core, and all of them call at once when it returns",
 		edits: []edit{{
 			"fetch/outage.go", `	o.until = now.Add(o.rest/2 + rand.N(o.rest/2))
 `, `	o.until = now.Add(rand.N(time.Microsecond))
@@ -200,8 +200,8 @@ var bugs = []mutant{
 		caught: "TestOutages/killed/go-redis", says: "CPU",
 	},
 	{
-		name: "counters move apart from runs",
-		harm: "the counters of a worker that is killed are wrong for ever",
+		name: "counters change in another step than runs",
+		harm: "the counters of a killed worker are wrong for ever",
 		edits: []edit{{
 			"lua/settle.lua", `ran, fell = ran + ended * group.processed, fell + ended * group.failed`, `ran, fell = 0, 0`,
 		}, {
@@ -216,8 +216,8 @@ var bugs = []mutant{
 		caught: "TestEveryStepIsLawful/go-redis", says: "counters",
 	},
 	{
-		name: "a suspect runs beside others",
-		harm: "when it kills its process, jobs that did no harm are blamed with it",
+		name: "a quarantined job runs beside others",
+		harm: "when it kills its process, the other jobs count a crash with nothing else running",
 		edits: []edit{{
 			"lua/takealone.lua", `  if type(length) == 'number' and length > 0 then
     return { 'busy' }`, `  if type(length) == 'number' and length < 0 then
@@ -227,8 +227,8 @@ var bugs = []mutant{
 		caught: "TestTakeAlone/goes_to_empty_hands_only", says: "busy",
 	},
 	{
-		name: "recover does not look again",
-		harm: "a process that woke up after the janitor's look is robbed while it runs its jobs",
+		name: "recover does not check again",
+		harm: "a process that wakes up after the janitor's check loses jobs that it is running",
 		edits: []edit{{
 			"lua/recover.lua", `  if expiry > now_ms and expiry <= now_ms + ttl_ms then`, `  if expiry > now_ms and expiry < 0 then`,
 		}},
@@ -237,7 +237,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "a start needs no lease",
-		harm: "a process that was frozen starts what it had taken, while others run it",
+		harm: "a process that was frozen starts jobs that run elsewhere",
 		edits: []edit{{
 			"fetch/fetcher.go", `		if !f.leased(held.Life) {
 			f.suspects`, `		if !f.leased(held.Life) && held.Life == nil {
@@ -248,7 +248,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "a handler that ends its goroutine is not noticed",
-		harm: "its processor is gone and its job in hand for as long as the process lives",
+		harm: "its processor is lost, and its job counts as running as long as the process lives",
 		edits: []edit{{
 			"launcher/processor.go", `		r := p.current.Load()
 		if r == nil {
@@ -260,8 +260,8 @@ var bugs = []mutant{
 		caught: "TestRun/every_way_to_fail_is_a_failure_and_frees_its_processor", says: "waited in vain for 30 failures",
 	},
 	{
-		name: "a settle's verdict is not kept",
-		harm: "a settle whose answer was lost finds its jobs gone when it is sent again, and a done job counts as lost to others",
+		name: "the verdict of a settle is not kept",
+		harm: "a settle that is sent again after a lost reply does not find its jobs, and a done job counts as lost",
 		edits: []edit{{
 			"lua/settle.lua", `if held[2] then
   local answer`, `if held[2] == '' .. number .. ARGV[1] then
@@ -271,8 +271,8 @@ var bugs = []mutant{
 		caught: "TestSettle/the_same_number_again_answers_the_same_and_writes_nothing", says: "Lost:",
 	},
 	{
-		name: "a lock is freed by whoever ends",
-		harm: "a job that outlived its lock frees that of the next one, and a third is accepted beside it",
+		name: "any job's end frees the lock",
+		harm: "a job that outlived its lock frees the lock of the next one, and a third is accepted beside it",
 		edits: []edit{{
 			"lua/shared/unlock.lua", `states[job] = value and string.sub(value, 2, #owner + 1) == owner and string.byte(value)`,
 			`states[job] = value and owner and string.byte(value)`,
@@ -281,8 +281,8 @@ var bugs = []mutant{
 		caught: "TestLateEndFreesNobodyElsesLock/go-redis", says: "duplicate",
 	},
 	{
-		name: "a lock first, then the job",
-		harm: "a producer that dies between the two calls, or whose push is refused, leaves a lock that no job will free",
+		name: "the lock first, then the job",
+		harm: "a producer that dies between the two calls, or whose push is refused, leaves a lock that no job frees",
 		edits: []edit{{
 			"client/push.go", `	if s.unique {
 		push := c.keys.PushUnique(nil, s.jobs)
@@ -300,16 +300,16 @@ var bugs = []mutant{
 		caught: "TestPushThatStoresNothingTakesNoLock/go-redis", says: "a broken queue",
 	},
 	{
-		name: "the mark is cleared, then the run is pushed that was asked for",
-		harm: "a worker that dies between the two calls owes a run that nobody remembers",
+		name: "the mark is cleared, then the extra run is pushed",
+		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
 			"fetch/locks.go", `		if parsed, err := job.Parse(held.Bytes); err == nil {
-			lock.Again = again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
+			lock.Again = dedup.Again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
 		}
 `, `		value, _ := f.lane.Do(held.Life.Context, driver.Command("GET", f.cfg.Keys.Lock(lock.Digest)))[0].Value.(string)
 		if parsed, err := job.Parse(held.Bytes); err == nil && value != "" && value[0] == 'd' {
 			f.lane.Do(held.Life.Context, driver.Command("SETRANGE", f.cfg.Keys.Lock(lock.Digest), "0", "s"))
-			f.lane.Do(held.Life.Context, driver.Command("LPUSH", f.cfg.Keys.Queue(held.Queue), again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit).Bytes))
+			f.lane.Do(held.Life.Context, driver.Command("LPUSH", f.cfg.Keys.Queue(held.Queue), dedup.Again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit).Bytes))
 		}
 `,
 		}},
@@ -317,8 +317,8 @@ var bugs = []mutant{
 		caught: "TestRescheduleOnceIsOnce/asked_while_it_runs/go-redis", says: `goes from state "d" to "s"`,
 	},
 	{
-		name: "the lock is freed, then the run is pushed that was asked for",
-		harm: "between the two calls another takes the lock, and two of a kind wait; or the worker dies, and the run is never pushed",
+		name: "the lock is freed, then the extra run is pushed",
+		harm: "between the two calls another job takes the lock, and two equal jobs wait; or the worker dies, and the extra run is lost",
 		edits: []edit{{
 			"lua/shared/unlock.lua", `  redis.call('SET', lock, value, 'PXAT', until_ms)
 `, `  redis.call('DEL', lock)
@@ -329,7 +329,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "a failed run frees its lock",
-		harm: "while the job waits for its retry another of its kind is accepted, and both run",
+		harm: "while the job waits for its retry an equal job is accepted, and both run",
 		edits: []edit{{
 			"lua/settle.lua", `group.lives_on = exit == 'retry' or exit`, `group.lives_on = exit`,
 		}},
@@ -338,7 +338,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "positions are compared as text",
-		harm: "from 10/0 on, which as text lies before 9/0, the run that is in the refused one's stead does not wait for its write",
+		harm: "10/0 is less than 9/0 as text, so the run does not wait for the refused duplicate's write",
 		edits: []edit{{
 			"lua/shared/leave.lua", `(now[2] > was[2] or now[2] == was[2] and now[3] > was[3])`, `now[1] > was[1]`,
 		}},
@@ -346,8 +346,8 @@ var bugs = []mutant{
 		caught: "TestPositions/of_the_refused_are_left_with_the_lock_the_later_of_each_connection/goredis", says: "main 10/0",
 	},
 	{
-		name: "a start that is said again tells no positions",
-		harm: "the lock is free after the first, whose answer was lost: the run reads a replica that lags",
+		name: "a repeated start returns no positions",
+		harm: "the first start freed the lock and its reply was lost: the run reads a replica that lags",
 		edits: []edit{{
 			"lua/start.lua", `      if group.left and now ~= '' then`, `      if false then`,
 		}},
@@ -356,7 +356,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "a digest without lengths",
-		harm: "two jobs that have nothing in common but the letters one after another count as the same, and one is refused",
+		harm: "two jobs whose parts differ but concatenate to the same text count as equal, and one is refused",
 		edits: []edit{{
 			"dedup/digest.go", `	out = append(strconv.AppendInt(out, int64(len(s)), 10), ':')
 	return append(out, s...)`, `	return append(strconv.AppendBool(out[:len(out):len(out)], true)[:len(out)], s...)`,
@@ -365,8 +365,8 @@ var bugs = []mutant{
 		caught: "TestDigest/tells_classes_and_queues_apart", says: "Should be false",
 	},
 	{
-		name: "a job is dropped when its time has come and its lock is taken",
-		harm: "what was accepted is never run, and a job that took its lock when it was scheduled is its own duplicate",
+		name: "a due job whose lock is taken is dropped",
+		harm: "an accepted job never runs, and a job that took its lock when it was scheduled is its own duplicate",
 		edits: []edit{{
 			"lua/promote.lua", `    if score and score <= now then
 `, `    if group.locked and redis.call('GET', KEYS[tonumber(ARGV[arg + 2])]) then
@@ -378,8 +378,8 @@ var bugs = []mutant{
 		caught: "TestPromoteTakesLocks/and_drops_nothing_for_those_that_are_not", says: "Not equal",
 	},
 	{
-		name: "locks in hand are not renewed",
-		harm: "a run that outlasts its lock has company",
+		name: "locks of running jobs are not renewed",
+		harm: "while a run outlasts its lock, an equal job is accepted",
 		edits: []edit{{
 			"fetch/locks.go", `	if !f.renew || f.life == nil {`, `	if !f.renew || f.life != nil {`,
 		}},
@@ -387,8 +387,8 @@ var bugs = []mutant{
 		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",
 	},
 	{
-		name: "who shares a call does not wait for its answer",
-		harm: "a push is said to be stored although Redis refused it, or nobody knows",
+		name: "a coalesced push does not wait for the reply",
+		harm: "a push is reported as stored although Redis refused it or the reply was lost",
 		edits: []edit{{
 			"client/joint.go", `	default:
 		<-shared.sent
@@ -399,7 +399,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "one deadline for a whole pass",
-		harm: "over a long round trip the calls of a pass never fit into it, and no job of a dead worker comes back",
+		harm: "over a long round trip the calls of a pass never fit, and the jobs of a dead worker stay lost",
 		edits: []edit{{
 			"launcher/duties.go", `	if d.calls {
 		return d.pass(ctx)
@@ -416,7 +416,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "pages of a fixed size",
-		harm: "a page that misses its deadline, or that Redis closes the connection for, is asked for again and again, and no large job moves",
+		harm: "a page that misses its deadline, or for which Redis closes the connection, is requested again and again, and no large job moves",
 		edits: []edit{{
 			"lua/pace.go", `	return p.bytes
 }`, `	return MostBytes

@@ -184,8 +184,15 @@ func (s *stride) judgeLock(t *turn, after *lock) {
 	before := t.before
 	took := after != nil && (before == nil || t.deleted || before.owner() != after.owner())
 	ended := before != nil && (after == nil || took)
+	tenures := s.k.report.Tenures
 	if ended {
 		delete(s.k.holders, before.owner())
+		if of := tenures[before.owner()]; len(of) > 0 {
+			of[len(of)-1].To = s.At
+		}
+	}
+	if took {
+		tenures[after.owner()] = append(tenures[after.owner()], Tenure{From: s.At})
 	}
 	switch {
 	case took:
@@ -257,7 +264,7 @@ var ofOneLife = map[string]bool{
 
 // judgeFollower holds that the one more run is of the same job, and learns what was left for it.
 func (s *stride) judgeFollower(l, after *lock) {
-	s.k.report.Reruns++
+	s.k.report.Follows[l.owner()] = after.owner()
 	s.requireLeft(l, after.value)
 	for name, ch := range changes(l.of.text, after.of.text) {
 		switch {

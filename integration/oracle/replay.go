@@ -104,7 +104,8 @@ func newReplay(options []Option) *replay {
 		allow: make(map[way]bool), largest: job.DefaultPayloadLimit + job.PayloadSlack, spaces: make(map[string]*keyspace),
 		blame: retry.DefaultMostInterruptions,
 	}
-	r.report.Edges, r.report.Waiting = make(map[Edge]int), make(map[Place]int)
+	r.report.Edges, r.report.Waiting, r.report.Taken = make(map[Edge]int), make(map[Place]int), make(map[string]int)
+	r.report.Tenures, r.report.Follows = make(map[string][]Tenure), make(map[string]string)
 	for _, option := range options {
 		option(r)
 	}

@@ -78,10 +78,14 @@ type Report struct {
 	// Deleted are those that somebody took away who may, Abroad those that foreign workers took, Flushed those that went
 	// with all data, Merged those that were equal in every byte to another in a sorted set. Lost should be none.
 	Deleted, Abroad, Flushed, Merged, Lost int
-	// Reruns are jobs that were run once more for duplicates; Locks is how many stand at the end.
-	Reruns, Locks int
-	// Edges counts every way that a job went.
+	// Locks is how many stand at the end. Tenures are, by jid, when jobs held theirs; Follows has for each job that was
+	// run once more for duplicates the jid of that run.
+	Locks   int
+	Tenures map[string][]Tenure
+	Follows map[string]string
+	// Edges counts every way that a job went, Taken by jid how often it was given to a worker.
 	Edges map[Edge]int
+	Taken map[string]int
 	// Violations are the first ones; More is how many there are besides.
 	Violations []Violation
 	More       int
@@ -184,6 +188,9 @@ func (s *stride) violate(of *subject, rule Rule, format string, args ...any) {
 func (s *stride) note(of *subject, e Edge) {
 	s.k.report.Edges[e]++
 	of.edge, of.movedAt = e, s.Number
+	if e.Move == Taken && of.named {
+		s.k.report.Taken[of.jid]++
+	}
 	if s.k.traced != "" && of.jid == s.k.traced {
 		s.k.report.events = append(s.k.report.events, Event{s.Number, s.At, e, describe(s.Commands, of.jid)})
 	}

@@ -148,7 +148,7 @@ func (c *crossing) back() Move {
 	switch {
 	case settled && interrupted:
 		c.fail(Interruptions, "%s handed it back itself, and an interruption is counted", p.identity)
-		return HandedBack
+		return Requeued
 	case settled:
 		c.requireOnly(found, func(string, change) bool { return false })
 	case found != nil:
@@ -159,7 +159,7 @@ func (c *crossing) back() Move {
 		if c.out.at.place == Working && c.in.at.place == Suspects {
 			c.fail(IllegalEdge, "from working to suspects it goes only by a crash")
 		}
-		return HandedBack
+		return Requeued
 	}
 	if p.known && !p.emptiedBefore(c.Number) && c.of.named {
 		c.fail(Interruptions, "it was recovered from %s, which had it in hand, and that is not counted", p.identity)

@@ -98,7 +98,7 @@ func (t *torture) storm(ctx context.Context, lasting time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if told := regexp.MustCompile(`rivalry: (\d+) pushes: (\d+) accepted, (\d+) refused`).FindStringSubmatch(said); told != nil {
+	if told := regexp.MustCompile(`storm: (\d+) pushes: (\d+) accepted, (\d+) refused`).FindStringSubmatch(said); told != nil {
 		t.stormed = fmt.Sprintf("%s unique pushes, %s of them refused", oracle.Thousands(number(told[1])), oracle.Thousands(number(told[3])))
 	}
 	fmt.Printf("storm: %s, %v, oracle: %s steps: %s\n", t.stormed, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))

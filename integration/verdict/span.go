@@ -12,12 +12,10 @@ const forever = time.Duration(1<<63 - 1)
 // A span is a stretch of time, both ends included.
 type span struct{ from, to time.Duration }
 
-func (s span) length() time.Duration          { return s.to - s.from }
-func (s span) overlaps(other span) bool       { return s.from <= other.to && other.from <= s.to }
-func (s span) covers(other span) bool         { return s.from <= other.from && other.to <= s.to }
-func (s span) contains(at time.Duration) bool { return s.from <= at && at <= s.to }
+func (s span) length() time.Duration    { return s.to - s.from }
+func (s span) overlaps(other span) bool { return s.from <= other.to && other.from <= s.to }
 
-// later is a span that ends later, but for one without an end.
+// later returns a span that ends later, unless it has no end.
 func (s span) later(by time.Duration) span {
 	if s.to < forever-by {
 		s.to += by
@@ -25,7 +23,7 @@ func (s span) later(by time.Duration) span {
 	return s
 }
 
-// union answers the same time in spans that are in order and apart.
+// union returns the same time in spans that are in order and apart.
 func union(spans []span) []span {
 	sorted := slices.SortedFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var joined []span
@@ -50,5 +48,47 @@ func (s span) within(others []span) time.Duration {
 	return sum
 }
 
-// touches says whether a span overlaps any of others.
-func (s span) touches(others []span) bool { return slices.ContainsFunc(others, s.overlaps) }
+// overlapping returns the times in which at least n of the spans overlap.
+func overlapping(spans []span, n int) []span {
+	type edge struct {
+		at time.Duration
+		by int
+	}
+	var edges []edge
+	for _, s := range spans {
+		edges = append(edges, edge{s.from, 1}, edge{s.to, -1})
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.by, a.by)) })
+	var found []span
+	depth := 0
+	for _, e := range edges {
+		before := depth
+		depth += e.by
+		switch {
+		case before < n && depth >= n:
+			found = append(found, span{from: e.at})
+		case before >= n && depth < n:
+			found[len(found)-1].to = e.at
+		}
+	}
+	return union(found)
+}
+
+// minus returns a span without others, which are in order and apart.
+func minus(s span, others []span) []span {
+	var rest []span
+	at := s.from
+	for _, other := range others {
+		if other.to < at || other.from > s.to {
+			continue
+		}
+		if other.from > at {
+			rest = append(rest, span{at, other.from})
+		}
+		at = max(at, other.to)
+	}
+	if at < s.to {
+		rest = append(rest, span{at, s.to})
+	}
+	return rest
+}

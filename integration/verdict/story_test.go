@@ -24,7 +24,8 @@ type story struct {
 // newStory begins with workers that are up. Beats and lives are the defaults: 1.5 s and 6 s, hence a lease of 4.5 s.
 func newStory(workers ...string) *story {
 	s := &story{specs: make(map[string]history.Spec)}
-	s.facts = verdict.Facts{Concurrency: 3, ShutdownTimeout: 2 * time.Second, MinBackoff: 500 * time.Millisecond, MinSnooze: 700 * time.Millisecond, MaxRetries: 2}
+	s.facts = verdict.Facts{Concurrency: 3, MinBackoff: 500 * time.Millisecond, MinSnooze: 700 * time.Millisecond, MaxRetries: 2,
+		Taken: make(map[string]int)}
 	for _, w := range workers {
 		s.launch(-100, w)
 	}
@@ -38,12 +39,6 @@ func seconds(at float64) time.Duration {
 func (s *story) add(at float64, e history.Event) *story {
 	e.At = seconds(at)
 	s.events = append(s.events, e)
-	return s
-}
-
-// without drops the events that are as unwanted.
-func (s *story) without(unwanted func(history.Event) bool) *story {
-	s.events = slices.DeleteFunc(s.events, unwanted)
 	return s
 }
 
@@ -68,7 +63,7 @@ func (s *story) specOf(token string) *history.Spec {
 
 func (s *story) push(at float64, token string) *story { return s.pushed(at, token, history.Accepted) }
 
-// pushed invokes a push and answers it; without an answer nobody ever hears of it.
+// pushed invokes a push and answers it; with an empty answer the pusher never reads one.
 func (s *story) pushed(at float64, token string, answer history.Kind) *story {
 	s.add(at, history.Event{Kind: history.Invoke, Proc: "pusher", Token: token, JID: "jid-" + token, Queue: "low", Spec: s.specOf(token)})
 	if answer != "" {
@@ -80,7 +75,7 @@ func (s *story) pushed(at float64, token string, answer history.Kind) *story {
 // seen is what a job carries when it starts.
 type seen struct{ failures, interrupted int }
 
-// start starts a run that has not ended yet, and answers its name.
+// start starts a run that has not ended yet, and returns its name. Redis gave the job to the worker before.
 func (s *story) start(at float64, worker, token string, counts ...seen) string {
 	s.runs++
 	e := history.Event{Kind: history.Start, Proc: worker, Token: token, JID: "jid-" + token, Queue: "low", Run: fmt.Sprint("run-", s.runs), Spec: s.specOf(token)}
@@ -88,6 +83,7 @@ func (s *story) start(at float64, worker, token string, counts ...seen) string {
 		e.Failures, e.Interrupted = c.failures, c.interrupted
 	}
 	s.add(at, e)
+	s.facts.Taken[e.JID]++
 	return e.Run
 }
 

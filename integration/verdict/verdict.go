@@ -1,8 +1,15 @@
 package verdict
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/belayq/belay/integration/history"
 )
 
 // A Rule is what a violation breaks.
@@ -10,102 +17,167 @@ type Rule string
 
 // The rules.
 const (
-	Lost        Rule = "lost"         // an accepted job is nowhere, and was not done
-	Stuck       Rule = "stuck"        // it still waits, after all that it can wait for
-	Phantom     Rule = "phantom"      // what started is not what was pushed
-	Unjustified Rule = "unjustified"  // a job started again for no reason
-	Overlap     Rule = "overlap"      // and while its run went on, which had been lost to nobody
-	Final       Rule = "done is done" // and after it was done
-	Buried      Rule = "buried"       // a dead job had retries left, or was blamed for too few crashes
-	Early       Rule = "early"        // a job started before its time, by Redis' clock
-	Counts      Rule = "counts"       // what a job says of its failures and interruptions is not what happened to it
-	TooOften    Rule = "too often"    // it had used up its retries, or its crashes
-	NotAlone    Rule = "not alone"    // a suspect had company
-	KillBound   Rule = "kill bound"   // one kill made more jobs run again than the process had in hand
-	Slow        Rule = "slow"         // a killed process' job ran again later than promised
-	Counters    Rule = "counters"     // Redis' counters, the oracle's and the histories do not agree
-	Residue     Rule = "residue"      // something was left in Redis that nothing is to leave
-	Growth      Rule = "growth"       // a process' goroutines or files grew
-	OracleSays  Rule = "oracle"       // the oracle has found something
-	CannotJudge Rule = "cannot judge" // the histories contradict themselves, or tell what this package does not know
+	Lost    Rule = "lost"
+	Phantom Rule = "phantom"
+	Early   Rule = "early"
+	Late    Rule = "late"
 )
 
-// A Violation is one breach of a rule.
+// A Violation is one breach of a rule. Token names the job, if it is about one.
 type Violation struct {
-	Rule Rule
-	// Token is whose job it is, "" when it is about none.
-	Token string
-	// At is when, on the histories' clock; 0 is at the end.
-	At   time.Duration
-	Text string
+	Rule        Rule
+	Token, Text string
 }
 
-func (v Violation) String() string {
-	about := ""
-	if v.Token != "" {
-		about = " job " + v.Token + ":"
-	}
-	return fmt.Sprintf("%s:%s %s", v.Rule, about, v.Text)
+func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Rule, v.Token, v.Text) }
+
+// Facts are what a verdict needs besides the histories. The zero value of a setting is Belay's default.
+type Facts struct {
+	Beat, TTL time.Duration
+	// Recovery is the promised time until a killed process' jobs run again. 15 s.
+	Recovery time.Duration
+	// Concurrency is each worker's, MaxRetries that of jobs which do not say, MaxCrashes the crash limit.
+	Concurrency, MaxRetries, MaxCrashes int
+	// MinBackoff is the least delay of a retry; MinLater and MinSnooze are those that handlers ask for. 0.
+	MinBackoff, MinLater, MinSnooze time.Duration
+	// Settling is how long the end of a run may take to reach Redis, with everything in order, on a busy machine. 3 s.
+	Settling time.Duration
+	// Left is what lay in Redis at the end.
+	Left []Remnant
+	// Taken counts, by jid, how often Redis gave a job to a worker. nil is not judged.
+	Taken map[string]int
 }
 
-// mostViolations is how many are kept; a bug that breaks every job need not be told for each.
-const mostViolations = 100
+// A Remnant is a job that lay in Redis at the end, in the place that the oracle calls by that name.
+type Remnant struct{ Place, Payload string }
+
+func (f Facts) withDefaults() Facts {
+	f.Beat, f.TTL = cmp.Or(f.Beat, 1500*time.Millisecond), cmp.Or(f.TTL, 6*time.Second)
+	f.Recovery, f.Settling = cmp.Or(f.Recovery, 15*time.Second), cmp.Or(f.Settling, 3*time.Second)
+	f.Concurrency, f.MaxRetries, f.MaxCrashes = cmp.Or(f.Concurrency, 25), cmp.Or(f.MaxRetries, 25), cmp.Or(f.MaxCrashes, 3)
+	return f
+}
 
 // A Verdict is what was found.
 type Verdict struct {
-	// Tokens is how many jobs anybody tried to push, Accepted how many of them must have been in Redis: somebody was told
-	// so, or they ran. Each accepted job is in exactly one of the five next counts.
-	Tokens, Accepted int
-	// Done were done; Discarded were ended by their handler; Dead ran out of retries or were killed by their handler;
-	// Condemned died of crashes; Missing are lost or stuck.
-	Done, Discarded, Dead, Condemned, Missing int
-	// FailedFirst are those of Done that had failed before, Recovered those whose process was lost before.
-	FailedFirst, Recovered int
-	// Starts is how often handlers started; Reruns is why those did that were not a job's first.
-	Starts int
-	Reruns map[Cause]int
-
-	// Kills is how many processes died otherwise than by their own will; MostAgain is by how many jobs at most one of these
-	// deaths was the cause of another run.
-	Kills, MostAgain int
-	// Recoveries are, for each run that was cut short by the death of its process, how long it took until the job ran again, the
-	// shortest first: of those during which some process could judge and some could take jobs all the time, to which the
-	// promise applies. Excused are the others, which are charged with only as much of their time as that was so; MostCharged
-	// is the most that any was charged with.
+	// Tokens counts the jobs that were pushed, Accepted those that must have been in Redis: the push was acknowledged,
+	// or a handler started. Each accepted job is in exactly one of the next five counts.
+	Tokens, Accepted                        int
+	Done, Discarded, Dead, Crashed, Missing int
+	// Starts counts handlers that started, Again those of a job that had started before.
+	Starts, Again int
+	// Kills counts processes that died otherwise than by a graceful stop. Quarantined jobs wait for an idle process.
+	Kills, Quarantined int
+	// Recoveries are, the shortest first, the times from a kill to the next start of each job in hand, if nothing else
+	// was wrong meanwhile; Excused are the others. MostCharged is the longest without the time that was excused.
 	Recoveries, Excused []time.Duration
 	MostCharged         time.Duration
-	// Suspects is how many waited for empty hands, which has no bound.
-	Suspects int
-	// Lateness is by how much scheduled jobs started late, the least first: of those for which nothing was amiss anywhere and a
-	// processor was free. LatenessInTrouble is that of the others, whatever held them up.
-	Lateness, LatenessInTrouble []time.Duration
 
-	// Breaches counts the violations of each rule; Violations are the first ones.
 	Breaches   map[Rule]int
-	Violations []Violation
+	Violations []Violation // the first mostViolations
 
 	world *world
 }
 
-func newVerdict() *Verdict {
-	return &Verdict{Breaches: make(map[Rule]int), Reruns: make(map[Cause]int)}
-}
+// mostViolations is enough to see what is wrong: a bug that breaks every job need not be listed for each.
+const mostViolations = 100
 
-// Lawful says whether there is no violation.
+// Lawful reports whether there is no violation.
 func (v *Verdict) Lawful() bool { return len(v.Breaches) == 0 }
 
-// summarize counts what the tokens came to.
-func (w *world) summarize() {
-	v := w.verdict
+// Judge judges events, which may be in any order.
+func Judge(events []history.Event, facts Facts) *Verdict {
+	w := &world{
+		Facts: facts.withDefaults(), events: slices.Clone(events),
+		procs: make(map[string]*process), tokens: make(map[string]*token),
+	}
+	w.verdict = &Verdict{Breaches: make(map[Rule]int), world: w}
+	slices.SortStableFunc(w.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	w.read()
 	for _, t := range w.order {
-		if len(t.pushes) > 0 {
-			v.Tokens++
-		}
-		for i, r := range t.runs {
-			v.Starts++
-			if i > 0 && r.cause != "" {
-				v.Reruns[r.cause]++
-			}
+		w.judgeStarts(t)
+		w.judgeTimes(t)
+		w.judgeEnd(t)
+	}
+	w.judgeRecoveries()
+	return w.verdict
+}
+
+func (w *world) violate(rule Rule, token, format string, args ...any) {
+	v := w.verdict
+	v.Breaches[rule]++
+	if len(v.Violations) < mostViolations {
+		v.Violations = append(v.Violations, Violation{rule, token, fmt.Sprintf(format, args...)})
+	}
+}
+
+// String returns the verdict in a few lines; the first says whether it is lawful.
+func (v *Verdict) String() string {
+	lines := []string{"verdict: lawful"}
+	if !v.Lawful() {
+		lines[0] = "verdict: UNLAWFUL:"
+		for _, rule := range slices.Sorted(maps.Keys(v.Breaches)) {
+			lines[0] += fmt.Sprintf(" %d %s", v.Breaches[rule], rule)
 		}
 	}
+	lines = append(lines,
+		fmt.Sprintf("jobs: %d pushed, %d accepted: %d done, %d discarded, %d dead, %d dead of crashes", v.Tokens, v.Accepted,
+			v.Done, v.Discarded, v.Dead, v.Crashed),
+		fmt.Sprintf("starts: %d, %d of them again; %d kills, %d jobs ran in quarantine", v.Starts, v.Again, v.Kills, v.Quarantined),
+		"recovery: "+spread(v.Recoveries),
+		"recovery with other faults: "+spread(v.Excused),
+		fmt.Sprintf("the slowest, without the time of other faults: %v", v.MostCharged.Round(time.Millisecond)))
+	for _, violation := range v.Violations[:min(len(v.Violations), 10)] {
+		lines = append(lines, "  "+violation.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// spread describes sorted durations: percentiles, and how many there are of each second.
+func spread(sorted []time.Duration) string {
+	if len(sorted) == 0 {
+		return "none"
+	}
+	at := func(percent int) time.Duration { return sorted[(len(sorted)-1)*percent/100].Round(time.Millisecond) }
+	text := fmt.Sprintf("%d, p50 %v, p99 %v, max %v", len(sorted), at(50), at(99), at(100))
+	counts := make(map[time.Duration]int)
+	for _, d := range sorted {
+		counts[d.Truncate(time.Second)]++
+	}
+	for _, second := range slices.Sorted(maps.Keys(counts)) {
+		text += fmt.Sprintf("; %v: %d", second, counts[second])
+	}
+	return text
+}
+
+// Timeline lists the events of one job, and what was done to processes and to Redis meanwhile, in seconds since its
+// first event.
+func (v *Verdict) Timeline(name string) string {
+	w := v.world
+	var of []time.Duration
+	for _, e := range w.events {
+		if e.Token == name {
+			of = append(of, e.At)
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	around := span{of[0] - w.TTL, of[len(of)-1] + w.Recovery}
+	var lines []string
+	for _, e := range w.events {
+		if e.Token == name || e.Token == "" && e.Kind != history.Health && around.overlaps(span{e.At, e.At}) {
+			if e.Spec != nil {
+				spec := *e.Spec
+				spec.Ballast = nil // it may be huge
+				e.Spec = &spec
+			}
+			line, _ := json.Marshal(e) // an event was read from JSON
+			lines = append(lines, fmt.Sprintf("%9.3f  %s", (e.At-of[0]).Seconds(), line))
+		}
+	}
+	for _, lies := range w.token(name).left {
+		lines = append(lines, fmt.Sprintf("%9s  lies in %s", "at last", lies.place))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/belayq/belay/bench/peers/talk"
 )
 
-// drain times one worker that empties a full queue, from its start to the last completion in the store: not until
-// the queue is empty, which comes earlier.
+// drain times one worker that empties a full queue, from its start to the last completion in the store: not
+// until the queue is empty, which comes earlier.
 func (t *task) drain(ctx context.Context) (talk.Event, error) {
 	if err := t.wire.Wait(talk.Event{Event: talk.Ready}); err != nil {
 		return talk.Event{}, err

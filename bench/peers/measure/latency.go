@@ -15,11 +15,13 @@ import (
 // patience is how long after the last instant all may stand still while jobs are missing.
 const patience = 30 * time.Second
 
-// notice is how far ahead of its instant a future job is stored at the least, so that storing is never what is late.
+// notice is how far ahead of its instant a future job is stored at the least, so that storing is never what
+// is late.
 const notice = 3 * time.Second
 
-// latency enqueues at instants that were fixed beforehand, into an idle worker, and times each job from its instant:
-// a system that stalls makes all the jobs late that came meanwhile, not only the one that was being sent.
+// latency enqueues at instants that were fixed beforehand, into an idle worker, and times each job from its
+// instant: a system that stalls makes all the jobs late that came meanwhile, not only the one that was being
+// sent.
 func (t *task) latency(ctx context.Context) (talk.Event, error) {
 	timed, err := t.startTimed(ctx, t.count())
 	if err != nil {
@@ -44,8 +46,8 @@ func (t *task) latency(ctx context.Context) (talk.Event, error) {
 	return timed.finish(ctx)
 }
 
-// sleepUntil returns at that instant, to some microseconds. The last stretch is not slept: an idle Go program's timers
-// are late by up to a millisecond, and that much would be Go's and not the system's.
+// sleepUntil returns at that instant, to some microseconds. The last stretch is not slept: an idle Go
+// program's timers are late by up to a millisecond, and that much would be Go's and not the system's.
 func sleepUntil(at time.Time) {
 	time.Sleep(time.Until(at) - 2*time.Millisecond)
 	for time.Now().Before(at) {
@@ -69,8 +71,8 @@ func (t *task) schedule(ctx context.Context) (talk.Event, error) {
 	return timed.finish(ctx)
 }
 
-// burst stores jobs that all fall due at once. The instant is a whole second: there are systems that keep instants in
-// seconds, and theirs would all run early, which is another measure's to show.
+// burst stores jobs that all fall due at once. The instant is a whole second: there are systems that keep
+// instants in seconds, and theirs would all run early, which is another measure's to show.
 func (t *task) burst(ctx context.Context) (talk.Event, error) {
 	timed, err := t.startTimed(ctx, t.Jobs)
 	if err != nil {

@@ -20,8 +20,8 @@ func newLedger(jobs int) *ledger {
 	return l
 }
 
-// note counts a run of job n. If it is the job's first, note calls first, if there is one, before the job counts as
-// run. A number that was never stored is another's job.
+// note counts a run of job n. If it is the job's first, note calls first, if there is one, before the job
+// counts as run. A number that was never stored is another's job.
 func (l *ledger) note(n int, first func()) error {
 	if n < 0 || n >= len(l.runs) {
 		return fmt.Errorf("job %d is none of this task's", n)
@@ -38,8 +38,8 @@ func (l *ledger) note(n int, first func()) error {
 	return nil
 }
 
-// wait waits until every job has run. It gives up when none has for as long as patience, and not before: a system that
-// is slow by design still gets its figure.
+// wait waits until every job has run. It gives up when none has for as long as patience, and not before: a
+// system that is slow by design still gets its figure.
 func (l *ledger) wait(ctx context.Context, patience time.Duration) error {
 	for left := l.left.Load(); ; {
 		select {

@@ -18,7 +18,8 @@ type task struct {
 	peer Peer
 }
 
-// measures are the measures by name. Each says Ready before it does anything and returns the event that ends it.
+// measures are the measures by name. Each says Ready before it does anything and returns the event that ends
+// it.
 var measures = map[string]func(*task, context.Context) (talk.Event, error){
 	"drain":    (*task).drain,
 	"enqueue":  (*task).enqueue,
@@ -36,13 +37,13 @@ func Main(system System) {
 	wire := talk.Open(os.Stdin, os.Stdout, func() { os.Exit(1) })
 	if err := Run(context.Background(), wire, system); err != nil {
 		fmt.Fprintln(os.Stderr, system.Name+":", err)
-		_ = wire.Say(talk.Event{Event: talk.Failed, Text: err.Error()}) // nobody is left to tell
+		_ = wire.Say(talk.Event{Event: talk.Failed, Text: err.Error()}) // nothing else can report an error of this
 		os.Exit(1)
 	}
 }
 
-// Run does the one task that the wire brings and says its last event, unless it returns an error: that is the caller's
-// to say.
+// Run does the one task that the wire brings and says its last event, unless it returns an error: that is the
+// caller's to say.
 func Run(ctx context.Context, wire *talk.Wire, system System) error {
 	asked, err := wire.Task()
 	if err != nil {

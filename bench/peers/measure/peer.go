@@ -20,13 +20,15 @@ type Handler func(n int, id string) error
 
 // A Peer is a job system, connected and set up for one task.
 type Peer interface {
-	// Enqueue stores one job with one call and returns when the store has confirmed it. It is called by many at once.
+	// Enqueue stores one job with one call and returns when the store has confirmed it. It is called by many
+	// at once.
 	Enqueue(ctx context.Context, job Job) error
 	// EnqueueAll stores count jobs in the system's fastest way.
 	EnqueueAll(ctx context.Context, count int, job func(n int) Job) error
 	// Rest lets the store do, untimed, what it does by itself some time after many jobs have come.
 	Rest(ctx context.Context) error
-	// Start starts one worker, as a process of the system's users has one. It returns when the worker has begun.
+	// Start starts one worker, as a process of the system's users has one. It returns when the worker has
+	// begun.
 	Start(ctx context.Context, queue string, handle Handler) error
 	// WaitAcknowledged waits until the store holds the completion of so many runs since Start.
 	WaitAcknowledged(ctx context.Context, runs int) error

@@ -42,7 +42,8 @@ func (t *task) victim(ctx context.Context) (talk.Event, error) {
 	return talk.Event{}, t.wire.Wait(talk.Event{Event: talk.Holding})
 }
 
-// survivor runs what the victim has left, at the system's default settings, until the bench hangs up or says to stop.
+// survivor runs what the victim has left, at the system's default settings, until the bench hangs up or says
+// to stop.
 func (t *task) survivor(ctx context.Context) (talk.Event, error) {
 	if err := t.wire.Wait(talk.Event{Event: talk.Ready}); err != nil {
 		return talk.Event{}, err

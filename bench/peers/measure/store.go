@@ -33,8 +33,8 @@ func (t *task) enqueue(ctx context.Context) (talk.Event, error) {
 	return talk.Event{Seconds: time.Since(started).Seconds()}, err
 }
 
-// Share calls do for every number below count from so many goroutines, and returns their errors when all have ended.
-// A goroutine stops at its first error.
+// Share calls do for every number below count from so many goroutines, and returns their errors when all have
+// ended. A goroutine stops at its first error.
 func Share(count, goroutines int, do func(n int) error) error {
 	var next atomic.Int64
 	var group sync.WaitGroup

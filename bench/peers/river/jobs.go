@@ -9,7 +9,8 @@ import (
 	"github.com/belayq/belay/bench/peers/measure"
 )
 
-// noopArgs are the arguments of a job that does nothing. With River, arguments are a struct whose fields have names.
+// noopArgs are the arguments of a job that does nothing. With River, arguments are a struct whose fields have
+// names.
 type noopArgs struct {
 	N int `json:"n"`
 }

@@ -23,8 +23,8 @@ type peer struct {
 	client   *river.Client[pgx.Tx]
 	worker   *worker
 	running  bool // the client has been started
-	// acknowledged has an event for every run, once its completion has been committed. It is nil unless runs are counted:
-	// a channel that nobody reads fills up, and River goes on without it.
+	// acknowledged has an event for every run, once its completion has been committed. It is nil unless runs
+	// are counted: a channel without a reader fills up, and River continues without it.
 	acknowledged <-chan *river.Event
 }
 
@@ -95,8 +95,8 @@ func (p *peer) EnqueueAll(ctx context.Context, count int, job func(n int) measur
 	})
 }
 
-// Rest does what PostgreSQL's autovacuum would within a minute: without statistics of the new rows, and with their
-// visibility yet to be written, the first jobs would pay for the load.
+// Rest does what PostgreSQL's autovacuum would within a minute: without statistics of the new rows, and with
+// their visibility yet to be written, the first jobs would pay for the load.
 func (p *peer) Rest(ctx context.Context) error {
 	_, err := p.pool.Exec(ctx, "VACUUM ANALYZE river_job")
 	return err

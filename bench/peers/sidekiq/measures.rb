@@ -152,7 +152,7 @@ module Measures
   end
 
   # warm_up starts the worker and returns when it has run a job and has then had nothing to do for a while. A scheduled one
-  # waits for the poller's first look as well, which comes ten to fifteen seconds after the start: that is told by nothing
+  # waits for the poller's first look as well, which comes ten to fifteen seconds after the start: no event reports it
   # that is late in a worker which has been running.
   def warm_up(scheduled: false)
     up = Tally.new(1)

@@ -11,7 +11,7 @@
 #   drain, concurrency 25, YJIT, hiredis        23,900   and 21,500 with 5
 #   drain, concurrency 10, YJIT, Ruby driver    19,900
 #   drain, concurrency 10, no JIT, Ruby driver  15,500
-#   the same with redis-rb's warnings            5,600   it writes one for each job unless told not to
+#   the same with redis-rb's warnings            5,600   it writes one for each job unless configured not to
 #   drain with a job logger that does nothing            no faster than with the log at ERROR
 #   10 threads enqueue, arguments unchecked     24,500   chosen
 #   10 threads enqueue, arguments checked       22,900   Sidekiq's default
@@ -48,5 +48,5 @@ rescue StandardError => e
   1
 end
 
-# exit! and not exit: a worker's orderly end would take seconds, and nobody needs what it writes.
+# exit! and not exit: a worker's orderly end would take seconds, and nothing needs its output.
 exit!(run(Talk.new($stdin, $stdout)))

@@ -3,8 +3,7 @@
 require "json"
 
 # Talk is the conversation with the bench: one Task comes in on a line of standard input, Events go out, one a line.
-#
-# When standard input ends, the bench is gone, and so is this process: nobody would read what it still found out.
+# When standard input ends, the bench has ended, and so does this process: its results would have no reader.
 class Talk
   attr_reader :task
 

@@ -49,7 +49,7 @@ class Tally
 end
 
 # Clock reads the two clocks, in seconds: what is due at an instant that Redis keeps is late by the wall's clock, and all
-# else is measured by the one that nobody sets.
+# else is measured by the one that is never set.
 module Clock
   # SPIN is the last stretch before an instant, which is not slept: Ruby wakes a thread some 100 µs late, and that much
   # would be Ruby's and not Sidekiq's.

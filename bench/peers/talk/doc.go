@@ -1,4 +1,5 @@
-// Package talk is how a subject hears from the bench what to do and tells it what happened, a JSON object a line.
+// Package talk is the protocol between a subject and the bench: tasks in, events out, one JSON object a line.
 //
-// It knows nothing of queues or of clocks, and it never writes to standard output anything that is not an Event.
+// It knows nothing of queues or of clocks, and it never writes to standard output anything that is not an
+// Event.
 package talk

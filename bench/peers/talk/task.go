@@ -12,9 +12,8 @@ type Task struct {
 	Seconds     float64 `json:"seconds"`     // for so long
 }
 
-// Timed says that the measure is one of how soon a job runs. There, Best asks for the settings under which it runs
-// soonest, and without it a system looks for jobs as often as it does by default: what that costs and what it gains are
-// both told.
+// Timed reports whether the measure is how soon a job runs. There, Best asks for the settings under which it
+// runs soonest; without it a system polls as often as it does by default.
 func Timed(measure string) bool {
 	return measure == "latency" || measure == "schedule" || measure == "burst"
 }

@@ -10,15 +10,15 @@ import (
 
 // A Wire is the subject's end of the talk. Its methods may be called from many goroutines at once.
 type Wire struct {
-	lines chan []byte // what the bench has written and nobody has read yet
+	lines chan []byte // lines from the bench that have not been read
 
 	mu   sync.Mutex
 	out  *json.Encoder
 	last bool // Done or Failed has been said
 }
 
-// Open begins to listen. It calls hangUp once, from another goroutine, when in has ended before the last event was
-// said: the bench is gone, and a subject that lived on would spoil the next measure's figures.
+// Open begins to listen. It calls hangUp once, from another goroutine, when in has ended before the last
+// event was said: the bench is gone, and a subject that lived on would spoil the next measure's figures.
 func Open(in io.Reader, out io.Writer, hangUp func()) *Wire {
 	w := &Wire{lines: make(chan []byte, 16), out: json.NewEncoder(out)}
 	go w.listen(in, hangUp)

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/logbook"
+)
+
+// A table prints rows in columns. Errors of the output are kept by the output itself; run reports them.
+type table struct {
+	*tabwriter.Writer
+	rows int
+}
+
+func newTable(out io.Writer) *table { return &table{Writer: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
+
+// rowsAtOnce is how many rows get the same columns: enough for a screen, few enough to keep in memory.
+const rowsAtOnce = 256
+
+// row prints a row. Names in it come from any program that can write to Redis, so all cells are escaped.
+func (t *table) row(cells ...any) {
+	texts := make([]string, len(cells))
+	for n, cell := range cells {
+		texts[n] = plain(fmt.Sprint(cell))
+	}
+	_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(texts, "\t"), "\t"))
+	if t.rows++; t.rows%rowsAtOnce == 0 {
+		_ = t.Flush()
+	}
+}
+
+// section begins a part of the table with columns of its own.
+func (t *table) section(title string) {
+	_, _ = fmt.Fprintf(t, "%s%s\n", word(t.rows > 0, "\n"), title)
+	t.rows++
+}
+
+// printJSON prints one line of JSON in which no character can control a terminal.
+func printJSON(out io.Writer, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(logbook.EscapeJSON(text), '\n'))
+	return err
+}
+
+// plain returns text that is safe to show: each character that could move a cursor, change a colour or turn the
+// writing direction is written as an escape.
+func plain(text string) string {
+	var out strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out.WriteString(`\x` + strconv.FormatUint(uint64(text[0]), 16))
+		case strconv.IsPrint(r):
+			out.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			out.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[size:]
+	}
+	return out.String()
+}
+
+func isPlain(text string) bool { return plain(text) == text }
+
+// cut shortens a text to a number of characters.
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// short formats a duration with as many digits as are useful.
+func short(d inspect.Seconds) string {
+	switch {
+	case d.Duration >= time.Minute:
+		return d.Round(time.Second).String()
+	case d.Duration >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Millisecond).String()
+	}
+}
+
+// word returns text if yes, otherwise nothing.
+func word(yes bool, text string) string {
+	if yes {
+		return text
+	}
+	return ""
+}

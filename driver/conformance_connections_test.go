@@ -1,0 +1,234 @@
+package driver_test
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+)
+
+var connectionPromises = []promise{
+	{name: "nothing_is_dialled_before_the_first_use", keep: nothingIsDialled},
+	{name: "many_may_call_at_once", keep: manyMayCall},
+	{name: "a_lane_keeps_to_its_connections", keep: aLaneKeepsToItsConnections},
+	{name: "a_silent_lane_delays_no_other", keep: aSilentLane},
+	{name: "connections_closed_while_idle_double_nothing", keep: idleConnections, fake: noClientKill},
+	{name: "a_restart_is_survived", keep: aRestart, fake: noSignals},
+	{name: "closing_ends_what_is_under_way", keep: closingEnds},
+	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError},
+	{name: "a_unix_socket_serves", keep: aUnixSocket, fake: "it listens on TCP alone"},
+	{name: "a_refused_password_is_certain", keep: aRefusedPassword, fake: noACL},
+}
+
+func nothingIsDialled(t *testing.T, w *world) {
+	proxy := w.proxy(t)
+	client := w.open(t, proxy.Addr())
+	lane := w.lane(t, client, 2)
+	w.waiter(t, client)
+	w.waiter(t, lane)
+	require.Zero(t, proxy.Accepted())
+	_, err := client.Lane(0)
+	require.Error(t, err)
+	require.Equal(t, "PONG", get(t, lane, "PING"))
+	require.Equal(t, 1, proxy.Accepted())
+}
+
+func manyMayCall(t *testing.T, w *world) {
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	script := counting(p, "many")
+	client.Do(t.Context(), driver.Call{Script: script, Keys: []string{p + "warm"}}) // or it would run after the rest
+	const callers, times = 50, 20
+	var running sync.WaitGroup
+	for i := range callers {
+		running.Go(func() {
+			own := p + strconv.Itoa(i)
+			for n := range times {
+				replies := client.Do(t.Context(),
+					driver.Call{Script: script, Keys: []string{own}}, driver.Command("INCR", p+"all"), driver.Command("GET", own))
+				if replies[0].Value != int64(n+1) || replies[1].Err != nil || replies[2].Value != strconv.Itoa(n+1) {
+					t.Errorf("caller %d, call %d: %v", i, n, replies)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	require.Equal(t, strconv.Itoa(callers*times), get(t, client, "GET", p+"all"))
+}
+
+func aLaneKeepsToItsConnections(t *testing.T, w *world) {
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	lane := w.lane(t, w.open(t, proxy.Addr()), 2)
+	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p, Do: faultproxy.Delay(5 * time.Millisecond)})
+	var running sync.WaitGroup
+	for range 20 {
+		running.Go(func() {
+			lane.Do(t.Context(), driver.Command("INCR", p+"n"))
+			lane.Do(t.Context(), driver.Command("INCR", p+"n"), driver.Command("INCR", p+"n"))
+		})
+	}
+	running.Wait()
+	require.Equal(t, "60", get(t, lane, "GET", p+"n"))
+	require.LessOrEqual(t, proxy.Accepted(), 2)
+}
+
+func aSilentLane(t *testing.T, w *world) {
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	client := w.open(t, proxy.Addr())
+	silent, other := w.lane(t, client, 1), w.lane(t, client, 1)
+	gate := faultproxy.NewGate()
+	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "slow", Nth: 1, Do: faultproxy.Hold(gate)})
+	slow := make(chan []driver.Reply, 1)
+	go func() { slow <- silent.Do(context.WithoutCancel(t.Context()), driver.Command("INCR", p+"slow")) }()
+	<-gate.Arrived()
+	for _, free := range []driver.Client{client, other} {
+		replies := free.Do(within(t, 2*time.Second), driver.Command("PING"), driver.Command("PING"))
+		require.Equal(t, []driver.Reply{{Value: "PONG"}, {Value: "PONG"}}, replies)
+	}
+	gate.Open()
+	require.Equal(t, []driver.Reply{{Value: int64(1)}}, <-slow)
+}
+
+func idleConnections(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	client := w.open(t, server.Addr())
+	script := counting("", "idle")
+	run := driver.Call{Script: script, Keys: []string{"n"}}
+	done, doubtful := 0, 0
+	count := func(reply driver.Reply) bool {
+		switch {
+		case reply.Err == nil:
+			done++
+		case !driver.Certain(reply.Err):
+			doubtful++
+		}
+		return reply.Err == nil
+	}
+	for range 20 {
+		require.True(t, count(client.Do(t.Context(), run)[0]))
+		_, err := server.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal")
+		require.NoError(t, err)
+		if !count(client.Do(t.Context(), run)[0]) {
+			require.True(t, count(client.Do(t.Context(), run)[0]), "the next one works")
+		}
+	}
+	value, err := server.Do(t.Context(), "GET", "n")
+	require.NoError(t, err)
+	n, err := strconv.Atoi(value.(string))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, n, done)
+	require.LessOrEqual(t, n, done+doubtful)
+	t.Logf("%d done, %d doubtful", done, doubtful)
+}
+
+func aRestart(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	client := w.open(t, server.Addr())
+	run := driver.Call{Script: counting("", "restarted"), Keys: []string{"n"}}
+	require.NoError(t, client.Do(t.Context(), run, run)[1].Err)
+	server.Kill()
+	for range 30 {
+		require.Error(t, client.Do(t.Context(), run, run)[0].Err)
+	}
+	server.Restart(t)
+	if client.Do(t.Context(), driver.Command("PING"))[0].Err != nil { // it may have just noticed
+		require.Equal(t, "PONG", get(t, client, "PING"), "without a pause")
+	}
+	require.Equal(t, []driver.Reply{{Value: int64(1)}, {Value: int64(2)}}, client.Do(t.Context(), run, run))
+}
+
+func closingEnds(t *testing.T, w *world) {
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	lane := w.lane(t, w.open(t, proxy.Addr()), 1)
+	gate := faultproxy.NewGate()
+	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "slow", Nth: 1, Do: faultproxy.Hold(gate)})
+	slow := make(chan []driver.Reply, 1)
+	go func() { slow <- lane.Do(context.WithoutCancel(t.Context()), driver.Command("INCR", p+"slow")) }()
+	<-gate.Arrived()
+	start := time.Now()
+	require.NoError(t, lane.Close())
+	requireUncertain(t, (<-slow)[0].Err)
+	require.Less(t, time.Since(start), 3*time.Second)
+	require.NoError(t, lane.Close())
+	requireNotSent(t, lane.Do(t.Context(), driver.Command("PING"))[0].Err)
+	require.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
+}
+
+// canary is a password that must be seen nowhere.
+const canary = "S3cr3tCanary"
+
+func aPasswordIsInNoError(t *testing.T, w *world) {
+	for _, url := range []string{
+		"redis://:" + canary, "redis://user:" + canary, "redis://user:" + canary + "@host:port", "redis://user:" + canary + "@host/" + canary,
+		"redis://user:" + canary + "/@host:6379", "redis://user:%zz" + canary + "@host", canary, canary + "://host", "://" + canary,
+		"redis://user:" + canary + "@host/0?" + canary + "=" + canary, "redis://[" + canary, "unix://user:" + canary + "@",
+	} {
+		client, err := w.maker(url)
+		if err == nil {
+			require.NoError(t, client.Close())
+			continue
+		}
+		require.NotContains(t, err.Error(), canary)
+		require.NotContains(t, strings.ToLower(err.Error()), strings.ToLower(canary))
+	}
+	client, err := w.maker("redis://user:" + canary + "@127.0.0.1:1/0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	err = client.Do(t.Context(), driver.Command("PING"))[0].Err
+	requireNotSent(t, err)
+	require.NotContains(t, err.Error(), canary)
+	_, _, err = w.waiter(t, client).Wait(t.Context(), "a", "b", time.Second)
+	requireNotSent(t, err)
+	require.NotContains(t, err.Error(), canary)
+}
+
+func aUnixSocket(t *testing.T, w *world) {
+	socket := filepath.Join(t.TempDir(), "s")
+	drivertest.Start(t, "--unixsocket", socket)
+	client, err := w.maker("unix://" + socket + "?db=3")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
+	payload, ok, err := w.waiter(t, w.lane(t, client, 1)).Wait(t.Context(), "from", "to", 10*time.Millisecond)
+	require.Equal(t, waited{}, waited{payload, ok, err})
+}
+
+func aRefusedPassword(t *testing.T, w *world) {
+	server := drivertest.Start(t, "--requirepass", "right")
+	for url, code := range map[string]string{
+		"redis://:" + canary + "@" + server.Addr():       "WRONGPASS",
+		"redis://nobody:" + canary + "@" + server.Addr(): "WRONGPASS",
+		"redis://" + server.Addr():                       "NOAUTH",
+	} {
+		client, err := w.maker(url)
+		require.NoError(t, err)
+		replies := client.Do(t.Context(), driver.Command("PING"), driver.Command("PING"))
+		_, _, waitErr := w.waiter(t, client).Wait(t.Context(), "a", "b", time.Second)
+		for _, err := range []error{replies[0].Err, replies[1].Err, waitErr} {
+			var refused *driver.ServerError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, code, refused.Code)
+			require.True(t, driver.Certain(err))
+			require.True(t, driver.Outage(err))
+			require.NotEmpty(t, driver.Denial(err))
+			require.NotContains(t, err.Error(), canary)
+		}
+		// Without authentication the server refuses a command with so many arguments by another error.
+		many := client.Do(t.Context(), driver.Command("MGET", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"))
+		require.NotEmpty(t, driver.Denial(many[0].Err), "%v", many[0].Err)
+		require.NoError(t, client.Close())
+	}
+	client, err := w.maker("redis://:right@" + server.Addr() + "/3")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
+}

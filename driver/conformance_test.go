@@ -1,0 +1,172 @@
+package driver_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+)
+
+// adapters are the implementations of driver.Client.
+var adapters = map[string]func(url string) (driver.Client, error){
+	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+}
+
+// A promise is one sentence of the contract, as a test.
+type promise struct {
+	name string
+	keep func(*testing.T, *world)
+	// fake is why miniredis cannot show it; empty where it can.
+	fake string
+}
+
+// TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis and on
+// miniredis.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises, urlPromises)
+	for name, maker := range adapters {
+		for _, server := range []string{"redis", "miniredis"} {
+			for _, p := range promises {
+				t.Run(name+"/"+server+"/"+p.name, func(t *testing.T) {
+					if server == "miniredis" && p.fake != "" {
+						t.Skip("miniredis: " + p.fake)
+					}
+					t.Parallel()
+					p.keep(t, &world{maker: maker, real: server == "redis"})
+				})
+			}
+		}
+	}
+}
+
+// Reasons why miniredis cannot show a promise.
+const (
+	noSignals    = "it is no process that could be stopped or killed"
+	noUnblock    = "it has no CLIENT UNBLOCK"
+	noClientKill = "it has no CLIENT KILL"
+	noACL        = "it has no ACL"
+	noFlags      = "it does not know script flags"
+	noErrorCodes = "it loses the code of an error that a script returns inside an array"
+)
+
+// A world is where one promise is tested: the adapter, and which kind of server it meets.
+type world struct {
+	maker func(url string) (driver.Client, error)
+	real  bool
+}
+
+// addr is a server that the test may share.
+func (w *world) addr(t *testing.T) string {
+	t.Helper()
+	if w.real {
+		return drivertest.Redis(t).Addr()
+	}
+	return drivertest.Miniredis(t).Addr()
+}
+
+// proxy stands before such a server.
+func (w *world) proxy(t *testing.T) *faultproxy.Proxy {
+	t.Helper()
+	return faultproxy.New(t, w.addr(t))
+}
+
+// open is the adapter's client of the server at addr.
+func (w *world) open(t *testing.T, addr string) driver.Client {
+	t.Helper()
+	client, err := w.maker("redis://" + addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return client
+}
+
+func (w *world) lane(t *testing.T, client driver.Client, conns int) driver.Client {
+	t.Helper()
+	lane, err := client.Lane(conns)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, lane.Close()) })
+	return lane
+}
+
+func (w *world) waiter(t *testing.T, client driver.Client) driver.Waiter {
+	t.Helper()
+	waiter, err := client.Waiter()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, waiter.Close()) })
+	return waiter
+}
+
+// within is a context that ends with the test, or after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// get asks for one value that must come.
+func get(t *testing.T, client driver.Client, words ...string) any {
+	t.Helper()
+	reply := client.Do(t.Context(), driver.Command(words...))[0]
+	require.NoError(t, reply.Err)
+	return reply.Value
+}
+
+// requireUncertain holds that the call may have been executed: no more is known, and waiting may cure it.
+func requireUncertain(t *testing.T, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.False(t, driver.Certain(err), "%T %v", err, err)
+	require.True(t, driver.Outage(err))
+}
+
+// requireNotSent holds that the call has not left.
+func requireNotSent(t *testing.T, err error) {
+	t.Helper()
+	var unsent *driver.NotSentError
+	require.ErrorAs(t, err, &unsent)
+	require.True(t, driver.Certain(err))
+}
+
+// counting is a script that counts its runs in a key, and is like no other test's.
+func counting(prefix, name string) *driver.Script {
+	return driver.NewScript(name, "#!lua\n-- "+prefix+name+"\nreturn redis.call('INCR', KEYS[1])")
+}
+
+func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
+
+// BenchmarkDo times the pipeline that a busy worker sends: two scripts, the first of which gets a hundred payloads
+// and returns a word for each. Compare its figures only on one machine.
+func BenchmarkDo(b *testing.B) {
+	settle := driver.NewScript("settle", "#!lua\nlocal words = {}\nfor i = 1, #ARGV do words[i] = 'ok' end\nreturn words")
+	take := driver.NewScript("take", "#!lua\nreturn {'empty', 0}")
+	calls := []driver.Call{
+		{Script: settle, Keys: []string{"{b}1", "{b}2", "{b}3"}, Args: slices.Repeat([]string{strings.Repeat("x", 150)}, 100)},
+		{Script: take, Keys: []string{"{b}1"}, Args: []string{"100"}},
+	}
+	for name, maker := range adapters {
+		b.Run(name, func(b *testing.B) {
+			client, err := maker(drivertest.Redis(b).URL())
+			require.NoError(b, err)
+			defer func() { _ = client.Close() }()
+			require.NoError(b, client.Do(b.Context(), calls...)[0].Err)
+			b.ReportAllocs()
+			for b.Loop() {
+				if replies := client.Do(b.Context(), calls...); replies[0].Err != nil {
+					b.Fatal(replies[0].Err)
+				}
+			}
+		})
+	}
+}

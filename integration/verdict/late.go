@@ -1,0 +1,136 @@
+package verdict
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// The promise of recovery holds while some process can judge who is dead, some process can take jobs, and nothing else is
+// wrong. Other time is excused: the rounds of chaos that only kill have none of it.
+
+// turn is how long a processor must have nothing to do to count as free: between two jobs it has a moment.
+const turn = 100 * time.Millisecond
+
+// judgeRecoveries holds that what a killed process had in hand runs again in time.
+func (w *world) judgeRecoveries() {
+	v := w.verdict
+	next := w.followers()
+	excused := w.excused()
+	for _, p := range w.sorted() {
+		died, ok := p.died()
+		if !ok || p.up == 0 {
+			continue
+		}
+		v.Kills++
+		for _, r := range p.runs {
+			again := next[r]
+			if again.run == nil || again.start < died || r.finish != 0 && r.finish < died-w.Settling || again.interrupted <= r.interrupted {
+				continue
+			}
+			if again.interrupted >= w.MaxCrashes-1 {
+				v.Quarantined++ // it waits for an idle process, which has no bound
+				continue
+			}
+			took := span{died, again.start}
+			charged := took.length() - took.within(excused)
+			if !w.witnessed(p, took) {
+				charged = 0
+			}
+			if took.length()-charged < turn {
+				v.Recoveries = append(v.Recoveries, took.length())
+			} else {
+				v.Excused = append(v.Excused, took.length())
+			}
+			v.MostCharged = max(v.MostCharged, charged)
+			if charged > w.Recovery {
+				w.violate(Late, again.token, "its process died, and it ran again %v later, %v of that without any other fault; "+
+					"%v are promised", took.length().Round(time.Millisecond), charged.Round(time.Millisecond), w.Recovery)
+			}
+		}
+	}
+	slices.Sort(v.Recoveries)
+	slices.Sort(v.Excused)
+}
+
+// A follower is the next run of the same job.
+type follower struct {
+	*run
+	token string
+}
+
+func (w *world) followers() map[*run]follower {
+	next := make(map[*run]follower)
+	for _, t := range w.order {
+		for i := range len(t.runs) - 1 {
+			next[t.runs[i]] = follower{t.runs[i+1], t.name}
+		}
+	}
+	return next
+}
+
+// witnessed reports whether one process, and not several after each other, could judge the dead one all the time.
+func (w *world) witnessed(dead *process, took span) bool {
+	return slices.ContainsFunc(w.sorted(), func(p *process) bool {
+		return p != dead && p.up != 0 && p.up+w.TTL+2*w.Beat < took.from+w.TTL && p.until() > took.to
+	})
+}
+
+// excused is the time in which something other than a kill was wrong, or no processor was free.
+func (w *world) excused() []span {
+	var wrong, free []span
+	for _, f := range w.faults {
+		if !f.slow() {
+			// A janitor needs two checks two heartbeats apart, the delay that it draws, and another's claim, each below a
+			// heartbeat; after a step of Redis' clock it must know the clock for a TTL.
+			wrong = append(wrong, f.later(max(w.healing()+4*w.Beat, w.TTL+2*w.Beat)))
+		}
+	}
+	for _, p := range w.sorted() {
+		if p.up != 0 {
+			free = append(free, minus(span{p.up, min(p.until(), w.end())}, union(w.full(p)))...)
+		}
+	}
+	// While a job is quarantined, one process may stand aside for it besides the one that runs it.
+	quarantine := w.quarantine()
+	busy := minus(span{0, w.end()}, overlapping(free, 1))
+	for _, s := range minus(span{0, w.end()}, overlapping(free, 2)) {
+		if slices.ContainsFunc(quarantine, s.overlaps) {
+			busy = append(busy, s)
+		}
+	}
+	return union(slices.Concat(wrong, busy))
+}
+
+// full is when a process had no processor free for long enough to matter, or ran a quarantined job.
+func (w *world) full(p *process) []span {
+	var full, running []span
+	for _, r := range p.runs {
+		running = append(running, r.span())
+		if r.interrupted >= w.MaxCrashes-1 {
+			full = append(full, r.span().later(turn))
+		}
+	}
+	for _, s := range overlapping(running, w.Concurrency) {
+		full = append(full, s.later(turn))
+	}
+	return full
+}
+
+// quarantine is when quarantined jobs waited or ran.
+func (w *world) quarantine() []span {
+	var times []span
+	for _, t := range w.order {
+		for i, r := range t.runs {
+			if r.interrupted >= w.MaxCrashes-1 {
+				times = append(times, span{t.runs[max(i-1, 0)].start, r.span().to})
+			}
+		}
+	}
+	return times
+}
+
+func (w *world) sorted() []*process {
+	return slices.SortedFunc(maps.Values(w.procs), func(a, b *process) int { return cmp.Compare(a.name, b.name) })
+}
