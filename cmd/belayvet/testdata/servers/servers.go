@@ -130,7 +130,8 @@ func handlers(client *belay.Client) {
 		letter.Handler(run), // want `^Mail gets a second handler`
 		{},
 	}
-	newServer(client).Register(list...)
+	listed := newServer(client)
+	listed.Register(list...)
 	other := newServer(client)
 	other.Register(welcome)
 	other.Register(welcome)                              // want `^Welcome gets a second handler`

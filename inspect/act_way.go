@@ -6,17 +6,17 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A way goes through the entries of a home, a page at a time, while they come and go and are taken away.
+// A way reads the entries of a home a page at a time, while entries come and go and this act takes some out.
 type way interface {
-	// next reads the next page; an empty one is the end.
+	// next reads the next page; an empty page is the end.
 	next(ctx context.Context) ([]lua.Entry, error)
-	// source is where, and how far at most from which end, the entries of the last page lie.
+	// source says where the entries of the last page lie, and at most how far from which end.
 	source() lua.Source
-	// passed tells which entries of the last page are still where they were.
+	// passed records which entries of the last page are still where they were.
 	passed(page []lua.Entry, stays []bool)
 }
 
-// way is the one through this act's home; nil when there is nothing in it.
+// way returns the way through this act's home; nil if the home is empty.
 func (a *act) way(ctx context.Context) (way, error) {
 	key := a.home.key(a.i.keys)
 	if !a.home.sorted() {
@@ -34,11 +34,11 @@ func (a *act) way(ctx context.Context) (way, error) {
 	if err != nil || len(last.Entries) == 0 {
 		return nil, err
 	}
-	// No further than what is there now: what a retry sends round comes back behind this.
+	// The walk ends at the highest score of this moment: a retried job that fails again comes back above it.
 	return &setWay{i: a.i, key: key, walk: lua.Walk{From: "-inf", To: last.Entries[0].Score}}, nil
 }
 
-// setWay goes through a sorted set from its lowest score.
+// setWay reads a sorted set from its lowest score.
 type setWay struct {
 	i    *Inspector
 	key  string
@@ -57,14 +57,15 @@ func (w *setWay) passed(page []lua.Entry, stays []bool) {
 	}
 }
 
-// listWay goes through a list. To take all of it, it takes the oldest, again and again; workers take from there as well, so
-// it counts how many it has seen. To look for some it goes from the youngest: there jobs are only added, so that it sees some
-// twice but passes over none (unless another operator deletes some just then).
+// listWay reads a list. To take all of it, it reads the oldest page again and again; workers take from that
+// end too, so it counts the entries it has seen. To search for some entries it starts at the youngest: jobs
+// are only added there, so it may see an entry twice but skips none (unless another operator deletes entries
+// meanwhile).
 type listWay struct {
 	i       *Inspector
 	from    lua.Source
 	all     bool
-	most    int // how many there were
+	most    int // how many entries there were
 	seen    int
 	skipped int
 }
@@ -81,8 +82,8 @@ func (w *listWay) next(ctx context.Context) ([]lua.Entry, error) {
 	return page.Entries, err
 }
 
-// shifted is how many jobs may have come in since a page was read, at the end that it was read from, for its own to be found:
-// at the youngest end those that were pushed, at the other those that were handed back.
+// shifted is how many entries may come in after a page was read, at the end it was read from, before its own
+// entries are out of reach: pushed jobs at the youngest end, requeued jobs at the oldest.
 const shifted = 1024
 
 func (w *listWay) source() lua.Source {

@@ -11,13 +11,13 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// judgeClock compares the clocks. Belay goes by Redis', whatever ours says; people, and Ruby's programs, go by their own.
+// judgeClock compares the clocks. Belay uses Redis' clock; people and Ruby programs use their own.
 func judgeClock(f *facts) Finding {
 	if len(f.trips) == 0 {
-		return silence // TIME is denied, and permissions say so
+		return silence // TIME is denied; judgePermissions says so
 	}
 	best := slices.MinFunc(f.trips, func(a, b trip) int { return int(a.took - b.took) })
-	// Where in the trip the server looked at its clock is unknown, so half of it is.
+	// The moment at which the server read its clock is known to half a trip.
 	unsure := best.took / 2
 	off, way := best.ahead, "ahead of"
 	if off < 0 {
@@ -27,18 +27,19 @@ func judgeClock(f *facts) Finding {
 		return ok("Redis' clock and this machine's agree within %v", (off + unsure).Round(10*time.Microsecond))
 	}
 	return warn("run an NTP client (chrony, systemd-timesyncd) on both machines",
-		"Redis' clock is %v %s this machine's. Belay goes by Redis'; times that a program works out by its own clock, "+
-			"as Ruby's do with perform_in, are off by as much", off.Round(time.Millisecond), way)
+		"Redis' clock is %v %s this machine's. Belay uses Redis' clock; times that a program computes with its own clock, "+
+			"as Ruby does for perform_in, are wrong by as much", off.Round(time.Millisecond), way)
 }
 
-// tolerableOffset is what machines with NTP stay far below, and what nobody sees in a job's time.
+// tolerableOffset is far above the offset of machines with NTP, and does not matter in a job's time.
 const tolerableOffset = time.Second
 
-// slowTrip is a round trip at which a worker of 25 processors runs at most some 1,750 jobs a second, however short they are: a
-// processor has its next job a trip after the last. Within a data centre a trip takes a twentieth of this.
+// slowTrip is a round trip at which a worker with 25 processors runs at most about 1,750 jobs a second,
+// however short they are, because a processor gets its next job a trip after the last. Within a data centre a
+// trip takes a twentieth of it.
 const slowTrip = 10 * time.Millisecond
 
-// judgeLatency looks at the middle one of a few round trips.
+// judgeLatency checks the median round trip.
 func judgeLatency(f *facts) Finding {
 	if len(f.trips) == 0 {
 		return silence
@@ -56,11 +57,11 @@ func judgeLatency(f *facts) Finding {
 	return ok("%s", text)
 }
 
-// ownConnections is how many connections a worker opens besides one for each queue: four for its duties, up to four for
-// takes and settles, and two in common.
+// ownConnections is how many connections a worker opens beside one per queue: four for its duties, up to four
+// for takes and settles, and two for everything else.
 const ownConnections = 10
 
-// judgeClients looks whether another worker would find room.
+// judgeClients checks whether another worker can open its connections.
 func judgeClients(f *facts) Finding {
 	most, known := f.number("maxclients")
 	now, counted := f.number("connected_clients")
@@ -71,17 +72,17 @@ func judgeClients(f *facts) Finding {
 	text := fmt.Sprintf("%d of %d connections are open; a worker opens up to %d, whatever its concurrency", now, most, wanted)
 	switch {
 	case left < wanted:
-		return bad("raise maxclients and the limit of open files, or run fewer processes with a higher concurrency", "%s: the next one may not get all of its", text)
+		return bad("raise maxclients and the limit of open files, or run fewer processes with a higher concurrency", "%s: the next one may not get all of its connections", text)
 	case left < most/10:
 		return warn("raise maxclients and the limit of open files", "%s", text)
 	}
 	return ok("%s", text)
 }
 
-// leastTimeout is a time after which a server may close idle connections without harm: a worker's are all used more often.
+// leastTimeout is an idle timeout without harm, in seconds: a worker uses each connection more often.
 const leastTimeout = 60
 
-// judgeIdle looks at what happens to connections on which nothing is said.
+// judgeIdle checks when the server closes idle connections.
 func judgeIdle(f *facts) Finding {
 	timeout, known := f.limit("timeout")
 	keepalive, alsoKnown := f.limit("tcp-keepalive")
@@ -89,17 +90,17 @@ func judgeIdle(f *facts) Finding {
 	case !known || !alsoKnown:
 		return silence
 	case keepalive == 0:
-		return warn("CONFIG SET tcp-keepalive 300", "tcp-keepalive is 0: connections of machines that have vanished stay open for ever and use up maxclients")
+		return warn("CONFIG SET tcp-keepalive 300", "tcp-keepalive is 0: connections of vanished machines stay open for ever and use up maxclients")
 	case timeout > 0 && timeout < leastTimeout:
 		return warn("CONFIG SET timeout 0", "Redis closes connections that are idle for %d seconds: workers and clients dial again and again, and a push may fail in between", timeout)
 	}
 	return ok("timeout %d, tcp-keepalive %d", timeout, keepalive)
 }
 
-// leastBuffer is room for several pipelines of the largest size in a connection's buffer.
+// leastBuffer is a query buffer with room for several pipelines of maximum size.
 const leastBuffer = 32 << 20
 
-// judgeSizes wants the largest job to pass, with what is written into it while it lives.
+// judgeSizes requires room for the largest job, with all that Belay adds to it.
 func judgeSizes(f *facts) Finding {
 	bulk, known := f.limit("proto-max-bulk-len")
 	buffer, alsoKnown := f.limit("client-query-buffer-limit")
@@ -108,8 +109,8 @@ func judgeSizes(f *facts) Finding {
 	case !known || !alsoKnown:
 		return silence
 	case bulk < largest:
-		return bad("CONFIG SET proto-max-bulk-len 512mb", "proto-max-bulk-len is %d: Redis closes the connection on which a job of the largest size (%d bytes) comes, "+
-			"so that its run cannot be ended", bulk, largest)
+		return bad("CONFIG SET proto-max-bulk-len 512mb", "proto-max-bulk-len is %d: Redis closes a connection that sends a job of the maximum size (%d bytes), "+
+			"so the end of its run cannot be stored", bulk, largest)
 	case buffer < leastBuffer:
 		return warn("CONFIG SET client-query-buffer-limit 1gb", "client-query-buffer-limit is %d: Redis closes connections that push many large jobs at once", buffer)
 	}
@@ -119,7 +120,7 @@ func judgeSizes(f *facts) Finding {
 // judgeOutput requires that the output buffer limit leaves room for two pages of jobs. Redis closes a slow
 // connection that exceeds the limit.
 func judgeOutput(f *facts) Finding {
-	limits, known := f.setting("client-output-buffer-limit")
+	limits, known := f.config["client-output-buffer-limit"]
 	if !known {
 		return silence
 	}
@@ -149,28 +150,28 @@ func outputLimits(text string) (hard, soft int64) {
 	return hard, soft
 }
 
-// judgeSidekiq looks for processes that cannot read milliseconds: Sidekiq writes and reads them from version 8 on, and an
-// older one takes them for seconds some fifty thousand years ahead.
+// judgeSidekiq looks for processes that cannot read milliseconds: Sidekiq reads and writes them from version
+// 8 on. Older versions read them as seconds, some fifty thousand years ahead.
 func judgeSidekiq(f *facts) Finding {
 	if len(f.sidekiqs) == 0 {
 		return silence
 	}
 	old := slices.ContainsFunc(f.sidekiqs, func(version string) bool {
 		major, err := strconv.Atoi(strings.Split(version, ".")[0])
-		return err != nil || major < 8 // those before 7 do not say
+		return err != nil || major < 8 // versions before 7 do not report one
 	})
 	text := fmt.Sprintf("Sidekiq's processes work in this keyspace too (%d seen)", len(f.sidekiqs))
 	switch {
 	case old && f.cfg.Unit == job.Millis:
-		return bad("write times in seconds (--timestamps seconds), which every Sidekiq reads", "%s, older ones than 8 among them: "+
+		return bad("write times in seconds (--timestamps seconds), which every Sidekiq reads", "%s, some older than version 8: "+
 			"they misread the milliseconds that this worker writes", text)
 	case old:
-		return ok("%s, older ones than 8 among them: leave --timestamps at seconds", text)
+		return ok("%s, some older than version 8: leave --timestamps at seconds", text)
 	}
 	return ok("%s, all of version 8 or newer", text)
 }
 
-// judgeSight says what could not be looked at.
+// judgeSight says which facts could not be read.
 func judgeSight(f *facts) Finding {
 	const advice = "look them up where the service shows its parameters, or permit INFO and CONFIG GET to the user that runs this check"
 	const parameters = "appendfsync, save, min-replicas-to-write, timeout, tcp-keepalive and proto-max-bulk-len"

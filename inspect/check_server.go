@@ -10,22 +10,23 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// judgeAccess says why the server lets nobody in.
+// judgeAccess says why the server refuses access.
 func judgeAccess(f *facts) Finding {
 	switch f.refused.Code {
 	case "NOAUTH":
-		return bad("put the password into the Redis URL, percent-encoded: redis://user:password@host", "Redis wants a password, and none was given")
+		return bad("put the password into the Redis URL, percent-encoded: redis://user:password@host", "Redis wants a password, and the URL has none")
 	case "WRONGPASS":
-		return bad("are the user and the password in the Redis URL right?", "Redis does not accept this user and password")
+		return bad("correct the user and the password in the Redis URL", "Redis does not accept this user and password")
 	}
 	if strings.Contains(f.refused.Message, "max number of clients") {
-		return bad("raise maxclients, or find out who keeps so many connections open", "Redis accepts no more connections")
+		return bad("raise maxclients, or find out which clients keep so many connections open (CLIENT LIST)", "Redis accepts no more connections")
 	}
-	return bad("mend what the message says; the Redis URL gives the user, the password and the database number",
-		"Redis lets nobody in: %s", f.refused.Message)
+	return bad("fix what the message says; the Redis URL has the user, the password and the database number",
+		"Redis refuses access: %s", f.refused.Message)
 }
 
-// judgeVersion wants Redis 7.0, whose scripts may say that they run on a full Redis, or Valkey, which began at 7.2.
+// judgeVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
+// Valkey, whose first version was 7.2.
 func judgeVersion(f *facts) Finding {
 	version := cmp.Or(f.info["redis_version"], f.version)
 	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
@@ -44,7 +45,7 @@ func judgeVersion(f *facts) Finding {
 	return ok("Redis %s", version)
 }
 
-// judgeRole wants the primary.
+// judgeRole requires the primary.
 func judgeRole(f *facts) Finding {
 	if f.info["loading"] == "1" {
 		return bad("wait until it has loaded its data", "Redis is still loading its data")
@@ -53,7 +54,7 @@ func judgeRole(f *facts) Finding {
 	case "slave":
 		host := f.info["master_host"] + ":" + f.info["master_port"]
 		if f.info["slave_read_only"] == "0" {
-			return bad("give the URL of the primary", "this is a replica of %s that can be written to: what is written here is lost at its next full sync", host)
+			return bad("give the URL of the primary", "this is a writable replica of %s: all that is written here is lost at its next full sync", host)
 		}
 		return bad("give the URL of the primary", "this is a read-only replica of %s: nothing can be pushed, taken or ended here", host)
 	case "":
@@ -63,7 +64,7 @@ func judgeRole(f *facts) Finding {
 	}
 }
 
-// judgeCluster wants all keys in one slot, and that slot here.
+// judgeCluster requires all keys in one slot, and that slot on this node.
 func judgeCluster(f *facts) Finding {
 	var refused *driver.ServerError
 	moved := errors.As(f.key, &refused) && (refused.Code == "MOVED" || refused.Code == "CLUSTERDOWN" || refused.Code == "ASK")
@@ -78,26 +79,26 @@ func judgeCluster(f *facts) Finding {
 		return bad("give a prefix with a hash tag, which keeps all keys in one slot: --prefix '{belay}'",
 			"this is a Redis Cluster and the prefix has no hash tag: Belay's scripts need all their keys in one slot")
 	case moved && refused.Code == "CLUSTERDOWN":
-		return bad("mend the Cluster: redis-cli --cluster check", "the Cluster is down, or nobody serves the prefix' slot: %s", refused.Message)
+		return bad("repair the Cluster: redis-cli --cluster check", "the Cluster is down, or no node serves the prefix' slot: %s", refused.Message)
 	case moved:
-		return bad("give the URL of the node that the answer names", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
+		return bad("give the URL of the node that the reply names", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
 	}
 	return ok("a Cluster; all keys lie in one slot of this node. After a failover give the new primary's URL")
 }
 
-// oneSlot says whether the prefix has a hash tag by Redis' rule: what stands between the first { and the next }, if anything.
+// oneSlot reports whether the prefix has a hash tag by Redis' rule: text between the first { and the next }.
 func oneSlot(prefix string) bool {
 	_, rest, found := strings.Cut(prefix, "{")
 	tag, _, closed := strings.Cut(rest, "}")
 	return found && closed && tag != ""
 }
 
-// judgeScripts wants scripts to run by their text, once, and by their address from then on; and lines with flags.
+// judgeScripts requires EVAL, which loads a script, EVALSHA, which runs it from then on, and script flags.
 func judgeScripts(f *facts) Finding {
 	byText, byAddress := f.byText, f.byAddress
 	var refused *driver.ServerError
 	if errors.As(cmp.Or(byText, byAddress), &refused) && driver.Outage(refused) {
-		return bad("mend what the message says", "Redis runs no scripts at the moment: %s", refused.Message)
+		return bad("fix what the message says", "Redis runs no scripts at the moment: %s", refused.Message)
 	}
 	if refused != nil && strings.Contains(refused.Message, "rror compiling script") {
 		return bad("upgrade to Redis 7.0 or newer, or to Valkey", "scripts with a line #!lua flags=allow-oom are not understood: a full Redis cannot be drained")
@@ -115,7 +116,7 @@ func judgeScripts(f *facts) Finding {
 	return ok("EVAL, EVALSHA and #!lua flags=allow-oom work; SCRIPT LOAD and FUNCTION are not needed")
 }
 
-// judgePermissions wants every command on every key.
+// judgePermissions requires every command on every key.
 func judgePermissions(f *facts) Finding {
 	p := f.permissions
 	toRepair, missed := p.lacking(toWork)
@@ -132,13 +133,13 @@ func judgePermissions(f *facts) Finding {
 		return warn("permit EVAL, or ACL WHOAMI and ACL DRYRUN", "cannot see what this user may do: %d of the calls that Belay makes could not be tried", p.unseen)
 	}
 	if toRepair, missed = p.lacking(toAct); len(toRepair) > 0 {
-		// A worker's user need not be an operator's.
+		// A worker's user need not have an operator's permissions.
 		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
 	}
 	return ok("this user may do all that Belay does (asked by %s)", p.how)
 }
 
-// judgeBlocking looks at what an idle worker needs to wait without polling.
+// judgeBlocking checks what an idle worker needs to wait without polling.
 func judgeBlocking(f *facts) Finding {
 	p := f.permissions
 	list, missed := p.lacking(toWait)
@@ -150,10 +151,10 @@ func judgeBlocking(f *facts) Finding {
 	case p.may("blmove"):
 		return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle waits end by themselves, so that a pause or a stop may take a second longer", missed)
 	}
-	return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle workers look into their queues a few times a second instead of waiting", missed)
+	return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle workers poll their queues a few times a second instead of waiting", missed)
 }
 
-// lacking are the denied needs of a purpose, and in words the first few.
+// lacking returns the denied needs of a purpose, and the first few of them as text.
 func (p permissions) lacking(why purpose) (list []need, words string) {
 	const atMost = 4
 	var named []string
@@ -173,8 +174,8 @@ func (p permissions) lacking(why purpose) (list []need, words string) {
 	return list, words
 }
 
-// permit is the rule that permits these needs: their commands, and all keys under the prefix. Without a prefix that is all
-// keys, because Sidekiq calls a process' hash by the name of its host.
+// permit returns the ACL rule that permits these needs: their commands, and all keys under the prefix.
+// Without a prefix that is all keys, because the key of a process' hash begins with the name of its host.
 func (p permissions) permit(prefix string, list []need) string {
 	rule := []string{"ACL SETUSER", p.name()}
 	keys := false
@@ -192,5 +193,5 @@ func (p permissions) permit(prefix string, list []need) string {
 	return strings.Join(rule, " ")
 }
 
-// name is our user's, or a word that stands for it.
+// name returns the user's name, or a placeholder.
 func (p permissions) name() string { return cmp.Or(p.user, "USER") }

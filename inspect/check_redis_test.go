@@ -13,7 +13,8 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 )
 
-// checked is what Check says with each driver, which must be the same but for measurements. Its user is of the URL.
+// checked is what Check says with each driver, which must be the same but for measurements. Its user is of
+// the URL.
 func checked(t *testing.T, server *drivertest.Server, user string, cfg CheckConfig) Findings {
 	t.Helper()
 	url := strings.Replace(server.URL(), "://", "://"+user, 1)
@@ -195,7 +196,7 @@ func TestCheckSeesSidekiqsProcesses(t *testing.T) {
 			prefix := strings.TrimSuffix(w.keys.Queues(), ":queues")
 			findings, err := Check(within(w.T, 20*time.Second), w.driver, CheckConfig{Prefix: prefix})
 			require.NoError(w, err)
-			require.Contains(w, findings.finding("sidekiq").Found, "(2 seen), older ones than 8 among them")
+			require.Contains(w, findings.finding("sidekiq").Found, "(2 seen), some older than version 8")
 		},
 	})
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// probe asks from within a script, where each user may ask what it may do, and where nothing is written to the ACL LOG for
-// it. It stands here and not among the moves of package lua because it touches no key.
+// probe asks for permissions from within a script: there every user may ask, and nothing is added to the ACL
+// LOG. It is not in package lua because it touches no key.
 //
-// ARGV are the needs, each the number of its words and the words. It answers the server's version, whether it could ask,
-// and the positions of those that are denied. A command that does not exist (it was renamed) is denied as well.
+// ARGV are the needs, each as the number of its words and the words. It returns the server's version, whether
+// it could ask, and the positions of the denied needs. A command that does not exist (because it was renamed)
+// is denied.
 var probe = driver.NewScript("check", `#!lua flags=no-writes,allow-oom
 local denied, at, position = {}, 1, 0
 while at <= #ARGV do
@@ -30,26 +31,26 @@ while at <= #ARGV do
 end
 return { redis.REDIS_VERSION or '', redis.acl_check_cmd and 1 or 0, denied }`)
 
-// scripts is how the server took the probe.
+// scripts is the result of the probe.
 type scripts struct {
-	byText, byAddress error // what EVAL and EVALSHA were refused with
+	byText, byAddress error // the errors of EVAL and EVALSHA
 	version           string
 }
 
-// permissions is what is known of what our user may do.
+// permissions is what this user may do, as far as known.
 type permissions struct {
-	user   string // empty when we were not told
-	how    string // the way it was found out
+	user   string // empty if unknown
+	how    string // how they were read
 	denied []need
-	unseen int // needs of which nothing is known
+	unseen int // the number of needs that could not be checked
 }
 
-// may says whether a command is not known to be denied.
+// may reports whether a command is not known to be denied.
 func (p permissions) may(command string) bool {
 	return !slices.ContainsFunc(p.denied, func(n need) bool { return n.command == command })
 }
 
-// readPermissions finds out what our user may do, by the best of three ways that is open to it.
+// readPermissions reads what this user may do, by the best of three ways that works.
 func (f *facts) readPermissions(ctx context.Context, client driver.Client) {
 	list := needs(lua.NewKeys(f.cfg.Prefix), f.cfg.Queues, sampleIdentity())
 	asked := f.askScript(ctx, client, list)
@@ -61,7 +62,7 @@ func (f *facts) readPermissions(ctx context.Context, client driver.Client) {
 	}
 }
 
-// sampleIdentity is an identity as a worker on this host draws it.
+// sampleIdentity returns an identity like that of a worker on this host.
 func sampleIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -70,7 +71,7 @@ func sampleIdentity() string {
 	return host + ":1:000000000000"
 }
 
-// askScript runs the probe in both ways in which scripts are run.
+// askScript runs the probe by EVAL and by EVALSHA.
 func (f *facts) askScript(ctx context.Context, client driver.Client, list []need) bool {
 	var args []string
 	for _, need := range list {
@@ -100,7 +101,7 @@ func (f *facts) askScript(ctx context.Context, client driver.Client, list []need
 	return false
 }
 
-// askACL asks by a command that few users but administrators may call.
+// askACL uses a command that usually only administrators may call.
 func (f *facts) askACL(ctx context.Context, client driver.Client, list []need) bool {
 	if f.permissions.user == "" {
 		return false
@@ -122,7 +123,8 @@ func (f *facts) askACL(ctx context.Context, client driver.Client, list []need) b
 	return true
 }
 
-// tryHarmless calls what changes nothing. Denied calls are written to the ACL LOG, so it is the last way.
+// tryHarmless calls commands that change nothing. Denied calls are added to the ACL LOG, so it is the last
+// resort.
 func (f *facts) tryHarmless(ctx context.Context, client driver.Client, list []need) {
 	f.permissions.how = "trying"
 	var tried []need

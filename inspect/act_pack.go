@@ -14,27 +14,27 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-const (
-	// mostSearched bounds how many entries of a list one script looks at, though it takes one job out at least: to find it
-	// Redis searches from an end, at some seventy nanoseconds an entry of ordinary size. So this is about a millisecond.
-	mostSearched = 16 << 10
-)
+// mostSearched bounds how many entries of a list one script compares, unless it takes out a single job. Redis
+// searches from an end, at about seventy nanoseconds per entry of ordinary size, so this is about a
+// millisecond.
+const mostSearched = 16 << 10
 
-// A parcel is one script call, and the positions of its jobs among the chosen ones.
+// A parcel is one script call, with the positions of its jobs among the chosen ones.
 type parcel struct {
 	ask lua.Ask[lua.Acted]
 	at  []int
 }
 
-// A batch is what one parcel will hold.
+// A batch collects the jobs of one parcel.
 type batch struct {
 	errand lua.Errand
 	at     []int
 	bytes  int
 }
 
-// pack puts the chosen jobs at these positions into as many calls as bounds ask for. One queue a call: one whose key is broken stops only
-// its own jobs. Those that need their lock and those that do not go apart. left are those that cannot be sent at all.
+// pack distributes the chosen jobs at these positions over calls of bounded size. Each call serves one queue,
+// so that a key of a wrong type stops only the jobs of its own queue, and has either jobs that need their
+// lock or jobs that do not. left are the positions of jobs that cannot be sent at all.
 func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []parcel, left []int) {
 	most := mostOf(source)
 	type kind struct {
@@ -71,7 +71,7 @@ func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []pa
 	return parcels, left
 }
 
-// mostOf is how many jobs one call may take out of a source.
+// mostOf returns how many jobs one call may take out of a source.
 func mostOf(source lua.Source) int {
 	switch {
 	case source.End == "":
@@ -82,7 +82,7 @@ func mostOf(source lua.Source) int {
 	return max(mostSearched/source.Search, 1)
 }
 
-// send is what becomes of one job; why says that it cannot be sent there.
+// send returns the destination and the new bytes of one job, or why it cannot be sent.
 func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	switch a.action {
 	case Kill:
@@ -94,7 +94,7 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	}
 	parsed := e.parsed
 	if kept, ok := e.kept(); ok {
-		// This version may be able to read an entry that the worker could not.
+		// This version may be able to read an entry that an older worker could not.
 		parsed, _ = job.Parse(kept)
 	}
 	if parsed == nil {
@@ -113,20 +113,22 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(parsed), Lock: a.lockOf(e)}, nil
 }
 
-// stored says that the job is of a class of which every push is stored, marked or not: none waits for another's end.
+// stored reports whether every push of the job's class is stored, duplicates too, so that no push waits for a
+// lock.
 func stored(j *job.Job) bool {
-	_, marked := j.Field(dedup.DuplicateOf) // as older payloads say it, of all but the first
+	_, marked := j.Field(dedup.DuplicateOf) // in older payloads only duplicates have a mark
 	lock, _ := dedup.Read(j)
 	return marked || lock.Mark
 }
 
-// lockOf is the lock of a unique job that this act takes or frees; nil for a job that has none, or keeps it.
+// lockOf returns the lock that this act takes or releases for a unique job; nil if there is none or it stays
+// as it is.
 func (a *act) lockOf(e Entry) *lua.Lock {
 	if e.parsed == nil {
 		return nil
 	}
 	lock, err := dedup.Read(e.parsed)
-	if err != nil || lock.None() { // unreadable: whatever it may hold lapses
+	if err != nil || lock.None() { // a lock that cannot be read expires by itself
 		return nil
 	}
 	ends := a.action != Retry
@@ -134,7 +136,7 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	case ends, a.home == Dead():
 	case a.home == Scheduled() && lock.Meets():
 	default:
-		return nil // it was accepted, and lives on
+		return nil // the job was accepted and keeps its lock
 	}
 	held := lock.Stored(e.parsed.Class())
 	if ends && lock.Again {
@@ -144,17 +146,18 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	return held
 }
 
-// afresh is a job as it goes to its queue by an operator's word. Its args are not touched.
+// afresh returns the payload of a job that an operator puts into its queue. The args do not change.
 func (a *act) afresh(j *job.Job) string {
 	edits := j.IntoQueue(a.clock.Now(), unitOf(j))
 	if n, failed := j.RetryCount(); failed && a.home != Scheduled() && n > math.MinInt {
 		edits = append(edits, job.SetInt("retry_count", n-1))
 	}
-	// Whoever runs it by hand answers for it, and a suspect would wait.
+	// The operator wants it to run now; with its crashes kept it would be quarantined.
 	return j.Patch(append(edits, job.Remove("interrupted_count"), job.Remove("interrupted_at"))...)
 }
 
-// unitOf is how a payload's timestamps are written: the oldest reader of a fleet decides that, and its producer knew.
+// unitOf returns the unit of a payload's timestamps. The oldest reader in a fleet decides the unit, and the
+// producer was configured for it.
 func unitOf(j *job.Job) job.TimeUnit {
 	for _, name := range []string{"created_at", "enqueued_at", "failed_at"} {
 		text, ok := j.Field(name)
@@ -165,7 +168,7 @@ func unitOf(j *job.Job) job.TimeUnit {
 	return job.Seconds
 }
 
-// readClock asks Redis for its time, by which jobs are stamped.
+// readClock asks Redis for its time, which the act writes into jobs.
 func (a *act) readClock(ctx context.Context) error {
 	sent := time.Now()
 	reply := a.i.driver.Do(ctx, driver.Command("TIME"))[0]

@@ -8,19 +8,19 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A purpose is what is missed when a command is denied.
+// A purpose says what fails if a command is denied.
 type purpose string
 
 const (
 	toWork purpose = "work"   // jobs cannot be pushed, taken or ended
-	toWait purpose = "wait"   // an idle worker has to poll, or to stop slowly
+	toWait purpose = "wait"   // an idle worker must poll, or stops slowly
 	toLook purpose = "status" // an operator sees less
-	toAct  purpose = "act"    // an operator cannot look into places, or act on what is there
+	toAct  purpose = "act"    // an operator cannot list jobs, or act on them
 	toRead purpose = "check"  // Check itself sees less
 )
 
-// A need is a command that Belay calls, with a key that it calls it on. Commands are spelled as ACL rules are, in lower
-// case, a subcommand after a bar.
+// A need is a command that Belay calls, with a key. Commands are spelled as in ACL rules: in lower case, a
+// subcommand after a bar.
 type need struct {
 	purpose purpose
 	command string
@@ -28,8 +28,8 @@ type need struct {
 	words   []string // of the whole call
 }
 
-// forms are the words that follow the key, as few as the command can do with. With them a call of those in harmless changes
-// nothing and costs next to nothing.
+// forms are the words that follow the key, as few as the command allows. With these words a call of a command
+// in harmless changes nothing and costs almost nothing.
 var forms = map[string]string{
 	"del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
 	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
@@ -43,12 +43,12 @@ var harmless = []string{
 	"zrange", "zrangebyscore", "zscore",
 }
 
-// mostQueuesAsked bounds how many queues' keys are asked about: one script answers for all of them, while Redis does nothing
-// else. Rules go by patterns, and what they say of some queues they say of all but oddly named ones.
+// mostQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules
+// are patterns: what they permit for some queues they usually permit for all.
 const mostQueuesAsked = 16
 
-// needs are all commands that Belay calls, with the keys it calls them on. Tests hold them against the scripts and against
-// a worker whose user may do nothing else.
+// needs returns all commands that Belay calls, with their keys. Tests compare it with the scripts, and run a
+// worker whose user may do nothing else.
 func needs(keys lua.Keys, queues []string, identity string) []need {
 	list := slices.Clone(keyless)
 	on := func(purpose purpose, key, commands string) {
@@ -61,20 +61,20 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		words := append([]string{command, from, to, "right", "left"}, more...)
 		list = append(list, need{purpose, command, []string{from, to}, words})
 	}
-	lock := keys.Lock(strings.Repeat("0", 32)) // of a digest that no job has
+	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
 	for _, queue := range queues[:min(len(queues), mostQueuesAsked)] {
-		waiting, working, suspects := keys.Queue(queue), keys.Working(queue, identity), keys.Suspects(queue)
+		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Suspects(queue)
 		on(toWork, waiting, "type lpush rpush")
 		move(toWork, "lmove", waiting, working)
 		move(toWait, "blmove", waiting, working, "0.001")
 		on(toWork, working, "type exists llen lindex lpos lrem")
-		on(toWork, suspects, "type llen lindex lpush rpush")
-		move(toWork, "lmove", suspects, keys.Alone(identity))
+		on(toWork, quarantined, "type llen lindex lpush rpush")
+		move(toWork, "lmove", quarantined, keys.Alone(identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toLook, waiting, "llen lindex")
 		on(toAct, waiting, "type llen lrange lpos lrem lpush")
-		on(toAct, suspects, "type llen lrange lpos lrem")
+		on(toAct, quarantined, "type llen lrange lpos lrem")
 	}
 	on(toWork, keys.Alone(identity), "type exists llen lindex lpos lrem")
 	on(toWork, keys.Queues(), "sadd")
@@ -132,7 +132,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	return list
 }
 
-// keyless are the needs that name no key. AUTH, HELLO and the like are never denied.
+// keyless are the needs without a key. Redis never denies AUTH, HELLO and their kind.
 var keyless = []need{
 	{toWork, "evalsha", nil, []string{"evalsha", "x", "0"}},
 	{toWork, "eval", nil, []string{"eval", "x", "0"}},

@@ -33,7 +33,7 @@ func TestAQueueHasAConsumerWhereALivingProcessTakesFromIt(t *testing.T) {
 }
 
 // A job whose process lapsed is counted, also where its queue has left the list or it ran alone.
-func TestJobsInDeadHandsAreCounted(t *testing.T) {
+func TestJobsOfLapsedWorkersAreCounted(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"by their queues": func(w *world) {
 			lapsed, alive := "h:1:aa", "h:2:bb"

@@ -9,9 +9,9 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// deadHands counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of
+// heldByLapsed counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of
 // Belay will recover. Such a queue may no longer be in Sidekiq's list of queues.
-func (i *Inspector) deadHands(ctx context.Context, r *reading, processes []Process) map[string]int64 {
+func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Process) map[string]int64 {
 	lapsed := slices.DeleteFunc(slices.Clone(processes), func(p Process) bool { return !p.Belay || p.State != StateLapsed })
 	jobs := make(map[string]int64)
 	for page := range slices.Chunk(lapsed, processesAtOnce) {
@@ -52,8 +52,8 @@ func queueOf(payload string) string {
 	return parsed.QueueOrDefault()
 }
 
-// addDeadHands puts the counts into the queues' rows, and adds rows for queues that are not listed.
-func (s *Status) addDeadHands(jobs map[string]int64) {
+// addHeldByLapsed puts the counts into the queues' rows, and adds rows for queues that are not listed.
+func (s *Status) addHeldByLapsed(jobs map[string]int64) {
 	for n := range s.Queues {
 		s.Queues[n].HeldByLapsed = jobs[s.Queues[n].Name]
 		delete(jobs, s.Queues[n].Name)
@@ -69,17 +69,15 @@ func (s *Status) addDeadHands(jobs map[string]int64) {
 	}
 }
 
-// addNoConsumer marks queues whose jobs no process takes; they would stay there for ever. It marks none
-// unless the queues of all processes are known: a process that just started has not reported them yet.
+// addNoConsumer marks queues whose jobs no process takes, because those jobs would stay for ever. It marks
+// none unless the queues of all processes are known: a process that just started has not reported them yet.
 func (s *Status) addNoConsumer() {
 	if s.ProcessCount > int64(len(s.Processes)) {
 		return
 	}
 	for n := range s.Queues {
 		queue := &s.Queues[n]
-		takes := func(p Process) bool {
-			return p.State == StateAlive && !p.Quiet && (len(p.Queues) == 0 || slices.Contains(p.Queues, queue.Name))
-		}
+		takes := func(p Process) bool { return p.takes(queue.Name) }
 		queue.NoConsumer = queue.Size+queue.Quarantined+queue.HeldByLapsed > 0 && !slices.ContainsFunc(s.Processes, takes)
 	}
 }

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,36 +12,36 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// facts are all that Check has read. Judges read them and nothing else.
+// facts are all that Check reads. Judges use nothing else.
 type facts struct {
 	cfg CheckConfig
-	// refused is what the server said instead of letting us in. Nothing else is known then.
+	// refused is the server's refusal of access. Nothing else is known then.
 	refused *driver.ServerError
-	trips   []trip // none when TIME is denied
+	trips   []trip // none if TIME is denied
 	scripts
 	permissions permissions
-	// info and config are nil when the server does not say.
+	// info and config are nil if they are denied.
 	info, config map[string]string
-	// key is what the server said when asked for a key of ours.
+	// key is the error of a command on a key of Belay's.
 	key      error
-	sidekiqs []string // versions of Sidekiq's processes in our keyspace; empty for one that does not say
+	sidekiqs []string // versions of Sidekiq's processes in this keyspace; empty for a process that does not report one
 }
 
-// A trip is one round trip, and how far Redis' clock was ahead of ours in the middle of it.
+// A trip is one round trip, and how far Redis' clock was ahead of this machine's in the middle of it.
 type trip struct{ took, ahead time.Duration }
 
-// trips is how many round trips are measured. Of five the middle one is no outlier, and the shortest a good look at the
-// clock.
+// trips is how many round trips are measured. Of five, the median is not an outlier, and the shortest one
+// compares the clocks well.
 const trips = 5
 
-// settings are the parameters that judges ask for. No other is ever read: some are passwords.
+// settings are the parameters that judges use. No others are read, because some are passwords.
 var settings = []string{
 	"appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag",
 	"maxmemory-policy", "timeout", "tcp-keepalive", "proto-max-bulk-len", "client-query-buffer-limit",
 	"client-output-buffer-limit",
 }
 
-// readFacts reads all facts. Its error is that no Redis answers.
+// readFacts reads all facts. It returns an error if no Redis answers.
 func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*facts, error) {
 	f := &facts{cfg: cfg}
 	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
@@ -54,8 +55,8 @@ func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*fac
 	return f, ctx.Err()
 }
 
-// readTrips measures round trips by TIME, which costs the server no more than PING and tells its clock as well. The first
-// one may have to dial and is not counted.
+// readTrips measures round trips by TIME, which costs no more than PING and also returns the server's clock.
+// The first trip may include a dial and does not count.
 func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 	for i := range 1 + trips {
 		sent := time.Now()
@@ -66,14 +67,16 @@ func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 		}
 		parts, _ := reply.Value.([]any)
 		if now, ok := timeIn(parts); ok && i > 0 {
-			// Wall clocks on both sides, compared in the middle of the trip.
+			// Round(0) drops the monotonic clock: both sides are wall clocks, compared in the middle of the
+			// trip.
 			f.trips = append(f.trips, trip{took, now.Sub(sent.Round(0).Add(took / 2))})
 		}
 	}
 	return nil
 }
 
-// judgeRefusal tells what keeps us out from what only TIME is refused for. Its error is that nobody answers.
+// judgeRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if
+// no server answered.
 func (f *facts) judgeRefusal(err error) error {
 	var refused *driver.ServerError
 	var unsent *driver.NotSentError
@@ -98,10 +101,11 @@ func timeIn(parts []any) (time.Time, bool) {
 	return readTime(texts), err == nil
 }
 
-// readServer reads what the server says of itself.
+// readServer reads INFO and the settings, and tries a key of Belay's.
 func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 	calls := []driver.Call{driver.Command("SMISMEMBER", lua.NewKeys(f.cfg.Prefix).Paused(), "v")}
-	// What is known to be denied is not tried: it would be noted in the ACL LOG, at each start of each worker.
+	// Commands that are known to be denied are not tried: each start of each worker would add them to the ACL
+	// LOG.
 	mayInfo, mayConfig := f.permissions.may("info"), f.permissions.may("config|get")
 	if mayInfo {
 		calls = append(calls, driver.Command("INFO"))
@@ -150,16 +154,17 @@ func readInfo(reply driver.Reply) map[string]string {
 	return info
 }
 
-// sidekiqsAtMost is how many processes are looked at for Sidekiq's: what one tells, hundreds tell.
+// sidekiqsAtMost bounds the processes that are read to find Sidekiq's: in most fleets they have one version.
 const sidekiqsAtMost = 2 * processesAtOnce
 
-// readSidekiqs reads which processes of Sidekiq work in our keyspace. What cannot be read of them is not worth a word here.
+// readSidekiqs reads which processes of Sidekiq work in this keyspace. It ignores errors, which belay status
+// shows.
 func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
 	i := New(client, f.cfg.Prefix)
 	var r reading
 	names := r.texts("processes", client.Do(ctx, driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(sidekiqsAtMost)))[0])
-	for start := 0; start < len(names); start += processesAtOnce {
-		for _, p := range i.processPage(ctx, &r, names[start:min(start+processesAtOnce, len(names))], time.Now()) {
+	for page := range slices.Chunk(names, processesAtOnce) {
+		for _, p := range i.processPage(ctx, &r, page, time.Now()) {
 			if !p.Belay && p.State == StateAlive {
 				f.sidekiqs = append(f.sidekiqs, p.Version)
 			}
@@ -167,19 +172,13 @@ func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
 	}
 }
 
-// setting is a parameter of the configuration; not ok when it cannot be seen.
-func (f *facts) setting(name string) (string, bool) {
-	value, ok := f.config[name]
-	return value, ok
-}
-
-// number is a number that INFO tells; not ok when it does not.
+// number returns a number from INFO, and whether there is one.
 func (f *facts) number(name string) (int64, bool) {
 	n, err := strconv.ParseInt(f.info[name], 10, 64)
 	return n, err == nil
 }
 
-// limit is a number of the configuration; not ok when it cannot be seen.
+// limit returns a number from the configuration, and whether there is one.
 func (f *facts) limit(name string) (int64, bool) {
 	n, err := strconv.ParseInt(f.config[name], 10, 64)
 	return n, err == nil
