@@ -29,7 +29,7 @@ var house = map[string]int{
 	"job": 0, "driver": 0, "logbook": 0, // ground: nouns, the few verbs asked of any Redis client, and the log's readers
 	"lua":   1,             // store: every write and every key name
 	"retry": 2, "dedup": 2, // judges: pure
-	"fetch": 3, "scheduler": 3, // hands: hold and give back; what time makes happen
+	"fetch": 3, "janitor": 3, "scheduler": 3, // hands: hold and give back; recover the dead; what time makes happen
 	"launcher": 4, "client": 4, // ends: take work out, put work in
 	"inspect": 4,                 // what an operator sees; below the root, whose workers check Redis when they start
 	"belay":   5,                 // lobby: the root

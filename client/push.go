@@ -98,7 +98,7 @@ func (c *Client) encode(j *Job, now time.Time, r *ready) error {
 	}
 	if !lock.None() && (r.Status == StatusQueued || lock.Scheduled) {
 		// The script adds the delay, by Redis' clock.
-		r.stored.Lock = &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(j.JID, j.Class), Hold: lock.Lifetime(0)}
+		r.stored.Lock = lock.Stored(j.Class)
 		r.stored.Mark = j.Unique.MarkDuplicates
 		wal, err := j.wal()
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/lua"
 )
 
 // A user who may not do what a script does last must not have its first half done.
@@ -39,18 +38,4 @@ func TestDeniedCommands(t *testing.T) {
 			require.NotContains(t, r.log.String(), "ownership lost")
 		})
 	}
-	t.Run("a_recovery_without_rpush_keeps_the_jobs", func(t *testing.T) {
-		t.Parallel()
-		server := drivertest.Start(t)
-		r := newRigOn(t, clients["go-redis"], server.Addr(), "p", 1, "mail")
-		jobs := r.push("mail", 1)
-		r.pump("the job", func() bool { return len(r.running) == 1 })
-		r.do("ZADD", r.keys.Alive(), "1", r.life.Identity)
-		_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-rpush")
-		require.NoError(t, err)
-		_, err = r.keys.Recover(r.life.Identity, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: NewJanitor(JanitorConfig{}).blame(jobs, "mail", false, true)}}, time.Now()).Do(r.ctx, r.direct)
-		require.ErrorContains(t, err, "NOPERM")
-		require.Equal(t, jobs, r.working("mail"))
-		require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "nobody is declared dead by halves")
-	})
 }

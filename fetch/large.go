@@ -2,13 +2,9 @@ package fetch
 
 import (
 	"slices"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -23,7 +19,7 @@ func (f *Fetcher) tooLarge(life *Life, at place, large ...lua.Large) {
 		if at.alone {
 			list = f.cfg.Keys.Alone(life.Identity)
 		}
-		f.large = append(f.large, newTooLarge(one, list, at.queue, f.cfg.Largest, f.cfg.Clock.Now(), f.cfg.Unit))
+		f.large = append(f.large, dedup.TooLarge(one, list, at.queue, f.cfg.Largest, f.cfg.Clock.Now(), f.cfg.Unit))
 	}
 }
 
@@ -40,39 +36,11 @@ func (f *Fetcher) addTooLarge(x *exchange) {
 			dead, err := ask.Read(reply)
 			switch {
 			case err != nil:
-				logTooLarge(f.cfg.Log, large, f.cfg.Largest, err)
+				large.Log(f.cfg.Log, f.cfg.Largest, err)
 				f.fail("kill_large", err)
 			case dead:
-				logTooLarge(f.cfg.Log, large, f.cfg.Largest, nil)
+				large.Log(f.cfg.Log, f.cfg.Largest, nil)
 			}
 		})
 	}
-}
-
-// newTooLarge is how an entry that is above limit goes to the dead set: with its reason, and without its lock.
-func newTooLarge(one lua.Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) lua.TooLarge {
-	large := lua.NewTooLarge(one, key, queue, limit, now, unit)
-	// A duplicate that was refused may have been promised one more run. That would be as large.
-	if parsed, lock := dedup.ReadEnds(large.Head, large.Tail); !lock.None() {
-		its := lockOf(lock, parsed.Class())
-		large.Lock = &its
-	}
-	return large
-}
-
-// logTooLarge tells operators of an entry that was moved to the dead set for its size. After an error it may have been: the next look
-// does not find one that has gone, so this line is the only one of it.
-func logTooLarge(log zerolog.Logger, large lua.TooLarge, limit int, err error) {
-	event := log.Error().Err(err).Int("bytes", large.Bytes).Int("limit", limit)
-	if large.Queue != "" {
-		event.Str("queue", large.Queue)
-	}
-	if parsed, _ := dedup.ReadEnds(large.Head, large.Tail); parsed != nil {
-		event.Str("jid", parsed.JID()).Str("class", parsed.Class())
-	}
-	if err != nil {
-		event.Msg("moving a job to the dead set: the payload is too large; the answer did not come")
-		return
-	}
-	event.Msg("moved to the dead set: the payload is too large")
 }

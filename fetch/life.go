@@ -175,16 +175,18 @@ func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, cl
 		// Redis has lost its data: nobody else has the jobs either, so their handlers may as well finish.
 		l.over.Store(true)
 	}
-	return Pulse{Pulse: pulse, sinceBoot: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+	return Pulse{Pulse: pulse, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
 }
 
 // A Pulse is the answer to a beat, with the instant it was sent.
 type Pulse struct {
 	lua.Pulse
 	// Restored reports that the session's record had been lost and that the heartbeat restored it.
-	Restored       bool
-	sinceBoot, rtt time.Duration
-	watched        bool
+	Restored bool
+	// SentAt is when it was sent, since boot.
+	SentAt  time.Duration
+	rtt     time.Duration
+	watched bool
 }
 
 // RTT is how long the beat's answer took.

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"slices"
-	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -42,7 +41,7 @@ func (h *Held) Left() dedup.WAL {
 }
 
 // script is the lock as scripts want it.
-func (l heldLock) script() lua.Lock { return lockOf(l.Lock, l.class) }
+func (l heldLock) script() lua.Lock { return *l.Stored(l.class) }
 
 // inHand is the lock while its job is in hand: it stands for as long as the process may be silent, however short its own TTL is. Or
 // it would lapse between two beats, and with it the run that it promises to those refused.
@@ -50,10 +49,6 @@ func (l heldLock) inHand(life *Life) lua.Lock {
 	lock := l.script()
 	lock.Hold = max(lock.Hold, life.record.TTL)
 	return lock
-}
-
-func lockOf(lock dedup.Lock, class string) lua.Lock {
-	return lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, class), Hold: lock.Lifetime(0)}
 }
 
 // prepare makes a job ready for its processor, or, where that is to be said first, to be started.
@@ -216,14 +211,8 @@ func (f *Fetcher) lockAtEnd(held *Held) *lua.Lock {
 	lock.Hold = held.lock.Lifetime(held.outcome.After())
 	if held.lock.Reruns(held.outcome.Exit()) {
 		if parsed, err := job.Parse(held.Bytes); err == nil {
-			lock.Again = again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
+			lock.Again = dedup.Again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
 		}
 	}
 	return &lock
-}
-
-// again is the one more run of a job for those that were refused while it ran.
-func again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
-	jid := job.NewJID()
-	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: dedup.Rerun(parsed, jid, queue, now, unit), Queue: queue}
 }

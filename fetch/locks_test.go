@@ -411,7 +411,7 @@ func TestLocksOfTheDead(t *testing.T) {
 			r.do("RPOPLPUSH", r.keys.Queue("mail"), r.keys.Alone(victim))
 			r.do("HSET", r.keys.Record(victim), "beat_ms", "20", "alone", "mail")
 			_, err := r.keys.Start(victim, []lua.Start{{
-				Queue: "mail", Alone: true, Bytes: j.bytes, Lock: lockOf(j.Lock, "Test"), Mark: true,
+				Queue: "mail", Alone: true, Bytes: j.bytes, Lock: *j.Lock.Stored("Test"), Mark: true,
 			}}).Do(r.ctx, r.direct)
 			require.NoError(t, err)
 			require.Equal(t, j.JID, r.pushUnique(untilExecuted, 1).holder)

@@ -29,7 +29,7 @@ func (f *Fetcher) fail(what string, err error) {
 	now, o := time.Now(), &f.outage
 	f.look = true // what was lost on the way lies in our lists, and the look is what tries Redis again
 	f.cfg.Reporter.Fail(jobs, fmt.Errorf("%s: %w", what, err))
-	if driver.Crowded(err) {
+	if driver.TooManyClients(err) {
 		f.Crowded()
 	}
 	if o.since.IsZero() {

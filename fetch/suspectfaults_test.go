@@ -108,21 +108,6 @@ func TestWhoDrainsForLongIsNotPutOutByOneWhoDrainsForLess(t *testing.T) {
 	require.False(t, held, "both drain")
 }
 
-func TestASuspectWaitsSinceItCameBack(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.fetcher.Quiet()
-	j, life := r.newJanitor()
-	pulse, err := life.Beat(r.ctx, r.direct, r.keys, r.clock)
-	require.NoError(t, err)
-	j.Look(pulse)
-	draft := suspect("mail", 2)
-	since := time.Now().Add(-3 * time.Hour).UnixMilli()
-	r.do("LPUSH", r.keys.Suspects("mail"), fmt.Sprintf(`%s,"enqueued_at":%d,"interrupted_at":%d}`, strings.Replace(draft[:len(draft)-1], `"enqueued_at"`, `"x"`, 1), time.Now().UnixMilli(), since))
-	require.NoError(t, j.Remind(r.ctx, []string{"mail"}))
-	require.NotContains(t, r.log.String(), "no process of its queue has had empty hands", "it was promoted this second")
-}
-
 func TestAQuietFetcherKeepsTheProcessWhileItsSuspectRuns(t *testing.T) {
 	t.Parallel()
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)

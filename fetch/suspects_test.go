@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -148,77 +147,6 @@ func TestSuspects(t *testing.T) {
 	})
 }
 
-func TestBlame(t *testing.T) {
-	t.Parallel()
-	eachClient(t, func(t *testing.T, open opener) {
-		for crashes, where := range []string{"queue", "suspects", "suspects", "suspects"} {
-			t.Run(fmt.Sprintf("%d_crashes_before_and_not_alone:_%s", crashes, where), func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, open, 2, "mail")
-				r.fetcher.Quiet()
-				r.do("LPUSH", r.keys.Working("mail", r.life.Identity), suspect("mail", crashes))
-				home := r.keys.Queue("mail")
-				if where == "suspects" {
-					home = r.keys.Suspects("mail")
-				}
-				require.Equal(t, crashes+1, r.interrupt(home).InterruptedCount())
-				require.Zero(t, r.do("ZCARD", r.keys.Dead()))
-			})
-		}
-
-		t.Run("a_crash_alone_buries_at_the_limit", func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, open, 2, "mail", "other")
-			r.fetcher.Quiet()
-			r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect("mail", 2))
-			r.do("HSET", r.keys.Record(r.life.Identity), "alone", "mail")
-			r.do("HSET", r.keys.Record(r.life.Identity), "beat_ms", "20")
-			r.lapse(r.life.Identity)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return r.do("ZCARD", r.keys.Dead()) == int64(1) })
-			buried, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
-			killer, err := job.Parse(buried[0].(string))
-			require.NoError(t, err)
-			require.Equal(t, 3, killer.InterruptedCount())
-			class, _ := killer.Text("error_class")
-			require.Equal(t, "Belay::Interrupted", class)
-			require.Equal(t, "1", r.count(r.keys.Processed()))
-			require.Equal(t, "1", r.count(r.keys.Failed()), "nothing dies without a count")
-		})
-
-		t.Run("a_crash_alone_below_the_limit_leaves_a_suspect", func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, open, 2, "mail", "other")
-			r.fetcher.Quiet()
-			r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect("other", 1))
-			r.do("HSET", r.keys.Record(r.life.Identity), "alone", "other")
-			require.Equal(t, 2, r.interrupt(r.keys.Suspects("other")).InterruptedCount())
-		})
-
-		t.Run("what_reached_the_list_after_the_end_is_blamed_for_nothing", func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, open, 2, "mail")
-			r.fetcher.Quiet()
-			late := suspect("mail", 1)
-			r.do("LPUSH", r.keys.Working("mail", r.life.Identity), late)
-			r.do("HSET", r.keys.Record(r.life.Identity), "emptied", "1")
-			require.Equal(t, late, r.interrupt(r.keys.Queue("mail")).Raw())
-		})
-	})
-}
-
-// interrupt lets the rig's process die, and answers the one job that was brought home.
-func (r *rig) interrupt(home string) *job.Job {
-	r.t.Helper()
-	r.do("HSET", r.keys.Record(r.life.Identity), "beat_ms", "20")
-	r.lapse(r.life.Identity)
-	j, life := r.newJanitor()
-	r.recover(j, life, func() bool { return len(r.list(home)) == 1 })
-	parsed, err := job.Parse(r.list(home)[0])
-	require.NoError(r.t, err)
-	return parsed
-}
-
 func TestAFewDrainAtATime(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
@@ -239,25 +167,5 @@ func TestAFewDrainAtATime(t *testing.T) {
 		r.do("ZADD", r.keys.Draining("mail"), "1", "p0")
 		require.True(t, ask(12), "one has ended")
 		require.False(t, ask(13), "a quarter of fourteen is three")
-	})
-}
-
-func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
-	t.Parallel()
-	eachClient(t, func(t *testing.T, open opener) {
-		r := newRig(t, open, 1, "mail", "other")
-		since := func(ago time.Duration) string {
-			return fmt.Sprintf(`{"class":"Test","jid":"x","args":[],"interrupted_count":2,"interrupted_at":%d}`, time.Now().Add(-ago).Unix())
-		}
-		r.do("RPUSH", r.keys.Suspects("mail"), since(61*time.Minute))
-		r.do("RPUSH", r.keys.Suspects("other"), since(59*time.Minute))
-		j, life := r.newJanitor()
-		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
-		require.NoError(t, err)
-		j.Look(pulse)
-		for range 2 {
-			require.NoError(t, j.Remind(context.Background(), []string{"mail", "other"}))
-		}
-		require.Equal(t, 1, strings.Count(r.log.String(), "waits to run alone"))
 	})
 }

@@ -208,7 +208,7 @@ func (f *Fetcher) failWait(end waited) {
 	switch {
 	case end.wait.shut.Load():
 		// We have cut it ourselves.
-	case driver.Crowded(end.err):
+	case driver.TooManyClients(end.err):
 		f.Crowded()
 	case errors.As(end.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
 		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them. That one knows.

@@ -112,7 +112,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 			return
 		case err != nil:
 			l.report.Fail(d.name, err)
-			if driver.Crowded(err) {
+			if driver.TooManyClients(err) {
 				l.manager.fetcher.Crowded()
 			}
 			rest = d.restAfter(err, rest)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
@@ -40,7 +41,7 @@ type Launcher struct {
 	life    atomic.Pointer[fetch.Life]
 	crew    atomic.Pointer[crew] // what runs is asked for at any time, also before
 	manager *manager
-	janitor *fetch.Janitor
+	janitor *janitor.Janitor
 	poller  *scheduler.Poller
 	lanes   lanes
 	work    context.Context
@@ -227,7 +228,7 @@ func (l *Launcher) open() error {
 			return fmt.Errorf("open a connection for vitals: %w", err)
 		}
 	}
-	l.janitor = fetch.NewJanitor(fetch.JanitorConfig{
+	l.janitor = janitor.New(janitor.Config{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
 	})

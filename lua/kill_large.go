@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
@@ -35,6 +37,8 @@ type TooLarge struct {
 	Lock *Lock
 	// Today is a day of the counters.
 	Today time.Time
+	// JID and Class are for the log, as far as the entry's ends tell them; both are empty otherwise.
+	JID, Class string
 }
 
 // NewTooLarge says of an entry in key, of this queue ("" for none), that it is above limit. now is Redis' time.
@@ -66,6 +70,23 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 		}
 		return word == "dead", err
 	}}
+}
+
+// Log writes that the entry was moved to the dead set because it is larger than limit. After an error it may
+// have been moved: the next read does not find an entry that has gone, so this line is the only one about it.
+func (b TooLarge) Log(log zerolog.Logger, limit int, err error) {
+	event := log.Error().Err(err).Int("bytes", b.Bytes).Int("limit", limit)
+	if b.Queue != "" {
+		event.Str("queue", b.Queue)
+	}
+	if b.JID != "" {
+		event.Str("jid", b.JID).Str("class", b.Class)
+	}
+	if err != nil {
+		event.Msg("moving a job to the dead set: the payload is too large; the answer did not come")
+		return
+	}
+	event.Msg("moved to the dead set: the payload is too large")
 }
 
 // ends is how many bytes of either end a Large has; large.lua has the same.

@@ -327,5 +327,5 @@ func lockToTake(j *job.Job) *lua.Lock {
 	if enqueued, ok := j.Field("enqueued_at"); ok && enqueued != "null" {
 		return nil
 	}
-	return &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, j.Class()), Hold: lock.Lifetime(0)}
+	return lock.Stored(j.Class())
 }

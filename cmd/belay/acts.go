@@ -49,10 +49,6 @@ func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) 
 	set := cmd.Flags()
 	set.BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
-	if action == moved {
-		cmd.Long += actStatus
-		return a.complete(at)
-	}
 	cmd.Long += actHelp
 	cmd.Use = string(action) + " " + p.queue + "[JID]..."
 	set.BoolVar(&a.selection.All, "all", false, "all jobs")

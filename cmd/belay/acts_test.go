@@ -184,7 +184,7 @@ func TestAnActWhoseAnswerIsLost(t *testing.T) {
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: h.key("queue:mail"), Do: faultproxy.Close()})
 	answer := invoke("", "dead", "retry", "--all", "--redis", proxy.URL(), "--prefix", h.prefix)
 	require.Equal(t, exitFailure, answer.code)
-	require.Contains(t, answer.errs, "say it again")
+	require.Contains(t, answer.errs, "run it again to continue")
 	require.Equal(t, said{0, "0 retried\n", ""}, h.invoke("", "dead", "retry", "--all"))
 	require.Equal(t, int64(2), h.do("LLEN", h.key("queue:mail")), "and once")
 }

@@ -9,23 +9,24 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 )
 
-// A setting may be given by a flag, in the environment and in a configuration file. Defaults come before the file, the file
-// before the environment, the environment before flags.
+// A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the environment, which
+// overrides the file.
 type setting struct {
-	key      string // in the file: Sidekiq's word, where it has one
-	flag     string // empty for what only the file says
-	variable string // empty for what the environment does not say
-	read     func(r *fileReader, e entry, value *fileValue) bool
-	list     bool // the variable holds several, with spaces between
+	key      string                                        // in the file: Sidekiq's word, where it has one
+	flag     string                                        // empty for a setting of the file alone
+	variable string                                        // empty for a setting that the environment cannot give
+	read     func(node *yaml.Node, fail failFunc) []string // the words of the flag
+	list     bool                                          // the variable holds several, with spaces between
 }
 
-// settings is the table of all of them, in the order in which they are shown.
+// settings are all settings, in the order in which they are printed.
 var settings = []setting{
 	{key: "concurrency", flag: "concurrency", read: readNumber},
-	{key: "queues", flag: "queue", variable: "BELAY_QUEUES", read: readQueues, list: true}, // BELAY_QUEUE is what programs are told
-	{key: "capsules", read: readCapsules},
+	{key: "queues", flag: "queue", variable: "BELAY_QUEUES", read: readQueues, list: true}, // programs get BELAY_QUEUE
+	{key: "capsules"},
 	{key: "timeout", flag: "shutdown-timeout", read: readDuration},
 	{key: "max_retries", flag: "max-retries", read: readNumber},
 	{key: "max_interruptions", flag: "max-interruptions", read: readNumber},
@@ -76,17 +77,16 @@ func settingKeys() []string {
 
 const configHelp = `
 
-Settings come from, each before the ones after it: the command line, the environment, the file that --config names, and
-defaults. In the environment they are
-%s
-with spaces between several queues or labels; BELAY_CONFIG names the file, and REDIS_URL is read where BELAY_REDIS_URL is not set.
+A flag overrides the environment, which overrides the file of --config, which overrides the default. The variables are
+%s,
+with spaces between several queues or labels. BELAY_CONFIG names the file. REDIS_URL is read if BELAY_REDIS_URL is not set.
 
-The file is YAML in the words of Sidekiq's config/sidekiq.yml, with or without colons before them; what it may say is
+The file is YAML with the keys of Sidekiq's config/sidekiq.yml, with or without colons before them:
 %s.
-A number for a duration is seconds. Sidekiq's forms of queues are read, and so are its capsules: groups of queues with a
-concurrency of their own, each a process to Sidekiq's readers. A key that is no setting and has settings below it is the
-section of an environment, laid over the rest when --environment, BELAY_ENVIRONMENT, APP_ENV, RAILS_ENV or RACK_ENV (the
-first that says something; otherwise it is "development") is that word. --print-config shows what it all comes to.
+A number for a duration means seconds. All of Sidekiq's forms of queues are read, and its capsules: sets of queues with a
+concurrency of their own. A key that is not a setting, with settings below it, is the section of an environment. It overrides
+the rest if --environment, BELAY_ENVIRONMENT, APP_ENV, RAILS_ENV or RACK_ENV (the first that is set; default "development")
+names it. --print-config prints the result.
 
   concurrency: 20
   queues:
@@ -100,7 +100,7 @@ first that says something; otherwise it is "development") is that word. --print-
   production:
     concurrency: 50`
 
-// describeConfig is the part of the help about all that is no flag.
+// describeConfig returns the help on the environment and the file.
 func describeConfig() string {
 	var variables []string
 	for _, s := range settings {
@@ -111,7 +111,7 @@ func describeConfig() string {
 	return fmt.Sprintf(configHelp, wrapWords(variables), strings.TrimPrefix(wrapWords(settingKeys()), "  "))
 }
 
-// wrapWords puts words on lines of a help text.
+// wrapWords breaks a list into lines of a help text.
 func wrapWords(words []string) string {
 	const width = 116
 	lines := []string{" "}
@@ -128,11 +128,11 @@ func wrapWords(words []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A config is where the settings of one command line come from.
+// A config records where the settings of one command line come from.
 type config struct {
 	path, environment string
 	print             bool
-	sources           map[string]string // by key, for people: "default", "--queue", "BELAY_QUEUES", "belay.yml:3"
+	sources           map[string]string // by key: "--queue", "BELAY_QUEUES", "belay.yml:3"
 	capsules          []capsuleSetting
 	remark            string   // for the operator; may be empty
 	notes             []string // for the log
@@ -140,12 +140,11 @@ type config struct {
 
 func (c *config) register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.path, "config", "", "read settings from this YAML `FILE`")
-	flags.StringVarP(&c.environment, "environment", "e", "", "`NAME` of the environment, whose section of the file holds")
-	flags.BoolVar(&c.print, "print-config", false, "print the settings and where each comes from, as YAML, and work no further")
+	flags.StringVarP(&c.environment, "environment", "e", "", "use the section of the environment `NAME` in the file")
+	flags.BoolVar(&c.print, "print-config", false, "print the settings and their sources as YAML, and exit")
 }
 
-// settle gives the flags that were not on the command line what the environment and the file say. It names all that is
-// wrong with these.
+// settle sets the flags that were not given from the environment and the file. It returns all mistakes in these.
 func (c *config) settle(flags *pflag.FlagSet) error {
 	c.sources = make(map[string]string)
 	path := cmp.Or(c.path, os.Getenv("BELAY_CONFIG"))
@@ -157,7 +156,7 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 		var sections []string
 		file, sections, c.notes, err = readConfigFile(path, environment)
 		wrong = append(wrong, err)
-		// Rails' word, and the default, are said to all programs: a file need not have a section of them.
+		// Rails' variables and the default are not meant for this program alone: the file need not have their section.
 		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {
 			c.note("%s has no section %q, only %s: settings outside them are used", path, said, strings.Join(sections, ", "))
 		}
@@ -200,7 +199,7 @@ func (c *config) note(format string, args ...any) {
 	c.remark += fmt.Sprintf(format, args...)
 }
 
-// noteExposed warns of a password in a file that every user of the machine may read.
+// noteExposed warns of a password in a file that every user can read.
 func (c *config) noteExposed(path string, redis fileValue) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o004 == 0 || len(redis.words) == 0 {
@@ -211,13 +210,13 @@ func (c *config) noteExposed(path string, redis fileValue) {
 	}
 }
 
-// said says whether the environment or the file gave a flag its value.
+// said reports whether a flag got its value from the environment or the file.
 func (c *config) said(flag string) bool {
 	at := slices.IndexFunc(settings, func(s setting) bool { return s.flag == flag })
 	return at >= 0 && c.sources[settings[at].key] != ""
 }
 
-// fromEnvironment is what the environment says, as the flag would.
+// fromEnvironment returns the words of the flag from the environment.
 func (s setting) fromEnvironment() (variable string, words []string) {
 	variable = s.variable
 	text := os.Getenv(variable)
@@ -234,7 +233,7 @@ func (s setting) fromEnvironment() (variable string, words []string) {
 	return variable, []string{text}
 }
 
-// wanted says what a flag's value is.
+// wanted describes the values of a flag.
 func wanted(flag *pflag.Flag) string {
 	switch flag.Value.Type() {
 	case "int":
@@ -245,7 +244,7 @@ func wanted(flag *pflag.Flag) string {
 	return "a " + flag.Value.Type()
 }
 
-// tell has errors that speak of a flag speak of where its value really comes from.
+// tell replaces flags in an error by the sources of their values.
 func (c *config) tell(err error) error {
 	if err == nil {
 		return nil

@@ -59,7 +59,7 @@ func TestConfigFile(t *testing.T) {
 		t.Parallel()
 		shown := printed(t, "--config", configFile(t, "base: &base", "  concurrency: 7", "  tag: x", "development:", "  <<: *base", "  tag: y"))
 		require.Contains(t, shown, "concurrency: 7 #")
-		require.Contains(t, shown, "tag: y #")
+		require.Contains(t, shown, `tag: "y" #`)
 	})
 	t.Run("Sidekiqs_poll_interval_is_the_nearest_of_ours", func(t *testing.T) {
 		t.Parallel()
@@ -93,12 +93,12 @@ func TestConfigFile(t *testing.T) {
 		require.Equal(t, exitUsage, answer.code)
 		require.Equal(t, 1, strings.Count(answer.errs, "\n"))
 		for _, part := range []string{
-			`belay.yml:1: "concurency" is no setting; these are: concurrency, queues,`, "belay.yml:2: concurrency: it is a whole number, not text",
+			`belay.yml:1: "concurency" is not a setting; the settings are concurrency, queues,`, "belay.yml:2: concurrency: it is a whole number, not text",
 			"belay.yml:3: timeout: it is a duration such as 1500ms, or seconds, not a list", "belay.yml:4: tag: it is text (in quotes",
-			"belay.yml:5: tag stands in line 4 already", "belay.yml:6: queues: a queue is a name, [name, weight]",
-			"belay.yml:7: pidfile: belay has no such setting", "belay.yml:9: queues: it is a list", `belay.yml:9: capsule c: "speed" is no setting of a capsule`,
-			"belay.yml:10: capsule d: concurrency: it is 1 or more", "belay.yml:11: exec: the name of a class holds no =",
-			`belay.yml:13: "nosuch" is no setting (in "qa", taken for the section of an environment)`, "belay.yml:14: redis: it is text",
+			"belay.yml:5: tag was set in line 4 already", "belay.yml:6: queues: it is a name, [name, weight]",
+			"belay.yml:7: pidfile: belay has no such setting", "belay.yml:9: capsule c: queues: it is a list", `belay.yml:9: capsule c: "speed" is not a setting of a capsule`,
+			"belay.yml:10: capsule d: concurrency: it is a whole number of 1 or more", "belay.yml:11: exec: it is a class name without =",
+			`belay.yml:13: "nosuch" is not a setting (in "qa", taken for the section of an environment)`, "belay.yml:14: redis: it is text",
 			"belay.yml:15: labels: it is a list, not text", "--concurrency 0",
 		} {
 			require.Contains(t, answer.errs, part)
@@ -120,12 +120,12 @@ func TestConfigFile(t *testing.T) {
 	t.Run("what_is_no_YAML_or_no_file_is_told", func(t *testing.T) {
 		t.Parallel()
 		for said, lines := range map[string][]string{
-			"belay.yml: line":              {"a: 1", "b: [", "c"},
-			"belay.yml:1: ERB is not run":  {"concurrency: <%= ENV['X'] %>"},
-			"a second document begins":     {"concurrency: 1", "---", "concurrency: 2"},
-			"belay.yml:1: settings: here":  {"- concurrency"},
-			"belay.yml:2: capsules: here":  {"tag: a", "capsules: [1]"},
-			"belay.yml:1: capsule x: here": {"capsules: {x: [q]}"},
+			"belay.yml: line":                                            {"a: 1", "b: [", "c"},
+			"belay.yml:1: ERB is not supported":                          {"concurrency: <%= ENV['X'] %>"},
+			"a second document begins":                                   {"concurrency: 1", "---", "concurrency: 2"},
+			"belay.yml:1: settings: it is keys with values, not a list":  {"- concurrency"},
+			"belay.yml:2: capsules: it is keys with values, not a list":  {"tag: a", "capsules: [1]"},
+			"belay.yml:1: capsule x: it is keys with values, not a list": {"capsules: {x: [q]}"},
 		} {
 			answer := invoke("", "work", "--config", configFile(t, lines...), "--exec", "A=true")
 			require.Equal(t, exitUsage, answer.code, lines)

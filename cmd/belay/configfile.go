@@ -12,30 +12,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A fileValue is what a configuration file says of one setting, in the words of the setting's flag.
+// A fileValue is the value of one setting, as the words of the setting's flag.
 type fileValue struct {
 	line     int
 	words    []string
 	capsules []capsuleSetting
 }
 
-// A capsuleSetting is what a configuration file says of one capsule.
+// A capsuleSetting is one capsule of a configuration file.
 type capsuleSetting struct {
 	name        string
 	concurrency int // 0 for the worker's own
 	queues      []string
 }
 
-// A fileReader reads a configuration file by hand instead of into a struct: every key is checked, and everything that is
-// wrong is named at once with its line. Values are not repeated: one may hold a password.
+// A fileReader reads a configuration file node by node instead of into a struct, because all mistakes are reported at
+// once, each with its line and key. Values are not repeated: one may hold a password.
 type fileReader struct {
 	path  string
 	wrong []error
 	notes []string // about keys that were read as other keys
 }
 
-// readConfigFile reads a file in the words of Sidekiq's, with the section of an environment laid over it, as Sidekiq does. It
-// answers, too, which environments have one, and notes for the log.
+// readConfigFile reads a file with Sidekiq's keys, and lays the section of an environment over it, as Sidekiq does. It
+// also returns the environments with a section, and notes for the log.
 func readConfigFile(path, environment string) (values map[string]fileValue, sections, notes []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *fileReader) fail(line int, format string, args ...any) {
 func (r *fileReader) document(text, environment string) (values map[string]fileValue, environments []string) {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.Contains(line, "<%") && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			r.fail(i+1, "ERB is not run here: write the value, or give it in the environment")
+			r.fail(i+1, "ERB is not supported: write the value, or set it in the environment")
 		}
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
@@ -66,33 +66,27 @@ func (r *fileReader) document(text, environment string) (values map[string]fileV
 		return nil, nil
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		r.fail(max(more.Line, 1), "a second document begins: one file is one document")
+		r.fail(max(more.Line, 1), "a second document begins: a file is one document")
 	}
 	values, sections := r.section(top.Content[0], "")
 	for name, section := range sections {
 		over, _ := r.section(section, name)
 		if name == environment {
-			for key, value := range over {
-				values[key] = value
-			}
+			maps.Copy(values, over)
 		}
 	}
 	return values, slices.Sorted(maps.Keys(sections))
 }
 
-// section reads one level of settings. At the top, what is no setting and has settings in it is an environment's section.
+// section reads one level of settings. At the top, an unknown key with keys below it is the section of an environment.
 func (r *fileReader) section(node *yaml.Node, environment string) (values map[string]fileValue, sections map[string]*yaml.Node) {
 	values, sections = make(map[string]fileValue), make(map[string]*yaml.Node)
-	within := ""
-	if environment != "" {
-		within = fmt.Sprintf(" (in %q, taken for the section of an environment)", environment)
-	}
+	within := word(environment != "", fmt.Sprintf(" (in %q, taken for the section of an environment)", environment))
 	for _, e := range r.nearest(r.mapping(node, "settings"+within)) {
 		s, known := settingByKey(e.key)
 		switch {
 		case known:
-			value := fileValue{line: e.line}
-			if s.read(r, e, &value) {
+			if value, ok := r.value(s, e); ok {
 				values[e.key] = value
 			}
 		case notHere[e.key] != "":
@@ -100,7 +94,7 @@ func (r *fileReader) section(node *yaml.Node, environment string) (values map[st
 		case environment == "" && e.value.Kind == yaml.MappingNode:
 			sections[e.key] = e.value
 		default:
-			r.fail(e.line, "%q is no setting%s; these are: %s", e.key, within, strings.Join(settingKeys(), ", "))
+			r.fail(e.line, "%q is not a setting%s; the settings are %s", e.key, within, strings.Join(settingKeys(), ", "))
 		}
 	}
 	return values, sections
@@ -126,7 +120,7 @@ func (r *fileReader) nearest(entries []entry) []entry {
 	return entries
 }
 
-// notHere are settings of Sidekiq's that we have no use for, and what to do instead.
+// notHere are Sidekiq's settings without an equivalent, and what to do instead.
 var notHere = map[string]string{
 	"pidfile":                 "let systemd or a similar supervisor start the worker; it tracks the process",
 	"daemon":                  "the worker stays in the foreground; let systemd or a similar supervisor start it",
@@ -147,24 +141,24 @@ var notHere = map[string]string{
 type entry struct {
 	key   string
 	line  int
-	value *yaml.Node // no alias
+	value *yaml.Node // not an alias
 }
 
-// mostMerges bounds how deep merges lie within each other: a file may merge itself.
+// mostMerges limits the depth of nested merges: a file may merge itself.
 const mostMerges = 8
 
-// mapping answers the entries of a mapping, keys without the colon of Ruby's symbols. A key that stands twice is an error.
+// mapping returns the entries of a mapping, without the colons of Ruby's symbols. A repeated key is an error.
 func (r *fileReader) mapping(node *yaml.Node, what string) []entry {
 	return r.merged(node, what, mostMerges)
 }
 
 func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 	node = followed(node)
-	if isNull(node) {
+	if node.Tag == "!!null" {
 		return nil
 	}
 	if node.Kind != yaml.MappingNode || depth == 0 {
-		r.fail(node.Line, "%s: here belong keys with values, not %s", what, kindOf(node))
+		r.fail(node.Line, "%s: it is keys with values, not %s", what, kindOf(node))
 		return nil
 	}
 	var entries, lower []entry
@@ -183,7 +177,7 @@ func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 		}
 		key := strings.TrimPrefix(name.Value, ":")
 		if first, twice := at[key]; twice {
-			r.fail(name.Line, "%s stands in line %d already", key, first)
+			r.fail(name.Line, "%s was set in line %d already", key, first)
 			continue
 		}
 		at[key] = name.Line
@@ -198,7 +192,7 @@ func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 	return entries
 }
 
-// followed is the node that an alias stands for.
+// followed returns the node that an alias stands for.
 func followed(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -206,23 +200,13 @@ func followed(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
-
-// kindOf says what stands somewhere, for people.
+// kindOf describes a node.
 func kindOf(node *yaml.Node) string {
-	switch node.Kind {
-	case yaml.MappingNode:
-		return "keys with values"
-	case yaml.SequenceNode:
-		return "a list"
+	kinds := map[string]string{
+		"!!map": "keys with values", "!!seq": "a list", "!!int": "a number", "!!float": "a number", "!!bool": "true or false", "!!null": "nothing",
 	}
-	switch node.Tag {
-	case "!!int", "!!float":
-		return "a number"
-	case "!!bool":
-		return "true or false"
-	case "!!null":
-		return "nothing"
+	if kind := kinds[node.Tag]; kind != "" {
+		return kind
 	}
 	return "text"
 }

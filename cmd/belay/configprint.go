@@ -13,9 +13,10 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-const printedHead = "What belay work works with here; behind each setting stands where it comes from."
+const printedHead = "The settings of this worker, each with its source."
 
-// write writes the settings as a file that --config reads. A URL with a password in it stands in a comment, without it.
+// write prints the settings as a file that --config can read. A URL with a password is printed in a comment, without
+// the password.
 func (c *config) write(out io.Writer, flags *pflag.FlagSet) error {
 	top := &yaml.Node{Kind: yaml.MappingNode, HeadComment: printedHead}
 	for _, s := range settings {
@@ -27,15 +28,15 @@ func (c *config) write(out io.Writer, flags *pflag.FlagSet) error {
 		if value == nil {
 			continue
 		}
-		key := textNode(s.key)
+		key := node(s.key)
 		if hidden, secret := hiddenURL(value.Value); s.key == "redis" && secret {
 			top.FootComment = fmt.Sprintf("redis: %s # %s", hidden, source)
 			continue
 		}
-		if value.Kind == yaml.ScalarNode || value.Style == yaml.FlowStyle {
-			value.LineComment = source
-		} else {
+		if value.Kind == yaml.MappingNode && len(value.Content) > 0 {
 			key.HeadComment = s.key + ": " + source
+		} else {
+			value.LineComment = source
 		}
 		top.Content = append(top.Content, key, value)
 	}
@@ -47,92 +48,82 @@ func (c *config) write(out io.Writer, flags *pflag.FlagSet) error {
 	return encoder.Close()
 }
 
-// value is a setting's value as a file would say it; nil for one that is left to others to decide.
+// value returns a setting's value in the form of a file, or nil for one that follows from others.
 func (c *config) value(s setting, flags *pflag.FlagSet) *yaml.Node {
-	if s.flag == "" {
-		return c.capsulesNode()
+	if s.key == "capsules" {
+		var pairs []*yaml.Node
+		for _, capsule := range c.capsules {
+			var about []*yaml.Node
+			if capsule.concurrency > 0 {
+				about = append(about, node("concurrency"), node(capsule.concurrency))
+			}
+			about = append(about, node("queues"), queuesNode(capsule.queues))
+			pairs = append(pairs, node(capsule.name), &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: about})
+		}
+		return block(pairs)
 	}
 	value := flags.Lookup(s.flag).Value
 	many, isList := value.(pflag.SliceValue)
 	switch {
 	case s.key == "exec":
-		return programsNode(many.GetSlice())
+		var pairs []*yaml.Node
+		for _, spec := range many.GetSlice() {
+			class, command, _ := strings.Cut(spec, "=")
+			pairs = append(pairs, node(class), node(command))
+		}
+		return block(pairs)
 	case s.key == "queues":
 		return queuesNode(many.GetSlice())
 	case isList:
-		return listNode(many.GetSlice())
+		return node(many.GetSlice())
 	case s.key == "redis" && value.String() == "":
-		return textNode(defaultURL)
+		return node(defaultURL)
 	case value.Type() == "int":
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: value.String()}
+		number, _ := strconv.Atoi(value.String())
+		return node(number)
 	case value.Type() == "duration" && value.String() == "0s" && c.sources[s.key] == "":
-		return nil // follows from others
+		return nil
 	}
-	return textNode(value.String())
+	return node(value.String())
 }
 
-func textNode(text string) *yaml.Node {
-	node := &yaml.Node{}
-	node.SetString(text)
-	return node
+// node encodes a value in one line.
+func node(value any) *yaml.Node {
+	n := &yaml.Node{}
+	_ = n.Encode(value) // plain values only
+	if n.Kind != yaml.ScalarNode {
+		n.Style = yaml.FlowStyle
+	}
+	return n
 }
 
-func listNode(words []string) *yaml.Node {
-	node := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-	for _, word := range words {
-		node.Content = append(node.Content, textNode(word))
+// block returns a mapping with a line for each key, in order.
+func block(pairs []*yaml.Node) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode, Content: pairs}
+	if len(pairs) == 0 {
+		n.Style = yaml.FlowStyle
 	}
-	return node
+	return n
 }
 
 func queuesNode(specs []string) *yaml.Node {
 	if len(specs) == 0 {
 		specs = []string{"default"}
 	}
-	node := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-	for _, spec := range specs {
-		name, weight, weighted := strings.Cut(spec, ",")
-		if !weighted {
-			node.Content = append(node.Content, textNode(name))
-			continue
+	queues := make([]any, len(specs))
+	for i, spec := range specs {
+		name, text, weighted := strings.Cut(spec, ",")
+		queues[i] = name
+		if weighted {
+			weight, _ := strconv.Atoi(text)
+			queues[i] = []any{name, weight}
 		}
-		pair := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-		pair.Content = []*yaml.Node{textNode(name), {Kind: yaml.ScalarNode, Tag: "!!int", Value: weight}}
-		node.Content = append(node.Content, pair)
 	}
-	return node
+	return node(queues)
 }
 
-func programsNode(specs []string) *yaml.Node {
-	node := &yaml.Node{Kind: yaml.MappingNode}
-	for _, spec := range specs {
-		class, command, _ := strings.Cut(spec, "=")
-		node.Content = append(node.Content, textNode(class), textNode(command))
-	}
-	if len(specs) == 0 {
-		node.Style = yaml.FlowStyle
-	}
-	return node
-}
-
-func (c *config) capsulesNode() *yaml.Node {
-	node := &yaml.Node{Kind: yaml.MappingNode}
-	for _, its := range c.capsules {
-		about := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-		if its.concurrency > 0 {
-			about.Content = append(about.Content, textNode("concurrency"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(its.concurrency)})
-		}
-		about.Content = append(about.Content, textNode("queues"), queuesNode(its.queues))
-		node.Content = append(node.Content, textNode(its.name), about)
-	}
-	if len(c.capsules) == 0 {
-		node.Style = yaml.FlowStyle
-	}
-	return node
-}
-
-// hiddenURL is a URL without its password, and whether it has one. A user without a password is hidden as well: hardly any
-// Redis has one, and a password is easily written in its place. What is no URL is hidden whole: it may be one that was misspelt.
+// hiddenURL returns a URL without its password, and whether it has one. It also hides a user without a password: hardly
+// any Redis has one, and a password is easily written in its place. It hides a malformed URL completely.
 func hiddenURL(text string) (hidden string, secret bool) {
 	parsed, err := url.Parse(text)
 	if err != nil || driver.CheckURL(text) != nil {

@@ -8,134 +8,127 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The ways to read a value. Each answers whether it could.
+// A failFunc reports that a node is not what was wanted. It returns no words.
+type failFunc func(node *yaml.Node, want string) []string
 
-func (r *fileReader) refuse(e entry, want string) bool {
-	r.fail(e.value.Line, "%s: it is %s, not %s", e.key, want, kindOf(e.value))
-	return false
+// value reads the value of a setting, and reports whether it is valid.
+func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
+	before := len(r.wrong)
+	value.line = e.line
+	if s.key == "capsules" {
+		value.capsules = r.capsules(e)
+	} else {
+		value.words = s.read(e.value, r.failing(e.key))
+	}
+	return value, len(r.wrong) == before
 }
 
-func readText(r *fileReader, e entry, value *fileValue) bool {
-	if e.value.Kind != yaml.ScalarNode || e.value.Tag != "!!str" {
-		return r.refuse(e, "text (in quotes, if it looks like something else)")
+// failing returns the failFunc for a key.
+func (r *fileReader) failing(key string) failFunc {
+	return func(node *yaml.Node, want string) []string {
+		r.fail(node.Line, "%s: it is %s, not %s", key, want, kindOf(node))
+		return nil
 	}
-	value.words = []string{e.value.Value}
-	return true
 }
 
-// readURL reads a URL and refuses an empty one, which would mean the default URL and so another Redis.
-func readURL(r *fileReader, e entry, value *fileValue) bool {
-	if !readText(r, e, value) {
-		return false
+func readText(node *yaml.Node, fail failFunc) []string {
+	if node.Tag != "!!str" {
+		return fail(node, "text (in quotes, if it looks like something else)")
 	}
-	if value.words[0] == "" {
-		r.fail(e.value.Line, "%s: the URL is empty; leave it out for the default", e.key)
-	}
-	return value.words[0] != ""
+	return []string{node.Value}
 }
 
-func readNumber(r *fileReader, e entry, value *fileValue) bool {
-	n, ok := wholeNumber(e.value)
-	if !ok {
-		return r.refuse(e, "a whole number")
+// readURL refuses an empty URL, which would mean the default, and so another Redis.
+func readURL(node *yaml.Node, fail failFunc) []string {
+	if node.Tag == "!!str" && node.Value == "" {
+		return fail(node, "a URL; leave it out for the default: the URL is empty")
 	}
-	value.words = []string{strconv.Itoa(n)}
-	return true
+	return readText(node, fail)
 }
 
-func wholeNumber(node *yaml.Node) (int, bool) {
-	n, err := strconv.Atoi(strings.ReplaceAll(node.Value, "_", ""))
-	return n, err == nil && node.Kind == yaml.ScalarNode && node.Tag == "!!int"
+func readNumber(node *yaml.Node, fail failFunc) []string {
+	var number int
+	if node.Tag != "!!int" || node.Decode(&number) != nil {
+		return fail(node, "a whole number")
+	}
+	return []string{strconv.Itoa(number)}
 }
 
 // readDuration reads a number as seconds, because Sidekiq's timeout is one.
-func readDuration(r *fileReader, e entry, value *fileValue) bool {
-	text := e.value.Value
-	switch {
-	case e.value.Kind != yaml.ScalarNode:
-		return r.refuse(e, "a duration such as 1500ms, or seconds")
-	case e.value.Tag == "!!int" || e.value.Tag == "!!float":
+func readDuration(node *yaml.Node, fail failFunc) []string {
+	text := node.Value
+	if node.Tag == "!!int" || node.Tag == "!!float" {
 		text += "s"
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return r.refuse(e, "a duration such as 1500ms, or seconds")
+		return fail(node, "a duration such as 1500ms, or seconds")
 	}
-	value.words = []string{d.String()}
-	return true
+	return []string{d.String()}
 }
 
-func readList(r *fileReader, e entry, value *fileValue) bool {
-	if e.value.Kind != yaml.SequenceNode {
-		return r.refuse(e, "a list")
+func readList(node *yaml.Node, fail failFunc) (words []string) {
+	if node.Kind != yaml.SequenceNode {
+		return fail(node, "a list")
 	}
-	ok := true
-	for _, item := range e.value.Content {
-		one := fileValue{}
-		if ok = readText(r, entry{e.key, item.Line, followed(item)}, &one) && ok; ok {
-			value.words = append(value.words, one.words...)
+	for _, item := range node.Content {
+		words = append(words, readText(followed(item), fail)...)
+	}
+	return words
+}
+
+func readPrograms(node *yaml.Node, fail failFunc) (words []string) {
+	if node.Kind != yaml.MappingNode {
+		return fail(node, "classes with commands")
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		class := node.Content[i]
+		if strings.Contains(class.Value, "=") {
+			fail(class, "a class name without =")
+			continue
+		}
+		for _, command := range readText(followed(node.Content[i+1]), fail) {
+			words = append(words, class.Value+"="+command)
 		}
 	}
-	return ok
+	return words
 }
 
-const queueForms = "a name, [name, weight] or name: weight"
+const queueForms = "a name, [name, weight] or name: weight, with a weight of 1 or more"
 
-// readQueues reads all that Sidekiq reads: a list of names, "name,weight", [name, weight] and {name: weight}, or one
+// readQueues reads all forms of Sidekiq: a list of names, "name,weight", [name, weight] and {name: weight}, or one
 // mapping of names to weights.
-func readQueues(r *fileReader, e entry, value *fileValue) bool {
-	switch e.value.Kind {
+func readQueues(node *yaml.Node, fail failFunc) (words []string) {
+	switch node.Kind {
 	case yaml.MappingNode:
-		return r.weights(e, value)
+		return readQueue(node, fail)
 	case yaml.SequenceNode:
-	default:
-		return r.refuse(e, "a list, each "+queueForms)
-	}
-	ok := true
-	for _, item := range e.value.Content {
-		ok = r.queue(entry{e.key, item.Line, followed(item)}, value) && ok
-	}
-	return ok
-}
-
-func (r *fileReader) queue(e entry, value *fileValue) bool {
-	switch e.value.Kind {
-	case yaml.MappingNode:
-		return r.weights(e, value)
-	case yaml.SequenceNode:
-		if len(e.value.Content) == 2 {
-			return r.weighted(entry{e.key, e.line, followed(e.value.Content[1])}, followed(e.value.Content[0]), value)
+		for _, item := range node.Content {
+			words = append(words, readQueue(followed(item), fail)...)
 		}
-	case yaml.ScalarNode:
-		if e.value.Tag == "!!str" {
-			value.words = append(value.words, queueName(e.value))
-			return true
+		return words
+	}
+	return fail(node, "a list, each "+queueForms)
+}
+
+func readQueue(node *yaml.Node, fail failFunc) (words []string) {
+	switch {
+	case node.Tag == "!!str":
+		return []string{queueName(node)}
+	case node.Kind == yaml.MappingNode, node.Kind == yaml.SequenceNode && len(node.Content) == 2:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			name, weight := followed(node.Content[i]), 0
+			if name.Tag != "!!str" || node.Content[i+1].Decode(&weight) != nil || weight < 1 {
+				return fail(node, queueForms)
+			}
+			words = append(words, queueName(name)+","+strconv.Itoa(weight))
 		}
+		return words
 	}
-	return r.refuse(e, queueForms)
+	return fail(node, queueForms)
 }
 
-func (r *fileReader) weights(e entry, value *fileValue) bool {
-	ok := true
-	for i := 0; i+1 < len(e.value.Content); i += 2 {
-		name := e.value.Content[i]
-		ok = r.weighted(entry{e.key, name.Line, followed(e.value.Content[i+1])}, name, value) && ok
-	}
-	return ok
-}
-
-// weighted reads a queue whose weight is the entry's value.
-func (r *fileReader) weighted(e entry, name *yaml.Node, value *fileValue) bool {
-	weight, ok := wholeNumber(e.value)
-	if !ok || weight < 1 || name.Kind != yaml.ScalarNode || name.Tag != "!!str" {
-		r.fail(e.line, "%s: a queue is %s, with a weight of 1 or more", e.key, queueForms)
-		return false
-	}
-	value.words = append(value.words, queueName(name)+","+strconv.Itoa(weight))
-	return true
-}
-
-// queueName takes the colon from what was a symbol to Ruby.
+// queueName removes the colon of a symbol of Ruby's.
 func queueName(node *yaml.Node) string {
 	if node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
 		return node.Value
@@ -143,40 +136,23 @@ func queueName(node *yaml.Node) string {
 	return strings.TrimPrefix(node.Value, ":")
 }
 
-func readCapsules(r *fileReader, e entry, value *fileValue) bool {
-	before := len(r.wrong)
+func (r *fileReader) capsules(e entry) (capsules []capsuleSetting) {
 	for _, one := range r.mapping(e.value, e.key) {
-		its := capsuleSetting{name: one.key}
-		for _, about := range r.mapping(one.value, "capsule "+one.key) {
-			var read fileValue
-			switch {
-			case about.key == "concurrency":
-				if readNumber(r, about, &read) {
-					if its.concurrency, _ = strconv.Atoi(read.words[0]); its.concurrency < 1 {
-						r.fail(about.line, "capsule %s: concurrency: it is 1 or more", one.key)
-					}
+		capsule, what := capsuleSetting{name: one.key}, "capsule "+one.key
+		for _, about := range r.mapping(one.value, what) {
+			fail := r.failing(what + ": " + about.key)
+			switch about.key {
+			case "concurrency":
+				if about.value.Decode(&capsule.concurrency) != nil || capsule.concurrency < 1 {
+					fail(about.value, "a whole number of 1 or more")
 				}
-			case about.key == "queues":
-				readQueues(r, about, &read)
-				its.queues = read.words
+			case "queues":
+				capsule.queues = readQueues(about.value, fail)
 			default:
-				r.fail(about.line, "capsule %s: %q is no setting of a capsule; these are: concurrency, queues", one.key, about.key)
+				r.fail(about.line, "%s: %q is not a setting of a capsule; the settings are concurrency, queues", what, about.key)
 			}
 		}
-		value.capsules = append(value.capsules, its)
+		capsules = append(capsules, capsule)
 	}
-	return len(r.wrong) == before
-}
-
-func readPrograms(r *fileReader, e entry, value *fileValue) bool {
-	before := len(r.wrong)
-	for _, one := range r.mapping(e.value, e.key) {
-		var read fileValue
-		if strings.Contains(one.key, "=") {
-			r.fail(one.line, "%s: the name of a class holds no =", e.key)
-		} else if readText(r, one, &read) {
-			value.words = append(value.words, one.key+"="+read.words[0])
-		}
-	}
-	return len(r.wrong) == before
+	return capsules
 }

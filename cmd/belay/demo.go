@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,64 +17,67 @@ import (
 
 const demoHelp = `Shows the promise: workers are killed by SIGKILL while they run jobs, and no job is lost.
 
-It starts a Redis of its own, in memory (or uses the one of --redis: 7.0 or newer, under a prefix of its own that is
-cleaned up; the environment's URL does not count here), and real worker processes. They run jobs of a few hundredths of
-a second; each writes a line to a file when it starts and when it ends. Workers are killed while, by these files, they
-have jobs running, and are replaced. In the end the ledger is counted from the files: what the workers did, not what
+It starts a Redis of its own, in memory, and real worker processes. With --redis it uses that Redis instead (7.0 or newer),
+under a prefix of its own, which it deletes at the end; it ignores the URL in the environment. The jobs take a few hundredths
+of a second. Each worker reports the start and the end of each job through a pipe. Workers are killed while, by these
+reports, jobs run in them, and are replaced. The result is counted from the reports: it is what the workers did, not what
 Redis says.
 
-With --json standard output is exactly one JSON object, all else goes to standard error:
+With --json standard output is exactly one JSON object, and all other text goes to standard error:
   {"enqueued","done","reruns","kills","interrupted","unfinished","lost","workers","seconds","redis"}
-reruns are runs beyond the first of a job, interrupted the jobs that were running in killed workers, unfinished those
-that still lay in Redis when time was up, lost those that are neither done nor there. It takes 20 s at most, unless it
-is given more to do.
+reruns counts the runs after the first of a job, interrupted the jobs that were running in killed workers, unfinished the
+jobs that were still in Redis when the time was up, lost the jobs that are neither done nor in Redis. With default settings
+it takes 20 s at most.
 
-Exit status: 0 when every job was done; 1 when one was not, or it could not be shown; 2 for a wrong command line.`
+Exit status: 0 if every job was done; 1 if one was not, or it could not be shown; 2 for a wrong command line.`
 
-// demoFlags are what the demonstration may be told.
 type demoFlags struct {
 	jobs, workers, kills int
 	asJSON               bool
 }
 
 const (
-	// demoConcurrency is how many jobs each worker of the demonstration runs at once: few enough to see a kill's jobs
-	// one by one, enough to have some running at any moment.
+	// demoConcurrency is how many jobs each worker runs at once: few enough to list the jobs of a kill one by one, enough to
+	// have some running at any moment.
 	demoConcurrency = 5
-	// The demonstration's beats are faster than a real worker's: nobody wants to watch for a quarter of a minute how a
-	// killed worker is not missed yet.
+	// The heartbeats are faster than a real worker's, so that a killed worker is missed in a second, not in ten.
 	demoBeat = 200 * time.Millisecond
 	demoTTL  = time.Second
-	// demoLimit is when the demonstration as it comes gives up, with room to clean up within 20 s.
+	// demoLimit ends the demonstration with default settings, with time left to clean up within 20 s.
 	demoLimit = 17 * time.Second
-	// demoLook is how often the files are read.
-	demoLook = 10 * time.Millisecond
+	// demoTick is how often the demonstration checks what is due. liveEvery and lineEvery are how often it reports: on a
+	// terminal as often as people can read, elsewhere a line now and then.
+	demoTick  = 10 * time.Millisecond
+	liveEvery = 100 * time.Millisecond
+	lineEvery = 2 * time.Second
 )
 
 func newDemo(at *redisFlags) *cobra.Command {
 	var flags demoFlags
 	cmd := &cobra.Command{
-		Use:     "demo",
-		Short:   "See workers killed and nothing lost",
-		Long:    demoHelp,
-		Example: "  belay demo\n  belay demo --jobs 5000 --workers 6 --kills 10\n  belay demo --json --redis redis://127.0.0.1:6379/0 --client rueidis",
-		Args:    noArgs,
+		Use:   "demo",
+		Short: "Watch workers being killed without losing a job",
+		Long:  demoHelp,
+		Example: `  belay demo
+  belay demo --jobs 5000 --workers 6 --kills 10
+  belay demo --json --redis redis://127.0.0.1:6379/0 --client rueidis`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.jobs < 1 || flags.workers < 1 || flags.kills < 0 {
-				return usage("--jobs and --workers are at least 1, --kills at least 0")
+				return usage("--jobs and --workers must be at least 1, --kills at least 0")
 			}
 			return runDemo(cmd, at, flags)
 		},
 	}
 	set := cmd.Flags()
-	set.IntVar(&flags.jobs, "jobs", 1500, "how many jobs")
-	set.IntVar(&flags.workers, "workers", 3, "how many worker processes at a time")
-	set.IntVar(&flags.kills, "kills", 3, "how many of them to kill")
-	set.BoolVar(&flags.asJSON, "json", false, "print the ledger as one JSON object")
+	set.IntVar(&flags.jobs, "jobs", 1500, "number of jobs")
+	set.IntVar(&flags.workers, "workers", 3, "number of worker processes at a time")
+	set.IntVar(&flags.kills, "kills", 3, "number of workers to kill")
+	set.BoolVar(&flags.asJSON, "json", false, "print the result as one JSON object")
 	return cmd
 }
 
-// limit is how long the demonstration may take.
+// limit returns how long the demonstration may take.
 func (f demoFlags) limit() time.Duration {
 	perSecond := float64(f.workers*demoConcurrency) / demoJobTime.Seconds()
 	expected := time.Duration(float64(f.jobs)/perSecond*float64(time.Second)) + time.Duration(f.kills)*2*demoTTL
@@ -86,56 +90,158 @@ func (f demoFlags) limit() time.Duration {
 func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	service.OutliveReaders() // belay demo | head -1 must not leave anything behind
-	screen := newScreen(cmd.OutOrStdout(), cmd.ErrOrStderr(), flags.asJSON)
-	report, err := demonstrate(ctx, at, flags, screen)
+	service.OutliveReaders() // belay demo | head -1 must clean up too
+	d := &demonstration{flags: flags, out: cmd.OutOrStdout(), ledger: newLedger()}
+	if flags.asJSON {
+		d.out = cmd.ErrOrStderr()
+	}
+	d.terminal = isTerminal(d.out)
+	r, err := d.run(ctx, at)
 	if ctx.Err() != nil {
-		return errors.New("interrupted: its workers and files are gone, and nothing is shown")
+		return errors.New("interrupted: its workers are stopped, and there is no result")
 	}
 	if err != nil {
 		return err
 	}
 	if flags.asJSON {
-		if err := printJSON(cmd.OutOrStdout(), report); err != nil {
+		if err := printJSON(cmd.OutOrStdout(), r); err != nil {
 			return err
 		}
 	}
-	screen.ledger(report)
+	d.say("\nenqueued   %6d\ndone       %6d\nrun again  %6d\nkills      %6d\nlost       %6d\n", r.Enqueued, r.Done, r.Reruns, r.Kills, r.Lost)
+	d.say("%s running in workers that were killed. The other workers saw that their heartbeats\nhad stopped, "+
+		"returned their jobs to the queue and ran them again: at least once, and none lost.\n"+
+		"(Counted from the workers' own reports, in %.1f s.)", plural(r.Interrupted, "1 job was", "%d jobs were"), r.Seconds)
 	switch {
-	case report.Lost > 0:
-		return fmt.Errorf("%d jobs were lost", report.Lost)
-	case report.Unfinished > 0:
-		return fmt.Errorf("%d jobs were not done in time: they are safe in Redis, but this machine is too busy to show more", report.Unfinished)
+	case r.Lost > 0:
+		return fmt.Errorf("%d jobs were lost", r.Lost)
+	case r.Unfinished > 0:
+		return fmt.Errorf("%d jobs were not done in time: they are safe in Redis, but this machine is too busy to show more", r.Unfinished)
 	}
 	return nil
 }
 
-// demonstrate makes everything, lets it run, and leaves nothing behind.
-func demonstrate(ctx context.Context, at *redisFlags, flags demoFlags, screen *screen) (r report, err error) {
-	redis, err := openStage(ctx, at)
-	if err != nil {
+// A demonstration is one run of belay demo.
+type demonstration struct {
+	flags    demoFlags
+	redis    *demoRedis
+	fleet    *demoFleet
+	ledger   *ledger
+	kills    int
+	out      io.Writer
+	terminal bool
+	shownAt  time.Time
+	counting bool // the cursor is in the line with the count
+}
+
+// A report is the result.
+type report struct {
+	Enqueued    int     `json:"enqueued"`
+	Done        int     `json:"done"`
+	Reruns      int     `json:"reruns"`
+	Kills       int     `json:"kills"`
+	Interrupted int     `json:"interrupted"`
+	Unfinished  int     `json:"unfinished"`
+	Lost        int     `json:"lost"`
+	Workers     int     `json:"workers"`
+	Seconds     float64 `json:"seconds"`
+	Redis       string  `json:"redis"`
+}
+
+func (d *demonstration) report() report {
+	r := report{Enqueued: d.flags.jobs, Kills: d.kills, Workers: d.flags.workers, Redis: d.redis.name}
+	d.ledger.count(&r)
+	return r
+}
+
+// run starts everything, waits for the jobs, and cleans up.
+func (d *demonstration) run(ctx context.Context, at *redisFlags) (r report, err error) {
+	if d.redis, err = openDemoRedis(ctx, at); err != nil {
 		return r, err
 	}
-	defer redis.close()
-	screen.begin(flags, redis)
+	defer d.redis.close()
+	where := "an embedded Redis"
+	if d.redis.embedded == nil {
+		where = "Redis " + plain(d.redis.name)
+	}
+	d.say("%d jobs on %s, %d worker processes, %d of which will be killed while they work", d.flags.jobs, where, d.flags.workers, d.flags.kills)
 	begun := time.Now()
-	if err := redis.enqueue(ctx, flags.jobs); err != nil {
+	if err := d.redis.enqueue(ctx, d.flags.jobs); err != nil {
 		return r, err
 	}
-	crew := newCrew(redis)
-	defer crew.close()
-	show := &show{flags: flags, crew: crew, ledger: newLedger(), screen: screen}
-	limited, cancel := context.WithTimeout(ctx, flags.limit())
+	d.fleet = newDemoFleet(d.redis, d.ledger)
+	defer d.fleet.close()
+	limited, cancel := context.WithTimeout(ctx, d.flags.limit())
 	defer cancel()
-	if err := show.run(limited); err != nil {
+	if err := d.await(limited); err != nil {
 		return r, err
 	}
 	seconds := time.Since(begun).Seconds()
-	crew.stop()
-	if err := show.look(); err != nil {
-		return r, err
+	d.fleet.stop()
+	r = d.report()
+	r.Seconds = seconds
+	return r, d.redis.settle(&r)
+}
+
+// await keeps the fleet complete and kills workers, until every job is done or ctx ends.
+func (d *demonstration) await(ctx context.Context) error {
+	tick := time.NewTicker(demoTick)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := d.fleet.fill(d.flags.workers); err != nil {
+			return err
+		}
+		r := d.report()
+		d.show(r)
+		if r.Done >= d.flags.jobs {
+			return nil
+		}
+		// As many jobs come before the first kill as after the last.
+		if d.kills < d.flags.kills && r.Done >= d.flags.jobs*(d.kills+1)/(d.flags.kills+1) {
+			if name, running := d.fleet.kill(); running > 0 {
+				d.kills++
+				d.say("SIGKILL to %s with %s running", name, plural(running, "1 job", "%d jobs"))
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
 	}
-	r = show.report()
-	r.Seconds, r.Redis = seconds, redis.name
-	return r, redis.settle(&r)
+	return nil
+}
+
+// say prints a line. A terminal that has gone does not end the demonstration.
+func (d *demonstration) say(format string, args ...any) {
+	if d.counting {
+		_, _ = io.WriteString(d.out, "\r\x1b[K")
+		d.counting = false
+	}
+	_, _ = fmt.Fprintf(d.out, format+"\n", args...)
+}
+
+// show prints the progress, on a terminal in one line that changes.
+func (d *demonstration) show(r report) {
+	every := lineEvery
+	if d.terminal {
+		every = liveEvery
+	}
+	if time.Since(d.shownAt) < every {
+		return
+	}
+	d.shownAt = time.Now()
+	line := fmt.Sprintf("%6d of %d done, %d workers, %d killed, %d runs again", r.Done, r.Enqueued, len(d.fleet.alive), r.Kills, r.Reruns)
+	if !d.terminal {
+		d.say("%s", line)
+		return
+	}
+	_, _ = io.WriteString(d.out, "\r\x1b[K"+line)
+	d.counting = true
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(many, n)
 }

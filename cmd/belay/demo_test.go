@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -89,25 +90,20 @@ func workersOf(prefix string) []string {
 	return found
 }
 
-// A job counts as done when its handler wrote its end, once, however often it ran.
+// A job counts as done when its handler reported its end, once, however often it ran.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	file, err := namelessFile()
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
 	l := newLedger()
-	require.NoError(t, l.read(file))
-	require.False(t, l.mayHit(file))
-	_, err = file.WriteString("start a\nstart b\nend a\nstart c\nen")
-	require.NoError(t, err)
-	require.NoError(t, l.read(file))
-	require.True(t, l.mayHit(file))
-	require.Len(t, l.done, 1)
-	require.Equal(t, 2, l.hit(file))
-	require.False(t, l.mayHit(file), "its jobs were hit before")
-	_, err = file.WriteString("d b\nend c\nstart b\nend b\n")
-	require.NoError(t, err)
-	require.NoError(t, l.read(file))
-	require.Len(t, l.done, 3)
-	require.Equal(t, 1, l.reruns())
+	running, other := make(map[string]bool), make(map[string]bool)
+	report := func() (r report) { l.count(&r); return r }
+	require.False(t, l.mayInterrupt(running))
+	l.read(iotest.OneByteReader(strings.NewReader("start a\nstart b\nend a\nstart c\n")), running)
+	require.True(t, l.mayInterrupt(running))
+	require.Equal(t, 1, report().Done)
+	require.Equal(t, 2, l.interrupt(running))
+	require.False(t, l.mayInterrupt(running), "its jobs were interrupted before")
+	l.read(strings.NewReader("start b\nend b\nstart c\nend c\nend b\n"), other)
+	require.Equal(t, 3, report().Done)
+	require.Equal(t, 2, report().Reruns)
+	require.Equal(t, 2, report().Interrupted)
 }

@@ -1,53 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
+	"bufio"
 	"io"
-	"math"
-	"os"
 	"strings"
+	"sync"
 )
 
-// A ledger is what the workers' files say. A job is done when a handler came to its end, whatever Redis knows of it.
+// A ledger counts what the workers report. A job is done when its handler reported the end, whatever Redis holds.
 type ledger struct {
-	files       map[*os.File]*page
+	mu          sync.Mutex     // guards the running jobs of each worker too
 	starts      map[string]int // by jid
 	done        map[string]bool
-	interrupted map[string]bool // were running in a worker that was killed
-}
-
-// A page is one worker's file.
-type page struct {
-	offset  int64
-	rest    []byte          // a line that is not complete yet
-	running map[string]bool // started there and not ended
-}
-
-func newLedger() *ledger {
-	return &ledger{
-		files: make(map[*os.File]*page), starts: make(map[string]int), done: make(map[string]bool), interrupted: make(map[string]bool),
-	}
-}
-
-// read takes in what a worker has appended to its file since the last time.
-func (l *ledger) read(file *os.File) error {
-	p := l.files[file]
-	if p == nil {
-		p = &page{running: make(map[string]bool)}
-		l.files[file] = p
-	}
-	added, err := io.ReadAll(io.NewSectionReader(file, p.offset, math.MaxInt64-p.offset))
-	if err != nil {
-		return fmt.Errorf("read a worker's file: %w", err)
-	}
-	p.offset += int64(len(added))
-	lines := bytes.Split(append(p.rest, added...), []byte("\n"))
-	p.rest = lines[len(lines)-1]
-	for _, line := range lines[:len(lines)-1] {
-		l.note(p, string(line))
-	}
-	return nil
+	interrupted map[string]bool // were running in a killed worker
 }
 
 const (
@@ -55,43 +20,53 @@ const (
 	lineEnd   = "end "
 )
 
-func (l *ledger) note(p *page, line string) {
-	if jid, ok := strings.CutPrefix(line, lineStart); ok {
-		l.starts[jid]++
-		p.running[jid] = true
-	} else if jid, ok := strings.CutPrefix(line, lineEnd); ok {
-		l.done[jid] = true
-		delete(p.running, jid)
+func newLedger() *ledger {
+	return &ledger{starts: make(map[string]int), done: make(map[string]bool), interrupted: make(map[string]bool)}
+}
+
+// read reads the reports of one worker to their end.
+func (l *ledger) read(reports io.Reader, running map[string]bool) {
+	for lines := bufio.NewScanner(reports); lines.Scan(); {
+		l.mu.Lock()
+		if jid, ok := strings.CutPrefix(lines.Text(), lineStart); ok {
+			l.starts[jid]++
+			running[jid] = true
+		} else if jid, ok := strings.CutPrefix(lines.Text(), lineEnd); ok {
+			l.done[jid] = true
+			delete(running, jid)
+		}
+		l.mu.Unlock()
 	}
 }
 
-// reruns is how many runs there were beyond the first of each job.
-func (l *ledger) reruns() int {
-	reruns := 0
+// count fills in a report.
+func (l *ledger) count(r *report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Done, r.Interrupted = len(l.done), len(l.interrupted)
 	for _, starts := range l.starts {
-		reruns += starts - 1
+		r.Reruns += starts - 1
 	}
-	return reruns
 }
 
-// mayHit says whether a worker has jobs running, none of which was hit before.
-func (l *ledger) mayHit(file *os.File) bool {
-	p := l.files[file]
-	if p == nil || len(p.running) == 0 {
-		return false
-	}
-	for jid := range p.running {
+// mayInterrupt reports whether a worker has running jobs, none of which was interrupted before.
+func (l *ledger) mayInterrupt(running map[string]bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for jid := range running {
 		if l.interrupted[jid] {
 			return false
 		}
 	}
-	return true
+	return len(running) > 0
 }
 
-// hit notes that a worker is gone, and answers how many jobs were running in it.
-func (l *ledger) hit(file *os.File) int {
-	for jid := range l.files[file].running {
+// interrupt records that a worker was killed, and returns how many jobs were running in it.
+func (l *ledger) interrupt(running map[string]bool) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for jid := range running {
 		l.interrupted[jid] = true
 	}
-	return len(l.files[file].running)
+	return len(running)
 }

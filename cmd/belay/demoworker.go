@@ -19,25 +19,25 @@ const (
 	demoWorkerName = "demo-worker"
 	demoQueue      = "demo"
 	demoClass      = "Demo"
-	// demoJobTime is how long a job takes on average: long enough to be hit, short enough for hundreds a second.
+	// demoJobTime is how long a job takes on average: long enough to be interrupted, short enough for hundreds a second.
 	demoJobTime = 40 * time.Millisecond
-	// demoShutdown is longer than any job, so that at the end all of them end by themselves.
+	// demoShutdown is longer than any job, so that at the end all of them finish.
 	demoShutdown = time.Second
 )
 
-// newDemoWorker is the command that the demonstration's workers are. It is for nobody else.
+// newDemoWorker makes the hidden command that the demonstration's workers run.
 func newDemoWorker(at *redisFlags) *cobra.Command {
 	var fd int
 	cmd := &cobra.Command{
 		Use: demoWorkerName, Hidden: true, Short: "A worker of belay demo", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if fd == 0 {
-				return usage("this command is a part of belay demo, and of use to nobody else")
+				return usage("this command is a part of belay demo")
 			}
-			return demoWork(cmd, at, os.NewFile(uintptr(fd), "what this worker does"))
+			return demoWork(cmd, at, os.NewFile(uintptr(fd), "reports"))
 		},
 	}
-	cmd.Flags().IntVar(&fd, "fd", 0, "open file to write to what this worker does")
+	cmd.Flags().IntVar(&fd, "fd", 0, "open file for the reports of this worker")
 	return cmd
 }
 
@@ -67,12 +67,12 @@ func demoWork(cmd *cobra.Command, at *redisFlags, file *os.File) error {
 	return worker.Run(ctx)
 }
 
-// demoHandler writes what it does before it does it, and when it is done. Each line is one write to the end of the
-// file: what was written before a SIGKILL is in the file, and no line is half of one.
+// demoHandler reports the start of a job before it begins, and its end. Each line is one small write to a pipe: what was
+// written before a SIGKILL is in the pipe, and no line is split.
 func demoHandler(file *os.File, log zerolog.Logger) launcher.Handler {
 	write := func(word, jid string) error {
 		if _, err := file.WriteString(word + jid + "\n"); err != nil {
-			log.Error().Err(err).Msg("what we do cannot be written down")
+			log.Error().Err(err).Msg("a report cannot be written")
 			return err
 		}
 		return nil

@@ -8,34 +8,36 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
-// mostLine is the longest line that is looked at. No job that may be pushed is longer, however it is written; what is
-// longer is refused without being kept in memory.
+// mostLine is the longest line that is read. No valid job is longer, however it is written; a longer line is refused
+// without being kept in memory.
 const mostLine = 2 * job.MaxPayloadLimit
 
-// patience is how long the jobs that have been read wait for company when the input pauses: what comes through a pipe is
-// pushed then, and not when the next line comes. It is what the client gives a slow iterator, too.
+// patience is how long a job that was read waits for more jobs when the input pauses. Lines from a pipe are pushed then,
+// not when the next line comes.
 const patience = 100 * time.Millisecond
 
-// jobLines reads jobs from lines of JSON. Those that are none are refused and passed over; empty lines are passed over.
+// jobLines reads jobs from lines of JSON. It refuses lines that are not jobs, and skips empty ones.
 type jobLines struct {
 	lines    <-chan jobLine
-	unwanted chan struct{} // closed when nobody takes any more
+	closed   chan struct{}
 	reading  context.Context
-	pause    *time.Timer
 	defaults client.Job
 	refuse   func(line int, why error)
-	taken    int   // the last line that was
-	ended    bool  // there is nothing more to come
-	err      error // why reading ended before the end
+	taken    int   // the number of the last line
+	ended    bool  // no more lines follow
+	err      error // why reading ended before the end of the input
 }
 
-// A jobLine is one line as it was read. One that has an end is none, and is the last.
+// A jobLine is one line. If end is set there is no line, and none follows.
 type jobLine struct {
 	number int
 	text   []byte
@@ -43,72 +45,65 @@ type jobLine struct {
 	end    error
 }
 
-// newJobLines reads until the end of in, or until reading ends, and wants to be closed. The goroutine that reads may stay
-// behind in a read that nothing can end.
+// newJobLines reads until the end of in or of the context reading. Its goroutine may stay behind in a blocked read.
 func newJobLines(reading context.Context, in io.Reader, defaults client.Job, refuse func(int, error)) *jobLines {
-	lines := make(chan jobLine) // not buffered: a line may be long
-	l := &jobLines{lines: lines, unwanted: make(chan struct{}), reading: reading, pause: time.NewTimer(0), defaults: defaults, refuse: refuse}
-	l.pause.Stop()
-	go readLines(reading, in, lines, l.unwanted)
+	lines := make(chan jobLine) // unbuffered: a line may be long
+	l := &jobLines{lines: lines, closed: make(chan struct{}), reading: reading, defaults: defaults, refuse: refuse}
+	go readLines(reading, in, lines, l.closed)
 	return l
 }
 
-func (l *jobLines) close() { close(l.unwanted) }
+func (l *jobLines) close() { close(l.closed) }
 
-// next is the next job; not ok at the end, at an error, which is in err then, and when jobs are waiting and none comes soon.
-func (l *jobLines) next(waiting bool) (numbered, bool) {
-	if waiting {
-		l.pause.Reset(patience)
-	}
-	defer l.pause.Stop()
-	for !l.ended {
-		line, ok := l.take()
-		if !ok {
-			break
-		}
-		if line.end != nil {
-			l.stop(line.end)
-			break
-		}
-		l.taken = line.number
-		text := bytes.TrimSpace(line.text)
-		switch {
-		case line.long:
-			l.refuse(line.number, fmt.Errorf("it is longer than %d bytes", mostLine))
-			continue
-		case len(text) == 0:
-			continue
-		}
-		j, err := parseJobLine(text, l.defaults)
-		if err != nil {
-			l.refuse(line.number, err)
-			continue
-		}
-		return numbered{j, line.number}, true
-	}
-	return numbered{}, false
-}
-
-// take is the next line. When reading has ended it is what had been read before, and then none.
-func (l *jobLines) take() (line jobLine, ok bool) {
+// batch returns the next jobs: as many as one push takes, and fewer if the input pauses or ends.
+func (l *jobLines) batch() (jobs []numbered) {
+	var pause <-chan time.Time
 	over := l.reading.Done()
-	for {
+	for size := 0; !l.ended && len(jobs) < lua.MostItems && size < lua.MostBytes; {
 		select {
-		case line = <-l.lines:
-			return line, true
+		case line := <-l.lines:
+			if line.end != nil {
+				l.stop(line.end)
+				break
+			}
+			l.taken = line.number
+			if j, ok := l.parse(line); ok {
+				jobs = append(jobs, numbered{j, line.number})
+				size += len(line.text)
+				if pause == nil {
+					pause = time.After(patience)
+				}
+			}
 		case <-over:
-			over = nil
-			l.pause.Reset(patience) // what had been read comes at once
-		case <-l.pause.C:
+			over, pause = nil, time.After(patience) // lines that were read before come at once
+		case <-pause:
 			if over == nil {
 				l.stop(context.Cause(l.reading))
 			}
-			return line, false
+			return jobs
 		}
 	}
+	return jobs
 }
 
-// stop notes the end, and what brought it.
+// parse reads a line as a job.
+func (l *jobLines) parse(line jobLine) (client.Job, bool) {
+	text := bytes.TrimSpace(line.text)
+	switch {
+	case line.long:
+		l.refuse(line.number, fmt.Errorf("it is longer than %d bytes", mostLine))
+		return client.Job{}, false
+	case len(text) == 0:
+		return client.Job{}, false
+	}
+	j, err := parseJobLine(text, l.defaults)
+	if err != nil {
+		l.refuse(line.number, err)
+	}
+	return j, err == nil
+}
+
+// stop records the end, and an error unless it is the end of the input.
 func (l *jobLines) stop(why error) {
 	l.ended = true
 	if !errors.Is(why, io.EOF) {
@@ -116,15 +111,15 @@ func (l *jobLines) stop(why error) {
 	}
 }
 
-// readLines reads lines, each when the one before has been taken, and the end.
-func readLines(reading context.Context, in io.Reader, lines chan<- jobLine, unwanted <-chan struct{}) {
+// readLines sends the lines of in, one by one, and its end.
+func readLines(reading context.Context, in io.Reader, lines chan<- jobLine, closed <-chan struct{}) {
 	buffered := bufio.NewReaderSize(endingReader{reading, in}, 64<<10)
 	for number := 1; ; number++ {
 		line := readLine(buffered)
 		line.number = number
 		select {
 		case lines <- line:
-		case <-unwanted:
+		case <-closed:
 			return
 		}
 		if line.end != nil {
@@ -133,7 +128,7 @@ func readLines(reading context.Context, in io.Reader, lines chan<- jobLine, unwa
 	}
 }
 
-// readLine reads a line; of one that is too long only that it was.
+// readLine reads a line, without the text of one that is too long.
 func readLine(in *bufio.Reader) (line jobLine) {
 	some := false
 	for {
@@ -148,7 +143,7 @@ func readLine(in *bufio.Reader) (line jobLine) {
 		case err == nil:
 			return line
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && some: // the last line may lack its end; the next read answers EOF again
+		case errors.Is(err, io.EOF) && some: // the last line may lack its line break; the next read returns EOF again
 			return line
 		default:
 			return jobLine{end: err}
@@ -169,31 +164,16 @@ func (r endingReader) Read(into []byte) (int, error) {
 	return r.Reader.Read(into)
 }
 
-// parseJobLine reads one job. What encoding/json refuses is refused; what is in order but cannot be pushed, the client
-// refuses.
+// parseJobLine reads one job. Fields that are correct JSON but cannot be pushed are refused by the client.
 func parseJobLine(text []byte, j client.Job) (client.Job, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
-		return j, errors.New("it is not a JSON object")
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return j, fmt.Errorf("it is not one JSON object: %w", err)
 	}
-	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
-			return j, fmt.Errorf("it is not JSON: %w", err)
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return j, fmt.Errorf("it is not JSON: %w", err)
-		}
-		if err := setField(&j, fmt.Sprint(name), value); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if err := setField(&j, name, fields[name]); err != nil {
 			return j, err
 		}
-	}
-	if _, err := decoder.Token(); err != nil {
-		return j, fmt.Errorf("it is not JSON: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return j, errors.New("there is more than one JSON object in the line")
 	}
 	if j.Class == "" {
 		return j, errors.New(`it has no "class"`)
@@ -201,7 +181,7 @@ func parseJobLine(text []byte, j client.Job) (client.Job, error) {
 	return j, nil
 }
 
-// setField sets what a field of the payload says. A field that has no place of its own in a client.Job is kept as it is.
+// setField sets one field of the payload. A field without its own place in a client.Job is kept as it is.
 func setField(j *client.Job, name string, value json.RawMessage) error {
 	into := func(target any) error {
 		if json.Unmarshal(value, target) != nil {
@@ -216,7 +196,7 @@ func setField(j *client.Job, name string, value json.RawMessage) error {
 		if err := into(&j.Queue); err != nil {
 			return err
 		}
-		return job.CheckQueue(j.Queue) // the client would take an empty name for "not said"
+		return job.CheckQueue(j.Queue) // to the client an empty name means the default
 	case "jid":
 		return into(&j.JID)
 	case "retry_queue":
@@ -240,7 +220,7 @@ func setField(j *client.Job, name string, value json.RawMessage) error {
 			return err
 		}
 		if seconds < 0 || seconds > 1e11 {
-			return errors.New(`the field "at" is no number of seconds since 1970`)
+			return errors.New(`the field "at" is not a number of seconds since 1970`)
 		}
 		j.At = time.UnixMicro(int64(seconds * 1e6))
 	case "retry_for":
@@ -254,21 +234,16 @@ func setField(j *client.Job, name string, value json.RawMessage) error {
 		j.NoDead = !dead
 		return err
 	case "backtrace":
-		return setBacktrace(j, value, into)
+		switch string(value) {
+		case "true":
+			j.Backtrace = client.AllLines
+		case "false", "null":
+			j.Backtrace = 0
+		default:
+			return into(&j.Backtrace)
+		}
 	default:
 		j.Extra = append(j.Extra, job.Edit{Name: name, JSON: string(value)})
-	}
-	return nil
-}
-
-func setBacktrace(j *client.Job, value json.RawMessage, into func(any) error) error {
-	switch string(value) {
-	case "true":
-		j.Backtrace = client.AllLines
-	case "false", "null":
-		j.Backtrace = 0
-	default:
-		return into(&j.Backtrace)
 	}
 	return nil
 }

@@ -18,50 +18,51 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
 const pushHelp = `Enqueues a job and prints its jid.
 
-Each JSON-ARG is one argument as JSON text. Its value is kept (1.0 stays 1.0, 9007199254740993 loses nothing) and is written
-as Ruby writes it: "caf\u00e9" as "café", 1E5 as 100000.0. A number with a fraction or an exponent is a 64-bit float, as in
-Ruby; put a longer decimal into a string. A string needs its quotes, and those need the shell's: '"welcome"'.
+Each JSON-ARG is one argument as JSON text. Its value is kept (1.0 stays 1.0, 9007199254740993 keeps all digits) and is
+written as Ruby writes it: "caf\u00e9" as "café", 1E5 as 100000.0. A number with a fraction or an exponent is a 64-bit float,
+as in Ruby; put a longer decimal into a string. A string needs its own quotes inside the shell's: '"welcome"'.
 
 With --file each line of a file (- is standard input) is one job, a JSON object:
   {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
-class must be there. args, queue, retry, jid, at, retry_for, retry_queue, backtrace, dead and tags mean what they mean
-in Sidekiq; other fields go into the job too. -q and --retry are for lines that do not say. A line that cannot be
-pushed is reported with its number, and the others are pushed; a Redis that cannot be reached ends it. Files of any
-length are read as they are pushed. What comes through a pipe is pushed when the pipe pauses for a tenth of a second. How far it
-has come is said on standard error every two seconds, and at the end what became of them.
+Only class is required. args, queue, retry, jid, at, retry_for, retry_queue, backtrace, dead and tags mean the same as in
+Sidekiq; other fields go into the job too. -q and --retry are the defaults for lines without these fields. A line that
+cannot be pushed is reported with its number, and the others are pushed; an unreachable Redis ends the push. Files of any
+length are pushed while they are read. Lines from a pipe are pushed when the pipe pauses for a tenth of a second. Standard
+error shows the progress every two seconds, and a summary at the end.
 
-INT and TERM end the reading: what has been read is pushed, the end is told, with the number of the last line. A second one ends
-it where it stands. When nobody reads its standard output any more, nothing more is pushed, and the end is told as well.
+INT and TERM end the reading: the lines that were read are pushed, and the summary has the number of the last line. A second
+signal ends the command at once. If the reader of standard output is gone, nothing more is pushed, and the summary says so.
 
-A push whose answer is lost is repeated for --repeat-for, and is stored once all the same: Redis remembers its number for a
-day. So is what comes after the first jobs of a file while Redis is away.
+A push whose reply is lost is repeated for --repeat-for. It is stored only once: Redis remembers it by a number for a day.
+After the first jobs of a file, pushes are also repeated while Redis is away.
 
-With --unique a job is refused, as a duplicate, while another of its class with the same arguments holds the lock that both
-need; the jid that is printed is that one's. The lock is taken with the push. It ends when the job starts (until_executing, which
---unique alone means too), or when the job has ended, through all its retries (until_executed), and after --unique-ttl at the
-latest. Programs that push a class with UniqueByFields or UniqueBy use another key, so their jobs and the jobs that are pushed
-here are never duplicates of each other. With --file these flags apply to all lines, and duplicates are reported on standard error. belay locks
-shows locks.
+With --unique a job is refused as a duplicate while another job of its class with the same arguments holds the lock; the
+printed jid is then the other job's. The lock is taken with the push. It ends when the job starts (until_executing, the
+default of --unique), or when the job has ended, after all its retries (until_executed), and after --unique-ttl at the
+latest. Programs that push a class with UniqueByFields or UniqueBy use another key, so their jobs and those that are pushed
+here are never duplicates of each other. With --file these flags apply to all lines, and duplicates are reported on
+standard error. belay locks lists the locks.
 
-With --wal the job knows how far a database must have come that it reads, such as its replica: where the primary stood when all was
-written that the job needs (SELECT pg_current_wal_insert_lsn()). Of a push that is refused as a duplicate, the job that has the
-lock learns it. In a file a line may have "wal_locations", an object.
+With --wal the job carries how far a database, such as a replica, must have come before the job reads it: the position of
+the primary after all that the job needs was written (SELECT pg_current_wal_insert_lsn()). If a push is refused as a
+duplicate, the job that holds the lock gets the position. In a file, a line may have "wal_locations", an object.
 
-With --json a receipt is printed instead of a jid, one JSON object a line:
-  {"jid","queue","status"}, of a duplicate also "holder", with --file also "line"
-status is queued, scheduled, duplicate (holder is the jid of the job that has the lock), unknown (no answer in all that time:
-Redis may or may not have the job) or not_pushed.
+With --json it prints a receipt instead of a jid, one JSON object a line:
+  {"jid","queue","status"}, for a duplicate also "holder", with --file also "line"
+status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no reply in all that
+time: Redis may or may not have the job) or not_pushed.
 
-If no living worker takes jobs from a queue, a hint on standard error names it at the end: its name may be misspelled. The
-exit status does not change.
+If no living worker takes jobs from a queue, a hint on standard error names the queue at the end: its name may be
+misspelled. The exit status does not change.
 
-Exit status: 0 when all was enqueued; 1 when something was not, or may not have been; 2 for a wrong command line; 3 when nothing
-went wrong and a duplicate was refused; 130 or 143 when INT or TERM ended the reading of a file before its end.`
+Exit status: 0 if all was enqueued; 1 if something was not, or may not have been; 2 for a wrong command line; 3 if there was
+no error and a duplicate was refused; 130 or 143 if INT or TERM ended the reading of a file.`
 
 const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Report '{"month":"2026-11"}' null -5 --retry 3
@@ -70,7 +71,6 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push --file jobs.ndjson
   zcat jobs.gz | belay push --file - --json`
 
-// pushFlags are what may be said about jobs that are pushed.
 type pushFlags struct {
 	queue, retry, jid, file, at string
 	in, repeatFor               time.Duration
@@ -106,14 +106,14 @@ func newPush(at *redisFlags) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVarP(&flags.queue, "queue", "q", client.DefaultQueue, "queue to push to")
-	set.StringVar(&flags.retry, "retry", "true", "retries when it fails: a `NUMBER`, true for the worker's default, false for none and not kept")
-	set.DurationVar(&flags.in, "in", 0, "run it so long from now, such as 10s or 36h, by Redis' clock")
-	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; one that is past is now")
-	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which you answer for being unique (default drawn)")
+	set.StringVar(&flags.retry, "retry", "true", "retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
+	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
+	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
+	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
-	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose answer is lost; it is stored once")
+	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
 	flags.unique.register(set)
-	set.StringToStringVar(&flags.wal, "wal", nil, "a database must have come so far that the job reads: `NAME=LSN`, such as main=16/B374D848; may be repeated")
+	set.StringToStringVar(&flags.wal, "wal", nil, "the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
 	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
 	return cmd
 }
@@ -121,19 +121,19 @@ func newPush(at *redisFlags) *cobra.Command {
 func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.file != "" && len(args) > 0:
-		return usage("--file has the classes and arguments of its jobs: give no others")
+		return usage("--file gives the classes and arguments: leave them out here")
 	case f.file != "" && f.jid != "":
 		return usage("--jid is for one job: in a file each line may have a \"jid\"")
 	case f.file != "" && (f.in != 0 || f.at != ""):
 		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
 	case f.file != "" && len(f.wal) > 0:
 		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
-	case f.queue == "": // not left out, then: a script's variable was empty
+	case f.queue == "": // given, but a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
-	case f.at == "" && cmd.Flags().Changed("at"): // likewise, or the job would run now
+	case f.at == "" && cmd.Flags().Changed("at"): // likewise; the job would run now
 		return usage("--at: the instant is empty; leave it out for now")
 	case f.repeatFor < 0:
-		return usage("--repeat-for %v: it is not negative", f.repeatFor)
+		return usage("--repeat-for %v: it must not be negative", f.repeatFor)
 	case f.file == "" && len(args) == 0:
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
@@ -145,13 +145,13 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 	return cmp.Or(err, f.unique.check(), badWAL)
 }
 
-// until is the instant of --at; zero without it.
+// until returns the instant of --at, or zero without it.
 func (f *pushFlags) until() (time.Time, error) {
 	switch {
 	case f.in != 0 && f.at != "":
 		return time.Time{}, usage("--in and --at are both given: give one")
 	case f.in < 0:
-		return time.Time{}, usage("--in %v: it is not negative", f.in)
+		return time.Time{}, usage("--in %v: it must not be negative", f.in)
 	case f.at == "":
 		return time.Time{}, nil
 	}
@@ -162,14 +162,13 @@ func (f *pushFlags) until() (time.Time, error) {
 	return at, nil
 }
 
-// openPusher makes the client that pushes. It repeats for the shorter one of repeatFor and sayEvery, after which the operator
-// is told and persist goes on.
+// openPusher makes the client. The client repeats a push only for reportEvery; then persist reports and continues.
 func openPusher(at *redisFlags, repeatFor time.Duration) (*client.Client, error) {
 	redis, err := at.open()
 	if err != nil {
 		return nil, err
 	}
-	if repeatFor = min(repeatFor, sayEvery); repeatFor == 0 {
+	if repeatFor = min(repeatFor, reportEvery); repeatFor == 0 {
 		repeatFor = -1
 	}
 	pusher, err := client.New(redis, client.Config{Prefix: at.prefix, RepeatFor: repeatFor})
@@ -198,11 +197,9 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
 		Unique: flags.unique.rule(), WAL: wal,
 	})
-	again := persistence{pusher: pusher, most: flags.repeatFor, errs: cmd.ErrOrStderr()}
-	receipts, err := again.persist(ctx, []client.Receipt{receipt}, err, false)
+	receipts, err := persist(ctx, pusher, cmd.ErrOrStderr(), flags.repeatFor, []client.Receipt{receipt}, err, false)
 	receipt = receipts[0]
-	var invalid *client.InvalidError
-	if errors.As(err, &invalid) {
+	if _, invalid := errors.AsType[*client.InvalidError](err); invalid {
 		return usageError{err}
 	}
 	if flags.asJSON || err == nil {
@@ -210,7 +207,7 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	}
 	queues := hints{}
 	queues.note(receipt)
-	queues.tell(pusher, cmd.ErrOrStderr())
+	queues.print(pusher, cmd.ErrOrStderr())
 	if receipt.Status == client.StatusDuplicate {
 		return duplicateError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder)}
 	}
@@ -220,7 +217,42 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	return err
 }
 
-// joinArgs makes one array of the arguments.
+const (
+	// reportEvery is how often an operator who waits for Redis gets a line; shorter waits are not worth one.
+	reportEvery = 2 * time.Second
+	// restFor is the pause between two attempts at a Redis that refuses at once.
+	restFor = 200 * time.Millisecond
+)
+
+// persist repeats a failed push until it is stored or the time is up. known says that this Redis has replied before: one
+// that has not is perhaps no Redis, and not worth waiting for.
+func persist(ctx context.Context, pusher *client.Client, errs io.Writer, most time.Duration, receipts []client.Receipt, err error, known bool) ([]client.Receipt, error) {
+	var reported time.Time
+	for end := time.Now().Add(most); worthRepeating(err, known) && time.Until(end) > restFor; {
+		time.Sleep(restFor)
+		if time.Since(reported) > reportEvery {
+			reported = time.Now()
+			_, _ = fmt.Fprintf(errs, "repeating the push, which stores nothing twice: %s\n", oneLine(err.Error()))
+		}
+		limited, cancel := context.WithDeadline(ctx, end)
+		receipts, err = pusher.RepeatMany(limited, receipts)
+		cancel()
+	}
+	return receipts, err
+}
+
+// worthRepeating reports whether a failed push may still succeed, without being stored twice.
+func worthRepeating(err error, known bool) bool {
+	switch {
+	case err == nil || errors.Is(err, client.ErrNotRepeatable):
+		return false
+	case errors.Is(err, client.ErrUnknown):
+		return true
+	}
+	return known && !errors.Is(err, client.ErrFull) && driver.Outage(err)
+}
+
+// joinArgs joins the arguments to one JSON array.
 func joinArgs(args []string) (string, error) {
 	words := make([]string, len(args))
 	for i, arg := range args {
@@ -233,7 +265,7 @@ func joinArgs(args []string) (string, error) {
 	return "[" + strings.Join(words, ",") + "]", nil
 }
 
-// quoted is what the argument would be as a string, a short example if it is long.
+// quoted returns the argument as a JSON string, or an example if it is long.
 func quoted(arg string) string {
 	const enough = 40
 	if text, err := job.Marshal(arg); err == nil && len(arg) <= enough && !strings.Contains(arg, "'") {
@@ -242,7 +274,7 @@ func quoted(arg string) string {
 	return `"welcome"`
 }
 
-// printReceipt prints one receipt, or only its jid, which of a duplicate is the holder's. A line of 0 is none.
+// printReceipt prints a receipt, or only its jid; for a duplicate the holder's. A line of 0 is left out.
 func printReceipt(out io.Writer, asJSON bool, receipt client.Receipt, line int) {
 	if !asJSON {
 		_, _ = fmt.Fprintln(out, plain(cmp.Or(receipt.Holder, receipt.JID)))
@@ -268,7 +300,7 @@ func parseRetry(text string) (job.RetryRule, error) {
 	return job.RetryRule{Kind: job.RetryLimit, Limit: limit}, nil
 }
 
-// shielded stands before a word that would be taken for a flag. No word that a program is given can hold it.
+// shielded marks a word that would be taken for a flag. A command line cannot contain this byte.
 const shielded = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)
@@ -292,8 +324,8 @@ func joinUnique(args []string) []string {
 	return out
 }
 
-// shieldNegatives lets negative numbers be arguments of push: to whoever reads flags, -5 is the flag 5. What a flag takes for its
-// value is no argument, and is left to it.
+// shieldNegatives marks negative numbers among the arguments of push, because the flag parser takes -5 for the flag 5. It
+// leaves the values of flags alone.
 func shieldNegatives(root *cobra.Command, args []string) []string {
 	at := slices.Index(args, "push")
 	push, _, err := root.Find([]string{"push"})
@@ -316,7 +348,7 @@ func shieldNegatives(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// takesNext says whether a word is a flag of the command whose value is the next word.
+// takesNext reports whether a word is a flag of the command whose value is the next word.
 func takesNext(cmd *cobra.Command, word string) bool {
 	name, long := strings.CutPrefix(word, "--")
 	var flag *pflag.Flag

@@ -161,7 +161,7 @@ func TestPushWhoseAnswersAreAllLost(t *testing.T) {
 		proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "j1", Do: faultproxy.Close()})
 		answer := invoke(`{"class":"A","jid":"j1"}`, append(args, "--redis", proxy.URL(), "--prefix", h.prefix, "--repeat-for", "300ms")...)
 		require.Equal(t, exitFailure, answer.code)
-		require.Contains(t, answer.errs, "pushing again, which doubles nothing: ")
+		require.Contains(t, answer.errs, "repeating the push, which stores nothing twice: ")
 		require.Contains(t, answer.errs, "Redis may or may not have")
 		require.Contains(t, answer.errs, "j1")
 		require.Empty(t, answer.out)
@@ -270,12 +270,12 @@ func TestNegativeNumbersAreNotFlags(t *testing.T) {
 	require.Contains(t, job, `"args":[-1,-2.5]`)
 	require.Equal(t, []string{"push", "A", "--", "--in", shielded + "-3"}, shieldNegatives(newRoot(), []string{"push", "A", "--", "--in", "-3"}))
 	for want, args := range map[string][]string{
-		"--in -5s: it is not negative":         {"A", "--in", "-5s"},
-		"--unique: a lock for -1s holds":       {"A", "--unique", "until_executed", "--unique-ttl", "-1s"},
-		"--repeat-for -2s: it is not negative": {"A", "--repeat-for", "-2s"},
-		`--retry "-5": it is`:                  {"A", "--retry", "-5"},
-		`--at "-5": it is an instant`:          {"A", "--at", "-5"},
-		`invalid argument "-1x"`:               {"A", "--in", "-1x"},
+		"--in -5s: it must not be negative":         {"A", "--in", "-5s"},
+		"--unique: a lock for -1s holds":            {"A", "--unique", "until_executed", "--unique-ttl", "-1s"},
+		"--repeat-for -2s: it must not be negative": {"A", "--repeat-for", "-2s"},
+		`--retry "-5": it is`:                       {"A", "--retry", "-5"},
+		`--at "-5": it is an instant`:               {"A", "--at", "-5"},
+		`invalid argument "-1x"`:                    {"A", "--in", "-1x"},
 	} {
 		answer := h.invoke("", append([]string{"push"}, args...)...)
 		require.Equal(t, exitUsage, answer.code, want)

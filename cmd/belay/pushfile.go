@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"time"
 
@@ -15,32 +14,29 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A bulk is one file being pushed. Not more of it is in memory than a slice of jobs.
+// A bulk is a file being pushed. It keeps no more than one batch of jobs in memory.
 type bulk struct {
 	pusher *client.Client
-	again  persistence
-	lines  *jobLines
 	flags  pushFlags
 	out    *output
 	errs   io.Writer
 
-	pending []numbered // drawn by the pusher, and nothing heard of yet
-	through int        // the last line that Redis was asked to store
-	queued  int
-	refused int
-	unknown int
-	already int // refused as duplicates
-	queues  hints
-	missed  int // certainly not pushed, and not their own fault
+	through    int // the last line that Redis was asked to store
+	queued     int
+	refused    int
+	unknown    int
+	duplicates int
+	missed     int // certainly not pushed, although valid
+	queues     hints
 
-	began, toldAt time.Time
-	every         time.Duration // between two lines of progress
+	began, reportedAt time.Time
+	every             time.Duration // between two lines of progress
 }
 
-// progressEvery is how often a long push says how far it has come. One that takes less says nothing before its summary.
+// progressEvery is how often a long command reports its progress.
 const progressEvery = 2 * time.Second
 
-// numbered is a job and the line it stands in.
+// A numbered job has the number of its line.
 type numbered struct {
 	client.Job
 	line int
@@ -58,164 +54,110 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	}
 	reading, stop := untilSignal()
 	defer stop()
-	b := &bulk{pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), every: progressEvery, queues: hints{}}
-	b.began = time.Now()
-	b.toldAt = b.began
-	b.again = persistence{pusher: pusher, most: flags.repeatFor, errs: b.errs}
-	b.lines = newJobLines(reading, in, client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}, b.refuse)
-	defer b.lines.close()
-	err := b.push(context.Background()) // not reading: what has been read by then is pushed
-	b.queues.tell(pusher, b.errs)
-	duplicates := ""
-	if b.already > 0 || flags.unique.until != "" {
-		duplicates = fmt.Sprintf("%d duplicates, ", b.already)
+	now := time.Now()
+	b := &bulk{
+		pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), queues: hints{},
+		began: now, reportedAt: now, every: progressEvery,
 	}
+	defaults := client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}
+	lines := newJobLines(reading, in, defaults, b.refuse)
+	defer lines.close()
+	var err error
+	for err == nil && !lines.ended {
+		err = b.push(context.Background(), lines.batch()) // not reading: what was read before a signal is pushed
+	}
+	if err == nil {
+		err = lines.err
+	}
+	b.queues.print(pusher, b.errs)
+	duplicates := word(b.duplicates > 0 || flags.unique.until != "", fmt.Sprintf("%d duplicates, ", b.duplicates))
 	_, _ = fmt.Fprintf(b.errs, "%d queued, %s%d refused, %d unknown, %d not pushed\n", b.queued, duplicates, b.refused, b.unknown, b.missed)
 	switch {
 	case err != nil:
 		return err
 	case b.refused > 0:
-		return fmt.Errorf("%d of %d lines were refused", b.refused, b.refused+b.queued+b.already)
-	case b.already > 0:
-		return duplicateError{fmt.Errorf("%d of %d lines were duplicates", b.already, b.queued+b.already)}
+		return fmt.Errorf("%d of %d lines were refused", b.refused, b.refused+b.queued+b.duplicates)
+	case b.duplicates > 0:
+		return duplicateError{fmt.Errorf("%d of %d lines were duplicates", b.duplicates, b.queued+b.duplicates)}
 	}
 	return nil
 }
 
-// push pushes until the file, Redis or the output ends. A job that cannot be pushed takes its slice with it before anything
-// of that is sent; so the others are pushed again, now as a slice of their own, and each job is tried twice at most.
-func (b *bulk) push(ctx context.Context) error {
-	for {
-		err := b.slices(ctx, b.lines.next)
-		switch {
-		case err == nil && b.lines.ended:
-			return b.lines.err
-		case err == nil: // the input paused, and what had come is pushed
-			continue
-		}
-		var invalid *client.InvalidError
-		if !errors.As(err, &invalid) {
-			return err
-		}
-		last := len(b.pending) - 1
-		b.refuse(b.pending[last].line, invalid.Err)
-		rest := b.pending[:last]
-		b.pending = nil
-		if err := b.slices(ctx, each(rest)); err != nil {
-			return err
-		}
-	}
-}
-
-// A source draws the next job. It answers none at its end, and, if others are waiting to be pushed, when none comes soon.
-type source func(waiting bool) (numbered, bool)
-
-// drawn yields what next draws, and notes it as pending.
-func (b *bulk) drawn(next source) iter.Seq[client.Job] {
-	return func(yield func(client.Job) bool) {
-		for {
-			job, ok := next(len(b.pending) > 0)
-			if !ok {
-				return
-			}
-			b.pending = append(b.pending, job)
-			if !yield(job.Job) {
-				return
+// push pushes jobs. An invalid job fails its slice before anything of it is sent; the other jobs are pushed again
+// without it, so each job is tried twice at most.
+func (b *bulk) push(ctx context.Context, jobs []numbered) error {
+	for len(jobs) > 0 {
+		all := func(yield func(client.Job) bool) {
+			for i := 0; i < len(jobs) && yield(jobs[i].Job); i++ {
 			}
 		}
+		sent := 0
+		for receipts, err := range b.pusher.PushSlices(ctx, all) {
+			if invalid, is := errors.AsType[*client.InvalidError](err); is {
+				last := sent + len(receipts) - 1
+				b.refuse(jobs[last].line, invalid.Err)
+				if err := b.push(ctx, jobs[sent:last]); err != nil {
+					return err
+				}
+				sent = last + 1
+				break
+			}
+			if failed, is := errors.AsType[*client.BulkError](err); is {
+				err = failed.Err // the summary has its numbers
+			}
+			// A Redis that has not answered before is perhaps no Redis, and not worth waiting for.
+			receipts, err = persist(ctx, b.pusher, b.errs, b.flags.repeatFor, receipts, err, b.queued+b.duplicates > 0)
+			b.report(jobs[sent:], receipts)
+			sent += len(receipts)
+			if err != nil {
+				return err
+			}
+			if err := b.out.failure(); err != nil { // without its jids, the lines that were pushed cannot be told
+				return fmt.Errorf("%w; nothing after line %d was pushed", err, b.through)
+			}
+		}
+		jobs = jobs[sent:]
 	}
+	return nil
 }
 
-// each draws jobs that were drawn before.
-func each(jobs []numbered) source {
-	return func(bool) (numbered, bool) {
-		if len(jobs) == 0 {
-			return numbered{}, false
-		}
-		first := jobs[0]
-		jobs = jobs[1:]
-		return first, true
-	}
-}
-
-// slices pushes what next draws, until that draws none.
-func (b *bulk) slices(ctx context.Context, next source) error {
-	for {
-		repeated, err := b.until(ctx, next)
-		if err != nil || !repeated {
-			return err
-		}
-	}
-}
-
-// until pushes what next draws, and reports each slice that Redis has heard of, up to the first that had to be repeated.
-func (b *bulk) until(ctx context.Context, next source) (repeated bool, err error) {
-	for receipts, failure := range b.pusher.PushSlices(ctx, b.drawn(next)) {
-		var invalid *client.InvalidError
-		if errors.As(failure, &invalid) {
-			return false, failure
-		}
-		var bulk *client.BulkError
-		if repeated = errors.As(failure, &bulk); repeated {
-			failure = bulk.Err // the summary has its numbers
-		}
-		receipts, err = b.again.persist(ctx, receipts, failure, b.queued+b.already > 0)
-		b.report(receipts)
-		if err == nil {
-			err = b.heard()
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	return repeated, nil
-}
-
-// report prints the receipts of the oldest pending jobs.
-func (b *bulk) report(receipts []client.Receipt) {
+// report counts and prints receipts.
+func (b *bulk) report(jobs []numbered, receipts []client.Receipt) {
 	for i, receipt := range receipts {
-		line := b.pending[i].line
+		line := jobs[i].line
 		b.through = line
 		b.queues.note(receipt)
+		stored, note := false, ""
 		switch receipt.Status {
 		case client.StatusQueued, client.StatusScheduled:
 			b.queued++
+			stored = true
 		case client.StatusDuplicate:
-			b.already++
+			b.duplicates++
+			note = "a duplicate of " + receipt.Holder
 		case client.StatusUnknown:
 			b.unknown++
+			note = fmt.Sprintf("unknown: Redis may or may not have it (jid %s)", receipt.JID)
 		default:
 			b.missed++
 		}
 		switch {
-		case receipt.Status == client.StatusQueued || receipt.Status == client.StatusScheduled || b.flags.asJSON:
+		case stored || b.flags.asJSON:
 			printReceipt(b.out, b.flags.asJSON, receipt, line)
-		case receipt.Status == client.StatusDuplicate:
-			_, _ = fmt.Fprintf(b.errs, "line %d: a duplicate of %s\n", line, plain(receipt.Holder))
-		case receipt.Status == client.StatusUnknown:
-			_, _ = fmt.Fprintf(b.errs, "line %d: unknown: Redis may or may not have it (jid %s)\n", line, plain(receipt.JID))
+		case note != "":
+			_, _ = fmt.Fprintf(b.errs, "line %d: %s\n", line, plain(note))
 		}
 	}
-	b.pending = append(b.pending[:0], b.pending[len(receipts):]...)
 	b.progress(time.Now())
 }
 
-// heard is an error when nobody reads the receipts any more. Nothing more is pushed then: whoever wants the jids would have
-// to guess which of the lines they are of.
-func (b *bulk) heard() error {
-	if err := b.out.failure(); err != nil {
-		return fmt.Errorf("%w; nothing after line %d was pushed", err, b.through)
-	}
-	return nil
-}
-
-// progress says how far it has come, when it is time to.
+// progress reports how far the push has come, now and then.
 func (b *bulk) progress(now time.Time) {
-	if now.Sub(b.toldAt) < b.every {
+	if now.Sub(b.reportedAt) < b.every {
 		return
 	}
-	b.toldAt = now
-	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n", b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused+b.already)
+	b.reportedAt = now
+	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n", b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused+b.duplicates)
 }
 
 // refuse reports a line that cannot be pushed.

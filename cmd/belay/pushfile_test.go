@@ -12,7 +12,7 @@ func TestLongPushSaysHowFarItHasCome(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	began := time.Now()
-	b := &bulk{errs: &errs, began: began, toldAt: began, every: 2 * time.Second, queued: 3000, refused: 2}
+	b := &bulk{errs: &errs, began: began, reportedAt: began, every: 2 * time.Second, queued: 3000, refused: 2}
 	b.progress(began.Add(1900 * time.Millisecond))
 	require.Empty(t, errs.String(), "what is soon over says nothing")
 	b.progress(began.Add(2 * time.Second))

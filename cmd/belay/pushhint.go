@@ -33,9 +33,9 @@ func (h hints) note(receipt client.Receipt) {
 	}
 }
 
-// tell writes the hint if a queue has no consumer. It checks all queues with one call, and writes nothing if
+// print writes the hint if a queue has no consumer. It checks all queues with one call, and writes nothing if
 // the call fails.
-func (h hints) tell(pusher *client.Client, errs io.Writer) {
+func (h hints) print(pusher *client.Client, errs io.Writer) {
 	if len(h) == 0 {
 		return
 	}
@@ -45,13 +45,10 @@ func (h hints) tell(pusher *client.Client, errs io.Writer) {
 	if err != nil || len(without) == 0 {
 		return
 	}
-	names := make([]string, min(len(without), mostListed))
-	for i := range names {
-		names[i] = plain(without[i])
-	}
 	more := ""
-	if left := len(without) - len(names); left > 0 {
+	if left := len(without) - mostListed; left > 0 {
 		more = fmt.Sprintf(" and %d more", left)
 	}
-	_, _ = fmt.Fprintf(errs, "no consumer for queue %s%s: its jobs wait until a worker takes from it\n", strings.Join(names, ", "), more)
+	names := strings.Join(without[:min(len(without), mostListed)], ", ")
+	_, _ = fmt.Fprintf(errs, "no consumer for queue %s%s: its jobs wait until a worker takes from it\n", plain(names), more)
 }

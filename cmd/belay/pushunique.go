@@ -19,11 +19,11 @@ type uniqueFlags struct {
 
 func (f *uniqueFlags) register(set *pflag.FlagSet) {
 	f.set = set
-	set.StringVar(&f.until, "unique", "", "refuse the job while another job holds their lock: `UNTIL` is until_executing (the default without a value) or until_executed")
+	set.StringVar(&f.until, "unique", "", "refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value) or until_executed")
 	set.Lookup("unique").NoOptDefVal = string(dedup.UntilExecuting)
-	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL, "how long the lock stands at most, once the job may run, if nobody renews it")
-	set.BoolVar(&f.again, "reschedule-once", false, "with until_executed: run it once more if another was refused after its start")
-	set.BoolVar(&f.scheduled, "including-scheduled", false, "take the lock also with --in and --at, which else leave it alone")
+	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL, "expiry of the lock, from when the job may run, unless it is released or renewed")
+	set.BoolVar(&f.again, "reschedule-once", false, "with until_executed: run the job once more if a duplicate was refused after its start")
+	set.BoolVar(&f.scheduled, "including-scheduled", false, "take the lock with --in and --at too")
 }
 
 func (f *uniqueFlags) check() error {
@@ -36,7 +36,7 @@ func (f *uniqueFlags) check() error {
 		}
 		return nil
 	}
-	if f.ttl == 0 { // which the rule would take for "not said"
+	if f.ttl == 0 { // in a rule it means the default
 		return usage("--unique-ttl: %w", dedup.CheckTTL(f.ttl))
 	}
 	if err := rule.Check(); err != nil {
@@ -45,7 +45,7 @@ func (f *uniqueFlags) check() error {
 	return nil
 }
 
-// rule is what the flags say; nil for nothing.
+// rule returns the rule of the flags, or nil.
 func (f *uniqueFlags) rule() *dedup.Rule {
 	if !f.set.Changed("unique") {
 		return nil

@@ -81,9 +81,9 @@ var bugs = []mutant{
 		name: "the janitor checks once",
 		harm: "after a pause of Redis or of the fleet every process is declared dead, and all running jobs run again",
 		edits: []edit{{
-			"fetch/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
+			"janitor/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
 		}},
-		pkg: "./fetch", run: "TestJanitorJudges/one_look_condemns_nobody",
+		pkg: "./janitor", run: "TestJanitorJudges/one_look_condemns_nobody",
 		caught: "TestJanitorJudges/one_look_condemns_nobody", says: "[victim]",
 	},
 	{
@@ -304,12 +304,12 @@ var bugs = []mutant{
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
 			"fetch/locks.go", `		if parsed, err := job.Parse(held.Bytes); err == nil {
-			lock.Again = again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
+			lock.Again = dedup.Again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
 		}
 `, `		value, _ := f.lane.Do(held.Life.Context, driver.Command("GET", f.cfg.Keys.Lock(lock.Digest)))[0].Value.(string)
 		if parsed, err := job.Parse(held.Bytes); err == nil && value != "" && value[0] == 'd' {
 			f.lane.Do(held.Life.Context, driver.Command("SETRANGE", f.cfg.Keys.Lock(lock.Digest), "0", "s"))
-			f.lane.Do(held.Life.Context, driver.Command("LPUSH", f.cfg.Keys.Queue(held.Queue), again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit).Bytes))
+			f.lane.Do(held.Life.Context, driver.Command("LPUSH", f.cfg.Keys.Queue(held.Queue), dedup.Again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit).Bytes))
 		}
 `,
 		}},

@@ -1,5 +1,6 @@
-// Command rival is the processes of a storm of unique jobs: a worker, or, with --push, some who push rivals, jobs of few kinds,
-// until they are killed or told to stop. Both write down what they live through, by single appends, for package rivalry.
+// Command rival is the processes of a storm of unique jobs: a worker, or, with --push, some who push rivals,
+// jobs of few kinds, until they are killed or told to stop. Both write down what they live through, by single
+// appends, for package
 //
 // It is a user's program: of Belay it knows what users import.
 package main
@@ -24,28 +25,34 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/integration/history"
-	"github.com/belayq/belay/integration/rivalry"
 	"github.com/belayq/belay/job"
 )
 
 // Args is what every job is called with.
 type Args struct {
 	Key string
-	// Millis is how long a run takes, and Odds of how many runs one fails. They are the key's own: rivals have equal arguments.
+	// Millis is how long a run takes, and Odds of how many runs one fails. They are the key's own: rivals have
+	// equal arguments.
 	Millis, Odds int
 }
 
 // hour is longer than any run of the storm: no lock may run out.
 var hour = belay.LockTTL(time.Hour)
 
-// classes are the rivals, by what they say of their lock; their names are those of rivalry's modes.
+// classes are the rivals, by what they say of their lock; the test knows onceMore.
 var classes = map[string]*belay.Definition[Args]{
-	rivalry.UntilExecuting: belay.Define[Args]("Executing", belay.Unique(belay.UntilExecuting, hour)),
-	rivalry.UntilExecuted:  belay.Define[Args]("Executed", belay.Unique(belay.UntilExecuted, hour)),
-	rivalry.OnceMore:       belay.Define[Args]("OnceMore", belay.Unique(belay.UntilExecuted, hour, belay.RescheduleOnce())),
+	untilExecuting: belay.Define[Args]("Executing", belay.Unique(belay.UntilExecuting, hour)),
+	untilExecuted:  belay.Define[Args]("Executed", belay.Unique(belay.UntilExecuted, hour)),
+	onceMore:       belay.Define[Args]("OnceMore", belay.Unique(belay.UntilExecuted, hour, belay.RescheduleOnce())),
 }
 
-var modes = []string{rivalry.UntilExecuting, rivalry.UntilExecuted, rivalry.OnceMore}
+const (
+	untilExecuting = "until_executing"
+	untilExecuted  = "until_executed"
+	onceMore       = "until_executed, once more"
+)
+
+var modes = []string{untilExecuting, untilExecuted, onceMore}
 
 type flags struct {
 	url, client, prefix, dir, proc string
@@ -118,7 +125,8 @@ func (f *flags) pushAll(book *history.Writer, client *belay.Client) error {
 	return nil
 }
 
-// pushOne pushes one job and writes down what it is told. Every other one is repeated while its answer does not come.
+// pushOne pushes one job and writes down what it is told. Every other one is repeated while its answer does not
+// come.
 func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writer, client *belay.Client) {
 	n := dice.IntN(f.keys)
 	mode := modes[n%len(modes)]

@@ -50,7 +50,7 @@ func TestBreaches(t *testing.T) {
 		"again after it was done": {verdict.Phantom, newStory("a", "b").push(0, "T").
 			run(1, 2, "a", "T", history.OK).run(4, 5, "b", "T", history.OK)},
 		"again, long after it was done and before its process was killed": {verdict.Phantom, newStory("a", "b").push(0, "T").
-			run(1, 2, "a", "T", history.OK).kill(3.2, "a").run(12, 13, "b", "T", history.OK, seen{interrupted: 1})},
+			run(1, 2, "a", "T", history.OK).kill(5.2, "a").run(15, 16, "b", "T", history.OK, seen{interrupted: 1})},
 		"without a take": {verdict.Phantom, untaken(newStory("a", "b").push(0, "T").
 			hangs(1, "a", "T").run(2, 3, "b", "T", history.OK))},
 
@@ -180,7 +180,7 @@ func TestExcuses(t *testing.T) {
 		"again, because its process was killed a moment after it": newStory("a", "b").push(0, "T").
 			run(1, 1.9, "a", "T", history.OK).kill(2, "a").run(11, 12, "b", "T", history.OK, seen{interrupted: 1}),
 		"again, because its process was cut off from its end to the kill": newStory("a", "b").push(0, "T").
-			run(1, 2, "a", "T", history.OK).fault(1.5, 5, "unheard", "a").kill(5, "a").run(14, 15, "b", "T", history.OK, seen{interrupted: 1}),
+			run(1, 2, "a", "T", history.OK).fault(1.5, 7, "unheard", "a").kill(7, "a").run(16, 17, "b", "T", history.OK, seen{interrupted: 1}),
 		"again, because its process was about to start it when it was stopped": newStory("a", "b").push(0, "T").
 			fault(1, 14, "stop", "a").run(11, 12, "b", "T", history.OK, seen{interrupted: 1}).run(14.01, 15, "a", "T", history.OK),
 		"again, because Belay cancelled it": cancelled(),

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/lua"
+)
+
+// A demoRedis is the Redis of a demonstration, and its prefix in it.
+type demoRedis struct {
+	url, client, prefix string
+	name                string // "embedded", or the version of a real one
+	redis               driver.Client
+	embedded            *miniredis.Miniredis // nil for a real one
+}
+
+// openDemoRedis uses the Redis of --redis, or starts one in memory. It ignores the environment: "belay demo" must never
+// run in production by accident.
+func openDemoRedis(ctx context.Context, at *redisFlags) (*demoRedis, error) {
+	s := &demoRedis{client: at.client, prefix: "belay-demo-" + rand.Text()[:10]}
+	if at.prefix != "" {
+		s.prefix = at.prefix + ":" + s.prefix
+	}
+	if err := at.check(); err != nil {
+		return nil, err
+	}
+	if at.url == "" {
+		s.embedded = miniredis.NewMiniRedis()
+		s.embedded.ClockTTL(true)
+		if err := s.embedded.StartAddr("127.0.0.1:0"); err != nil {
+			return nil, fmt.Errorf("start the embedded Redis: %w", err)
+		}
+		at.url = "redis://" + s.embedded.Addr() + "/0"
+	}
+	s.url = at.url
+	redis, err := at.open()
+	if err == nil {
+		s.redis = redis
+		err = s.identify(ctx)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+var redisVersion = regexp.MustCompile(`redis_version:(\d+)\.([0-9.]+)`)
+
+// identify reads the version, and refuses one that is too old for Belay's scripts.
+func (s *demoRedis) identify(ctx context.Context) error {
+	if s.embedded != nil {
+		s.name = "embedded"
+		return nil
+	}
+	reply := s.redis.Do(ctx, driver.Command("INFO", "server"))[0]
+	if reply.Err != nil {
+		return fmt.Errorf("read the version of Redis: %w", reply.Err)
+	}
+	text, _ := reply.Value.(string)
+	found := redisVersion.FindStringSubmatch(text)
+	if found == nil {
+		return errors.New("this Redis does not report its version")
+	}
+	s.name = found[1] + "." + found[2]
+	if major, _ := strconv.Atoi(found[1]); major < 7 {
+		return fmt.Errorf("this Redis is %s: Belay needs 7.0 or newer", s.name)
+	}
+	return nil
+}
+
+func (s *demoRedis) enqueue(ctx context.Context, jobs int) error {
+	pusher, err := client.New(s.redis, client.Config{Prefix: s.prefix})
+	if err != nil {
+		return err
+	}
+	all := func(yield func(client.Job) bool) {
+		for i := 0; i < jobs && yield(client.Job{Class: demoClass, Queue: demoQueue, Args: []any{i}}); i++ {
+		}
+	}
+	for _, err := range pusher.PushSlices(ctx, all) {
+		if err != nil {
+			return fmt.Errorf("enqueue the jobs: %w", err)
+		}
+	}
+	return nil
+}
+
+// settle fills in how many jobs that are not done are in Redis, and how many are lost.
+func (s *demoRedis) settle(r *report) error {
+	missing := r.Enqueued - r.Done
+	if missing <= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
+	defer cancel()
+	inspector := inspect.New(s.redis, s.prefix)
+	status, err := inspector.Status(ctx)
+	if err != nil {
+		return fmt.Errorf("search for unfinished jobs: %w", err)
+	}
+	lists, err := inspector.Working(ctx)
+	if err != nil {
+		return fmt.Errorf("search for unfinished jobs: %w", err)
+	}
+	there := int(status.Enqueued + status.Scheduled + status.Retries + status.Dead)
+	for _, list := range lists {
+		there += max(list.Size, 0)
+	}
+	r.Unfinished = min(missing, there)
+	r.Lost = missing - r.Unfinished
+	return nil
+}
+
+// demoTimeout limits the few small commands at the end.
+const demoTimeout = 3 * time.Second
+
+func (s *demoRedis) close() {
+	if s.redis != nil {
+		if s.embedded == nil {
+			s.sweep()
+		}
+		_ = s.redis.Close()
+	}
+	if s.embedded != nil {
+		s.embedded.Close()
+	}
+}
+
+// sweep deletes the demonstration's keys from a Redis that is not its own. It spells out each name and searches for
+// nothing, so that it touches no other key.
+func (s *demoRedis) sweep() {
+	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
+	defer cancel()
+	keys := lua.NewKeys(s.prefix)
+	names := ownKeys(keys, time.Now())
+	for _, identity := range s.identities(ctx, keys) {
+		names = append(names,
+			keys.Process(identity), keys.Work(identity), keys.Workers(identity), keys.Signals(identity), keys.Record(identity),
+			keys.Claim(identity), keys.Working(demoQueue, identity), keys.Alone(identity))
+	}
+	for page := range slices.Chunk(names, lua.MostItems) {
+		// An error means that Redis has gone; the user sees that already.
+		_ = s.redis.Do(ctx, driver.Command(append([]string{"UNLINK"}, page...)...))
+	}
+}
+
+// ownKeys returns the keys that do not belong to one process. Midnight may have passed since the first job.
+func ownKeys(keys lua.Keys, now time.Time) []string {
+	names := []string{
+		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
+		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
+		keys.Suspects(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
+	}
+	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {
+		names = append(names, keys.ProcessedOn(day), keys.FailedOn(day))
+	}
+	return names
+}
+
+// identities returns all identities that the demonstration's workers ever had: each is alive or has a tombstone.
+func (s *demoRedis) identities(ctx context.Context, keys lua.Keys) []string {
+	var identities []string
+	for _, reply := range s.redis.Do(ctx,
+		driver.Command("ZRANGE", keys.Alive(), "0", "-1"),
+		driver.Command("ZRANGE", keys.Tombstones(), "0", "-1"),
+		driver.Command("SMEMBERS", keys.Processes())) {
+		members, _ := reply.Value.([]any)
+		for _, member := range members {
+			if identity, ok := member.(string); ok {
+				identities = append(identities, identity)
+			}
+		}
+	}
+	return identities
+}

@@ -1,0 +1,34 @@
+package dedup
+
+import (
+	"time"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// Stored returns the lock as scripts expect it, for a job of this class, held for its TTL from now on.
+func (l Lock) Stored(class string) *lua.Lock {
+	return &lua.Lock{Digest: l.Digest, Owner: lua.OwnerOf(l.JID, class), Hold: l.Lifetime(0)}
+}
+
+// Again returns one more run of a job, for the duplicates that were refused while it ran.
+func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
+	jid := job.NewJID()
+	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: Rerun(parsed, jid, queue, now, unit), Queue: queue}
+}
+
+// TooLarge returns how an entry above limit goes to the dead set: with its reason, and without its lock.
+// A duplicate may have been promised one more run; that run would be as large, so it is dropped.
+func TooLarge(one lua.Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) lua.TooLarge {
+	large := lua.NewTooLarge(one, key, queue, limit, now, unit)
+	parsed, lock := ReadEnds(one.Head, one.Tail)
+	if parsed == nil {
+		return large
+	}
+	large.JID, large.Class = parsed.JID(), parsed.Class()
+	if !lock.None() {
+		large.Lock = lock.Stored(parsed.Class())
+	}
+	return large
+}

@@ -1,0 +1,126 @@
+package janitor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+func TestBlame(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		for crashes, where := range []string{"queue", "suspects", "suspects", "suspects"} {
+			t.Run(fmt.Sprintf("%d_crashes_before_and_not_alone:_%s", crashes, where), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, open, "mail")
+				r.do("LPUSH", r.keys.Working("mail", r.victim), suspect("mail", crashes))
+				home := r.keys.Queue("mail")
+				if where == "suspects" {
+					home = r.keys.Suspects("mail")
+				}
+				require.Equal(t, crashes+1, r.interrupt(home).InterruptedCount())
+				require.Zero(t, r.do("ZCARD", r.keys.Dead()))
+			})
+		}
+
+		t.Run("a_crash_alone_buries_at_the_limit", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail", "other")
+			r.do("LPUSH", r.keys.Alone(r.victim), suspect("mail", 2))
+			r.do("HSET", r.keys.Record(r.victim), "alone", "mail")
+			r.lapse(r.victim)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return r.do("ZCARD", r.keys.Dead()) == int64(1) })
+			buried, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
+			killer, err := job.Parse(buried[0].(string))
+			require.NoError(t, err)
+			require.Equal(t, 3, killer.InterruptedCount())
+			class, _ := killer.Text("error_class")
+			require.Equal(t, "Belay::Interrupted", class)
+			require.Equal(t, "1", r.count(r.keys.Processed()))
+			require.Equal(t, "1", r.count(r.keys.Failed()), "nothing dies without a count")
+		})
+
+		t.Run("a_crash_alone_below_the_limit_leaves_a_suspect", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail", "other")
+			r.do("LPUSH", r.keys.Alone(r.victim), suspect("other", 1))
+			r.do("HSET", r.keys.Record(r.victim), "alone", "other")
+			require.Equal(t, 2, r.interrupt(r.keys.Suspects("other")).InterruptedCount())
+		})
+
+		t.Run("what_reached_the_list_after_the_end_is_blamed_for_nothing", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			late := suspect("mail", 1)
+			r.do("LPUSH", r.keys.Working("mail", r.victim), late)
+			r.do("HSET", r.keys.Record(r.victim), "emptied", "1")
+			require.Equal(t, late, r.interrupt(r.keys.Queue("mail")).Raw())
+		})
+	})
+}
+
+// interrupt lets the rig's process die, and answers the one job that was brought home.
+func (r *rig) interrupt(home string) *job.Job {
+	r.t.Helper()
+	r.lapse(r.victim)
+	j, life := r.newJanitor()
+	r.recover(j, life, func() bool { return len(r.list(home)) == 1 })
+	parsed, err := job.Parse(r.list(home)[0])
+	require.NoError(r.t, err)
+	return parsed
+}
+
+func TestASuspectWaitsSinceItCameBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, clients["go-redis"], "mail")
+	j, life := r.newJanitor()
+	r.look(j, life)
+	draft := suspect("mail", 2)
+	since := time.Now().Add(-3 * time.Hour).UnixMilli()
+	r.do("LPUSH", r.keys.Suspects("mail"), fmt.Sprintf(`%s,"enqueued_at":%d,"interrupted_at":%d}`, strings.Replace(draft[:len(draft)-1], `"enqueued_at"`, `"x"`, 1), time.Now().UnixMilli(), since))
+	require.NoError(t, j.Remind(r.ctx, []string{"mail"}))
+	require.NotContains(t, r.log.String(), "no process of its queue has had empty hands", "it was promoted this second")
+}
+
+func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, "mail", "other")
+		since := func(ago time.Duration) string {
+			return fmt.Sprintf(`{"class":"Test","jid":"x","args":[],"interrupted_count":2,"interrupted_at":%d}`, time.Now().Add(-ago).Unix())
+		}
+		r.do("RPUSH", r.keys.Suspects("mail"), since(61*time.Minute))
+		r.do("RPUSH", r.keys.Suspects("other"), since(59*time.Minute))
+		j, life := r.newJanitor()
+		r.look(j, life)
+		for range 2 {
+			require.NoError(t, j.Remind(context.Background(), []string{"mail", "other"}))
+		}
+		require.Equal(t, 1, strings.Count(r.log.String(), "waits to run alone"))
+	})
+}
+
+// A user who may not do what the script does last must not have its first half done.
+func TestARecoveryWithoutRPushKeepsTheJobs(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	r := newRigOn(t, clients["go-redis"], server.Addr(), "p", "mail")
+	jobs := r.push("mail", 1)
+	r.take(1)
+	r.lapse(r.victim)
+	_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-rpush")
+	require.NoError(t, err)
+	_, err = r.keys.Recover(r.victim, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: New(Config{}).blame(jobs, "mail", false, true)}}, time.Now()).Do(r.ctx, r.client)
+	require.ErrorContains(t, err, "NOPERM")
+	require.Equal(t, jobs, r.working("mail"))
+	require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "nobody is declared dead by halves")
+}

@@ -1,0 +1,417 @@
+package janitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
+)
+
+// A Janitor judges which processes have died and brings their jobs back. Every process has one; they need no leader.
+//
+// Absence is judged twice. A process that lapses may be paused, cut off, or the victim of a clock; so may we. So it is
+// declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart, and whose own sight of
+// Redis did not break between them, and that has known Redis' clock for the victim's whole TTL; and the script that moves
+// its jobs asks again.
+//
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind do, each call
+// with a deadline of its own, and wait for each other.
+type Janitor struct {
+	cfg Config
+
+	mu     sync.Mutex
+	lapsed map[string]*sighting
+	last   heartbeat
+	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
+	more   bool          // the last heartbeat reply did not name all lapsed processes, and they have not been read since
+	breaks int           // how often our observation was interrupted
+
+	passing sync.Mutex // held during a Pass, a Sweep or a Remind, including its I/O
+	// The fields below are guarded by passing.
+	link     lua.Link
+	typical  int                  // recent typical size of a job, in bytes
+	reminded map[string]time.Time // of long-quarantined jobs, by queue
+	sweepAt  int                  // rank of the tombstone that the next sweep begins with
+	forgetAt int                  // how many of the oldest ones were found to have to stay
+	sweptAt  time.Time
+	// unlistedAt is when this process last looked for expired locks; locksLeft reports whether there were
+	// more.
+	unlistedAt time.Time
+	locksLeft  bool
+}
+
+// Config is what a Janitor needs to know.
+type Config struct {
+	// Client is the janitor's own: it must not wait behind jobs.
+	Client driver.Client
+	Keys   lua.Keys
+	Log    zerolog.Logger
+	// Beat and TTL are this process' own.
+	Beat, TTL time.Duration
+	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
+	Round time.Duration
+	// Between is the least time between the two looks; the victim's two beats hold besides.
+	Between time.Duration
+	Largest int
+	// Recovered, if set, hears of what was brought back, after it was. It must not block.
+	Recovered func(from string, lists []lua.Orphans)
+	// Blame says which of the jobs that were in hand run alone from now on, and which are buried.
+	Blame retry.Blame
+	// Unit is how instants are written into payloads.
+	Unit job.TimeUnit
+}
+
+// heartbeat is the reply to a heartbeat of our own, with the instant since boot at which it was sent.
+type heartbeat struct {
+	lua.Pulse
+	sinceBoot time.Duration
+}
+
+// sighting is what is known of one that has lapsed.
+type sighting struct {
+	first  time.Duration // since boot; so is seen
+	seen   time.Duration // the last time, with no break of our sight in between
+	record *lua.Record   // read at the first pass
+	delay  time.Duration // drawn, so that survivors do not all read the same lists
+	empty  bool          // no record: nothing can be done for it
+}
+
+const (
+	// skew is how differently Redis' clock and ours may advance between two beats before our sight counts as broken.
+	skew = time.Second
+	// lapsedPages bounds the pages of names that are read in one round trip.
+	lapsedPages = 16
+	// mostRecords bounds the records that are read in one round trip.
+	mostRecords = 256
+)
+
+// New returns a Janitor that has seen nothing yet.
+func New(cfg Config) *Janitor {
+	return &Janitor{
+		cfg: cfg, lapsed: make(map[string]*sighting), reminded: make(map[string]time.Time), typical: firstTypical,
+		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
+	}
+}
+
+// Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
+func (j *Janitor) Look(reply lua.Pulse, sentSinceBoot time.Duration) {
+	seen := heartbeat{Pulse: reply, sinceBoot: sentSinceBoot}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken(seen) {
+		j.breakLocked()
+	}
+	if j.stepped(seen) {
+		j.since = seen.sinceBoot
+	}
+	j.last, j.more = seen, seen.More
+	j.sightLocked(seen.Lapsed, seen.sinceBoot)
+	if !j.more {
+		j.forgetLocked(seen.sinceBoot)
+	}
+}
+
+// Blind says that a beat of our own failed: whatever we saw before counts no more.
+func (j *Janitor) Blind() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.breakLocked()
+}
+
+func (j *Janitor) breakLocked() {
+	clear(j.lapsed)
+	j.more = false
+	j.breaks++
+}
+
+// sightLocked records that these processes had lapsed at an instant since boot.
+func (j *Janitor) sightLocked(lapsed []string, at time.Duration) {
+	for _, identity := range lapsed {
+		s := j.lapsed[identity]
+		if s == nil {
+			s = &sighting{first: at, delay: rand.N(j.cfg.Beat)}
+			j.lapsed[identity] = s
+		}
+		s.seen = at
+	}
+}
+
+// forgetLocked drops processes that have not been seen lapsed since the last complete look.
+func (j *Janitor) forgetLocked(since time.Duration) {
+	for identity, s := range j.lapsed {
+		if s.seen < since {
+			delete(j.lapsed, identity)
+		}
+	}
+}
+
+// broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or a clock
+// that was set.
+func (j *Janitor) broken(seen heartbeat) bool {
+	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
+}
+
+// stepped says whether Redis' clock was set since the last beat. Of our first we cannot know.
+func (j *Janitor) stepped(seen heartbeat) bool {
+	if j.last.Now.IsZero() {
+		return true
+	}
+	ours, theirs := seen.sinceBoot-j.last.sinceBoot, seen.Now.Sub(j.last.Now)
+	return (ours - theirs).Abs() > skew
+}
+
+// Pass recovers the processes that have been seen lapsed for long enough, until none is left. me is our
+// identity.
+func (j *Janitor) Pass(ctx context.Context, me string) error {
+	j.passing.Lock()
+	defer j.passing.Unlock()
+	if err := j.check(ctx); err != nil {
+		return err
+	}
+	tried := map[string]bool{me: true}
+	var wrong error
+	for ctx.Err() == nil {
+		unreadable, err := j.see(ctx, tried)
+		wrong = errors.Join(wrong, unreadable)
+		if err != nil {
+			return j.paced(wrong, err)
+		}
+		victims := j.condemned(tried)
+		if len(victims) == 0 {
+			break
+		}
+		err = j.follow(ctx, me, victims)
+		if driver.Outage(err) {
+			return j.paced(wrong, err)
+		}
+		// One victim that cannot be recovered must not cost the others their turn.
+		wrong = errors.Join(wrong, err)
+	}
+	return wrong
+}
+
+// check finds out why the last page did not arrive, if it did not, and logs a slow link.
+func (j *Janitor) check(ctx context.Context) error {
+	slow, err := j.link.Check(ctx)
+	if slow != nil {
+		j.cfg.Log.Warn().Err(slow).Int("bytes", j.link.Page()).Msg("slow link: the janitor asks for less at a time")
+	}
+	return err
+}
+
+// paced adds an outage to the errors, unless the page may only have been too large for the link: the next
+// pass checks that, and asks for less.
+func (j *Janitor) paced(wrong, outage error) error {
+	if j.link.Unchecked() {
+		return wrong
+	}
+	return errors.Join(wrong, outage)
+}
+
+// see reads what the heartbeat reply left out: the other lapsed names, and the records of all. Processes
+// whose record cannot be read count as tried.
+func (j *Janitor) see(ctx context.Context, tried map[string]bool) (unreadable, err error) {
+	if err := j.seeAll(ctx); err != nil {
+		return nil, err
+	}
+	for names := range slices.Chunk(j.unread(tried), mostRecords) {
+		records, wrong, err := j.records(ctx, names)
+		if err != nil {
+			return unreadable, err
+		}
+		for _, identity := range names {
+			if wrong[identity] == nil {
+				record, ok := records[identity]
+				j.learn(identity, record, ok)
+			}
+			tried[identity] = wrong[identity] != nil
+		}
+		unreadable = errors.Join(unreadable, all(wrong))
+	}
+	return unreadable, nil
+}
+
+// seeAll reads the names of all lapsed processes, once after each heartbeat reply that did not name them all.
+func (j *Janitor) seeAll(ctx context.Context) error {
+	j.mu.Lock()
+	more, beat, breaks := j.more, j.last.sinceBoot, j.breaks
+	j.mu.Unlock()
+	if !more {
+		return nil
+	}
+	first, pages := 0, 1
+	for {
+		calls := make([]driver.Call, pages)
+		for i := range calls {
+			calls[i] = j.cfg.Keys.Lapsed(first + i*lua.MostItems).Call
+		}
+		at := lua.SinceBoot()
+		var names []string
+		for _, reply := range j.link.Do(ctx, calls...) {
+			page, err := lua.Texts(reply)
+			if err != nil {
+				return fmt.Errorf("read the lapsed processes: %w", err)
+			}
+			names = append(names, page...)
+		}
+		last := len(names) < pages*lua.MostItems
+		if !j.sight(names, at, beat, breaks, last) || last {
+			return nil
+		}
+		// Pages overlap by one page: names move up when names before them are recovered.
+		first += max(pages-1, 1) * lua.MostItems
+		pages = min(2*pages, lapsedPages)
+	}
+}
+
+// sight records a page of names that had lapsed at an instant, read after a heartbeat, and reports whether
+// our observation has been uninterrupted since then. The last page completes the look.
+func (j *Janitor) sight(names []string, at, beat time.Duration, breaks int, last bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.breaks != breaks {
+		return false
+	}
+	j.sightLocked(names, at)
+	if last {
+		j.forgetLocked(beat)
+		j.more = j.more && j.last.sinceBoot != beat
+	}
+	return true
+}
+
+// unread returns lapsed processes whose record has not been read and that may be tried.
+func (j *Janitor) unread(tried map[string]bool) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var names []string
+	for identity, s := range j.lapsed {
+		if !tried[identity] && s.record == nil && !s.empty {
+			names = append(names, identity)
+		}
+	}
+	return names
+}
+
+func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s := j.lapsed[identity]; s != nil {
+		s.record, s.empty = &record, !ok
+	}
+}
+
+// condemned returns some of the processes that the rule of two looks declares dead: as many as one pipeline
+// may ask about. They count as tried.
+func (j *Janitor) condemned(tried map[string]bool) []*victim {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var victims []*victim
+	lists := 0
+	// The order is random, so janitors that begin at the same time begin with different processes.
+	for identity, s := range j.lapsed {
+		if tried[identity] || s.record == nil || s.empty || !j.deadLocked(s) {
+			continue
+		}
+		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.HandsOf(s.record.Queues, identity)}
+		lists += len(v.lists)
+		if len(victims) == mostVictims || (len(victims) > 0 && lists > mostLists) {
+			break
+		}
+		tried[identity] = true
+		victims = append(victims, v)
+	}
+	return victims
+}
+
+// deadLocked applies the rule of two looks.
+func (j *Janitor) deadLocked(s *sighting) bool {
+	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
+	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
+	// Its expiry means nothing if the clock was set, and a janitor that began to look after that cannot
+	// detect it. But a process without a heartbeat for a TTL has no lease either, so it cannot start jobs. An
+	// outage sets no clock and causes no such delay.
+	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
+		return false
+	}
+	return s.seen-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay
+}
+
+// follow recovers some of the dead processes, except those that another janitor is recovering.
+func (j *Janitor) follow(ctx context.Context, me string, victims []*victim) error {
+	outage := j.rescue(ctx, me, victims)
+	if outage == nil {
+		outage = j.followFormers(ctx, victims)
+	}
+	wrong := outage
+	for _, v := range victims {
+		if v.state == lua.StateDead && (v.finished() || v.moved > 0) {
+			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
+				Msg("recovered: a process died, and its jobs are at the heads of their queues")
+		}
+		wrong = errors.Join(wrong, v.err)
+		if outage == nil && v.finished() {
+			j.forget(v.identity)
+		}
+	}
+	return wrong
+}
+
+func (j *Janitor) forget(identity string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.lapsed, identity)
+}
+
+// followFormers recovers the jobs that dead processes hold under their earlier identities.
+func (j *Janitor) followFormers(ctx context.Context, heirs []*victim) error {
+	records := make(map[string]lua.Record, len(heirs))
+	var names []string
+	for _, heir := range heirs {
+		if heir.state == lua.StateDead && heir.finished() {
+			names = append(names, heir.identity)
+			records[heir.identity] = heir.record
+		}
+	}
+	former, err := j.formerVictims(ctx, names, records)
+	if err != nil {
+		return err
+	}
+	outage := j.rescue(ctx, "", slices.Collect(maps.Values(former)))
+	for _, heir := range heirs {
+		if v := former[heir.identity]; v != nil {
+			heir.moved += v.moved
+			heir.err = v.err
+		}
+	}
+	return outage
+}
+
+// formerVictims returns, by the current identities of dead processes, their earlier identities whose lists
+// may hold jobs: a job may have reached such a list after Redis lost that identity (FLUSHALL, a lossy
+// restart). Once its lists were found empty it has a tombstone, and the sweep reads them like any others.
+func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map[string]lua.Record) (map[string]*victim, error) {
+	formers, err := j.formers(ctx, heirs, records)
+	if err != nil {
+		return nil, err
+	}
+	victims := make(map[string]*victim)
+	for _, heir := range heirs {
+		former := records[heir].Formerly
+		if record := formers[former]; record.Heir == heir && !record.Emptied {
+			victims[heir] = &victim{identity: former, record: record, lists: j.cfg.Keys.HandsOf(record.Queues, former)}
+		}
+	}
+	return victims, nil
+}

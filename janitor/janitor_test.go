@@ -1,0 +1,379 @@
+package janitor
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// pulseAt is the answer to a beat sent at an instant since boot, by a Redis whose clock agrees.
+func pulseAt(at time.Duration, lapsed ...string) heartbeat {
+	return heartbeat{Pulse: lua.Pulse{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
+}
+
+// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
+// left to wait for.
+func newJudge() (*Janitor, time.Duration) {
+	const beat = time.Second
+	j := New(Config{Beat: beat, TTL: 4 * beat, Between: beat})
+	return j, lua.SinceBoot() - time.Hour
+}
+
+func (j *Janitor) look(h heartbeat) { j.Look(h.Pulse, h.sinceBoot) }
+
+// dead are the names of those that it may follow now, as me.
+func (j *Janitor) dead(me string) []string {
+	var names []string
+	for _, v := range j.condemned(map[string]bool{me: true}) {
+		names = append(names, v.identity)
+	}
+	return names
+}
+
+func (j *Janitor) knows(victim string, beat time.Duration) {
+	j.learn(victim, lua.Record{Beat: beat, TTL: 4 * beat, Queues: []string{"q"}}, true)
+}
+
+func TestJanitorJudges(t *testing.T) {
+	t.Parallel()
+	const beat = time.Second
+	look := func(t *testing.T, pulses ...func(start time.Duration) heartbeat) []string {
+		t.Helper()
+		j, start := newJudge()
+		for _, pulse := range pulses {
+			if pulse == nil {
+				j.Blind()
+				continue
+			}
+			j.look(pulse(start))
+			j.knows("victim", beat)
+		}
+		return j.dead("me")
+	}
+	at := func(offset time.Duration, lapsed ...string) func(time.Duration) heartbeat {
+		return func(start time.Duration) heartbeat { return pulseAt(start+offset, lapsed...) }
+	}
+
+	t.Run("one_look_condemns_nobody", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat), at(2*beat), at(3*beat), at(4*beat), at(5*beat, "victim")))
+	})
+	t.Run("two_looks_of_one_beat_condemn_nobody", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat), at(2*beat), at(3*beat), at(4*beat, "victim"), at(5*beat, "victim")))
+	})
+	t.Run("two_looks_two_of_its_beats_apart_condemn", func(t *testing.T) {
+		t.Parallel()
+		require.Contains(t, look(t, at(0), at(beat), at(2*beat, "victim"), at(3*beat, "victim"), at(4*beat, "victim")), "victim")
+	})
+	t.Run("a_sight_of_the_clock_shorter_than_its_TTL_condemns_nobody", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), at(3*beat, "victim")))
+	})
+	t.Run("one_that_beat_in_between_is_looked_at_anew", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), at(3*beat), at(4*beat, "victim"), at(5*beat, "victim")))
+	})
+	t.Run("a_failed_beat_of_our_own_breaks_our_sight", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat), at(2*beat, "victim"), nil, at(3*beat, "victim"), at(4*beat, "victim"), at(4*beat+beat/2, "victim")))
+	})
+	t.Run("a_gap_in_our_own_beats_breaks_our_sight", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(4*beat, "victim"), at(5*beat, "victim")))
+	})
+	t.Run("a_gap_in_our_own_beats_costs_no_more_than_two_looks", func(t *testing.T) {
+		t.Parallel()
+		require.Contains(t, look(t, at(0), at(beat), at(4*beat, "victim"), at(5*beat, "victim"), at(6*beat, "victim")), "victim")
+	})
+	t.Run("our_first_beat_is_no_sight_yet", func(t *testing.T) {
+		t.Parallel()
+		require.Empty(t, look(t, at(0, "victim"), at(beat, "victim")))
+	})
+	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
+		t.Run("a_clock_set_"+name+"_breaks_our_sight", func(t *testing.T) {
+			t.Parallel()
+			stepped := func(offset time.Duration) func(time.Duration) heartbeat {
+				return func(start time.Duration) heartbeat {
+					pulse := pulseAt(start+offset, "victim")
+					pulse.Now = pulse.Now.Add(step)
+					return pulse
+				}
+			}
+			// It may have beaten just before, and be cut off for less than its TTL.
+			require.Empty(t, look(t, at(0), at(beat), stepped(2*beat), stepped(3*beat), stepped(4*beat), stepped(5*beat)))
+			require.Contains(t, look(t, at(0), at(beat), stepped(2*beat), stepped(3*beat), stepped(4*beat), stepped(5*beat), stepped(6*beat)), "victim")
+		})
+	}
+	t.Run("we_do_not_judge_ourselves", func(t *testing.T) {
+		t.Parallel()
+		j, start := newJudge()
+		for n := range 5 {
+			j.look(pulseAt(start+time.Duration(n)*beat, "me"))
+			j.knows("me", beat)
+		}
+		require.Empty(t, j.dead("me"))
+	})
+	t.Run("a_slow_beater_is_given_its_own_time", func(t *testing.T) {
+		t.Parallel()
+		j, start := newJudge()
+		for n := range 20 {
+			j.look(pulseAt(start + time.Duration(n)*beat))
+		}
+		for n := range 10 {
+			j.look(pulseAt(start+time.Duration(20+n)*beat, "slow"))
+			j.knows("slow", 5*beat)
+		}
+		require.Empty(t, j.dead("me"))
+		for n := range 3 {
+			j.look(pulseAt(start+time.Duration(30+n)*beat, "slow"))
+		}
+		require.Contains(t, j.dead("me"), "slow")
+	})
+	t.Run("survivors_do_not_act_at_one_instant", func(t *testing.T) {
+		t.Parallel()
+		delays := make(map[time.Duration]bool)
+		for range 20 {
+			j, start := newJudge()
+			j.look(pulseAt(start))
+			j.look(pulseAt(start+beat, "victim"))
+			require.Less(t, j.lapsed["victim"].delay, beat)
+			delays[j.lapsed["victim"].delay] = true
+		}
+		require.Greater(t, len(delays), 10)
+	})
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		t.Run("jobs_of_a_dead_process_are_at_the_heads_of_their_queues", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "a", "b")
+			first, second := r.push("a", 3), r.push("b", 3)
+			r.take(6)
+			waiting := r.push("a", 2)
+			victim := r.victim
+			r.lapse(victim)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("b"))) == 3 && len(r.list(r.keys.Queue("a"))) == 5 })
+			require.True(t, r.isTombstoned(victim))
+			queue := r.list(r.keys.Queue("a"))
+			for i := range first {
+				recovered, err := job.Parse(queue[len(queue)-1-i])
+				require.NoError(t, err)
+				was, _ := job.Parse(first[i])
+				require.Equal(t, was.JID(), recovered.JID(), "the oldest is first in line")
+				require.Equal(t, 1, recovered.InterruptedCount())
+				_, failed := recovered.RetryCount()
+				require.False(t, failed, "a crash costs no retry")
+			}
+			require.Equal(t, waiting[1], queue[0], "those that waited wait behind")
+			require.Len(t, second, 3)
+		})
+
+		t.Run("unreadable_entries_die_with_their_reason_and_their_text_and_stop_nothing", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			victim := r.victim
+			good := []string{payload("mail"), payload("mail")}
+			huge := strings.Repeat("x", 5<<20)
+			bad := []string{"{", "", "\xff\xfe", "[]", "null", strings.Repeat("[", 1001), huge}
+			entries := append([]string{"LPUSH", r.keys.Working("mail", victim), good[0]}, bad...)
+			r.do(append(entries, good[1])...)
+			r.lapse(victim)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 2 })
+			var dead []string
+			for _, entry := range r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any) {
+				dead = append(dead, asPushed(t, entry.(string)))
+			}
+			require.ElementsMatch(t, bad, dead)
+			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Processed()))
+			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Failed()))
+		})
+
+		t.Run("a_broken_queue_holds_up_no_other_and_comes_back_when_mended", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "broken", "good")
+			r.push("broken", 1)
+			r.push("good", 1)
+			r.take(2)
+			r.do("SET", r.keys.Queue("broken"), "x")
+			r.lapse(r.victim)
+			j, life := r.newJanitor()
+			round := func() error {
+				r.look(j, life)
+				return j.Pass(context.Background(), life.Identity)
+			}
+			var wrong error
+			require.Eventually(t, func() bool {
+				if err := round(); err != nil {
+					wrong = err
+				}
+				return len(r.list(r.keys.Queue("good"))) == 1 && wrong != nil
+			}, 10*time.Second, 20*time.Millisecond)
+			require.ErrorContains(t, wrong, "broken")
+			require.Len(t, r.working("broken"), 1, "not lost")
+			r.do("DEL", r.keys.Queue("broken"))
+			require.Eventually(t, func() bool {
+				require.NoError(t, round())
+				return len(r.list(r.keys.Queue("broken"))) == 1
+			}, 10*time.Second, 20*time.Millisecond)
+		})
+
+		t.Run("a_list_longer_than_a_page_comes_back_in_order", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			victim := r.victim
+			words := []string{"LPUSH", r.keys.Working("mail", victim)}
+			var jids []string
+			for range 600 {
+				jids = append(jids, job.NewJID())
+				words = append(words, job.Draft{Class: "T", Queue: "mail", JID: jids[len(jids)-1]}.Encode())
+			}
+			r.do(words...)
+			r.lapse(victim)
+			j, life := r.newJanitor()
+			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 600 })
+			queue := r.list(r.keys.Queue("mail"))
+			for i, jid := range jids {
+				require.Contains(t, queue[len(queue)-1-i], jid)
+			}
+			require.Nil(t, r.do("ZSCORE", r.keys.Alive(), victim))
+		})
+	})
+}
+
+// swept is one sweep, and when it wants to be called again.
+func swept(t *testing.T, j *Janitor, me string) time.Duration {
+	t.Helper()
+	next, err := j.Sweep(context.Background(), me)
+	require.NoError(t, err)
+	return next
+}
+
+func TestLatecomers(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		sweep := func(r *rig, j *Janitor, life *process, until func() bool) {
+			require.Eventually(r.t, func() bool {
+				swept(r.t, j, life.Identity)
+				return until()
+			}, 10*time.Second, 20*time.Millisecond)
+		}
+
+		t.Run("a_wait_answered_after_a_clean_exit_is_found_as_it_was", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			waiter, err := r.client.Waiter()
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, waiter.Close()) })
+			answered := make(chan bool, 1)
+			go func() {
+				_, moved, err := waiter.Wait(r.ctx, r.keys.Queue("mail"), r.keys.Working("mail", r.victim), 20*time.Second)
+				answered <- moved && err == nil
+			}()
+			require.Eventually(t, func() bool {
+				return strings.Contains(fmt.Sprint(r.do("CLIENT", "LIST")), "cmd=blmove")
+			}, 10*time.Second, 5*time.Millisecond)
+			left, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
+			require.NoError(t, err)
+			require.Zero(t, left)
+			j, life := r.newJanitor()
+			jobs := r.push("mail", 1)
+			require.True(t, <-answered)
+			sweep(r, j, life, func() bool {
+				return len(r.list(r.keys.Queue("mail"))) == 1 && strings.Contains(r.log.String(), "latecomers")
+			})
+			require.Equal(t, jobs, r.list(r.keys.Queue("mail")), "byte for byte: it was in nobody's hand")
+		})
+
+		t.Run("tombstones_stand_for_a_day_and_as_long_as_a_list_holds_a_job", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			j, life := r.newJanitor()
+			_, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
+			require.NoError(t, err)
+			r.look(j, life)
+			swept(t, j, life.Identity)
+			require.True(t, r.isTombstoned(r.victim))
+			old := strconv.FormatInt(time.Now().Add(-25*time.Hour).UnixMilli(), 10)
+			r.do("ZADD", r.keys.Tombstones(), "XX", old, r.victim)
+			sweep(r, j, life, func() bool { return !r.isTombstoned(r.victim) })
+			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.victim)))
+		})
+
+		t.Run("locks_that_ran_out_leave_their_index_once_a_minute", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			j, life := r.newJanitor()
+			later := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+			for n := range 2*lua.MostItems + 1 {
+				r.do("ZADD", r.keys.Unique(), "1", strconv.Itoa(n))
+			}
+			r.do("ZADD", r.keys.Unique(), later, "held")
+			swept(t, j, life.Identity)
+			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Unique()))
+			r.do("ZADD", r.keys.Unique(), "1", "one more")
+			swept(t, j, life.Identity)
+			require.Equal(t, int64(2), r.do("ZCARD", r.keys.Unique()), "not at every beat")
+			j.unlistedAt = j.unlistedAt.Add(-unlistEvery)
+			swept(t, j, life.Identity)
+			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Unique()))
+		})
+
+		t.Run("one_process_at_a_time_sweeps", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			j, life := r.newJanitor()
+			require.Zero(t, swept(t, j, life.Identity))
+			other := New(j.cfg)
+			held, err := lua.Lease(r.keys.Sweeper(), "another", time.Second).Do(t.Context(), r.client)
+			require.NoError(t, err)
+			require.False(t, held)
+			require.Positive(t, swept(t, other, "another"), "it need not ask at each beat")
+		})
+
+		t.Run("more_lists_than_a_page_are_all_looked_at", func(t *testing.T) {
+			t.Parallel()
+			queues := make([]string, 100)
+			for i := range queues {
+				queues[i] = fmt.Sprintf("q%d", i)
+			}
+			r := newRig(t, open, queues...)
+			j, life := r.newJanitor()
+			first := r.victim
+			for range 6 {
+				_, err := r.keys.Deregister(r.victim, queues).Do(t.Context(), r.client)
+				require.NoError(t, err)
+				r.enter()
+			}
+			stray := payload("q7")
+			r.do("LPUSH", r.keys.Working("q7", first), stray)
+			sweep(r, j, life, func() bool { return len(r.list(r.keys.Queue("q7"))) == 1 })
+		})
+	})
+}
+
+// asPushed is the text of an entry of the dead set as it was before it died unread.
+func asPushed(t testing.TB, entry string) string {
+	t.Helper()
+	parsed, err := job.Parse(entry)
+	require.NoError(t, err, "%.200q", entry)
+	class, _ := parsed.Text("error_class")
+	message, _ := parsed.Text("error_message")
+	require.NotEmpty(t, class)
+	require.NotEmpty(t, message)
+	raw, ok := parsed.Kept()
+	require.True(t, ok, "%.200q", entry)
+	return raw
+}

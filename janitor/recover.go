@@ -1,0 +1,325 @@
+package janitor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// mostVictims and mostLists bound the processes that one pipeline asks about, and the lists that they have together.
+	mostVictims = 64
+	mostLists   = 256
+	// mostPages bounds one pass over one victim; the next pass goes on.
+	mostPages = 32
+	// firstTypical is how large a job is taken to be before any has been read.
+	firstTypical = 4 << 10
+	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page renews it.
+	longestClaim = 4 * time.Second
+)
+
+// A victim is a process that is judged dead, while its jobs are brought back.
+type victim struct {
+	identity string
+	record   lua.Record
+	lists    []string // its hands: the working lists of its queues, and last its alone list
+
+	state   lua.State
+	held    bool         // its claim is ours
+	lengths []int        // of its lists
+	page    *lua.Orphans // what was read and has not been moved
+	from    int          // the list that it was read from
+	large   []lua.Large  // what was read beside it, of the list largeAt, and is too large to go anywhere but to the dead set
+	largeAt int
+	broken  map[int]error // why lists of it cannot be moved
+	pages   int
+	moved   int
+	done    bool
+	more    bool // done only for this pass
+	err     error
+}
+
+// finished reports whether nothing is left to do for it.
+func (v *victim) finished() bool { return v.held && v.done && !v.more && v.err == nil }
+
+// A pipeline is some calls, and what is done with their replies.
+type pipeline struct {
+	calls []driver.Call
+	reads []func(driver.Reply) error
+}
+
+func (p *pipeline) add(call driver.Call, read func(driver.Reply) error) {
+	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
+}
+
+// read gives each call its reply and answers the first outage. What follows it may have been answered all the same.
+func (p *pipeline) read(replies []driver.Reply) error {
+	var outage error
+	for i, reply := range replies {
+		if err := p.reads[i](reply); err != nil && outage == nil {
+			outage = err
+		}
+	}
+	return outage
+}
+
+// rescue has victims declared dead, and moves what lies in their lists, page by page, as me, or without a claim if me is
+// empty. What becomes of each is noted in it; the error is an outage. Nothing is read before the verdict: the lists of one
+// that lives are its own, and to read them may bury what we think too large. A queue whose key is broken is passed over, so
+// that it holds up no other; its jobs stay, and the error says why.
+func (j *Janitor) rescue(ctx context.Context, me string, victims []*victim) error {
+	if len(victims) == 0 {
+		return nil
+	}
+	if err := j.condemn(ctx, me, victims); err != nil {
+		return err
+	}
+	for {
+		turn := j.turn(victims)
+		if len(turn) == 0 {
+			return nil
+		}
+		if err := j.movePages(ctx, me, turn); err != nil {
+			return err
+		}
+	}
+}
+
+// condemn claims victims, has them declared dead, and reads how much they have.
+func (j *Janitor) condemn(ctx context.Context, me string, victims []*victim) error {
+	var p pipeline
+	for _, v := range victims {
+		v.held = true
+		j.claim(&p, me, v)
+		verdict := j.cfg.Keys.Recover(v.identity, v.record.Queues, nil, j.now())
+		p.add(verdict.Call, func(reply driver.Reply) error {
+			answer, err := verdict.Read(reply)
+			v.state = answer.State
+			v.done = v.done || err != nil || answer.State != lua.StateDead || answer.Left == 0
+			return v.note(err)
+		})
+		j.measure(&p, v)
+	}
+	return p.read(j.link.Do(ctx, p.calls...))
+}
+
+// claim adds to a pipeline that a victim is ours. It saves work, and guards nothing: recover moves each job once.
+func (j *Janitor) claim(p *pipeline, me string, v *victim) {
+	if me == "" {
+		return
+	}
+	// Every janitor asks for the same time, or the one that asks for less takes it from the others.
+	claim := lua.Lease(j.cfg.Keys.Claim(v.identity), me, max(j.cfg.Beat, min(j.cfg.TTL, longestClaim)))
+	p.add(claim.Call, func(reply driver.Reply) error {
+		held, err := claim.Read(reply)
+		v.held = held
+		v.done = v.done || !held
+		return v.note(err)
+	})
+}
+
+// measure adds to a pipeline how long the lists of a victim are.
+func (j *Janitor) measure(p *pipeline, v *victim) {
+	lengths := lua.Lengths(v.lists)
+	p.add(lengths.Call, func(reply driver.Reply) (err error) {
+		v.lengths, err = lengths.Read(reply)
+		v.done = v.done || err != nil
+		return v.note(err)
+	})
+}
+
+// note keeps what is wrong with a victim alone, and answers an outage.
+func (v *victim) note(err error) error {
+	if err == nil || driver.Outage(err) {
+		return err
+	}
+	if v.err == nil {
+		v.err = fmt.Errorf("recover jobs of %s: %w", v.identity, err)
+	}
+	return nil
+}
+
+// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are as large as
+// those before.
+func (j *Janitor) turn(victims []*victim) []*victim {
+	var turn []*victim
+	most := max(j.room()/j.typical, 1)
+	for _, v := range victims {
+		// What was read is moved in any case.
+		if !v.done && (v.page != nil || len(turn) < most) {
+			turn = append(turn, v)
+		}
+	}
+	return turn
+}
+
+// room is how many bytes are read at once. They are sent back twice, old and new.
+func (j *Janitor) room() int { return j.link.Page() / 2 }
+
+// movePages moves what was read of victims, and reads the next page of each in the same round trip.
+func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) error {
+	var p pipeline
+	read, bytes := 0, 0
+	for _, v := range turn {
+		next := v.next()
+		j.killLarge(&p, v)
+		if v.page != nil || next < 0 {
+			j.move(&p, v)
+		}
+		if next >= 0 {
+			j.read(&p, v, next, max(j.room()/len(turn), 1))
+		}
+		j.claim(&p, me, v)
+		j.measure(&p, v)
+	}
+	err := p.read(j.link.Carry(ctx, j.room(), p.calls...))
+	for _, v := range turn {
+		if v.page != nil {
+			for _, orphan := range v.page.Entries {
+				bytes += len(orphan.Old)
+			}
+			read += len(v.page.Entries)
+		}
+		v.finish()
+	}
+	if read > 0 {
+		// One large job may be followed by others; a small one says less.
+		j.typical = max(bytes/read, (j.typical+bytes/read)/2, 1)
+	}
+	return err
+}
+
+// next is the list to read next, besides the page that is moved before: the first one that holds more; -1 for none.
+func (v *victim) next() int {
+	for i, length := range v.lengths {
+		if v.page != nil && i == v.from {
+			length -= len(v.page.Entries)
+		}
+		if length > 0 && v.broken[i] == nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// move adds to a pipeline that what was read is moved; of nothing it is the verdict that nothing is left.
+func (j *Janitor) move(p *pipeline, v *victim) {
+	var orphans []lua.Orphans
+	from, empty := v.from, v.page == nil
+	if !empty {
+		orphans = []lua.Orphans{*v.page}
+	}
+	v.page = nil
+	ask := j.cfg.Keys.Recover(v.identity, v.record.Queues, orphans, j.now())
+	p.add(ask.Call, func(reply driver.Reply) error {
+		answer, err := ask.Read(reply)
+		switch {
+		case driver.Outage(err):
+			return err
+		case err != nil && !empty:
+			v.breaks(from, err)
+			return nil
+		case err != nil:
+			v.done = true
+			return v.note(err)
+		}
+		v.moved, v.state = v.moved+answer.Moved, answer.State
+		if answer.Moved > 0 {
+			j.tell(v.identity, orphans)
+		}
+		// Something left where no list has anything is a key of a wrong type.
+		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || empty
+		return nil
+	})
+}
+
+// read adds to a pipeline the reading of a page of one list.
+func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
+	orphans := lua.Orphans{Alone: at == len(v.record.Queues)}
+	if orphans.Alone {
+		// The record may have been read before its process took the suspect.
+		p.add(j.cfg.Keys.AloneQueue(v.identity), func(reply driver.Reply) (err error) {
+			orphans.Queue, err = lua.AloneQueueOf(reply)
+			return v.noteAt(at, err)
+		})
+	} else {
+		orphans.Queue = v.record.Queues[at]
+	}
+	// One list a page: a page is bounded by items and by bytes already.
+	ask := j.cfg.Keys.Entries(v.lists[at], 0, room, j.cfg.Largest)
+	p.add(ask.Call, func(reply driver.Reply) error {
+		listed, err := ask.Read(reply)
+		if err == nil && v.broken[at] == nil && !v.done {
+			v.large, v.largeAt = listed.Large, at
+			if len(listed.Entries) > 0 {
+				orphans.Entries = j.blame(listed.Entries, orphans.Queue, orphans.Alone, !v.record.Emptied)
+				v.page, v.from = &orphans, at
+			}
+		}
+		return v.noteAt(at, err)
+	})
+}
+
+// killLarge adds to a pipeline that what is too large goes to the dead set: the last one first, and before the page is
+// moved, so that all are still where they were met.
+func (j *Janitor) killLarge(p *pipeline, v *victim) {
+	at, queue := v.largeAt, v.queue(v.largeAt)
+	for _, one := range slices.Backward(v.large) {
+		large := dedup.TooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
+		ask := j.cfg.Keys.KillLarge(large)
+		p.add(ask.Call, func(reply driver.Reply) error {
+			dead, err := ask.Read(reply)
+			if dead || err != nil {
+				large.Log(j.cfg.Log, j.cfg.Largest, err)
+			}
+			return v.noteAt(at, err)
+		})
+	}
+	v.large = nil
+}
+
+// queue is the queue of one of its lists; empty for the alone list.
+func (v *victim) queue(list int) string {
+	if list < len(v.record.Queues) {
+		return v.record.Queues[list]
+	}
+	return ""
+}
+
+func (v *victim) noteAt(list int, err error) error {
+	if err == nil || driver.Outage(err) {
+		return err
+	}
+	v.breaks(list, err)
+	return nil
+}
+
+// breaks notes that a list cannot be moved.
+func (v *victim) breaks(list int, err error) {
+	if v.broken == nil {
+		v.broken = make(map[int]error)
+	}
+	v.broken[list] = err
+}
+
+// finish ends a victim's turn: is there anything left to do for it now?
+func (v *victim) finish() {
+	v.pages++
+	switch {
+	case v.done:
+	case v.pages == mostPages:
+		v.done, v.more = true, true
+	case len(v.broken) > 0 && v.page == nil && v.next() < 0:
+		v.done = true // something is left, and cannot be moved
+	}
+	if v.done && v.err == nil {
+		for list, err := range v.broken {
+			v.err = fmt.Errorf("recover jobs of %q from %s: %w", v.queue(list), v.identity, err)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package janitor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// dead makes a process that has left, at an instant in milliseconds, with so many jobs that arrived after that.
+func (r *rig) dead(identity string, at time.Time, queue string, jobs int) {
+	r.t.Helper()
+	_, err := r.keys.Register(identity, lua.Record{Queues: []string{queue}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.client)
+	require.NoError(r.t, err)
+	_, err = r.keys.Deregister(identity, []string{queue}).Do(r.ctx, r.client)
+	require.NoError(r.t, err)
+	r.do("ZADD", r.keys.Tombstones(), fmt.Sprint(at.UnixMilli()), identity)
+	for range jobs {
+		r.do("LPUSH", r.keys.Working(queue, identity), payload(queue))
+	}
+}
+
+// What cannot be recovered stays where it is, and costs nobody else a turn.
+func TestTheStubbornStopNobodyElse(t *testing.T) {
+	t.Parallel()
+
+	t.Run("from_being_recovered_however_many_they_are", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, clients["go-redis"], "good")
+		r.do("SET", r.keys.Queue("broken"), "no list")
+		for i := range lua.MostItems {
+			stubborn := fmt.Sprintf("h:%d:aa", i)
+			_, err := r.keys.Register(stubborn, lua.Record{Queues: []string{"broken"}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.client)
+			require.NoError(t, err)
+			r.do("LPUSH", r.keys.Working("broken", stubborn), payload("broken"))
+			r.lapse(stubborn)
+		}
+		r.push("good", 1)
+		r.take(1)
+		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.victim) // after them
+		j, life := r.newJanitor()
+		require.Eventually(t, func() bool {
+			r.watch(j, life)
+			_ = j.Pass(r.ctx, life.Identity) // which tells of the others
+			return len(r.list(r.keys.Queue("good"))) == 1
+		}, 30*time.Second, 20*time.Millisecond)
+	})
+
+	t.Run("from_being_recovered_swept_and_forgotten_where_a_record_is_none", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, clients["go-redis"], "good")
+		now := time.Now()
+		for i, at := range []time.Time{now.Add(-time.Second), now.Add(-31 * time.Hour)} {
+			odd := fmt.Sprintf("h:9%d:aa", i)
+			r.do("SET", r.keys.Record(odd), "no hash")
+			r.do("ZADD", r.keys.Tombstones(), fmt.Sprint(at.UnixMilli()), odd)
+			r.do("ZADD", r.keys.Alive(), "2000", odd)
+		}
+		r.dead("h:2:aa", now.Add(-2*time.Second), "good", 1)
+		r.dead("h:3:aa", now.Add(-30*time.Hour), "good", 0)
+		r.push("good", 1)
+		r.take(1)
+		r.lapse(r.victim)
+		j, life := r.newJanitor()
+		require.Eventually(t, func() bool {
+			r.watch(j, life)
+			require.ErrorContains(t, j.Pass(r.ctx, life.Identity), "WRONGTYPE")
+			_, err := j.Sweep(r.ctx, life.Identity)
+			require.ErrorContains(t, err, "WRONGTYPE")
+			return len(r.list(r.keys.Queue("good"))) == 2
+		}, 30*time.Second, 20*time.Millisecond, "the victim's and the latecomer")
+		require.False(t, r.isTombstoned("h:3:aa"), "its time has come")
+		require.True(t, r.isTombstoned("h:90:aa") && r.isTombstoned("h:91:aa"), "who knows what their lists are")
+	})
+
+	t.Run("from_being_swept_and_forgotten", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, clients["go-redis"], "good")
+		r.do("SET", r.keys.Queue("broken"), "no list")
+		now := time.Now()
+		r.dead("h:1:aa", now.Add(-time.Second), "broken", 1)
+		r.dead("h:2:aa", now.Add(-2*time.Second), "good", 1)
+		for i := range 2 * forgotten {
+			r.dead(fmt.Sprintf("h:1%d:aa", i), now.Add(-31*time.Hour), "broken", 1)
+		}
+		r.dead("h:3:aa", now.Add(-30*time.Hour), "good", 0)
+		j, life := r.newJanitor()
+		r.look(j, life)
+		for range 3 {
+			_, err := j.Sweep(r.ctx, life.Identity)
+			require.ErrorContains(t, err, "WRONGTYPE")
+		}
+		require.Len(t, r.list(r.keys.Queue("good")), 1, "the latecomer")
+		require.False(t, r.isTombstoned("h:3:aa"), "its time has come")
+		require.Equal(t, int64(2*forgotten+2), r.do("ZCARD", r.keys.Tombstones()), "the others' has not")
+	})
+}
+
+// A sweep may come before the first beat, which brings Redis' time.
+func TestASweepBeforeTheFirstBeatCountsOnADayThatThereIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, clients["go-redis"], "mail")
+	before := time.Now()
+	r.dead("h:1:aa", before.Add(-time.Second), "mail", 0)
+	r.do("LPUSH", r.keys.Working("mail", "h:1:aa"), "{")
+	j, life := r.newJanitor()
+	_, err := j.Sweep(r.ctx, life.Identity)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), r.do("ZCARD", r.keys.Dead()))
+	days := []any{r.do("GET", r.keys.FailedOn(before)), r.do("GET", r.keys.FailedOn(time.Now()))}
+	require.Contains(t, days, any("1"))
+}
+
+func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, clients["go-redis"], "mail")
+	// To a process of a shorter TTL it always seems to have lapsed.
+	r.record.TTL = time.Minute
+	r.enter()
+	large := job.Draft{Class: "A", JID: "large", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", job.DefaultPayloadLimit+job.PayloadSlack) + `"]`}.Encode()
+	r.do("LPUSH", r.keys.Queue("mail"), large)
+	r.take(1)
+	j, life := r.newJanitor()
+	followed := 0
+	for range 30 {
+		pulse := r.look(j, life)
+		require.Contains(t, pulse.Lapsed, r.victim)
+		j.since = min(j.since, pulse.sinceBoot-time.Hour)
+		followed += len(j.dead(life.Identity))
+		require.NoError(t, j.Pass(r.ctx, life.Identity))
+		time.Sleep(10 * time.Millisecond)
+	}
+	require.Positive(t, followed)
+	require.Equal(t, []string{large}, r.working("mail"))
+}
+
+// The process that recovered a dead one may have died before it reached the jobs under the earlier identity.
+func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	r := newRigOn(t, clients["go-redis"], server.Addr(), "p", "mail")
+	// A wait of before the flush may bring a job to the list of an identity that Redis has lost.
+	_, err := server.Do(context.Background(), "FLUSHALL")
+	require.NoError(t, err)
+	former := r.victim
+	r.do("LPUSH", r.keys.Working("mail", former), payload("mail"))
+	r.record.Formerly = former
+	r.enter()
+	r.lapse(r.victim)
+	// What follow does first; then it is killed.
+	answer, err := r.keys.Recover(r.victim, []string{"mail"}, nil, time.Now()).Do(r.ctx, r.client)
+	require.NoError(t, err)
+	require.Equal(t, lua.StateDead, answer.State)
+	j, life := r.newJanitor()
+	require.Eventually(t, func() bool {
+		r.look(j, life)
+		require.NoError(t, j.Pass(r.ctx, life.Identity))
+		swept(t, j, life.Identity)
+		return len(r.list(r.keys.Queue("mail"))) == 1
+	}, 3*time.Second, 20*time.Millisecond, "the job lies in %s", r.keys.Working("mail", former))
+}
