@@ -46,12 +46,12 @@ var exempt = []struct {
 	folders     string
 	words, wide int
 }{
-	{folders: ". .github .ci docs", words: 65, wide: 231},
-	{folders: "fetch janitor launcher lua scheduler retry", words: 711, wide: 321},
-	{folders: "client", words: 64, wide: 92},
-	{folders: "inspect job driver", words: 8, wide: 9},
-	{folders: "belaytest examples dedup", words: 13, wide: 52},
-	{folders: "cmd logbook", words: 4, wide: 75},
+	{folders: ". .github .ci docs", words: 52, wide: 87},
+	{folders: "fetch janitor launcher lua scheduler retry", words: 13, wide: 93},
+	{folders: "client", words: 61, wide: 0},
+	{folders: "inspect job driver", words: 4, wide: 9},
+	{folders: "belaytest examples dedup", words: 13, wide: 12},
+	{folders: "cmd logbook", words: 3, wide: 72},
 	{folders: "bench", words: 0, wide: 10},
 	{folders: "integration tools", words: 134, wide: 15},
 }

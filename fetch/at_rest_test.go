@@ -35,7 +35,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			for _, words := range [][]string{
 				{"LPUSH", r.keys.Working("post", r.session.Identity), payload("post")},
 				{"LPUSH", r.keys.Alone(r.session.Identity), payload("post")},
-				{"LPUSH", r.keys.Suspects("mail"), payload("mail")},
+				{"LPUSH", r.keys.Quarantine("mail"), payload("mail")},
 				{"SADD", r.keys.Paused(), "post"},
 			} {
 				require.False(t, looks(r), "before %q", words)
@@ -56,7 +56,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			calm := r.pulse()
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.k.heard(calm)
+			r.k.beat(calm)
 			require.True(t, r.k.reconcile.due, "a job is in hand")
 			r.end(done)
 		})

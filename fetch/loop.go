@@ -84,7 +84,7 @@ type Loop struct {
 // An event is the end of something that was in flight.
 type event interface{ handle() }
 
-// An order is what the loop may be told from outside.
+// An order is a request to the loop from another goroutine.
 type order int
 
 const (
@@ -137,8 +137,8 @@ func (l *Loop) Close() error {
 // session.
 func (l *Loop) Enter(session *Session) { l.sessions <- session }
 
-// Heard tells the loop of a heartbeat that was confirmed.
-func (l *Loop) Heard(reply HeartbeatReply) {
+// Beat notifies the loop of a confirmed heartbeat.
+func (l *Loop) Beat(reply HeartbeatReply) {
 	select {
 	case l.heartbeats <- reply:
 	default: // the loop has not come to the last one yet
@@ -213,7 +213,7 @@ func (l *Loop) Run() {
 		case session := <-l.sessions:
 			l.enter(session)
 		case reply := <-l.heartbeats:
-			l.heard(reply)
+			l.beat(reply)
 		case what := <-l.orders:
 			l.obey(what)
 		case <-timer.C:
@@ -230,8 +230,7 @@ func untilOrHour(at time.Time) time.Duration {
 	return max(time.Until(at), 0)
 }
 
-// turn sends what is to be sent and returns when it wants to be called again at the latest; zero for no
-// such time.
+// turn sends all pending calls and returns when it must be called again at the latest; zero for no such time.
 func (l *Loop) turn(now time.Time) (wake time.Time) {
 	for _, k := range l.spaces {
 		wake = earlier(wake, k.turn(now))
@@ -275,7 +274,7 @@ func (l *Loop) enter(session *Session) {
 	k.abandon()
 }
 
-func (l *Loop) heard(reply HeartbeatReply) { l.spaces[0].heard(reply) }
+func (l *Loop) beat(reply HeartbeatReply) { l.spaces[0].beat(reply) }
 
 // startReady puts the jobs that may start into the run queue.
 func (l *Loop) startReady() {

@@ -136,12 +136,12 @@ func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys,
 		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
 		s.over.Store(true)
 	}
-	return HeartbeatReply{Pulse: reply, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+	return HeartbeatReply{BeatReply: reply, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
 }
 
 // A HeartbeatReply is the reply to a heartbeat.
 type HeartbeatReply struct {
-	lua.Pulse
+	lua.BeatReply
 	// Restored reports that the session's record had been lost and that the heartbeat restored it.
 	Restored bool
 	// SentAt is when the heartbeat was sent, since boot.

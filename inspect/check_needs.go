@@ -63,7 +63,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	}
 	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
 	for _, queue := range queues[:min(len(queues), mostQueuesAsked)] {
-		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Suspects(queue)
+		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Quarantine(queue)
 		on(toWork, waiting, "type lpush rpush")
 		move(toWork, "lmove", waiting, working)
 		move(toWait, "blmove", waiting, working, "0.001")

@@ -37,7 +37,7 @@ func TestGhost(t *testing.T) {
 	s.do("ZADD", s.keys.Retry(), "XX", "1", s.set(s.keys.Retry())[0]) // its time has come
 
 	frozen.signal(syscall.SIGCONT)
-	frozen.awaitLog("reborn")
+	frozen.awaitLog("re-registered with a new identity")
 	frozen.awaitLog("handed straight back")
 	var quick []string
 	for range 20 {

@@ -12,14 +12,13 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// blame says what becomes of each entry of a dead process' list. A crash with the job in hand counts as an interruption;
-// it costs no retry. What was in no hand stays as it is, and what cannot be read is buried as it is.
-func (j *Janitor) blame(entries []string, queue string, alone, inHand bool) []lua.Orphan {
+// judge returns the new home of each entry of a dead process' list. A crash while the job ran counts as an interruption and costs no retry. A job that was not running stays as it is, and an unreadable one is moved to the dead set as it is.
+func (j *Janitor) judge(entries []string, queue string, alone, inHand bool) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
 		orphans[i] = lua.Orphan{Old: entry, New: entry, Home: lua.HomeQueue}
 		if alone {
-			orphans[i].Home = lua.HomeSuspects
+			orphans[i].Home = lua.HomeQuarantine
 		}
 		parsed, err := job.Parse(entry)
 		switch {
@@ -39,12 +38,12 @@ func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
 	home := lua.HomeQueue
 	switch {
-	case alone && j.cfg.Blame.Killer(count):
+	case alone && j.cfg.Crashes.Kills(count):
 		home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
 			"its process died %d times while it ran, the last time with nothing else in hand", count)))
-	case alone || j.cfg.Blame.Suspect(count):
-		home = lua.HomeSuspects
+	case alone || j.cfg.Crashes.Quarantines(count):
+		home = lua.HomeQuarantine
 		if !alone {
 			edits = append(edits, job.SetStamp("interrupted_at", j.now(), j.cfg.Unit))
 		}
@@ -52,7 +51,7 @@ func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
 	return parsed.Patch(edits...), home
 }
 
-// lockOf is what a crash means for a job's lock: held on to while the job lives on, ended when it is buried.
+// lockOf returns the effect of a crash on a job's lock: renewed if the job continues, freed if it is moved to the dead set.
 func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock {
 	unique, err := dedup.Read(parsed)
 	if err != nil || unique.None() {
@@ -65,8 +64,7 @@ func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock
 	return lock
 }
 
-// tell names those that were moved elsewhere than to their queues. With two janitors at one victim both may tell of a job
-// that one of them moved.
+// report logs the jobs that were not moved to their queues. If two janitors recover one victim, both may log a job that one of them moved.
 func (j *Janitor) tell(from string, moved []lua.Orphans) {
 	if j.cfg.Recovered != nil {
 		j.cfg.Recovered(from, moved)
@@ -83,33 +81,32 @@ func (j *Janitor) tell(from string, moved []lua.Orphans) {
 					Msg("moved to the dead set: its process died again and again, the last time with nothing else in hand")
 			default:
 				j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("suspect: it was in hand in too many crashes, and runs alone from now on")
+					Msg("quarantined: it was running in too many crashes; will run alone")
 			}
 		}
 	}
 }
 
-// longSuspicion is how long a suspect waits before operators are told of it, and how often they are told again.
-const longSuspicion = time.Hour
+// longQuarantine is how long a quarantined job waits before it is logged, and how often it is logged again.
+const longQuarantine = time.Hour
 
-// Remind tells operators of suspects of these queues that have been waiting for long: everybody who could run them alone
-// has had something else in hand.
+// Remind logs quarantined jobs of these queues that have waited for long, because no process that could run them was empty.
 func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
 	if err := j.check(ctx); err != nil {
 		return err
 	}
-	lengths, err := lua.Lengths(j.cfg.Keys.SuspectsLists(queues)).Do(ctx, &j.link)
+	lengths, err := lua.Lengths(j.cfg.Keys.QuarantineLists(queues)).Do(ctx, &j.link)
 	if err != nil {
 		return fmt.Errorf("look for quarantined jobs: %w", err)
 	}
 	now := j.now()
 	for i, length := range lengths {
-		if length <= 0 || now.Sub(j.reminded[queues[i]]) < longSuspicion {
+		if length <= 0 || now.Sub(j.reminded[queues[i]]) < longQuarantine {
 			continue
 		}
-		reply := j.link.Carry(ctx, j.cfg.Largest, driver.Command("LINDEX", j.cfg.Keys.Suspects(queues[i]), "-1"))[0]
+		reply := j.link.Carry(ctx, j.cfg.Largest, driver.Command("LINDEX", j.cfg.Keys.Quarantine(queues[i]), "-1"))[0]
 		if driver.Outage(reply.Err) {
 			return j.paced(nil, reply.Err)
 		}
@@ -118,10 +115,10 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 		if err != nil {
 			continue
 		}
-		if since, ok := parsed.QuarantinedSince(); ok && now.Sub(since) >= longSuspicion {
+		if since, ok := parsed.QuarantinedSince(); ok && now.Sub(since) >= longQuarantine {
 			j.reminded[queues[i]] = now
 			j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Str("queue", queues[i]).Dur("waiting_ms", now.Sub(since)).
-				Msg("a suspect waits to run alone, and no process of its queue has had empty hands")
+				Msg("quarantined job still waits: no process of its queue is empty")
 		}
 	}
 	return nil

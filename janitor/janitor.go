@@ -31,7 +31,7 @@ type Janitor struct {
 	cfg Config
 
 	mu     sync.Mutex
-	lapsed map[string]*sighting
+	lapsed map[string]*lapse
 	last   heartbeat
 	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
 	more   bool          // the last heartbeat reply did not name all lapsed processes, and they have not been read since
@@ -64,22 +64,22 @@ type Config struct {
 	// Between is the least time between the two looks; the victim's two beats hold besides.
 	Between time.Duration
 	Largest int
-	// Recovered, if set, hears of what was brought back, after it was. It must not block.
+	// Recovered, if set, is called with the recovered jobs. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
-	// Blame says which of the jobs that were in hand run alone from now on, and which are buried.
-	Blame retry.Blame
+	// Crashes is the crash policy: which of the running jobs are quarantined, and which are moved to the dead set.
+	Crashes retry.CrashPolicy
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 }
 
 // heartbeat is the reply to a heartbeat of our own, with the instant since boot at which it was sent.
 type heartbeat struct {
-	lua.Pulse
+	lua.BeatReply
 	sinceBoot time.Duration
 }
 
-// sighting is what is known of one that has lapsed.
-type sighting struct {
+// lapse is the knowledge about a process that has lapsed.
+type lapse struct {
 	first  time.Duration // since boot; so is seen
 	seen   time.Duration // the last time, with no break of our sight in between
 	record *lua.Record   // read at the first pass
@@ -99,14 +99,14 @@ const (
 // New returns a Janitor that has seen nothing yet.
 func New(cfg Config) *Janitor {
 	return &Janitor{
-		cfg: cfg, lapsed: make(map[string]*sighting), reminded: make(map[string]time.Time), typical: firstTypical,
+		cfg: cfg, lapsed: make(map[string]*lapse), reminded: make(map[string]time.Time), typical: firstTypical,
 		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
 	}
 }
 
 // Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
-func (j *Janitor) Look(reply lua.Pulse, sentSinceBoot time.Duration) {
-	seen := heartbeat{Pulse: reply, sinceBoot: sentSinceBoot}
+func (j *Janitor) Look(reply lua.BeatReply, sentSinceBoot time.Duration) {
+	seen := heartbeat{BeatReply: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken(seen) {
@@ -140,7 +140,7 @@ func (j *Janitor) sightLocked(lapsed []string, at time.Duration) {
 	for _, identity := range lapsed {
 		s := j.lapsed[identity]
 		if s == nil {
-			s = &sighting{first: at, delay: rand.N(j.cfg.Beat)}
+			s = &lapse{first: at, delay: rand.N(j.cfg.Beat)}
 			j.lapsed[identity] = s
 		}
 		s.seen = at
@@ -187,7 +187,7 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 		if err != nil {
 			return j.paced(wrong, err)
 		}
-		victims := j.condemned(tried)
+		victims := j.victims(tried)
 		if len(victims) == 0 {
 			break
 		}
@@ -312,9 +312,8 @@ func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// condemned returns some of the processes that the rule of two looks declares dead: as many as one pipelined
-// may ask about. They count as tried.
-func (j *Janitor) condemned(tried map[string]bool) []*victim {
+// victims returns some of the processes that are dead after two checks: as many as one pipeline may ask about. They count as tried.
+func (j *Janitor) victims(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var victims []*victim
@@ -336,7 +335,7 @@ func (j *Janitor) condemned(tried map[string]bool) []*victim {
 }
 
 // deadLocked applies the rule of two looks.
-func (j *Janitor) deadLocked(s *sighting) bool {
+func (j *Janitor) deadLocked(s *lapse) bool {
 	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
 	// Its expiry means nothing if the clock was set, and a janitor that began to look after that cannot

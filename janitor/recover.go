@@ -68,15 +68,12 @@ func (p *pipelined) read(replies []driver.Reply) error {
 	return outage
 }
 
-// rescue has victims declared dead, and moves what lies in their lists, page by page, as me, or without a claim if me is
-// empty. What becomes of each is noted in it; the error is an outage. Nothing is read before the verdict: the lists of one
-// that lives are its own, and to read them may bury what we think too large. A queue whose key is broken is passed over, so
-// that it holds up no other; its jobs stay, and the error says why.
+// rescue declares victims dead and moves the jobs in their lists, page by page, as me, or without a claim if me is empty. It notes the result in each victim; the error is an outage. It reads no list before the process is declared dead: reading a living process' list could move jobs that this process considers too large. It skips a queue whose key is broken, so that other queues do not wait; the jobs of that queue stay, and the error says why.
 func (j *Janitor) rescue(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	if err := j.condemn(ctx, me, victims); err != nil {
+	if err := j.declareDead(ctx, me, victims); err != nil {
 		return err
 	}
 	for {
@@ -90,8 +87,8 @@ func (j *Janitor) rescue(ctx context.Context, me string, victims []*victim) erro
 	}
 }
 
-// condemn claims victims, has them declared dead, and reads how much they have.
-func (j *Janitor) condemn(ctx context.Context, me string, victims []*victim) error {
+// declareDead claims victims, declares them dead, and reads how many jobs they have.
+func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim) error {
 	var p pipelined
 	for _, v := range victims {
 		v.held = true
@@ -242,7 +239,7 @@ func (j *Janitor) move(p *pipelined, v *victim) {
 func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 	orphans := lua.Orphans{Alone: at == len(v.record.Queues)}
 	if orphans.Alone {
-		// The record may have been read before its process took the suspect.
+		// The record may have been read before its process took the quarantined job.
 		p.add(j.cfg.Keys.AloneQueue(v.identity), func(reply driver.Reply) (err error) {
 			orphans.Queue, err = lua.AloneQueueOf(reply)
 			return v.noteAt(at, err)
@@ -257,7 +254,7 @@ func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 		if err == nil && v.broken[at] == nil && !v.done {
 			v.large, v.largeAt = listed.Large, at
 			if len(listed.Entries) > 0 {
-				orphans.Entries = j.blame(listed.Entries, orphans.Queue, orphans.Alone, !v.record.Emptied)
+				orphans.Entries = j.judge(listed.Entries, orphans.Queue, orphans.Alone, !v.record.Emptied)
 				v.page, v.from = &orphans, at
 			}
 		}

@@ -144,7 +144,7 @@ func (r *rig) look(j *Janitor, p *process) heartbeat {
 	reply, err := r.keys.Beat(p.Identity, p.ttl).Do(context.Background(), r.client)
 	require.NoError(r.t, err)
 	j.Look(reply, sent)
-	return heartbeat{Pulse: reply, sinceBoot: sent}
+	return heartbeat{BeatReply: reply, sinceBoot: sent}
 }
 
 // watch does the same for a janitor that has known Redis' clock for long.

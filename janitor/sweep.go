@@ -41,10 +41,7 @@ const (
 	lapsedFor = time.Second
 )
 
-// Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest tombstones
-// first, a page a call. What it finds after an end that left nothing was in nobody's hand: it goes to the head of its
-// queue byte for byte. And now and then it takes out of the index of locks what has run out. One process at a time sweeps;
-// me is our identity. It answers when it wants to be called again, if that is not as usual.
+// Sweep checks the lists of dead processes for jobs that arrived after the lists had been found empty, newest tombstones first, a page a call. Such a job was not running, so it goes to the head of its queue byte for byte. From time to time Sweep also removes expired locks from the index of locks. One process at a time sweeps; me is this process' identity. Sweep returns when it must be called again, if that differs from the usual period.
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -92,7 +89,7 @@ func (j *Janitor) SweepLater(me string) bool {
 	return false
 }
 
-// Processes is how many there are, as our last beat was told; 0 before it.
+// Processes returns the number of processes according to the last heartbeat; 0 before it.
 func (j *Janitor) Processes() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -232,7 +229,7 @@ func (j *Janitor) formers(ctx context.Context, names []string, records map[strin
 			earlier = append(earlier, former)
 		}
 	}
-	found, _, err := j.records(ctx, earlier) // what is wrong with one is told where its own turn comes
+	found, _, err := j.records(ctx, earlier) // an error of one is reported in its own turn
 	return found, err
 }
 

@@ -4,9 +4,7 @@ import "errors"
 
 var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")
 
-// isClosed says whether somebody has closed the client that this Launcher was made with. Its own
-// connections would live on, and do everything but answer for its health and release what waits. Not every
-// driver can tell.
+// isClosed reports whether the client that this Launcher was made with has been closed. The Launcher's own connections would still work, except for health checks and for ending idle waits. Not every driver knows this.
 func (l *Launcher) isClosed() bool {
 	client, tells := l.cfg.Client.(interface{ Closed() bool })
 	return tells && client.Closed()

@@ -14,7 +14,7 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Config is what a worker process may be told. A zero field has its default, named beside it.
+// Config configures a worker process. A zero field means the default that its comment names.
 type Config struct {
 	// Client is the way to Redis. The Launcher opens connections of its own from it and does not close it.
 	Client driver.Client
@@ -39,9 +39,7 @@ type Config struct {
 	PollWait time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
-	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it
-	// runs alone, and a crash then buries it. retry.DefaultMostInterruptions; at least
-	// retry.LeastMostInterruptions.
+	// MaxInterruptions is how many crashes of its process a job is allowed. A job with one fewer is quarantined and runs alone, and a crash then moves it to the dead set. retry.DefaultMostInterruptions; at least retry.LeastMostInterruptions.
 	MaxInterruptions int
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
@@ -50,8 +48,7 @@ type Config struct {
 	// limits: 10,000 and 180 days.
 	DeadMost int
 	DeadFor  time.Duration
-	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by
-	// more than job.PayloadSlack is not run but buried. job.DefaultPayloadLimit; job.MaxPayloadLimit at
+	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more than job.PayloadSlack is moved to the dead set without a run. job.DefaultPayloadLimit; job.MaxPayloadLimit at
 	// most.
 	PayloadLimit int
 
@@ -63,8 +60,7 @@ type Config struct {
 	// Tag and Labels are shown by Sidekiq's dashboard. None.
 	Tag    string
 	Labels []string
-	// Log receives what operators should know. Whoever writes to it waits for it, heartbeats included:
-	// package logbook makes loggers that nobody waits for. A disabled logger.
+	// Log receives messages for operators. Its writes must not block, because heartbeats would wait for them; package logbook makes such loggers. A disabled logger.
 	Log *zerolog.Logger
 	// Logging is what it shows of jobs, and what handlers log with.
 	Logging Logging
@@ -134,17 +130,16 @@ func (c Config) check() error {
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
-	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would bury every job it hit",
+	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would move every job it hits to the dead set",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
 	return errors.Join(wrong...)
 }
 
-func (c Config) blame() retry.Blame { return retry.Blame{Most: c.MaxInterruptions} }
+func (c Config) crashes() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
 
-// drainFor is how long at most the process takes nothing for a suspect's sake: as long as running jobs are
-// waited for at a stop.
+// drainFor returns how long the process may stop taking jobs to become empty for a quarantined job: as long as a stop waits for running jobs.
 func (c Config) drainFor() time.Duration {
 	if c.ShutdownTimeout <= 0 {
 		return DefaultShutdownTimeout

@@ -14,18 +14,13 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// ErrInterrupted is the error of a job that was buried because its process died again and again while it
-// ran, the last time with nothing else in hand.
+// ErrInterrupted is the error of a job that was moved to the dead set because its process died again and again while it ran, the last time with no other job running.
 var ErrInterrupted = errors.New("belay: interrupted: its process died again and again with this job in hand")
 
-// An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm
-// nobody.
+// An ErrorHandler is called for every failed run, with the run's context. Its panics are only logged.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
-// A DeathHandler hears of a job that will not be run again by itself: it is out of retries or of time, was
-// killed by its handler, or has killed too many processes (ErrInterrupted). It is told before that is
-// settled, so it may hear of a job twice. The job is as it was before its last run. Its own panics harm
-// nobody.
+// A DeathHandler is called for each job that will not run again: it has no retries or time left, was killed by its handler, or has killed too many processes (ErrInterrupted). It is called before the end is settled, so it may be called twice for one job. The job is as it was before its last run. The handler's panics are only logged.
 type DeathHandler func(ctx context.Context, j *job.Job, err error)
 
 // An Orphan is a job that this process has brought back from a process that died.
@@ -40,8 +35,7 @@ type Orphan struct {
 	Home lua.Home
 }
 
-// An OrphanHandler hears of orphans, a while after they came home. It delays nobody; its own panics harm
-// nobody.
+// An OrphanHandler is called asynchronously for each recovered job. Its panics are only logged.
 type OrphanHandler func(orphan Orphan)
 
 // An InternalErrorHandler is called with an error outside of any run. source names the place: the call to
@@ -57,7 +51,7 @@ type InternalErrorHandler func(source string, err error)
 // sourcePayload is the source of an unreadable payload's error.
 const sourcePayload = "payload"
 
-// hooks are those who hear of what happens.
+// hooks are the registered callbacks.
 type hooks struct {
 	errors  []ErrorHandler
 	stuck   []StuckHandler
@@ -69,47 +63,41 @@ type hooks struct {
 	quiet, stop, end []func()
 
 	quieting, stopping sync.Once
-	room               chan struct{} // for so many who are told in goroutines of their own
+	room               chan struct{} // limits the asynchronous calls
 	mu                 sync.Mutex
-	over               bool           // nobody is told of anything any more
-	telling            sync.WaitGroup // those who are being told; added to under mu, and not once it is over
+	over               bool           // no more callbacks are called
+	telling            sync.WaitGroup // running asynchronous calls; added to under mu, and not once over is set
 }
 
-// mostTelling is how many hooks may be under way that nobody waits for. Whoever does not return in time for
-// more misses what happens then.
+// mostTelling is the maximum number of asynchronous calls. While that many have not returned, further calls are dropped.
 const mostTelling = 64
 
-// beforeRun panics when it is too late to say who wants to hear of things: a hook that misses the beginning
-// is a mistake in the program.
+// beforeRun panics after Run: a hook that is registered too late is a mistake in the program.
 func (l *Launcher) beforeRun(what string) {
 	if l.started() {
 		panic("belay: " + what + " after Run: call it before")
 	}
 }
 
-// OnError adds one who hears of every run that did not succeed. It panics after Run.
+// OnError registers a callback for failed runs. It panics after Run.
 func (l *Launcher) OnError(handler ErrorHandler) {
 	l.beforeRun("OnError")
 	l.hooks.errors = append(l.hooks.errors, handler)
 }
 
-// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once
-// it has gone on for as long again as its class' timeout, though at least 5 s and at most a minute (5 s
-// where it was cancelled for another reason), then every ten minutes, and when the process stops without
-// it, unless that was told before. It panics after Run.
+// OnStuck registers a callback for runs whose context has ended and whose handler does not return. It is called when the run has gone on for as long again as its class' timeout, at least 5 s and at most a minute (5 s if it was cancelled for another reason), then every ten minutes, and when the process stops without it, unless it was called before. It panics after Run.
 func (l *Launcher) OnStuck(handler StuckHandler) {
 	l.beforeRun("OnStuck")
 	l.hooks.stuck = append(l.hooks.stuck, handler)
 }
 
-// OnDeath adds one who hears of jobs that will not be run again by themselves. It panics after Run.
+// OnDeath registers a callback for jobs that will not run again. It panics after Run.
 func (l *Launcher) OnDeath(handler DeathHandler) {
 	l.beforeRun("OnDeath")
 	l.hooks.deaths = append(l.hooks.deaths, handler)
 }
 
-// OnOrphan adds one who hears of jobs that this process brings back from others that died. It panics after
-// Run.
+// OnOrphan registers a callback for jobs that this process recovers from dead processes. It panics after Run.
 func (l *Launcher) OnOrphan(handler OrphanHandler) {
 	l.beforeRun("OnOrphan")
 	l.hooks.orphans = append(l.hooks.orphans, handler)
@@ -122,29 +110,25 @@ func (l *Launcher) OnInternalError(handler InternalErrorHandler) {
 	l.hooks.inner = append(l.hooks.inner, handler)
 }
 
-// OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It
-// panics after Run.
+// OnStart registers a hook that is called before the first take, in order of registration. An error ends Run. It panics after Run.
 func (l *Launcher) OnStart(hook func(ctx context.Context) error) {
 	l.beforeRun("OnStart")
 	l.hooks.start = append(l.hooks.start, hook)
 }
 
-// OnQuiet adds what is to be done once nothing more is taken: after Quiet, or at the beginning of a stop.
-// Nobody waits for it. It panics after Run.
+// OnQuiet registers a hook that is called when no more jobs are taken: after Quiet, or at the beginning of a stop. It runs asynchronously. It panics after Run.
 func (l *Launcher) OnQuiet(hook func()) {
 	l.beforeRun("OnQuiet")
 	l.hooks.quiet = append(l.hooks.quiet, hook)
 }
 
-// OnStop adds what is to be done when a stop begins, while jobs may still be running. Nobody waits for it.
-// It panics after Run.
+// OnStop registers a hook that is called when a stop begins, while jobs may still be running. It runs asynchronously. It panics after Run.
 func (l *Launcher) OnStop(hook func()) {
 	l.beforeRun("OnStop")
 	l.hooks.stop = append(l.hooks.stop, hook)
 }
 
-// OnExit adds what is to be done when the last job has been settled, the last one added first. Run waits
-// for it. It panics after Run.
+// OnExit registers a hook that is called when the last job has been settled, the last registered first. Run waits for it. It panics after Run.
 func (l *Launcher) OnExit(hook func()) {
 	l.beforeRun("OnExit")
 	l.hooks.end = append(l.hooks.end, hook)
@@ -166,11 +150,11 @@ func (l *Launcher) begin(ctx context.Context) (err error) {
 }
 
 func (l *Launcher) tellQuiet() {
-	l.hooks.quieting.Do(func() { l.tellLater("quiet hook", l.hooks.quiet...) })
+	l.hooks.quieting.Do(func() { l.callLater("quiet hook", l.hooks.quiet...) })
 }
 
 func (l *Launcher) tellStop() {
-	l.hooks.stopping.Do(func() { l.tellLater("stop hook", l.hooks.stop...) })
+	l.hooks.stopping.Do(func() { l.callLater("stop hook", l.hooks.stop...) })
 }
 
 func (l *Launcher) exit() {
@@ -179,8 +163,8 @@ func (l *Launcher) exit() {
 	}
 }
 
-// tellError tells the error handlers of a run that did not succeed. A hand-back is no failure.
-func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
+// callErrorHandlers calls the error handlers for a failed run. A requeue is not a failure.
+func (l *Launcher) callErrorHandlers(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
 	switch verdict.Outcome.Exit() {
 	case job.ExitRequeued, job.ExitSnoozed, job.ExitDone:
 		return
@@ -189,12 +173,12 @@ func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict
 		l.guard("error handler", func() { handler(ctx, j, err) })
 	}
 	if verdict.Exhausted {
-		l.tellDeath(ctx, j, err)
+		l.callDeathHandlers(ctx, j, err)
 	}
 }
 
-// tellDeath tells the class' own handler first, as Sidekiq does.
-func (l *Launcher) tellDeath(ctx context.Context, j *job.Job, err error) {
+// callDeathHandlers calls the class' own handler first, as Sidekiq does.
+func (l *Launcher) callDeathHandlers(ctx context.Context, j *job.Job, err error) {
 	if own := l.pool.Load().registered(j.Class()).class.Exhausted; own != nil {
 		l.guard("exhausted handler", func() { own(ctx, j, err) })
 	}
@@ -203,7 +187,7 @@ func (l *Launcher) tellDeath(ctx context.Context, j *job.Job, err error) {
 	}
 }
 
-// recoveredHook is what the janitor tells of what it has brought back; nil when nobody wants to know.
+// recoveredHook returns the janitor's callback for recovered jobs; nil if no hook needs it.
 func (l *Launcher) recoveredHook() func(from string, lists []lua.Orphans) {
 	for _, registered := range l.handlers {
 		if registered.class.Exhausted != nil {
@@ -217,7 +201,7 @@ func (l *Launcher) recoveredHook() func(from string, lists []lua.Orphans) {
 }
 
 func (l *Launcher) recovered(from string, lists []lua.Orphans) {
-	l.tellLater("orphan handler", func() {
+	l.callLater("orphan handler", func() {
 		for _, list := range lists {
 			for _, entry := range list.Entries {
 				l.tellOrphan(Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home})
@@ -236,7 +220,7 @@ func (l *Launcher) tellOrphan(orphan Orphan) {
 		l.guard("orphan handler", func() { handler(orphan) })
 	}
 	if orphan.Job != nil && orphan.Home == lua.HomeDead {
-		l.tellDeath(context.Background(), orphan.Job, ErrInterrupted)
+		l.callDeathHandlers(context.Background(), orphan.Job, ErrInterrupted)
 	}
 }
 
@@ -253,11 +237,11 @@ func (l *Launcher) tellInternal(source string, err error) {
 			handler(source, err)
 		})
 	}
-	l.tellLater("internal error handler", calls...)
+	l.callLater("internal error handler", calls...)
 }
 
-// tellLater makes calls, one after the other, that nobody waits for.
-func (l *Launcher) tellLater(what string, calls ...func()) {
+// callLater makes calls one after the other, asynchronously.
+func (l *Launcher) callLater(what string, calls ...func()) {
 	if len(calls) == 0 {
 		return
 	}
@@ -280,19 +264,18 @@ func (l *Launcher) tellLater(what string, calls ...func()) {
 	})
 }
 
-// awaitTold gives those who are being told of something a moment to hear it. Nobody is told of anything
-// after that.
-func (l *Launcher) awaitTold() {
+// awaitCalls waits a moment for the asynchronous calls. No callback is called after that.
+func (l *Launcher) awaitCalls() {
 	l.hooks.mu.Lock()
 	l.hooks.over = true
 	l.hooks.mu.Unlock()
-	told := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		l.hooks.telling.Wait()
-		close(told)
+		close(ended)
 	}()
 	select {
-	case <-told:
+	case <-ended:
 	case <-time.After(fetch.Moment):
 	}
 }

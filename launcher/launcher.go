@@ -46,7 +46,7 @@ type Launcher struct {
 	cancel   context.CancelCauseFunc // ends work
 	bornAt   time.Time
 	rtt      atomic.Int64
-	pulse    lua.Pace     // of registrations and heartbeats, which have one connection: what one learns of its link the other needs
+	pace     lua.Pace     // of registrations and heartbeats, which share one connection
 	beatAt   atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
 	lapsedAt atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
 	quiet    atomic.Bool
@@ -133,7 +133,7 @@ func (l *Launcher) Stop() {
 		l.loop.StopNow()
 		return
 	}
-	// First: the process may be gone a moment after it has been told.
+	// First, because the process may end at once after it.
 	l.noteQuiet()
 	l.tellQuiet()
 	l.tellStop()
@@ -165,9 +165,7 @@ func (l *Launcher) Busy() int { return len(l.Running()) }
 func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 
 // Run registers the process and works until ctx ends, which is the same as Stop, and everything has been
-// settled. It answers nil after a stop, and an error at once if its client is closed. A handler that
-// ignores its context is left behind, and OnStuck hears of it: its job has gone back to its queue, and may
-// run elsewhere, also by another Launcher of this program. Run may be called once.
+// settled. It returns nil after a stop, and an error at once if its client is closed. Run does not wait for a handler that ignores its context: OnStuck is called, and its job has gone back to its queue and may run elsewhere, also in another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
 		return errors.New("belay: Run was called before")
@@ -218,9 +216,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 	stopVitals()
 	l.endDuties(&duties)
-	l.tellLeft()
+	l.reportLeft()
 	l.deregister()
-	l.awaitTold()
+	l.awaitCalls()
 	l.exit()
 	return nil
 }
@@ -246,11 +244,11 @@ func (l *Launcher) open() error {
 	}
 	l.janitor = janitor.New(janitor.Config{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Blame: l.cfg.blame(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashes(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Blame: l.cfg.blame(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Crashes: l.cfg.crashes(),
 		Processes: l.janitor.Processes,
 	})
 	l.report.Notify(l.tellInternal)
@@ -265,8 +263,7 @@ func (l *Launcher) close() {
 	}
 }
 
-// register begins the process' first session, waiting for Redis as long as ctx lasts and nobody says Stop.
-// No session and no error: it was stopped first.
+// register begins the process' first session. It waits for Redis until ctx ends or Stop is called; then it returns no session and no error.
 func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 	rest := l.vitalsDeadline() / 4
 	for {
@@ -297,7 +294,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 // newSession registers a new identity and makes it the process' own.
 func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
 	var session *fetch.Session
-	err := within(ctx, l.vitalsDeadline(), &l.pulse, func(ctx context.Context) (err error) {
+	err := within(ctx, l.vitalsDeadline(), &l.pace, func(ctx context.Context) (err error) {
 		session, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
 			Queues: l.queues, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
 		})
@@ -307,7 +304,7 @@ func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Sess
 		return nil, err
 	}
 	l.session.Store(session)
-	l.heard()
+	l.answered()
 	l.report.Succeed("register")
 	return session, nil
 }
@@ -350,8 +347,7 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	}
 }
 
-// deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are
-// recovered.
+// deregister ends the session in Redis. If Redis is away, the process counts as crashed, and its jobs are recovered.
 func (l *Launcher) deregister() {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()

@@ -15,8 +15,7 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A processor runs one job at a time. What it shares with others is its current run, for those who list
-// what runs, and its goroutine's number, for those who look where it stands.
+// A processor runs one job at a time. Other goroutines read its current run, to list running jobs, and its goroutine's number, to find its stack.
 type processor struct {
 	id        int
 	pool      *pool
@@ -30,7 +29,7 @@ type run struct {
 	taken     *fetch.Run
 	job       *job.Job
 	startedAt time.Time // by this machine's clock
-	// made are the loggers of its own, once somebody has asked for one.
+	// made are the run's loggers, made on first use.
 	made atomic.Pointer[runLoggers]
 	// outcome is what becomes of it, once that is decided.
 	outcome *job.Outcome
@@ -88,15 +87,13 @@ func (c *pool) start() {
 func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
 	defer func() {
-		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow)
-		// leaves a current run behind. It gets its outcome, and the processor goes on in a new goroutine,
-		// also if that happens again here.
+		// Only a handler or an error handler that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current run behind. The run gets its outcome, and the processor continues in a new goroutine, also if that happens again here.
 		r := p.current.Load()
 		if r == nil {
 			return
 		}
 		defer func() {
-			if r.outcome == nil { // whoever was asked for the delay ended us twice
+			if r.outcome == nil { // a user's backoff function ended the goroutine twice
 				died := job.Died(r.taken.Bytes)
 				r.outcome = &died
 			}
@@ -159,7 +156,7 @@ func (p *processor) call(r *run) (err error) {
 	return registered.handler(ctx, r.job)
 }
 
-// decide makes the outcome of an error, and tells those who want to know.
+// decide returns the outcome of an error and calls the callbacks.
 func (p *processor) decide(r *run, err error) job.Outcome {
 	if err == nil {
 		p.pool.launcher.logRun(r, "", job.ExitDone)
@@ -176,11 +173,11 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		l.logPanic("backoff", verdict.Panic)
 	}
 	l.guard("the log of a failed run", func() { l.logEnd(r, err, verdict.Outcome) })
-	l.tellError(&runContext{Context: r.taken.Session.Context, run: r}, r.job, err, verdict)
+	l.callErrorHandlers(&runContext{Context: r.taken.Session.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }
 
-// registered is what was registered for a class; nothing for one that nobody knows.
+// registered returns the registration of a class; the zero one if there is none.
 func (c *pool) registered(class string) registration {
 	if registered, ok := c.handlers[class]; ok {
 		return registered

@@ -84,15 +84,15 @@ var moves = []move{
 		identity := w.hold("good", "bad", "suspect")
 		w.lapse(identity)
 		return try(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
-			{Old: "suspect", New: "suspect", Home: HomeSuspects}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
+			{Old: "suspect", New: "suspect", Home: HomeQuarantine}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
 		}}}, w.today))
 	}},
 	{script: "promote", jobs: []string{"due", "bad", "suspect"}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "suspect")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
 			{Queue: "q", Jobs: []Promotion{{Old: "due", New: "due"}}},
-			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Bury: true},
-			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Suspect: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Kill: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Quarantined: true},
 		}, w.today))
 	}},
 	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {
@@ -118,7 +118,7 @@ var moves = []move{
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.suspect("r", "retried", "killed", "deleted")
-		return try(w, w.keys.Act(Source{Key: w.keys.Suspects("r"), End: OrderOldest}, fates()))
+		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), End: OrderOldest}, fates()))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")

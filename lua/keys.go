@@ -93,15 +93,15 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 	return lists
 }
 
-// Suspects is the list of a queue's quarantined jobs, which were running in so many crashes that they must
+// Quarantine is the list of a queue's quarantined jobs, which were running in so many crashes that they must
 // run alone: the next one to run is on the right.
-func (k Keys) Suspects(queue string) string { return k.prefix + "belay:suspects:" + queue }
+func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:suspects:" + queue }
 
-// SuspectsLists returns the quarantine lists of these queues, in order.
-func (k Keys) SuspectsLists(queues []string) []string {
+// QuarantineLists returns the quarantine lists of these queues, in order.
+func (k Keys) QuarantineLists(queues []string) []string {
 	lists := make([]string, len(queues))
 	for i, queue := range queues {
-		lists[i] = k.Suspects(queue)
+		lists[i] = k.Quarantine(queue)
 	}
 	return lists
 }

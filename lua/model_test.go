@@ -270,13 +270,13 @@ func (f *fleet) read(rt *rapid.T) {
 		require.ElementsMatch(rt, m.hands[queue], entries)
 		list := Orphans{Queue: queue}
 		for _, entry := range entries {
-			home := rapid.SampledFrom([]Home{HomeQueue, HomeQueue, HomeSuspects, HomeDead}).Draw(rt, "home")
+			home := rapid.SampledFrom([]Home{HomeQueue, HomeQueue, HomeQuarantine, HomeDead}).Draw(rt, "home")
 			list.Entries = append(list.Entries, Orphan{Old: entry, New: entry, Home: home})
 		}
 		m.stale = append(m.stale, list)
 	}
 	if m.alone != "" {
-		home := rapid.SampledFrom([]Home{HomeSuspects, HomeDead}).Draw(rt, "home of the suspect")
+		home := rapid.SampledFrom([]Home{HomeQuarantine, HomeDead}).Draw(rt, "home of the suspect")
 		m.stale = append(m.stale, Orphans{Queue: m.whence, Alone: true, Entries: []Orphan{{Old: m.alone, New: m.alone, Home: home}}})
 	}
 }
@@ -297,7 +297,7 @@ func (f *fleet) recover(rt *rapid.T) {
 			}
 			moved++
 			moves := end(list.Queue, orphan.New, job.Requeued())
-			moves.Alone = orphan.Home == HomeSuspects
+			moves.Alone = orphan.Home == HomeQuarantine
 			if orphan.Home == HomeDead {
 				moves.Outcome = job.Died(orphan.New)
 			}
@@ -319,7 +319,7 @@ func (f *fleet) check(rt *rapid.T) {
 		waiting := f.w.waiting(queue)
 		require.True(rt, slices.Equal(f.queues[queue], waiting), "%s: %v, not %v", queue, waiting, f.queues[queue])
 		found(queue, waiting)
-		suspected := f.w.list(f.w.keys.Suspects(queue))
+		suspected := f.w.list(f.w.keys.Quarantine(queue))
 		slices.Reverse(suspected)
 		require.True(rt, slices.Equal(f.suspects[queue], suspected), "suspects of %s: %v, not %v", queue, suspected, f.suspects[queue])
 		found("suspects of "+queue, suspected)

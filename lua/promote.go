@@ -15,12 +15,12 @@ type Promotion struct {
 	Lock     *Lock
 }
 
-// Promotions are due jobs that go to one queue, to its quarantine if Suspect is set, or to the dead set if
-// Bury is set.
+// Promotions are due jobs that go to one queue, to its quarantine if Quarantined is set, or to the dead set if
+// Kill is set.
 type Promotions struct {
-	Queue         string
-	Suspect, Bury bool
-	Jobs          []Promotion
+	Queue             string
+	Quarantined, Kill bool
+	Jobs              []Promotion
 }
 
 // Promote moves due jobs of a sorted set to the backs of their queues, and returns how many. Each one that it
@@ -31,10 +31,10 @@ func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[
 	args := []string{daySeconds}
 	for _, group := range promotions {
 		number := 0
-		if !group.Bury {
+		if !group.Kill {
 			list := k.Queue(group.Queue)
-			if group.Suspect {
-				list = k.Suspects(group.Queue)
+			if group.Quarantined {
+				list = k.Quarantine(group.Queue)
 			}
 			keys = append(keys, list)
 			number = len(keys)

@@ -15,9 +15,9 @@ type Home string
 
 // The homes of an orphan.
 const (
-	HomeQueue    Home = "queue"    // the head of its queue
-	HomeSuspects Home = "suspects" // the head of its queue's quarantine
-	HomeDead     Home = "dead"     // the dead set
+	HomeQueue      Home = "queue"      // the head of its queue
+	HomeQuarantine Home = "quarantine" // the head of its queue's quarantine
+	HomeDead       Home = "dead"       // the dead set
 )
 
 // An Orphan is one entry of a dead process' list, with its new bytes.
@@ -60,7 +60,7 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 	triples := make(map[string]int, len(queues))
 	for i, queue := range queues {
 		triples[queue] = i + 1
-		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Suspects(queue))
+		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Quarantine(queue))
 	}
 	args := []string{identity, strconv.Itoa(len(queues)), daySeconds}
 	for _, list := range orphans {

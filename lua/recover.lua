@@ -10,7 +10,7 @@
 --          then triples, for all queues of the process: working list, queue list, quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
---          "working" | "alone", to "queue" | "suspects" | "dead", position of the first one's lock (0 for
+--          "working" | "alone", to "queue" | "quarantine" | "dead", position of the first one's lock (0 for
 --          none), whether one may run once more (0|1), how many jobs, and for each its bytes and its new
 --          bytes; in a group with locks then the arguments of unlock
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
@@ -22,7 +22,7 @@ local alone, index, queues = KEYS[9], KEYS[10], KEYS[11]
 local processed, failed, processed_today, failed_today = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 for first = 16, 15 + 3 * count_triples, 3 do
-  triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], suspects = KEYS[first + 2] }
+  triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
 end
 
 local time = redis.call('TIME')

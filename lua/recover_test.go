@@ -55,7 +55,7 @@ func TestRecover(t *testing.T) {
 			identity := w.hold("a", "b", "c", "d")
 			w.lapse(identity)
 			orphans := []Orphans{{Queue: "q", Entries: []Orphan{
-				{Old: "d", New: "d", Home: HomeDead}, {Old: "c", New: "c", Home: HomeSuspects}, {Old: "b", New: "b", Home: HomeDead}, {Old: "a", New: "a"},
+				{Old: "d", New: "d", Home: HomeDead}, {Old: "c", New: "c", Home: HomeQuarantine}, {Old: "b", New: "b", Home: HomeDead}, {Old: "a", New: "a"},
 			}}}
 			require.Equal(w, 4, ask(w, w.keys.Recover(identity, []string{"q"}, orphans, w.today)).Moved)
 			w.counted(2, 2)

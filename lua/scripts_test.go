@@ -192,7 +192,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 				string(job.ExitSnoozed), string(job.ExitRequeued),
 			}, s.words("ARGV"))
 		case "recover":
-			require.ElementsMatch(t, []string{"working", "alone", string(HomeQueue), string(HomeSuspects), string(HomeDead)}, s.words("ARGV"))
+			require.ElementsMatch(t, []string{"working", "alone", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
 		case "act":
 			require.ElementsMatch(t, []string{
 				"set", string(OrderOldest), string(OrderYoungest), string(FateQueue), string(FateDead), string(FateGone),

@@ -80,7 +80,7 @@ type origin struct {
 // lists returns the working list and the list of waiting jobs.
 func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 	if from.alone {
-		return k.Alone(identity), k.Suspects(from.queue)
+		return k.Alone(identity), k.Quarantine(from.queue)
 	}
 	return k.Working(from.queue, identity), k.Queue(from.queue)
 }

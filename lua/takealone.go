@@ -29,7 +29,7 @@ func (k Keys) TakeAlone(identity string, queues []string) Ask[TakenAlone] {
 	keys := make([]string, 0, 4+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Record(identity), k.Alone(identity))
 	for _, queue := range queues {
-		keys = append(keys, k.Suspects(queue), k.Working(queue, identity))
+		keys = append(keys, k.Quarantine(queue), k.Working(queue, identity))
 	}
 	args := append([]string{identity}, queues...)
 	return Ask[TakenAlone]{Call: driver.Call{Script: takeAloneScript, Keys: keys, Args: args}, read: readTakenAlone}

@@ -30,13 +30,13 @@ end
 
 local resting = redis.call('SMISMEMBER', paused, unpack(ARGV, 2))
 for position = 1, count do
-  local suspects = KEYS[pairs_at + 2 * position]
-  local waiting = resting[position] == 0 and redis.pcall('LLEN', suspects) or 0
+  local quarantine = KEYS[pairs_at + 2 * position]
+  local waiting = resting[position] == 0 and redis.pcall('LLEN', quarantine) or 0
   if type(waiting) == 'number' and waiting > 0 then
     -- The list's name does not contain the queue, and no key name is parsed: the record names the queue for
     -- recover.
     redis.call('HSET', record, 'alone', ARGV[1 + position])
-    return { 'taken', position, redis.call('LMOVE', suspects, alone, 'RIGHT', 'LEFT') }
+    return { 'taken', position, redis.call('LMOVE', quarantine, alone, 'RIGHT', 'LEFT') }
   end
 end
 return { 'empty' }

@@ -16,7 +16,7 @@ func TestTakeAlone(t *testing.T) {
 			w.suspect("c", "c1")
 			require.Equal(w, TakenAlone{Word: AloneTaken, Queue: 1, Bytes: "b1"}, w.takeAlone(identity, "a", "b", "c"))
 			require.Equal(w, []string{"b1"}, w.list(w.keys.Alone(identity)))
-			require.Equal(w, []string{"b2"}, w.list(w.keys.Suspects("b")))
+			require.Equal(w, []string{"b2"}, w.list(w.keys.Quarantine("b")))
 			require.Equal(w, "b", w.redis("HGET", w.keys.Record(identity), "alone"))
 		}},
 		promise{"refuses_a_second_one_and_take_refuses_anything_beside_it", func(w *world) {
@@ -41,7 +41,7 @@ func TestTakeAlone(t *testing.T) {
 			identity := w.process("a", "b", "c")
 			w.suspect("a", "a1")
 			w.redis("SADD", w.keys.Paused(), "a")
-			w.redis("SET", w.keys.Suspects("b"), "no list")
+			w.redis("SET", w.keys.Quarantine("b"), "no list")
 			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneEmpty}, w.takeAlone(identity, "a", "b", "c")) })
 			w.suspect("c", "c1")
 			require.Equal(w, TakenAlone{Word: AloneTaken, Queue: 2, Bytes: "c1"}, w.takeAlone(identity, "a", "b", "c"))
@@ -57,7 +57,7 @@ func TestTakeAlone(t *testing.T) {
 			w.suspect("q", "a", "b")
 			w.takeAlone(identity, "q")
 			w.settle(identity, 1, Settled{Queue: "q", Alone: true, Bytes: "a", Outcome: job.Requeued()})
-			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Suspects("q")))
+			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Quarantine("q")))
 			require.Empty(w, w.waiting("q"))
 			w.counted(0, 0)
 		}},
@@ -67,9 +67,9 @@ func TestTakeAlone(t *testing.T) {
 			w.takeAlone(identity, "q", "r")
 			w.redis("LPUSH", w.keys.Working("q", identity), "stray")
 			w.lapse(identity)
-			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeSuspects}}}}, w.today))
+			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeQuarantine}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 1}, answer)
-			require.Equal(w, []string{"s"}, w.list(w.keys.Suspects("q")))
+			require.Equal(w, []string{"s"}, w.list(w.keys.Quarantine("q")))
 			answer = ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "r", Alone: true, Entries: []Orphan{{Old: "a", New: "a3", Home: HomeDead}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Moved: 1}, answer)
 			require.Equal(w, []string{"a3"}, w.sorted(w.keys.Dead()))
@@ -87,7 +87,7 @@ func TestTakeAlone(t *testing.T) {
 // suspect lets jobs wait to run alone, the first one first.
 func (w *world) suspect(queue string, jobs ...string) {
 	w.Helper()
-	w.redis(append([]string{"LPUSH", w.keys.Suspects(queue)}, jobs...)...)
+	w.redis(append([]string{"LPUSH", w.keys.Quarantine(queue)}, jobs...)...)
 }
 
 func (w *world) takeAlone(identity string, queues ...string) TakenAlone {

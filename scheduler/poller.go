@@ -43,8 +43,8 @@ type Config struct {
 	Round time.Duration
 	// Every bounds the sleep between two looks. 100 ms.
 	Every time.Duration
-	// Blame says which jobs run alone.
-	Blame retry.Blame
+	// Crashes is the crash policy: which jobs are quarantined.
+	Crashes retry.CrashPolicy
 	// Processes is how many there are, any of which might be the poller. One.
 	Processes func() int
 }
@@ -293,7 +293,7 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 		if !ok {
 			at = len(sorted)
 			index[to] = at
-			sorted = append(sorted, lua.Promotions{Queue: to.queue, Suspect: to.suspect, Bury: to.bury})
+			sorted = append(sorted, lua.Promotions{Queue: to.queue, Quarantined: to.suspect, Kill: to.bury})
 		}
 		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
 	}
@@ -307,7 +307,7 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 			add(home{bury: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}
-		to := home{queue: parsed.QueueOrDefault(), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}
+		to := home{queue: parsed.QueueOrDefault(), suspect: p.cfg.Crashes.Quarantines(parsed.InterruptedCount())}
 		promotion := lua.Promotion{Old: raw, New: parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)}
 		if set == p.cfg.Keys.Schedule() {
 			promotion.Lock = lockToTake(parsed)

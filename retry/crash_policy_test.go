@@ -11,10 +11,10 @@ import (
 func TestBlameSuspectsOneCrashShortOfTheLimit(t *testing.T) {
 	t.Parallel()
 	for most, want := range map[int]struct{ suspect, killer int }{0: {2, 3}, 2: {1, 2}, 3: {2, 3}, 5: {4, 5}} {
-		blame := retry.Blame{Most: most}
+		policy := retry.CrashPolicy{Most: most}
 		for interruptions := range 8 {
-			require.Equal(t, interruptions >= want.suspect, blame.Suspect(interruptions), "limit %d, %d crashes", most, interruptions)
-			require.Equal(t, interruptions >= want.killer, blame.Killer(interruptions), "limit %d, %d crashes", most, interruptions)
+			require.Equal(t, interruptions >= want.suspect, policy.Quarantines(interruptions), "limit %d, %d crashes", most, interruptions)
+			require.Equal(t, interruptions >= want.killer, policy.Kills(interruptions), "limit %d, %d crashes", most, interruptions)
 		}
 	}
 }
