@@ -78,7 +78,7 @@ func scheduled(ctx context.Context, task subject.Task, talk *subject.Talk, jobs 
 // pushAt stores all the jobs in bulk, each for its instant, and makes sure that the first is still so far
 // ahead.
 func (w *timedWorker) pushAt(ctx context.Context, due []time.Time, ahead time.Duration) error {
-	took, err := w.pushAll(ctx, numbered(len(due), func(n int) client.Job {
+	took, err := w.pushAll(ctx, numbered(len(due), func(n int) client.RawJob {
 		j := noop(n)
 		j.At = due[n]
 		return j

@@ -73,7 +73,7 @@ func (w *timedWorker) warm(ctx context.Context) error {
 		return nil
 	}, launcher.Class{})
 	w.start(ctx)
-	if _, err := w.Push(ctx, client.Job{Class: warmUp}); err != nil {
+	if _, err := w.Push(ctx, client.RawJob{Class: warmUp}); err != nil {
 		return err
 	}
 	if err := await(ctx, up, startWithin); err != nil {

@@ -20,7 +20,7 @@ type welcome struct{ *belay.Definition[int] }
 
 func embedded(d *deep) {
 	mail.Handle(d.Server, run)
-	d.HandleClass("Mail", raw)             // want `^Mail gets a second handler .* ordinary.go:22$`
+	d.HandleRaw("Mail", raw)             // want `^Mail gets a second handler .* ordinary.go:22$`
 	letter.Handle(d.embedding.Server, run) // want `^Mail gets a second handler .* ordinary.go:22$`
 	d.Handle(d.Server, run)
 	d.welcome.Definition.Handle(d.Server, run) // want `^d.welcome.Definition gets a second handler .* ordinary.go:25$`
@@ -77,7 +77,7 @@ func expressions(s *site, one, other *belay.Server) {
 	(*site).addTo(s, one)
 	(*site).addTo(s, other)
 	(*belay.Definition[int]).Handle(mail, one, run)
-	(*belay.Server).HandleClass(one, "Mail", raw)
+	(*belay.Server).HandleRaw(one, "Mail", raw)
 	handle := mail.Handle
 	handle(one, run)
 	handle(other, run)

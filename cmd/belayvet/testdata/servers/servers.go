@@ -27,10 +27,10 @@ func good(client *belay.Client) {
 	mail.Handle(server, run)
 	report.Handle(server, run)
 	mail.Handle(other, run)
-	other.HandleClass("Report", raw)
-	other.HandleClass(belay.AnyClass, raw)
-	other.HandleClass(os.Getenv("CLASS"), raw)
-	other.HandleClass(os.Getenv("CLASS"), raw)
+	other.HandleRaw("Report", raw)
+	other.HandleUnknown(raw)
+	other.HandleRaw(os.Getenv("CLASS"), raw)
+	other.HandleRaw(os.Getenv("CLASS"), raw)
 }
 
 func twice(client *belay.Client) {
@@ -38,12 +38,12 @@ func twice(client *belay.Client) {
 	mail.Handle(server, run)
 	mail.Handle(server, run) // want `^Mail gets a second handler on this server, which is refused when the program starts; the first is at servers.go:38$`
 	report.Handle(server, run)
-	server.HandleClass("Report", raw) // want `^Report gets a second handler .* servers.go:40$`
+	server.HandleRaw("Report", raw) // want `^Report gets a second handler .* servers.go:40$`
 	jobs.Welcome.Handle(server, run)
 	jobs.Farewell.Handle(server, run)
 	jobs.Welcome.Handle(server, run) // want `^Welcome gets a second handler .* servers.go:42$`
-	server.HandleClass(belay.AnyClass, raw)
-	server.HandleClass("*", raw)                                          // want `^\* gets a second handler`
+	server.HandleUnknown(raw)
+	server.HandleUnknown(raw)                                          // want `^\* gets a second handler`
 	belay.Define[int]("Late", belay.Idempotent()).Handle(server, run)     // fine
 	(belay.Define[int]("Late", belay.Idempotent())).Handle((server), run) // want `^Late gets a second handler`
 	same := server
