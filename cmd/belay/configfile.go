@@ -10,20 +10,17 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/belayq/belay"
 )
 
-// A fileValue is the value of one setting, as the words of the setting's flag.
+// A fileValue is the value of one setting, as the words of the setting's flag, or as queues or capsules, which may have
+// names that a flag refuses.
 type fileValue struct {
 	line     int
 	words    []string
-	capsules []capsuleSetting
-}
-
-// A capsuleSetting is one capsule of a configuration file.
-type capsuleSetting struct {
-	name        string
-	concurrency int // 0 for the worker's own
-	queues      []string
+	queues   []belay.QueueWeight
+	capsules []belay.Capsule
 }
 
 // A fileReader reads a configuration file node by node instead of into a struct, because all mistakes are reported at
