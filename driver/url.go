@@ -15,12 +15,14 @@ import (
 //	redis://[user:password@]host[:port][/db]    rediss:// with TLS; valkey:// and valkeys:// are the same two
 //	unix://[user:password@]/path[?db=N]
 //
-// Parameters that every adapter knows are db (which goes before the path's), dial_timeout (a duration, or whole seconds),
-// client_name, and with TLS skip_verify=true. Those named by own are passed on as they are, for the client below to judge. What
-// go-redis' URLs say of retries, timeouts, pools and the protocol is accepted and left out otherwise: the adapters decide that.
+// Parameters that every adapter knows are db (which goes before the path's), dial_timeout (a duration, or
+// whole seconds), client_name, and with TLS skip_verify=true. Those named by own are passed on as they are,
+// for the client below to judge. What go-redis' URLs say of retries, timeouts, pools and the protocol is
+// accepted and left out otherwise: the adapters decide that.
 //
-// The URL that it answers says the same in one way: the scheme is redis, rediss or unix, and the database is the path, or of a
-// socket the parameter db. No error repeats any of the text, which may hold a password at any place.
+// The URL that it answers says the same in one way: the scheme is redis, rediss or unix, and the database is
+// the path, or of a socket the parameter db. No error repeats any of the text, which may hold a password at
+// any place.
 func ParseURL(text string, own ...string) (*url.URL, error) {
 	parsed, err := structure(text)
 	if err != nil {
@@ -61,8 +63,8 @@ func ServerURL(network, addr string, db int, withTLS bool) string {
 	return shown.String()
 }
 
-// CheckURL says whether text is a Redis URL, but for its database and parameters. Whoever shows URLs without their passwords
-// should not show one that it refuses: a part of the password may stand anywhere in it.
+// CheckURL says whether text is a Redis URL, but for its database and parameters. Whoever shows URLs without
+// their passwords should not show one that it refuses: a part of the password may stand anywhere in it.
 func CheckURL(text string) error {
 	_, err := structure(text)
 	return err
@@ -103,8 +105,9 @@ func structure(text string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// strayPassword says whether a part of a password may stand where the host is looked for: a password that holds a bare
-// #, ? or / ends what URL parsers take for the host, and an error that names the host would then name its beginning.
+// strayPassword says whether a part of a password may stand where the host is looked for: a password that
+// holds a bare #, ? or / ends what URL parsers take for the host, and an error that names the host would then
+// name its beginning.
 func strayPassword(text string) bool {
 	if strings.HasPrefix(text, "unix:") {
 		return false
@@ -139,15 +142,15 @@ func database(parsed *url.URL, query url.Values) (int, error) {
 	return int(db), nil
 }
 
-// shared are the parameters that mean the same to every adapter, and overruled those that mean nothing to any, since what
-// they would say is what the promises of Client rest on.
+// shared are the parameters that mean the same to every adapter, and overruled those that mean nothing to
+// any, since what they would say is what the promises of Client rest on.
 var (
 	shared    = []string{"db", "dial_timeout", "client_name", "skip_verify"}
 	overruled = []string{"max_retries", "protocol", "read_timeout", "write_timeout"}
 )
 
-// PoolParameters are those of go-redis about its pool and retries: its adapter passes them on, and any other leaves them out,
-// so that a URL which has them is good for all.
+// PoolParameters are those of go-redis about its pool and retries: its adapter passes them on, and any other
+// leaves them out, so that a URL which has them is good for all.
 var PoolParameters = []string{
 	"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
 	"max_conn_age", "max_idle_conns", "max_retry_backoff", "min_idle_conns", "min_retry_backoff", "pipeline_pool_size",

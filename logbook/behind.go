@@ -12,9 +12,9 @@ func (b *Book) Slog() *slog.Logger {
 	return slog.New(fielder{to: zerolog.NewSlogHandler(b.log), plain: &b.log, book: b})
 }
 
-// Behind returns a Book for a program's logger, a logger that writes into the Book, and the zerolog.Logger that the handler
-// adapts, nil for another handler. The Book is the handler's own if Book.Slog made it. A zerolog.Logger is used directly: its
-// lines need no conversion to records and back.
+// Behind returns a Book for a program's logger, a logger that writes into the Book, and the zerolog.Logger
+// that the handler adapts, nil for another handler. The Book is the handler's own if Book.Slog made it. A
+// zerolog.Logger is used directly: its lines need no conversion to records and back.
 func Behind(h slog.Handler) (book *Book, log zerolog.Logger, plain *zerolog.Logger) {
 	f, adapted := h.(fielder)
 	switch {
@@ -28,8 +28,8 @@ func Behind(h slog.Handler) (book *Book, log zerolog.Logger, plain *zerolog.Logg
 	return book, book.Logger(), plain
 }
 
-// Leveled returns a logger that drops lines below level. The level replaces that of a zerolog.Logger; the levels of another
-// handler still apply.
+// Leveled returns a logger that drops lines below level. The level replaces that of a zerolog.Logger; the
+// levels of another handler still apply.
 func Leveled(log *slog.Logger, level zerolog.Level) *slog.Logger {
 	f, adapted := log.Handler().(fielder)
 	if !adapted || f.plain == nil {

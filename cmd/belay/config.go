@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay"
 )
 
-// A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the environment, which
-// overrides the file.
+// A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the
+// environment, which overrides the file.
 type setting struct {
 	key      string                                        // in the file: Sidekiq's word, where it has one
 	flag     string                                        // empty for a setting of the file alone
@@ -145,7 +145,8 @@ func (c *config) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.print, "print-config", false, "print the settings and their sources as YAML, and exit")
 }
 
-// settle sets the flags that were not given from the environment and the file. It returns all mistakes in these.
+// settle sets the flags that were not given from the environment and the file. It returns all mistakes in
+// these.
 func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error {
 	c.sources = make(map[string]string)
 	path := cmp.Or(c.path, os.Getenv("BELAY_CONFIG"))
@@ -157,7 +158,8 @@ func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error 
 		var sections []string
 		file, sections, c.notes, err = readConfigFile(path, environment)
 		wrong = append(wrong, err)
-		// Rails' variables and the default are not meant for this program alone: the file need not have their section.
+		// Rails' variables and the default are not meant for this program alone: the file need not have their
+		// section.
 		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {
 			c.note("%s has no section %q, only %s: settings outside them are used", path, said, strings.Join(sections, ", "))
 		}

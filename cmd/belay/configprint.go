@@ -16,8 +16,8 @@ import (
 
 const printedHead = "The settings of this worker, each with its source."
 
-// write prints the settings as a file that --config can read. A URL with a password is printed in a comment, without
-// the password.
+// write prints the settings as a file that --config can read. A URL with a password is printed in a comment,
+// without the password.
 func (c *config) write(out io.Writer, flags *pflag.FlagSet, server belay.ServerConfig) error {
 	top := &yaml.Node{Kind: yaml.MappingNode, HeadComment: printedHead}
 	for _, s := range settings {
@@ -121,8 +121,9 @@ func queuesNode(of []belay.QueueWeight) *yaml.Node {
 	return node(queues)
 }
 
-// hiddenURL returns a URL without its password, and whether it has one. It also hides a user without a password: hardly
-// any Redis has one, and a password is easily written in its place. It hides a malformed URL completely.
+// hiddenURL returns a URL without its password, and whether it has one. It also hides a user without a
+// password: hardly any Redis has one, and a password is easily written in its place. It hides a malformed URL
+// completely.
 func hiddenURL(text string) (hidden string, secret bool) {
 	parsed, err := url.Parse(text)
 	if err != nil || driver.CheckURL(text) != nil {

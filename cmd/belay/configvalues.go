@@ -101,8 +101,8 @@ func readPrograms(node *yaml.Node, fail failFunc) (words []string) {
 
 const queueForms = "a name, [name, weight] or name: weight, with a weight of 1 or more"
 
-// readQueues reads all forms of Sidekiq: a list of names, "name,weight", [name, weight] and {name: weight}, or one
-// mapping of names to weights.
+// readQueues reads all forms of Sidekiq: a list of names, "name,weight", [name, weight] and {name: weight},
+// or one mapping of names to weights.
 func readQueues(node *yaml.Node, fail failFunc) (queues []belay.QueueWeight) {
 	switch node.Kind {
 	case yaml.MappingNode:

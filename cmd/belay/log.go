@@ -25,8 +25,8 @@ var logLevels = map[string]zerolog.Level{
 // lastWords is how long the end of the process waits for the reader of its log.
 const lastWords = time.Second
 
-// A journal is the log of a worker. It does not block: neither a job nor a heartbeat waits for the reader of standard
-// error, or for a disk.
+// A journal is the log of a worker. It does not block: neither a job nor a heartbeat waits for the reader of
+// standard error, or for a disk.
 type journal struct {
 	zerolog.Logger
 	book *logbook.Book
@@ -71,8 +71,8 @@ func (j *journal) close() {
 	}
 }
 
-// A logFile can be reopened while it is written to. There is no mutex: a write may hang on a full disk or a pipe, and
-// must not block the reopening.
+// A logFile can be reopened while it is written to. There is no mutex: a write may hang on a full disk or a
+// pipe, and must not block the reopening.
 type logFile struct {
 	path string
 	atomic.Pointer[os.File]

@@ -25,7 +25,8 @@ func parsed(t *testing.T, args ...string) *workFlags {
 	return &flags
 }
 
-// Two names in one pair of quotes are a mistake of the shell's. A queue that Ruby named so is taken by a file.
+// Two names in one pair of quotes are a mistake of the shell's. A queue that Ruby named so is taken by a
+// file.
 func TestAQueueNameWithWhiteSpaceIsRefusedOnTheCommandLineAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
