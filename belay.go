@@ -72,7 +72,7 @@ const (
 )
 
 const (
-	// RepeatWindow is for how long a Repeatable push may be repeated: a day after it was first sent.
+	// RepeatWindow is for how long a PushOnce may be repeated: a day after it was first sent.
 	RepeatWindow = client.RepeatWindow
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = client.AllLines

@@ -9,7 +9,6 @@ import "github.com/belayq/belay/launcher"
 //	belay.ServerConfig{Queues: belay.Queues("critical", "default"), Concurrency: 20,
 //		Capsules: []belay.Capsule{{Name: "unsafe", Queues: belay.Queues("thumbnails"), Concurrency: 1}}}
 //
-// In Redis each capsule is a worker process of its own, with an identity of its own; so `belay status` and
-// Sidekiq's dashboard list it beside the server, labelled with its name, and an operator quiets or stops each
-// capsule by itself.
+// In Redis the server with all its capsules is one worker process: `belay status` and Sidekiq's dashboard list
+// it once, with all of its queues, and quiet or stop it as a whole.
 type Capsule = launcher.Capsule

@@ -110,7 +110,7 @@ func Queues(names ...string) []QueueWeight {
 func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.SlogTo(log)) }
 
 // build returns the server's launcher and its log. It names everything that is wrong, at once.
-func (cfg ServerConfig) build(c *Client) (*launcher.Group, *logbook.Book, error) {
+func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = logbook.ToWriter(os.Stderr, zerolog.InfoLevel).Slog()
 	}
@@ -120,12 +120,12 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Group, *logbook.Book, error)
 		logging.Slog = cfg.Logger.Handler()
 	}
 	of := c.Config()
-	group, err := launcher.NewGroup(launcher.Config{
-		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Company: &company,
+	l, err := launcher.New(launcher.Config{
+		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, ShutdownTimeout: cfg.ShutdownTimeout,
 		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions, DeadMost: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
-		Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: &log, Logging: logging,
-	}, cfg.Capsules...)
-	return group, book, err
+		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: &log, Logging: logging,
+	})
+	return l, book, err
 }

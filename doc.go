@@ -45,7 +45,7 @@
 // [Definition.Enqueue] writes the job's payload, one line of JSON as Ruby's Sidekiq would write it. From then
 // on the job is these bytes. They are stored at the back of the list queue:mail (LPUSH; script push when jobs
 // of one call go to several queues), and the caller has a receipt. If Redis' answer is lost, the receipt says
-// so ([ErrUnknown]); a [Repeatable] push is then sent again, and stored once. With [In] or [At] the job first
+// so ([ErrUnknown]); a [PushOnce] push is then sent again, and stored once. With [In] or [At] the job first
 // waits in the set schedule. At every instant from here on the job is in exactly one place, and it moves from
 // one to the next by one script that does all of the move or nothing.
 //

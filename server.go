@@ -9,7 +9,6 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
@@ -19,15 +18,12 @@ import (
 // A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleRaw register what it
 // runs, Run runs it.
 type Server struct {
-	launcher   *launcher.Group
+	launcher   *launcher.Launcher
 	middleware client.Chain[Middleware]
 	book       *logbook.Book // the server's log
 	driver     driver.Client
 	check      inspect.CheckConfig // the requirements that a Process checks at its start
 }
-
-// company are all Servers of this program: a job that kills its process kills all of them.
-var company fetch.Company
 
 // NewServer returns a Server for the jobs of a client's Redis, with the client's prefix, time unit and
 // payload limit. It opens nothing and starts nothing. The error names everything that is wrong with the
@@ -36,12 +32,12 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("belay: NewServer: the client is nil; was the error of Open looked at?")
 	}
-	group, book, err := cfg.build(c)
+	l, book, err := cfg.build(c)
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	s := &Server{launcher: group, book: book, driver: c.Driver(), check: cfg.requirements(c)}
-	group.Use(s.around)
+	s := &Server{launcher: l, book: book, driver: c.Driver(), check: cfg.requirements(c)}
+	l.Use(s.around)
 	return s, nil
 }
 
@@ -63,7 +59,7 @@ func (cfg *ServerConfig) requirements(c *Client) inspect.CheckConfig {
 }
 
 // made is what the Server stands for. It panics for one that NewServer has not made.
-func (s *Server) made(what string) *launcher.Group {
+func (s *Server) made(what string) *launcher.Launcher {
 	if s == nil || s.launcher == nil {
 		panic("belay: " + what + ": the server is empty; make it by NewServer")
 	}
@@ -71,7 +67,7 @@ func (s *Server) made(what string) *launcher.Group {
 }
 
 // given is made, for what is to be given a function; it panics without one.
-func (s *Server) given(what string, something bool) *launcher.Group {
+func (s *Server) given(what string, something bool) *launcher.Launcher {
 	if !something {
 		panic("belay: " + what + ": the function is nil")
 	}
@@ -182,8 +178,7 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 //
 // Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are
 // not_running, not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of /healthz
-// standing_still and no_heartbeat; with capsules, that of the first one that has any. No answer waits for
-// Redis longer than half a second.
+// standing_still and no_heartbeat. No answer waits for Redis longer than half a second.
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
 // Dump logs what runs and where every goroutine stands.

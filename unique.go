@@ -159,7 +159,7 @@ func UniqueByFields(names ...string) DefineOption {
 
 // UniqueBy makes jobs of a Unique class count as the same if identity returns the same value for their
 // arguments. The value may be of any type that can be written as JSON. identity is called at each push, with
-// the arguments that will be stored, which OnPush may have changed. A value with a struct that has no JSON
+// the arguments that will be stored, which middleware may have changed. A value with a struct that has no JSON
 // members, such as one without exported fields, fails the push.
 //
 // A push of the class by belay push --unique, or from another language, is never a duplicate of these jobs,

@@ -126,7 +126,7 @@ func TestUnique(t *testing.T) {
 		t.Parallel()
 		unique := Unique(UntilExecuted)
 		for want, options := range map[string][]DefineOption{
-			"reschedule once goes with until_executed alone":                          {Unique(UntilExecuting, RescheduleOnce())},
+			"reschedule once requires until_executed":                                 {Unique(UntilExecuting, RescheduleOnce())},
 			`unique until "done"`:                                                     {Unique(Until("done"))},
 			"a lock for -1ns holds nothing":                                           {Unique(UntilExecuted, LockTTL(0))},
 			"a whole number of milliseconds":                                          {Unique(UntilExecuted, LockTTL(time.Microsecond))},

@@ -17,7 +17,7 @@ func TestWALLocation(t *testing.T) {
 	require.Equal(t, belay.WAL{"main": 9, "ci": 1}, d.Job(1, belay.WALLocation("ci", 1)).WAL)
 	require.Equal(t, belay.WAL{"main": 10}, d.Job(1, belay.WALLocation("main", 10)).WAL)
 	require.Equal(t, belay.WAL{"main": 9}, d.Job(1).WAL, "what one job says is its own")
-	require.ErrorContains(t, d.Job(1, belay.WALLocation("main", 0)).Check(), "is none: leave it out")
+	require.ErrorContains(t, d.Job(1, belay.WALLocation("main", 0)).Check(), "is 0: leave it out")
 }
 
 func TestStampWAL(t *testing.T) {

@@ -45,7 +45,7 @@ func checksOf(want belay.RawJob) []check {
 	field(want.Backtrace == belay.AllLines, "Backtrace", "backtrace", "true")
 	field(len(want.Tags) > 0, "Tags", "tags", quoted(want.Tags))
 	field(want.JID != "", "JID", "jid", quoted(want.JID))
-	add(want.PushOnce, "Repeatable", "true", func(w Waiting) string { return strconv.FormatBool(w.pushed.PushOnce) })
+	add(want.PushOnce, "PushOnce", "true", func(w Waiting) string { return strconv.FormatBool(w.pushed.PushOnce) })
 	add(want.Unique != nil, "Unique", ruleOf(want.Unique), func(w Waiting) string { return ruleOf(w.pushed.Unique) })
 	for _, extra := range want.Extra {
 		field(true, "Field", extra.Name, extra.JSON)

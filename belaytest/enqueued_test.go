@@ -54,7 +54,7 @@ func TestRequireEnqueued(t *testing.T) {
 		{"queue of the definition", nil, belay.Queue("mail"), belay.Queue("slow"), "Queue is mail, not slow"},
 		{"wait", belay.In(time.Hour), belay.In(time.Hour), belay.In(time.Hour + 1), "In is 1h0m0s, not 1h0m0.000000001s"},
 		{"repeatable push", belay.PushOnce(), belay.PushOnce(), nil, ""},
-		{"no repeatable push", nil, nil, belay.PushOnce(), "Repeatable is false, not true"},
+		{"no repeatable push", nil, nil, belay.PushOnce(), "PushOnce is false, not true"},
 		{"unique", belay.Unique(belay.UntilExecuted, belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue()), belay.Unique(belay.UntilExecuted,
 			belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue(), belay.LockTTL(6*time.Hour)), belay.Unique(belay.UntilExecuting),
 			"Unique is until_executed for 6h0m0s, including scheduled, rescheduled once, per queue, not until_executing for 6h0m0s"},

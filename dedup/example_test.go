@@ -19,9 +19,8 @@ func ExampleRule_Lock() {
 	fmt.Println(draft.Encode())
 	fmt.Println("stands for", lock.Lifetime(0), "- released when done:", lock.Releases(job.ExitDone), "- when retried:", lock.Releases(job.ExitRetry))
 	// Output:
-	// {"retry":true,"queue":"default","belay_unique":{"digest":"1eb362487297344a57fa00353ca18ad6","until":"until_executed","ttl_ms":3600000},"args":[42,"asked
-	// by Ann"],"class":"Reindex","jid":"b4a577edbccf1d805744efa9"} stands for 1h0m0s - released when done:
-	// true - when retried: false
+	// {"retry":true,"queue":"default","belay_unique":{"digest":"1eb362487297344a57fa00353ca18ad6","until":"until_executed","ttl_ms":3600000},"args":[42,"asked by Ann"],"class":"Reindex","jid":"b4a577edbccf1d805744efa9"}
+	// stands for 1h0m0s - released when done: true - when retried: false
 }
 
 func ExampleDigest() {

@@ -1,4 +1,4 @@
-package launcher
+package fetch
 
 import (
 	"sync"
@@ -6,31 +6,29 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belayq/belay/fetch"
 )
 
 // Handlers that wait take nothing more: each of their jobs needs a processor of its own, which somebody must have woken.
 func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 	t.Parallel()
 	const processors = 50
-	tray, taken, home := newTray(), make(chan *fetch.Held), sync.WaitGroup{}
+	queue, taken, home := newRunQueue(), make(chan *Run), sync.WaitGroup{}
 	release := make(chan struct{})
 	for range processors {
 		home.Go(func() {
-			held, ok := tray.take()
+			held, ok := queue.take()
 			require.True(t, ok)
 			taken <- held
 			<-release
 		})
 	}
 	for laid := 0; laid < processors; laid += 10 {
-		jobs := make([]*fetch.Held, 10)
+		jobs := make([]*Run, 10)
 		for i := range jobs {
-			jobs[i] = &fetch.Held{}
+			jobs[i] = &Run{}
 		}
-		tray.lay(jobs)
-		seen := make(map[*fetch.Held]bool)
+		queue.add(jobs)
+		seen := make(map[*Run]bool)
 		for range jobs {
 			seen[hear(t, "a job to be taken", taken)] = true
 		}
@@ -45,35 +43,35 @@ func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 func TestWhatIsLaidDownIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	const rounds, each, processors = 2000, 7, 8
-	tray, back := newTray(), newEnds()
+	queue, back := newRunQueue(), newResults()
 	var home sync.WaitGroup
 	for range processors {
 		home.Go(func() {
-			for held, ok := tray.take(); ok; held, ok = tray.take() {
-				back.lay(ended{held: held})
+			for held, ok := queue.take(); ok; held, ok = queue.take() {
+				back.add(Result{Run: held})
 			}
 		})
 	}
-	times := make(map[*fetch.Held]int)
-	var room []ended
+	times := make(map[*Run]int)
+	var room []Result
 	collect := func() {
 		room = back.take(room)
 		for _, end := range room {
-			times[end.held]++
+			times[end.Run]++
 		}
 		clear(room)
 		room = room[:0]
 	}
 	for range rounds {
-		jobs := make([]*fetch.Held, each)
+		jobs := make([]*Run, each)
 		for i := range jobs {
-			jobs[i] = &fetch.Held{}
+			jobs[i] = &Run{}
 			times[jobs[i]] = 0
 		}
-		tray.lay(jobs)
+		queue.add(jobs)
 		collect()
 	}
-	tray.close()
+	queue.close()
 	home.Wait()
 	collect()
 	require.Len(t, times, rounds*each)
@@ -84,26 +82,26 @@ func TestWhatIsLaidDownIsTakenOnce(t *testing.T) {
 
 func TestATrayThatIsNeverEmptyStaysSmall(t *testing.T) {
 	t.Parallel()
-	tray := newTray()
-	tray.lay([]*fetch.Held{{}})
+	queue := newRunQueue()
+	queue.add([]*Run{{}})
 	for range 10_000 {
-		tray.lay([]*fetch.Held{{}})
-		_, ok := tray.take()
+		queue.add([]*Run{{}})
+		_, ok := queue.take()
 		require.True(t, ok)
 	}
-	require.Len(t, tray.jobs, 2, "one that waits, and the room of one that was taken")
-	require.Nil(t, tray.jobs[0], "what was taken is not kept")
-	require.Less(t, cap(tray.jobs), 10)
+	require.Len(t, queue.runs, 2, "one that waits, and the room of one that was taken")
+	require.Nil(t, queue.runs[0], "what was taken is not kept")
+	require.Less(t, cap(queue.runs), 10)
 }
 
 func TestEndsAreToldOfUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
-	e := newEnds()
-	e.lay(ended{})
-	e.lay(ended{})
+	e := newResults()
+	e.add(Result{})
+	e.add(Result{})
 	hear(t, "the word of ends", e.some)
 	require.Len(t, e.take(nil), 2)
-	e.lay(ended{})
+	e.add(Result{})
 	require.Len(t, e.take(nil), 1)
 	require.Empty(t, e.take(nil))
 	select {
@@ -111,7 +109,7 @@ func TestEndsAreToldOfUntilTheyAreTaken(t *testing.T) {
 		t.Fatal("there are none")
 	default:
 	}
-	e.lay(ended{})
+	e.add(Result{})
 	hear(t, "the word of one more", e.some)
 }
 

@@ -68,14 +68,14 @@ func (r *rig) sha(call driver.Call) string {
 }
 
 func (r *rig) shaOfTake() string  { return r.sha(r.keys.Take("nobody", r.queues, 1, 1, 1).Call) }
-func (r *rig) shaOfStart() string { return r.sha(r.keys.Start(r.life.Identity, nil).Call) }
+func (r *rig) shaOfStart() string { return r.sha(r.keys.Start(r.session.Identity, nil).Call) }
 func (r *rig) shaOfRenew() string { return r.sha(r.keys.Renew(nil).Call) }
 func (r *rig) shaOfSettle() string {
 	return r.sha(r.keys.Settle(lua.Settlement{Identity: "nobody"}).Call)
 }
 
 // runs waits until one job runs.
-func (r *rig) runs() *Held {
+func (r *rig) runs() *Run {
 	r.t.Helper()
 	r.pump("a job to run", func() bool { return len(r.running) == 1 })
 	return r.running[0]
@@ -109,7 +109,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			r.pump("all jobs", func() bool { return len(r.running) == 4 })
 			require.Zero(t, calls.Load())
 			r.beat()
-			r.pump("the renewal of one lock", func() bool { return calls.Load() == 1 && r.fetcher.inFlight == 0 })
+			r.pump("the renewal of one lock", func() bool { return calls.Load() == 1 && r.k.inFlight == 0 })
 			r.end(done)
 			r.push("mail", 2)
 			r.pump("the next", func() bool { return len(r.running) == 2 })
@@ -155,12 +155,12 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 		t.Run("of_jobs_that_were_lost_are_not_followed_by_a_run", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
-			working, lost := r.keys.Working("mail", r.life.Identity), &atomic.Bool{}
+			working, lost := r.keys.Working("mail", r.session.Identity), &atomic.Bool{}
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.shaOfStart(), Nth: 1, Do: faultproxy.Before(func() {
 				lost.Store(r.direct.Do(context.Background(), driver.Command("DEL", working))[0].Value == int64(1))
 			})})
 			j := r.pushUnique(untilExecuting, 1)
-			r.pump("the answer", func() bool { return lost.Load() && r.fetcher.starting == 0 && len(r.life.held) == 0 })
+			r.pump("the answer", func() bool { return lost.Load() && r.k.ledger.count(starting) == 0 && r.session.held == 0 })
 			require.Empty(t, r.running)
 			require.Contains(t, r.log.String(), "recovered from us before it started")
 			require.Equal(t, "-"+j.JID, r.lockOf(j), "it is that of whoever has the job")
@@ -175,10 +175,10 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			gate := faultproxy.NewGate()
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.shaOfStart(), Nth: 1, Do: faultproxy.Hold(gate)})
 			j := r.pushUnique(untilExecuted, 1)
-			r.pump("the start", func() bool { return r.fetcher.starting == 1 })
-			r.fetcher.Quiet()
+			r.pump("the start", func() bool { return r.k.ledger.count(starting) == 1 })
+			r.loop.beQuiet()
 			gate.Open()
-			r.pump("the hand-back", func() bool { return r.fetcher.Settled() })
+			r.pump("the hand-back", func() bool { return r.loop.settled() })
 			require.Empty(t, r.running)
 			require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 			require.Equal(t, "s"+j.JID, r.lockOf(j))
@@ -194,11 +194,11 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 				rule.Token, rule.Nth, rule.Do = r.shaOfStart(), 1, faultproxy.Hold(gate)
 				r.proxy.Add(rule)
 				j := r.pushUnique(untilExecuting, 1)
-				r.pump("the start", func() bool { return r.fetcher.starting == 1 })
+				r.pump("the start", func() bool { return r.k.ledger.count(starting) == 1 })
 				<-gate.Arrived()
-				r.fetcher.Quiet()
+				r.loop.beQuiet()
 				gate.Open()
-				r.pump("the hand-back", func() bool { return r.fetcher.Settled() })
+				r.pump("the hand-back", func() bool { return r.loop.settled() })
 				require.Empty(t, r.running)
 				require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 				require.Equal(t, "-"+j.JID, r.lockOf(j))
@@ -212,8 +212,8 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			r.proxy.Add(faultproxy.DropReply(r.shaOfStart()))
 			j := r.pushUnique(untilExecuting, 1)
 			r.pump("the lock to be free", func() bool { return r.lockOf(j) == "" })
-			r.fetcher.Quiet()
-			r.pump("the hand-back", func() bool { return r.fetcher.Settled() })
+			r.loop.beQuiet()
+			r.pump("the hand-back", func() bool { return r.loop.settled() })
 			require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 			require.Equal(t, "-"+j.JID, r.lockOf(j))
 		})
@@ -227,10 +227,10 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			second := r.pushUnique(untilExecuting, 2)
 			require.Empty(t, second.holder)
 			for _, held := range r.running {
-				r.fetcher.Refuse(held)
+				r.k.refuse(held)
 			}
 			r.running = nil
-			r.pump("the hand-back", func() bool { return r.fetcher.Settled() && len(r.list(r.keys.Queue("mail"))) == 3 })
+			r.pump("the hand-back", func() bool { return r.loop.settled() && len(r.list(r.keys.Queue("mail"))) == 3 })
 			require.Equal(t, "-"+j.JID, r.lockOf(j))
 			require.Equal(t, "-"+second.JID, r.lockOf(other))
 		})
@@ -239,11 +239,11 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
 			j := r.pushUnique(untilExecuting, 1)
-			r.fetcher.Turn()
-			r.fetcher.Handle(<-r.fetcher.Events())
-			require.Len(t, r.fetcher.unsaid, 1)
-			r.fetcher.Quiet()
-			r.pump("the hand-back", func() bool { return r.fetcher.Settled() })
+			r.loop.turn(time.Now())
+			r.loop.handle(<-r.loop.events)
+			require.Equal(t, 1, r.k.ledger.count(awaitingStart))
+			r.loop.beQuiet()
+			r.pump("the hand-back", func() bool { return r.loop.settled() })
 			require.Empty(t, r.running)
 			require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 			require.Equal(t, "-"+j.JID, r.lockOf(j))
@@ -286,7 +286,7 @@ func TestLocksInHand(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
 			short := dedup.Rule{Until: dedup.UntilExecuted, TTL: 2 * time.Second, RescheduleOnce: true}
-			require.Less(t, short.TTL, r.life.record.TTL)
+			require.Less(t, short.TTL, r.session.record.TTL)
 			j := r.pushUnique(short, 1)
 			left := func() time.Duration {
 				ms, _ := r.do("PTTL", r.keys.Lock(j.Digest)).(int64)
@@ -313,7 +313,7 @@ func TestLocksInHand(t *testing.T) {
 			other := r.pushUnique(untilExecuted, 1)
 			r.do("PEXPIRE", r.keys.Lock(j.Digest), "30000")
 			r.beat()
-			r.pump("a renewal", func() bool { return !r.fetcher.renew && r.fetcher.inFlight == 0 })
+			r.pump("a renewal", func() bool { return !r.k.renew && r.k.inFlight == 0 })
 			left, _ := r.do("PTTL", r.keys.Lock(j.Digest)).(int64)
 			require.LessOrEqual(t, left, int64(30000))
 			r.do("SADD", r.keys.Paused(), "mail")
@@ -326,7 +326,7 @@ func TestLocksInHand(t *testing.T) {
 			r := newRig(t, open, 1, "mail")
 			j := r.pushUnique(untilExecuted, 1)
 			r.runs()
-			r.end(func(held *Held) job.Outcome { return job.Retried(held.Bytes, time.Hour) })
+			r.end(func(held *Run) job.Outcome { return job.Retried(held.Bytes, time.Hour) })
 			require.Equal(t, "s"+j.JID, r.lockOf(j))
 			left, _ := r.do("PTTL", r.keys.Lock(j.Digest)).(int64)
 			require.Greater(t, left, time.Hour.Milliseconds())
@@ -364,14 +364,14 @@ func TestOneMoreRun(t *testing.T) {
 			first := r.pushUnique(untilExecuted, 1)
 			r.runs()
 			r.pushUnique(untilExecuted, 1)
-			r.end(func(held *Held) job.Outcome { return job.Retried(held.Bytes, time.Hour) })
+			r.end(func(held *Run) job.Outcome { return job.Retried(held.Bytes, time.Hour) })
 			require.Equal(t, "d"+first.JID, r.lockOf(first))
 			require.Empty(t, r.list(r.keys.Queue("mail")))
 			r.do("ZREM", r.keys.Retry(), first.bytes)
 			r.do("LPUSH", r.keys.Queue("mail"), first.bytes)
 			r.runs()
 			require.Equal(t, "d"+first.JID, r.lockOf(first), "the duplicate came after the first start")
-			r.end(func(held *Held) job.Outcome { return job.Died(held.Bytes) })
+			r.end(func(held *Run) job.Outcome { return job.Died(held.Bytes) })
 			again := r.runs()
 			require.Equal(t, "s"+again.JID(), r.lockOf(first))
 			r.end(done)
@@ -393,7 +393,7 @@ func TestLocksOfTheDead(t *testing.T) {
 			require.Empty(t, second.holder, "the first one runs")
 			require.Equal(t, executed.JID, r.pushUnique(untilExecuted, 1).holder)
 			r.do("PEXPIRE", r.keys.Lock(executed.Digest), "30000")
-			r.lapse(r.life.Identity)
+			r.lapse(r.session.Identity)
 			j, life := r.newJanitor()
 			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
 			require.Equal(t, "d"+executed.JID, r.lockOf(executed))
@@ -405,8 +405,8 @@ func TestLocksOfTheDead(t *testing.T) {
 		t.Run("pass_to_one_more_run_when_a_killer_is_buried", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
-			r.fetcher.Quiet() // or it would take what is brought back
-			victim := r.life.Identity
+			r.loop.beQuiet() // or it would take what is brought back
+			victim := r.session.Identity
 			j := r.pushUnique(untilExecuted, 1, job.SetInt("interrupted_count", 2))
 			r.do("RPOPLPUSH", r.keys.Queue("mail"), r.keys.Alone(victim))
 			r.do("HSET", r.keys.Record(victim), "beat_ms", "20", "alone", "mail")

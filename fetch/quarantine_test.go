@@ -23,7 +23,7 @@ func TestSuspects(t *testing.T) {
 		t.Run("an_idle_process_takes_one_and_nothing_beside_it", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 3, "mail", "other")
-			r.pump("the waits", func() bool { return r.fetcher.waits.open() == 2 })
+			r.pump("the waits", func() bool { return r.k.openWaits() == 2 })
 			first, second := suspect("mail", 2), suspect("mail", 2)
 			r.do("RPUSH", r.keys.Suspects("mail"), second, first)
 			r.push("other", 2)
@@ -32,12 +32,12 @@ func TestSuspects(t *testing.T) {
 			r.beat()
 			r.pump("the suspect", func() bool { return len(r.running) == 1 })
 			require.Equal(t, []string{first}, bytesOf(r.running))
-			require.Equal(t, []string{first}, r.list(r.keys.Alone(r.life.Identity)))
+			require.Equal(t, []string{first}, r.list(r.keys.Alone(r.session.Identity)))
 			r.push("other", 1)
 			until := time.Now().Add(200 * time.Millisecond)
 			r.pump("a while", func() bool { return time.Now().After(until) })
 			require.Len(t, r.running, 1, "nothing is started beside it")
-			require.Zero(t, r.fetcher.waits.open())
+			require.Zero(t, r.k.openWaits())
 			r.end(done)
 			r.pump("the other job, which has its turn after a suspect", func() bool { return len(r.running) == 1 })
 			require.Equal(t, "other", r.running[0].Queue)
@@ -46,56 +46,56 @@ func TestSuspects(t *testing.T) {
 			require.Equal(t, second, r.running[0].Bytes)
 			r.end(done)
 			require.Empty(t, r.list(r.keys.Suspects("mail")))
-			require.Empty(t, r.list(r.keys.Alone(r.life.Identity)))
+			require.Empty(t, r.list(r.keys.Alone(r.session.Identity)))
 			require.Equal(t, "5", r.count(r.keys.Processed()))
 		})
 
 		t.Run("a_busy_process_drains_for_it_and_gives_up_in_time", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			r.fetcher.cfg.DrainFor = 300 * time.Millisecond
+			r.loop.cfg.DrainFor = 300 * time.Millisecond
 			r.push("mail", 1)
 			r.pump("the long job", func() bool { return len(r.running) == 1 })
 			long := r.running[0]
 			r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
 			r.beat()
-			r.pump("the drain", func() bool { return r.fetcher.suspects.draining == "mail" && r.fetcher.waits.open() == 0 })
-			require.NotNil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.life.Identity))
+			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 })
+			require.NotNil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.session.Identity))
 			r.push("mail", 1)
 			r.pump("it to be given up, and the next job", func() bool { return len(r.running) == 2 })
-			r.pump("the lease to be given back", func() bool { return r.do("ZSCORE", r.keys.Draining("mail"), r.life.Identity) == nil })
+			r.pump("the lease to be given back", func() bool { return r.do("ZSCORE", r.keys.Draining("mail"), r.session.Identity) == nil })
 			require.Len(t, r.list(r.keys.Suspects("mail")), 1)
 			r.beat()
 			until := time.Now().Add(200 * time.Millisecond)
 			r.pump("a while", func() bool { return time.Now().After(until) })
-			require.Empty(t, r.fetcher.suspects.draining, "not again so soon")
+			require.Nil(t, r.loop.quarantine.draining, "not again so soon")
 			require.Contains(t, r.running, long)
 			r.end(done)
 			r.beat()
-			r.pump("the suspect, once the hands are empty", func() bool { return len(r.running) == 1 && r.running[0].alone })
+			r.pump("the suspect, once the hands are empty", func() bool { return len(r.running) == 1 && r.running[0].quarantined })
 			r.end(done)
 		})
 
 		t.Run("drains_under_a_load_that_never_ends", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			r.fetcher.cfg.DrainFor = 10 * time.Second
+			r.loop.cfg.DrainFor = 10 * time.Second
 			r.push("mail", 500)
 			r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
 			r.beat()
 			r.pump("the suspect", func() bool {
-				if len(r.running) == 1 && r.running[0].alone {
+				if len(r.running) == 1 && r.running[0].quarantined {
 					return true
 				}
 				for _, held := range r.running {
-					r.fetcher.End(held, job.Done())
+					r.finish(held, job.Done())
 				}
 				r.running = nil
 				return false
 			})
 			require.NotEmpty(t, r.list(r.keys.Queue("mail")))
 			r.end(done)
-			require.Nil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.life.Identity))
+			require.Nil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.session.Identity))
 		})
 
 		t.Run("those_of_a_paused_queue_hold_up_nobody", func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSuspects(t *testing.T) {
 			r.do("SREM", r.keys.Paused(), "mail")
 			r.beat()
 			r.beat()
-			r.pump("the suspect", func() bool { return len(r.running) == 1 && r.running[0].alone })
+			r.pump("the suspect", func() bool { return len(r.running) == 1 && r.running[0].quarantined })
 			r.end(done)
 		})
 
@@ -122,8 +122,8 @@ func TestSuspects(t *testing.T) {
 			r.do("RPUSH", r.keys.Suspects("mail"), second, first)
 			r.beat()
 			r.pump("the suspect", func() bool { return len(r.running) == 1 })
-			r.fetcher.Quiet()
-			r.end(func(*Held) job.Outcome { return job.Requeued() })
+			r.loop.beQuiet()
+			r.end(func(*Run) job.Outcome { return job.Requeued() })
 			require.Equal(t, []string{second, first}, r.list(r.keys.Suspects("mail")))
 			require.Empty(t, r.list(r.keys.Queue("mail")))
 		})
@@ -132,8 +132,8 @@ func TestSuspects(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
 			stray := suspect("mail", 2)
-			r.do("LPUSH", r.keys.Alone(r.life.Identity), stray)
-			r.do("HSET", r.keys.Record(r.life.Identity), "alone", "mail")
+			r.do("LPUSH", r.keys.Alone(r.session.Identity), stray)
+			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 			r.push("mail", 1)
 			for len(r.running) == 0 {
 				r.beat()
@@ -141,7 +141,7 @@ func TestSuspects(t *testing.T) {
 				r.pump("a look", func() bool { return len(r.running) == 1 || time.Now().After(until) })
 			}
 			require.Equal(t, []string{stray}, bytesOf(r.running), "nothing was taken beside it")
-			r.end(func(*Held) job.Outcome { return job.Requeued() })
+			r.end(func(*Run) job.Outcome { return job.Requeued() })
 			require.Equal(t, []string{stray}, r.list(r.keys.Suspects("mail")), "it went where it had come from")
 		})
 	})

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestFetcher(t *testing.T) {
 			r.end(done)
 			require.Empty(t, r.working("mail"))
 			require.Equal(t, "5", r.count(r.keys.Processed()))
-			require.Empty(t, r.life.held)
+			require.Empty(t, r.session.held)
 		})
 	})
 
@@ -36,7 +37,7 @@ func TestFetcher(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "a", "b", "c")
-			r.pump("all queues to be waited on", func() bool { return r.fetcher.waits.open() == 3 })
+			r.pump("all queues to be waited on", func() bool { return r.k.openWaits() == 3 })
 			jobs := r.push("b", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
 			require.Equal(t, jobs, bytesOf(r.running))
@@ -50,10 +51,10 @@ func TestFetcher(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 1, "a", "b", "c")
-			r.pump("all queues to be waited on", func() bool { return r.fetcher.waits.open() == 3 })
+			r.pump("all queues to be waited on", func() bool { return r.k.openWaits() == 3 })
 			r.push("b", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.pump("the waits to be released", func() bool { return r.fetcher.waits.open() == 0 })
+			r.pump("the waits to be released", func() bool { return r.k.openWaits() == 0 })
 			late := r.push("a", 1)
 			r.pump("a turn", func() bool { return true })
 			require.Equal(t, late, r.list(r.keys.Queue("a")), "nobody takes what nobody can run")
@@ -69,7 +70,7 @@ func TestFetcher(t *testing.T) {
 			r := newRig(t, open, 1, "a", "b", "c")
 			for range 20 {
 				r.stay()
-				r.pump("all queues to be waited on", func() bool { return r.fetcher.waits.open() == 3 })
+				r.pump("all queues to be waited on", func() bool { return r.k.openWaits() == 3 })
 				// All three waits answer at nearly the same time, and there is one processor.
 				pushed := append(append(r.push("a", 1), r.push("b", 1)...), r.push("c", 1)...)
 				var ran []string
@@ -90,8 +91,8 @@ func TestFetcher(t *testing.T) {
 			r := newRig(t, open, 2, "a", "b")
 			r.do("SADD", r.keys.Paused(), "a")
 			jobs := r.push("a", 1)
-			r.pump("b to be waited on", func() bool { return r.fetcher.waits.open() == 1 })
-			require.Nil(t, r.fetcher.waits.parked["a"])
+			r.pump("b to be waited on", func() bool { return r.k.openWaits() == 1 })
+			require.Nil(t, r.k.queues["a"].wait)
 			before := r.proxy.Count("EVALSHA")
 			quietUntil := time.Now().Add(300 * time.Millisecond)
 			r.pump("a while", func() bool { return time.Now().After(quietUntil) })
@@ -108,12 +109,12 @@ func TestFetcher(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "a", "b")
-			r.pump("both to be waited on", func() bool { return r.fetcher.waits.open() == 2 })
+			r.pump("both to be waited on", func() bool { return r.k.openWaits() == 2 })
 			r.do("SADD", r.keys.Paused(), "a")
 			r.beat()
-			r.pump("the wait on a to end", func() bool { return r.fetcher.waits.parked["a"] == nil && r.fetcher.inFlight == 0 })
+			r.pump("the wait on a to end", func() bool { return r.k.queues["a"].wait == nil && r.k.inFlight == 0 })
 			jobs := r.push("a", 1)
-			r.pump("a turn", func() bool { return r.fetcher.inFlight == 0 })
+			r.pump("a turn", func() bool { return r.k.inFlight == 0 })
 			require.Equal(t, jobs, r.list(r.keys.Queue("a")))
 		})
 	})
@@ -149,7 +150,7 @@ func TestLostReplies(t *testing.T) {
 			require.NoError(t, err, "the script is known from here on, so that the reply lost is that of its run")
 			r.proxy.Add(faultproxy.DropReply(r.keys.Alive()))
 			jobs := r.push("mail", 2)
-			r.pump("the take to be lost", func() bool { return !r.fetcher.outage.since.IsZero() })
+			r.pump("the take to be lost", func() bool { return !r.k.outage.since.IsZero() })
 			require.Len(t, r.working("mail"), 2, "moved, and nobody knows")
 			beats := 0
 			for len(r.running) < 2 {
@@ -199,7 +200,7 @@ func TestLostReplies(t *testing.T) {
 			r.end(done)
 			require.Equal(t, "3", r.count(r.keys.Processed()), "counted once")
 			require.NotContains(t, r.log.String(), "ownership lost")
-			require.Empty(t, r.life.held)
+			require.Empty(t, r.session.held)
 			require.Empty(t, r.working("mail"))
 		})
 	})
@@ -211,7 +212,7 @@ func TestLostReplies(t *testing.T) {
 			r.push("mail", 3)
 			r.pump("three jobs", func() bool { return len(r.running) == 3 })
 			r.proxy.Add(faultproxy.DropRequest(r.keys.Processed()))
-			r.end(func(h *Held) job.Outcome { return job.Retried(h.Bytes, time.Minute) })
+			r.end(func(h *Run) job.Outcome { return job.Retried(h.Bytes, time.Minute) })
 			require.Equal(t, int64(3), r.do("ZCARD", r.keys.Retry()))
 			require.Equal(t, "3", r.count(r.keys.Failed()))
 		})
@@ -236,10 +237,10 @@ func TestLostReplies(t *testing.T) {
 				}
 				for _, held := range r.running {
 					ran[held.Bytes]++
-					r.fetcher.End(held, job.Done())
+					r.finish(held, job.Done())
 				}
 				r.running = nil
-				return len(ran) == len(pushed) && r.fetcher.Settled() || r.count(r.keys.Processed()) == "120"
+				return len(ran) == len(pushed) && r.loop.settled() || r.count(r.keys.Processed()) == "120"
 			})
 			for bytes, times := range ran {
 				require.Equal(t, 1, times, bytes)
@@ -271,7 +272,7 @@ func TestLook(t *testing.T) {
 			}
 			require.Empty(t, r.running)
 			gate.Open()
-			r.pump("the job", func() bool { return len(r.running) == 1 && !r.fetcher.strays.unsure })
+			r.pump("the job", func() bool { return len(r.running) == 1 && !r.k.reconcile.unsure })
 			require.Equal(t, jobs, bytesOf(r.running))
 			r.end(done)
 			require.NotContains(t, r.log.String(), "adopted")
@@ -285,7 +286,7 @@ func TestLook(t *testing.T) {
 			same := payload("mail")
 			r.do("LPUSH", r.keys.Queue("mail"), same)
 			r.pump("the one that is known", func() bool { return len(r.running) == 1 })
-			r.do("LPUSH", r.keys.Working("mail", r.life.Identity), same, same)
+			r.do("LPUSH", r.keys.Working("mail", r.session.Identity), same, same)
 			for len(r.running) < 3 {
 				r.beat()
 				until := time.Now().Add(100 * time.Millisecond)
@@ -303,9 +304,9 @@ func TestLook(t *testing.T) {
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
 			r.do("SET", r.keys.Retry(), "a string where a set should be")
-			r.fetcher.End(r.running[0], job.Retried(r.running[0].Bytes, time.Second))
+			r.finish(r.running[0], job.Retried(r.running[0].Bytes, time.Second))
 			r.running = nil
-			r.pump("the refusal", func() bool { return len(r.fetcher.stuck) == 1 })
+			r.pump("the refusal", func() bool { return r.k.ledger.count(blocked) == 1 })
 			for range 4 {
 				r.beat()
 				until := time.Now().Add(80 * time.Millisecond)
@@ -314,8 +315,8 @@ func TestLook(t *testing.T) {
 			require.Empty(t, r.running, "its outcome is known, it is not to run again")
 			require.Len(t, r.working("mail"), 1, "and it is not lost")
 			r.do("DEL", r.keys.Retry())
-			r.fetcher.stuckAt = time.Now()
-			r.pump("the settle", func() bool { return len(r.life.held) == 0 })
+			r.k.blockedAt = time.Now()
+			r.pump("the settle", func() bool { return r.session.held == 0 })
 			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Retry()))
 		})
 	})
@@ -329,17 +330,17 @@ func TestLook(t *testing.T) {
 			r.do("SET", r.keys.Dead(), "a string where a set should be")
 			for i, held := range r.running {
 				if i == 1 {
-					r.fetcher.End(held, job.Died(held.Bytes))
+					r.finish(held, job.Died(held.Bytes))
 				} else {
-					r.fetcher.End(held, job.Done())
+					r.finish(held, job.Done())
 				}
 			}
 			r.running = nil
-			r.pump("three to be settled", func() bool { return len(r.life.held) == 1 && len(r.fetcher.stuck) == 1 })
+			r.pump("three to be settled", func() bool { return r.session.held == 1 && r.k.ledger.count(blocked) == 1 })
 			require.Equal(t, "3", r.count(r.keys.Processed()))
 			r.do("DEL", r.keys.Dead())
-			r.fetcher.stuckAt = time.Now()
-			r.pump("the fourth", func() bool { return len(r.life.held) == 0 })
+			r.k.blockedAt = time.Now()
+			r.pump("the fourth", func() bool { return r.session.held == 0 })
 		})
 	})
 }
@@ -350,13 +351,36 @@ func TestQuiet(t *testing.T) {
 		r := newRig(t, open, 4, "mail")
 		jobs := r.push("mail", 6)
 		r.pump("four jobs", func() bool { return len(r.running) == 4 })
-		r.fetcher.Quiet()
-		r.end(func(*Held) job.Outcome { return job.Requeued() })
-		r.pump("all to be settled", r.fetcher.Settled)
+		r.loop.beQuiet()
+		r.end(func(*Run) job.Outcome { return job.Requeued() })
+		r.pump("all to be settled", r.loop.settled)
 		back := r.list(r.keys.Queue("mail"))
 		for i := range jobs {
 			require.Equal(t, jobs[i], back[len(back)-1-i], "the queue is as it was, byte for byte and in order: "+fmt.Sprint(i))
 		}
 		require.Equal(t, "<nil>", r.count(r.keys.Processed()), "nothing counted")
 	})
+}
+
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	l := NewLoop(Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.True(t, l.Turns(ctx), "it does not run yet")
+	l.started.Store(true)
+	require.False(t, l.Turns(ctx), "the order is not taken")
+	require.False(t, l.Turns(ctx))
+	require.Len(t, l.orders, 1, "asking again fills nothing up")
+	defer close(l.orders)
+	go func() {
+		for what := range l.orders {
+			l.obey(what)
+		}
+	}()
+	patient, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.True(t, l.Turns(patient))
+	l.over.Store(true)
+	require.True(t, l.Turns(ctx), "it does not run any more")
 }

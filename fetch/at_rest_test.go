@@ -10,10 +10,10 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 	t.Parallel()
 	looks := func(r *rig) bool {
 		r.pump("calm", func() bool {
-			return r.fetcher.waits.open() == 2 && r.fetcher.inFlight == 0 && r.fetcher.calm.Load() != nil
+			return r.k.openWaits() == 2 && r.k.inFlight == 0 && r.k.atRest.Load() != nil
 		})
 		r.beat()
-		return r.fetcher.look
+		return r.k.reconcile.due
 	}
 
 	t.Run("three_times_in_a_row", func(t *testing.T) {
@@ -33,17 +33,17 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail", "post")
 			for _, words := range [][]string{
-				{"LPUSH", r.keys.Working("post", r.life.Identity), payload("post")},
-				{"LPUSH", r.keys.Alone(r.life.Identity), payload("post")},
+				{"LPUSH", r.keys.Working("post", r.session.Identity), payload("post")},
+				{"LPUSH", r.keys.Alone(r.session.Identity), payload("post")},
 				{"LPUSH", r.keys.Suspects("mail"), payload("mail")},
 				{"SADD", r.keys.Paused(), "post"},
 			} {
 				require.False(t, looks(r), "before %q", words)
 				r.do(words...)
 				r.beat()
-				require.True(t, r.fetcher.look, "%q", words)
+				require.True(t, r.k.reconcile.due, "%q", words)
 				r.do("DEL", words[1])
-				r.pump("the look", func() bool { return !r.fetcher.look && r.fetcher.inFlight == 0 })
+				r.pump("the look", func() bool { return !r.k.reconcile.due && r.k.inFlight == 0 })
 			}
 		})
 	})
@@ -56,8 +56,8 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			calm := r.pulse()
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.fetcher.Look(calm)
-			require.True(t, r.fetcher.look, "a job is in hand")
+			r.k.heard(calm)
+			require.True(t, r.k.reconcile.due, "a job is in hand")
 			r.end(done)
 		})
 	})
@@ -68,9 +68,9 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			r := newRig(t, open, 2, "mail", "post")
 			require.False(t, looks(r))
 			r.enter()
-			require.Empty(t, r.fetcher.Watched(r.life))
+			require.Empty(t, r.loop.Watched(r.session))
 			r.beat()
-			require.True(t, r.fetcher.look)
+			require.True(t, r.k.reconcile.due)
 		})
 	})
 }
