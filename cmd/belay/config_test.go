@@ -251,7 +251,7 @@ func TestWorkWithAConfigFile(t *testing.T) {
 	h.push("A", "-q", "unsafe")
 	require.Equal(t, "mail\n", w.awaitFile("mail"))
 	require.Equal(t, "unsafe\n", w.awaitFile("unsafe"))
-	require.Eventually(t, func() bool { return h.do("SCARD", h.key("processes")) == int64(2) }, soon, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return h.do("SCARD", h.key("processes")) == int64(1) }, soon, 5*time.Millisecond)
 	w.signal(os.Interrupt)
 	require.Zero(t, w.awaitEnd())
 	w.awaitLog("average_scheduled_poll_interval is read as poll")
