@@ -30,9 +30,9 @@ func WALLocation(name string, position LSN) JobOption {
 	}
 }
 
-// StampWAL makes middleware for Client.Use that gives each job the WALLocation of a database, unless it has one,
-// by asking current where the primary stands. If that fails, so does the push: the job might not see what it
-// is pushed for. It costs a question for each job, in a bulk as well.
+// StampWAL makes middleware for Client.Use that gives each job the WALLocation of a database, unless it has
+// one, by asking current where the primary stands. If that fails, so does the push: the job might not see
+// what it is pushed for. It costs a question for each job, in a bulk as well.
 func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushMiddleware {
 	return func(ctx context.Context, i *RawJob) error {
 		if i.WAL[name] != 0 {

@@ -17,6 +17,7 @@ var calls = map[string]*regexp.Regexp{
 	"../lua/*.lua":      regexp.MustCompile(`redis\.p?call\('(\w+)'`),
 	"../lua/*.go":       regexp.MustCompile(`driver\.Command\("(\w+)"`),
 	"../fetch/*.go":     regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../janitor/*.go":   regexp.MustCompile(`driver\.Command\("(\w+)"`),
 	"../client/*.go":    regexp.MustCompile(`driver\.Command\("(\w+)"`),
 	"../scheduler/*.go": regexp.MustCompile(`driver\.Command\("(\w+)"`),
 	"../launcher/*.go":  regexp.MustCompile(`driver\.Command\("(\w+)"`),
@@ -53,7 +54,8 @@ func TestNeedsNameEveryCommandThatIsCalled(t *testing.T) {
 				require.True(t, named[strings.ToLower(match[1])], "%s calls %s: add it to needs, with the key", file, match[1])
 			}
 		}
-		require.True(t, found > 0 || pattern == "../scheduler/*.go" || pattern == "../launcher/*.go", "%s: nothing was found", pattern)
+		require.NotEmpty(t, files, pattern)
+		require.True(t, found > 0 || !strings.HasPrefix(pattern, "../lua/") && pattern != "../client/*.go", "%s: nothing was found", pattern)
 	}
 	for command := range forms {
 		require.True(t, named[command], "%s has a form and is not needed", command)

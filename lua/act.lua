@@ -1,22 +1,24 @@
 #!lua flags=allow-oom
--- act: move jobs as an operator says: from where they wait to the backs of queues, to the dead set, or out for good.
--- Why one script: the job leaves one place and comes to the other in one step, so of all who reach for it, workers, pollers
--- and other operators, one gets it. Who came late is told so. A unique job that ends here frees its lock in the same step, or
--- is run once more for a duplicate, as by the end of a run; one that comes to life again takes its lock anew.
--- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their positions, queue lists and
---          locks
--- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
---          2 how many entries of a list are searched from there for each job, 0 for all: to look for a job that has left
---          means to look at every entry
---          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position of the first one's
---          lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its bytes; with the fate "queue" also
---          its new bytes; and in a group with locks what unlock wants
+-- act: move jobs for an operator: from where they wait to the backs of queues, to the dead set, or nowhere.
+-- Why one script: the job leaves one place and reaches the other in one step. So if workers, pollers and
+-- operators want the same job, exactly one gets it, and the reply names the jobs that were gone. A unique job
+-- that ends here frees its lock in the same step, or runs once more for a refused duplicate, as at the end of
+-- a run. A dead job that is retried takes its lock again.
+-- KEYS     1 where the jobs wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their
+--          positions, queue lists and locks
+-- ARGV     1 type of the first key: "set" | "oldest" | "youngest" (a list, and the end near which the jobs are)
+--          2 how many entries of a list to search from that end for each job, 0 for all: the search for a job
+--          that has gone reads every entry
+--          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position
+--          of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for
+--          each its bytes; with the fate "queue" also its new bytes; and in a group with locks the arguments
+--          of unlock
 --          fate: "queue" | "dead" (as they are) | "gone"
---          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need" (or the job stays
---          where it is, in a set)
--- Returns  {positions of jobs that were not found there; nothing was written for them,
---          positions of jobs that stay for want of their lock, each followed by the jid of who has it}
--- Again    finds none of them there
+--          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need"
+--          (otherwise the job stays in its set)
+-- Returns  {positions of jobs that were not found; nothing was written for them, positions of jobs that stay
+--          because their lock is taken, each followed by the jid of its holder}
+-- Again    finds none of the jobs
 -- Cost     O(jobs * log set), or O(jobs * entries searched)
 local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, search = ARGV[1], tonumber(ARGV[2])
@@ -73,9 +75,10 @@ end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local gone, held, position = {}, {}, 0
--- who_else: the jid of another job that has the lock that this one needs; nil if there is none, or this one has left.
+-- who_else: the jid of another job that holds the lock of this one; nil if there is none, or if this job has
+-- gone.
 local function who_else(job, lock, owner)
-  local value = redis.pcall('GET', lock) -- what is no string is no lock
+  local value = redis.pcall('GET', lock) -- a key of another type is not a lock
   if type(value) == 'string' and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
     return string.match(value, '^.([^\n]*)') or ''
   end
@@ -101,7 +104,7 @@ for _, group in ipairs(groups) do
       end
     else
       if group.fate == 'dead' then
-        -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
+        -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
         redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
       end
       if group.how == 'free' then
@@ -110,7 +113,7 @@ for _, group in ipairs(groups) do
     end
   end
   if arrived then
-    redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
+    redis.pcall('SADD', queues, group.name) -- pcall: the jobs are stored, and the set of names is only for listing
   end
 end
 unlocked(index)

@@ -12,7 +12,7 @@ var beatScript = load("beat")
 // mostNamed bounds the lapsed identities in a heartbeat reply, because every reply to every process has them.
 const mostNamed = MostItems / 2
 
-// State is what a process is, as its beat was told.
+// State is the state of a process, as returned by its heartbeat.
 type State string
 
 // The states of a process that asks.
@@ -38,11 +38,11 @@ type Pulse struct {
 	Signals []string
 	// Processes is how many are alive, or lapsed and not yet recovered.
 	Processes int
-	// There is how many of the keys exist that the beat asked for.
+	// There is how many of the given keys exist.
 	There int
 }
 
-// Beat keeps identity alive for ttl from now, by Redis' clock, and says how many of some keys exist: at most
+// Beat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist: at most
 // 2*MostQueues+2.
 func (k Keys) Beat(identity string, ttl time.Duration, keys ...string) Ask[Pulse] {
 	return Ask[Pulse]{

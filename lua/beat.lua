@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- beat: stay alive for one more TTL, and see who has lapsed, and whether lists are there that an idle process has not.
--- Why one script: whoever has been declared dead must never beat again, or two would answer for its jobs.
--- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may be there
+-- beat: stay alive for one more TTL, and read which processes have lapsed and which lists exist.
+-- Why one script: a process that was declared dead must never beat again, or two processes would own its jobs.
+-- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys to look for
 -- ARGV     1 identity  2 ttl_ms  3 names at most
--- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has forgotten us) | "unrecorded" (it has lost our record alone:
---           register again under this name), seconds, microseconds,
---           {identities that have lapsed}, {signals}, how many are alive or lapsed, how many of KEYS 5… are there}
+-- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has no entry of this process) | "unrecorded" (only
+--          its record is missing: register again with this identity), seconds, microseconds, {identities that
+--          have lapsed}, {signals}, how many are alive or lapsed, how many of KEYS 5… exist}
 -- Again    beats again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + keys)
 local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -20,23 +20,23 @@ if redis.call('ZSCORE', tombstones, identity) then
 elseif redis.call('HEXISTS', record, 'ttl_ms') == 0 then
   state = redis.call('ZSCORE', alive, identity) and 'unrecorded' or 'unknown'
 end
-local heard = {}
+local received = {}
 if state == 'alive' then
   redis.call('ZADD', alive, now_ms + ttl_ms, identity)
-  while #heard < 8 do
+  while #received < 8 do
     local signal = redis.pcall('RPOP', signals)
     if type(signal) ~= 'string' then
       break
     end
-    heard[#heard + 1] = signal
+    received[#received + 1] = signal
   end
 end
--- The latest first: those that cannot be recovered stay, and must not hide who lapses now.
+-- The latest first: processes that cannot be recovered stay in the set, and must not hide those that lapse now.
 local lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most)
--- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL than ours is
--- named here too; recover knows better.
+-- An expiry further away than a TTL was written before the clock was set back. This also names processes with
+-- a longer TTL; recover checks them again.
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do
   lapsed[#lapsed + 1] = name
 end
 local there = #maybe > 0 and redis.call('EXISTS', unpack(maybe)) or 0
-return { state, tonumber(time[1]), tonumber(time[2]), lapsed, heard, redis.call('ZCARD', alive), there }
+return { state, tonumber(time[1]), tonumber(time[2]), lapsed, received, redis.call('ZCARD', alive), there }

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- due: read the jobs of a sorted set whose time has come, and say when the next one's will.
+-- due: read the due jobs of a sorted set, and when the next one will be due.
 -- Why a script: one clock, Redis', decides what is due; and an entry that is too large for any page is named
 -- instead of returned.
 -- KEYS     1 set (schedule or retry)
--- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to pass over
--- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; {what large
---          says of each due job that is too large, its rank first}; the due jobs, earliest first ...}
+-- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to skip
+-- Returns  {microseconds until the next job is due, a million seconds at most, -1 for none; {for each due job
+--          that is too large: its rank, then the result of large}; the due jobs, earliest first ...}
 -- Again    the same
--- Cost     O(log set + passed over + jobs)
+-- Cost     O(log set + skipped + jobs)
 local set = KEYS[1]
 local most, room, largest, offset = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
@@ -16,7 +16,7 @@ local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local too_large = {}
 local answer = { -1, too_large }
--- Few at first: what one look reads is unknown until it is read. Small ones are then read by the dozen.
+-- Few at first, because their sizes are unknown until they are read. Small ones are then read by the dozen.
 local look = 1
 while #answer - 2 < most and room > 0 do
   local jobs = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', offset, math.min(look, most - #answer + 2))
@@ -42,7 +42,8 @@ while #answer - 2 < most and room > 0 do
 end
 local next_one = redis.call('ZRANGEBYSCORE', set, '(' .. string.format('%.17g', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 if next_one[2] then
-  -- Bounded, because a score can be anything: what was written in milliseconds, or infinity. It is asked again long before.
+  -- Bounded, because a score can be anything, such as milliseconds or infinity. The next call comes long
+  -- before.
   answer[1] = math.min(math.ceil(((tonumber(next_one[2]) or math.huge) - now) * 1000000), 1e12)
 end
 return answer

@@ -4,10 +4,11 @@
 -- entry.
 -- KEYS     1 working list
 -- ARGV     1 first index  2 entries at most  3 bytes in all at most  4 bytes of one entry at most
--- Returns  {what large says of each that is too large, its index first}, then the entries, newest first; fewer than asked for only at
---          the end of the list or for the bytes read, large ones included
+-- Returns  {for each entry that is too large: its index, then the result of large}, then the entries, newest
+--          first; fewer than asked for only at the end of the list or because of the bytes read, large
+--          entries included
 -- Again    the same
--- Cost     O(entries^2) at worst, of few
+-- Cost     O(entries^2) at worst, for few entries
 local working = KEYS[1]
 local index, most, room, largest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 

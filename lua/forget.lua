@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- forget: drop the tombstone and the record of a process, once nothing can arrive in its lists any more.
--- Why one script: a tombstone that goes while a list holds a job would leave that job to nobody.
+-- forget: delete the tombstone and the record of a process when nothing can arrive in its lists any more.
+-- Why one script: if the tombstone were deleted while a list holds a job, no process would find that job.
 -- KEYS     1 tombstones  2 record  then its working lists and its alone list
--- ARGV     1 identity  2 ms that a tombstone stands at least
+-- ARGV     1 identity  2 minimum age of a tombstone in ms
 -- Returns  "forgotten" | "kept"
 -- Again    "kept"
 -- Cost     O(queues)

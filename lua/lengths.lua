@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- lengths: how many jobs lie in each of some lists.
+-- lengths: read the lengths of lists.
 -- Why one script: the lengths are of one instant.
 -- KEYS     the lists
 -- ARGV     none
--- Returns  a number for each list; -1 for a key that is no list
+-- Returns  a number for each list; -1 for a key that is not a list
 -- Again    the same
 -- Cost     O(lists)
 local answer = {}

@@ -1,19 +1,20 @@
 #!lua flags=allow-oom
--- page: read a page of a queue, of suspects or of a sorted set, for people.
--- Why a script: jobs may be of any size and an answer may not, so what is read is measured while it is read.
+-- page: read a page of a queue, of a quarantine or of a sorted set, for operators.
+-- Why a script: jobs may have any size and a reply may not, so the size is measured while they are read.
 -- KEYS     1 list or set
--- ARGV     1 order: of a list "oldest" (its right end) or "youngest" first; of a set "lowest" or "highest" score first
---          2 how many to pass over  3 entries at most  4 bytes in all at most
--- Returns  {how many there are in all, the entries ..., of a set each with its score behind it}; the last entry may exceed
---          the bytes by its own size
+-- ARGV     1 order: of a list "oldest" (its right end) or "youngest" first; of a set "lowest" or "highest"
+--          score first
+--          2 how many to skip  3 entries at most  4 bytes in all at most
+-- Returns  {the total number, the entries ..., of a set each followed by its score}; the last entry may
+--          exceed the bytes by its own size
 -- Again    the same
--- Cost     O(entries), O(passed over) in a list, O(log set) in a set
+-- Cost     O(entries), O(skipped) in a list, O(log set) in a set
 local key = KEYS[1]
 local order, first, most, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 -- include must_be
 local is_list = order == 'oldest' or order == 'youngest'
--- They come in the order in which they are shown; but a list is read from its left end, whichever way.
+-- The entries are returned in the requested order, but a list is always read from its left end.
 local function look_at(from, count)
   if order == 'lowest' then
     return redis.call('ZRANGE', key, from, from + count - 1, 'WITHSCORES')
@@ -36,7 +37,7 @@ end
 local total = is_list and redis.call('LLEN', key) or redis.call('ZCARD', key)
 local answer, step = { total }, is_list and 1 or 2
 local taken = 0
--- Few at first: what one look reads is unknown until it is read.
+-- Few at first, because their sizes are unknown until they are read.
 local look = 1
 while taken < most and room > 0 and first + taken < total do
   local found = look_at(first + taken, math.min(look, most - taken, total - first - taken))

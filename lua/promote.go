@@ -9,22 +9,23 @@ import (
 
 var promoteScript = load("promote")
 
-// A Promotion is one due job: its bytes in the set, and those it has from now on. Lock, if set, is taken if it is free.
+// A Promotion is one due job: its bytes in the set, and its new bytes. Lock, if set, is taken if it is free.
 type Promotion struct {
 	Old, New string
 	Lock     *Lock
 }
 
-// Promotions are due jobs that go to one queue; to its suspects when Suspect is set, to the dead set when Bury is.
+// Promotions are due jobs that go to one queue, to its quarantine if Suspect is set, or to the dead set if
+// Bury is set.
 type Promotions struct {
 	Queue         string
 	Suspect, Bury bool
 	Jobs          []Promotion
 }
 
-// Promote moves due jobs of a sorted set to the backs of their queues, and answers how many. Each one that it moves to the dead set
-// counts as a failed run of the UTC day that today, by Redis' clock, lies in. The caller keeps within MostItems and MostBytes, and
-// names no home twice.
+// Promote moves due jobs of a sorted set to the backs of their queues, and returns how many. Each one that it
+// moves to the dead set counts as a failed run of the UTC day of today, by Redis' clock. The caller keeps
+// within MostItems and MostBytes, and names no home twice.
 func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[int] {
 	keys := []string{set, k.Dead(), k.Queues(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today)}
 	args := []string{daySeconds}

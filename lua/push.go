@@ -23,35 +23,37 @@ type Scheduled struct {
 	At  time.Time
 }
 
-// A PushNumber is what a push is known by that may be sent again: its number in a slot, which numbers its pushes upwards.
+// A PushNumber is the idempotency key of a push that may be sent again: its number in a slot. Numbers of a
+// slot increase.
 type PushNumber struct {
 	// Slot is the key of the slot; see Keys.PushSlot.
 	Slot string
 	// Number is above that of every earlier push in the slot.
 	Number int64
-	// Mark tells this push from any other to which chance gave the same number. It is drawn once for a push.
+	// Mark distinguishes this push from another one with the same number. It is drawn once for a push.
 	Mark string
 	// Remember is how long the slot is kept after the push was stored.
 	Remember time.Duration
 }
 
-// What becomes of a push that was not refused.
+// The results of a push that was not refused.
 const (
-	// PushStored says that the jobs are stored, by this call or by an earlier one with the same PushNumber.
+	// PushStored means that the jobs are stored, by this call or by an earlier one with the same PushNumber.
 	PushStored = "pushed"
-	// PushStale says that this call stored nothing, because its slot knows a later push, or another under this number. An
-	// earlier call with the same PushNumber may have stored the jobs.
+	// PushStale means that this call stored nothing, because its slot has a later push, or another one with
+	// this number. An earlier call with the same PushNumber may have stored the jobs.
 	PushStale = "stale"
 )
 
-// Push stores the jobs of all batches at the backs of their queues, and those for later in the schedule: all of them or
-// none. A full Redis refuses with OOM. The caller keeps within MostItems and MostBytes and names no queue twice.
+// Push stores the jobs of all batches at the backs of their queues, and those for later in the schedule: all
+// of them or none. A full Redis refuses with OOM. The caller keeps within MostItems and MostBytes and names
+// no queue twice.
 func (k Keys) Push(batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule()}, []string{"", "", ""}, batches, later)
 }
 
-// PushNumbered is Push of jobs that are stored once, however often this is sent while the slot is kept. The answer is
-// PushStored or PushStale.
+// PushNumbered is Push with an idempotency key: the jobs are stored once, however often the call is sent
+// while the slot is kept. The result is PushStored or PushStale.
 func (k Keys) PushNumbered(number PushNumber, batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule(), number.Slot},
 		[]string{strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember)}, batches, later)

@@ -1,23 +1,26 @@
 #!lua
--- pushunique: store new jobs of which some are unique: each of those only if nobody holds its lock, and with the lock.
--- Why one script: a lock without its job would refuse all others until it runs out, and a job without its lock would not
--- refuse any. Either both are there, or the answer says who holds the lock. A duplicate that is not to be refused is marked
--- in the step that finds it to be one, or the mark could name a job that has long ended. What one that is refused wants its
--- databases to have replayed is left with the lock: the owner's run is in its stead, and is told by start. Once that has begun
--- and counts (see unlock), one more is owed: the owner's rule decides, for its payload is what will be run.
+-- pushunique: store new jobs, each unique one with its lock, and only if the lock is free.
+-- Why one script: a lock without its job would refuse all others until it expires, and a job without its lock
+-- would refuse none. Either both are stored, or the reply names the holder of the lock. A duplicate that is
+-- stored is marked in the step that detects it; otherwise the mark could name a job that has long ended. The
+-- WAL positions of a refused duplicate are left with the lock, and start returns them to the owner's run,
+-- which replaces the duplicate's. Once that run has begun (see unlock), a rerun is needed; the owner's rule
+-- decides, because its payload will run.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
---          5 slot, of a push with a number only (see push)  then for each group its queue list, if it is for now, and its jobs'
---          locks, if they have any
+--          5 slot, only for a push with a number (see push)  then for each group its queue list, if it is for
+--          now, and its jobs' locks, if they have any
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
---          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to hold locks from when
---          it is due ("" for no locks), what becomes of a duplicate: "refuse" | "mark" (store it, with the owner's jid as the
---          last field, duplicate-of), whether one that is not stored leaves positions (0|1), how many jobs, and for each its
---          bytes; in a group with locks also digest and owner, and then the positions, if it leaves any
--- Returns  {"pushed", for each job "" or the jid of whoever holds its lock ...} | {"stale"} (see push)
--- Again    with a number: the same answer, and nothing is written. Without: a job whose lock is its own is not stored twice; if
---          it waits, that is no duplicate, and if a run of it has begun that counts, it is one of itself
--- Cost     O(jobs * log locks of all)
+--          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
+--          hold locks from when it is due ("" for no locks), what to do with a duplicate: "refuse" | "mark"
+--          (store it, with the owner's jid as the last field, duplicate-of), whether a refused one leaves
+--          positions (0|1), how many jobs, and for each its bytes; in a group with locks also digest and
+--          owner, and then the positions, if it leaves any
+-- Returns  {"pushed", for each job "" or the jid of the holder of its lock ...} | {"stale"} (see push)
+-- Again    with a number: the same answer, and nothing is written. Without: a job that holds its own lock is
+--          not stored twice. While it waits, that is not a duplicate; after its run has begun, it counts as a
+--          duplicate of itself
+-- Cost     O(jobs * log of all locks)
 local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
 local numbered = number ~= ''
@@ -26,19 +29,19 @@ local numbered = number ~= ''
 -- include leave
 local last = numbered and redis.pcall('GET', slot)
 if last and type(last) ~= 'string' then
-  return last -- it is none, or must not be read
+  return last -- it has another type, or must not be read
 end
 local wrong = numbered and may('SET', slot, '') or nil
-local told = last and string.match(last, '^([^\n]*)')
-if last and told == number .. ' ' .. mark then
+local entry = last and string.match(last, '^([^\n]*)')
+if last and entry == number .. ' ' .. mark then
   local answer = { 'pushed' }
-  for holder in string.gmatch(string.sub(last, #told + 1), '\n([^\n]*)') do
+  for holder in string.gmatch(string.sub(last, #entry + 1), '\n([^\n]*)') do
     answer[#answer + 1] = holder
   end
   return answer
 end
-local seen = told and string.match(told, '^%d+')
-if told and (not seen or tonumber(number) <= tonumber(seen)) then
+local seen = entry and string.match(entry, '^%d+')
+if entry and (not seen or tonumber(number) <= tonumber(seen)) then
   return { 'stale' }
 end
 
@@ -57,10 +60,10 @@ while at <= #ARGV do
   if group.hold_ms ~= '' then
     group.step, group.lock = group.leaves and 4 or 3, key
     key = key + group.count
-    -- Locks differ by their digest alone: who may write one may write all.
+    -- Locks differ only by their digest: a user that may write one may write all.
     local lock = KEYS[group.lock]
     wrong = wrong or may('SET', lock, '')
-    -- MGET: a key that is no lock reads as none, and becomes one.
+    -- MGET returns nothing for a key of another type, which is then replaced.
     group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
     wrong = wrong or group.values.err and group.values
   end
@@ -75,7 +78,7 @@ local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local now_ms = math.floor(now * 1000)
 local since = string.format('%.0f', now_ms)
--- Many commands for one each would cost more than all the rest: what one command can do for all is gathered.
+-- One command per job would cost more than all the rest, so commands for several jobs are gathered.
 local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
 for _, group in ipairs(groups) do
   local due, arg, stored, listed, until_ms = now, group.first, {}, {}, nil
@@ -89,7 +92,8 @@ for _, group in ipairs(groups) do
     local lock = group.lock and KEYS[group.lock + job]
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
     local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
-    -- It is there already. (Once it has begun, the push asks for what its run may have missed, like any other's.)
+    -- It is stored already. (Once its run has begun, the push counts as a duplicate: the run may have missed
+    -- its change.)
     local waits = value and string.sub(value, 2, #owner + 1) == owner and state ~= 's' and state ~= 'd'
     if not value then
       if lock then
@@ -100,11 +104,11 @@ for _, group in ipairs(groups) do
       end
     else
       if not waits then
-        -- A value that names nobody is not ours, and refuses all the same; '' would say that the job is stored.
+        -- A value without a jid is not Belay's, but still refuses; '' would mean that the job is stored.
         holder = string.match(value, '^.([^\n]+)') or '?'
       end
       if group.duplicate == 'mark' and not waits then
-        -- No jid of ours has what JSON would escape; in another's it must not end the string.
+        -- Belay's jids need no JSON escapes; in other ones a quotation mark must not end the string.
         local plain = string.gsub(holder, '[%c"\\\128-\255]', '?')
         bytes = string.sub(bytes, 1, -2) .. ',"duplicate-of":"' .. plain .. '"}'
       else
@@ -139,7 +143,7 @@ for _, group in ipairs(groups) do
     redis.pcall('ZADD', index, unpack(listed))
   end
 end
--- Whatever else lies in them, the index, the counter and the names of queues are for people: the jobs are stored.
+-- pcall: the index, the counter and the names of queues are only for listing, and the jobs are stored.
 if refused > 0 then
   redis.pcall('INCRBY', refusals, refused)
 end

@@ -1,18 +1,20 @@
 #!lua flags=allow-oom
--- recover: declare a process dead and bring its jobs back to the heads of their queues; suspects to their own lists.
--- Why one script: a process that comes back to life before this has lost nothing, and after it can do no harm; and a
--- janitor killed here leaves every job in one place. Element by element: two janitors at once do each job once.
--- What goes to the dead set counts as a failed run: nothing dies without a count.
+-- recover: declare a process dead and move its jobs to the heads of their queues, or to quarantine.
+-- Why one script: a process that beats again before this has lost nothing, and after this is fenced. A
+-- janitor that is killed leaves every job in one place. Jobs move one by one, so two janitors at once move
+-- each job once.
+-- A job that goes to the dead set counts as a failed run: no job dies without a count.
 -- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
 --          9 alone list  10 index of locks  11 queues (the set of names)
 --          12 processed  13 failed  14 processed today  15 failed today
---          then triples, all that the process has: working list, queue list, suspects list
+--          then triples, for all queues of the process: working list, queue list, quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
--- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from "working" | "alone", to
---          "queue" | "suspects" | "dead", position of the first one's lock (0 for none), whether one may run once more (0|1),
---          how many jobs, and for each its bytes and its new bytes; in a group with locks then what unlock wants
+-- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
+--          "working" | "alone", to "queue" | "suspects" | "dead", position of the first one's lock (0 for
+--          none), whether one may run once more (0|1), how many jobs, and for each its bytes and its new
+--          bytes; in a group with locks then the arguments of unlock
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
--- Again    moves what is left; a job that is not there any more is passed over
+-- Again    moves the remaining jobs; skips a job that is gone
 -- Cost     O(jobs * length of the working list + queues)
 local alive, tombstones, record, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processes, hash, work, workers = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -66,7 +68,8 @@ end
 
 if not died then
   redis.call('ZADD', tombstones, now_ms, identity)
-  -- Its expiry may lie ahead if the clock was set back: nothing may take under this name again.
+  -- Its expiry may be in the future if the clock was set back, but no take with this identity may succeed
+  -- again.
   redis.call('ZADD', alive, 0, identity)
 end
 local moved, killed = 0, 0
@@ -94,12 +97,13 @@ count_runs(failed, failed_today, killed, day_seconds)
 
 local left = redis.call('EXISTS', alone)
 for _, triple in ipairs(triples) do
-  -- pcall: a key that is no list holds no job, and must not hold up those that do.
+  -- pcall: a key that is not a list holds no job, and must not block the others.
   local length = redis.pcall('LLEN', triple.working)
   left = left + (type(length) == 'number' and length or 0)
 end
 if left == 0 then
-  -- From here on only the sweep of tombstones looks at its lists, and what it finds there was in nobody's hand.
+  -- From here on only the sweep of tombstones reads these lists. Jobs that it finds there were not running in
+  -- any process.
   redis.call('HSET', record, 'emptied', 1)
   redis.call('ZREM', alive, identity)
   redis.call('SREM', processes, identity)

@@ -12,9 +12,9 @@ import (
 
 var registerScript = load("register")
 
-// Record is what must be known about a process when it is dead, and what operators like to know while it lives.
+// Record has the facts about a process that its recovery needs, and some for operators.
 type Record struct {
-	// Queues are all queues it takes from, and so all lists in which jobs of its may lie.
+	// Queues are all queues it takes from, which name all lists that may hold its jobs.
 	Queues []string
 	// Beat is how often it beats, TTL how long it counts as alive after one.
 	Beat, TTL   time.Duration
@@ -23,21 +23,22 @@ type Record struct {
 	Formerly string
 	// Heir is the identity that its process took after it, if any.
 	Heir string
-	// Alone is the queue of the last suspect that it had in hand, if any.
+	// Alone is the queue of the last quarantined job that it took, if any.
 	Alone string
-	// Emptied says that all its lists were once found empty after its end: what lies there now was in nobody's hand.
+	// Emptied reports whether all its lists were found empty after its end: jobs that arrived there later
+	// were not running.
 	Emptied bool
 }
 
-// Registered is the answer to a registration.
+// Registered is the result of a registration.
 type Registered struct {
-	// OK is false for a name that somebody has or had.
+	// OK is false if another process has or had this identity.
 	OK bool
 	// Now is Redis' time.
 	Now time.Time
 }
 
-// Register brings identity to life with its record.
+// Register begins the session of identity and stores its record.
 func (k Keys) Register(identity string, record Record) Ask[Registered] {
 	queues, err := json.Marshal(record.Queues)
 	if err != nil {

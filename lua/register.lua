@@ -1,18 +1,20 @@
 #!lua flags=allow-oom
 -- register: begin a session under a new identity, or restore the record of one (it was deleted or evicted).
--- Why one script: a process that is alive has a record of its queues, or its jobs could not be found when it dies.
--- A process that Redis has forgotten may still get a job by a wait from before: with its new name it gives the old one a
--- record again, so that whoever follows it after its death looks there too.
--- KEYS     1 record  2 alive  3 tombstones  4 record of the former identity (our own again, if there was none)
--- ARGV     1 identity  2 ttl_ms  3 former identity, or our own  then the record's fields and values
--- Returns  {"registered" | "taken" (draw another name), seconds, microseconds}
--- Again    "taken": a reply that was lost costs a name, not a job
+-- Why one script: a living process has a record of its queues; without it its jobs could not be found after
+-- its death.
+-- A process that Redis has forgotten may still get a job from an earlier blocked wait. So it restores the
+-- record of its old identity when it registers the new one, and the janitor finds that job after the death of
+-- the process.
+-- KEYS     1 record  2 alive  3 tombstones  4 record of the former identity (its own again, if there was none)
+-- ARGV     1 identity  2 ttl_ms  3 former identity, or its own  then the record's fields and values
+-- Returns  {"registered" | "taken" (draw another identity), seconds, microseconds}
+-- Again    "taken": a lost reply costs an identity, not a job
 -- Cost     O(1)
 local record, alive, tombstones, former_record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local identity, ttl_ms, former, fields_at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
 
 local time = redis.call('TIME')
--- Fields that other scripts write do not make a record: without ttl_ms it has been lost.
+-- Other scripts write fields too; without ttl_ms the record has been lost.
 if redis.call('HEXISTS', record, 'ttl_ms') == 1 or redis.call('ZSCORE', tombstones, identity) then
   return { 'taken', tonumber(time[1]), tonumber(time[2]) }
 end
@@ -22,7 +24,7 @@ if former ~= identity then
   if redis.call('EXISTS', former_record) == 0 and not redis.call('ZSCORE', tombstones, former) then
     redis.call('HSET', former_record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
   end
-  -- The last to register is who has the former one's jobs in hand: an earlier registration may be one whose reply was lost.
+  -- The last registration has the former identity's jobs: the reply to an earlier one may have been lost.
   redis.call('HSET', former_record, 'heir', identity)
 end
 redis.call('HSET', record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))

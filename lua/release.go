@@ -6,13 +6,13 @@ var releaseScript = load("release")
 
 // A Released is the answer to a Release.
 type Released struct {
-	// Held says that there was something to free.
+	// Held reports whether there was a lock to free.
 	Held bool
-	// Value is what HolderOf reads; "" also when the key was no lock, but something else.
+	// Value is the lock's value, for HolderOf; "" if the key had another type.
 	Value string
 }
 
-// Release frees the lock of this digest, whoever holds it, and whatever stands in its place.
+// Release frees the lock of this digest, whichever job holds it, and whatever the type of its key.
 func (k Keys) Release(digest string) Ask[Released] {
 	return Ask[Released]{
 		Call: driver.Call{Script: releaseScript, Keys: []string{k.Lock(digest), k.Unique()}, Args: []string{digest}},

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- release: free a lock by an operator's word, whoever holds it, and whatever its key is.
--- Why one script: the answer says whose lock was freed, and in two steps that could be the next one's.
--- The job that held it runs all the same, and its end then changes no lock; nor is it followed by the run that a duplicate
--- asked for, of which the value that is answered tells.
+-- release: free a lock for an operator, whichever job holds it and whatever type its key has.
+-- Why one script: the reply names the holder of the freed lock; in two steps another job could have taken it.
+-- The job that held it runs all the same, and its end then changes no lock. The extra run that a duplicate
+-- asked for does not take place; the returned value shows whether one was due.
 -- KEYS     1 lock  2 index of locks
 -- ARGV     1 digest
--- Returns  {"released", its value, "" for a key that is no string} | {"free"}
+-- Returns  {"released", its value, "" for a key of another type} | {"free"}
 -- Again    {"free"}, unless another job has taken it meanwhile
--- Cost     O(log locks of all)
+-- Cost     O(log of all locks)
 local lock, index = KEYS[1], KEYS[2]
 local digest = ARGV[1]
 
@@ -16,7 +16,7 @@ local value = kind == 'string' and redis.call('GET', lock) or ''
 if kind ~= 'none' then
   redis.call('DEL', lock)
 end
-redis.pcall('ZREM', index, digest) -- it is for people
+redis.pcall('ZREM', index, digest) -- pcall: the index is only for listing
 if kind == 'none' then
   return { 'free' }
 end

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- renew: hold on to the locks of unique jobs in hand, those that are still their own, for another TTL.
--- Why one script: a lock that ran out and that another job has taken since must not be prolonged for that one.
+-- renew: renew the locks of running unique jobs, if they still own them, for another TTL.
+-- Why one script: a lock that expired and that another job has taken must not be renewed for that job.
 -- KEYS     1 index of locks  then locks
--- ARGV     for each lock: digest, owner, ms to hold it on
--- Returns  how many were still their own
--- Again    holds on again
--- Cost     O(locks * log locks of all)
+-- ARGV     for each lock: digest, owner, ms to hold it
+-- Returns  how many still belonged to their job
+-- Again    renews again
+-- Cost     O(locks * log of all locks)
 local index = KEYS[1]
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
--- MGET: a key that is no lock reads as none, and is nobody's.
+-- MGET returns nothing for a key of another type, which then counts as free.
 local values = redis.pcall('MGET', unpack(KEYS, 2))
 if values.err then
   return values
@@ -26,6 +26,6 @@ for job = 1, #ARGV, 3 do
   end
 end
 if #renewed > 0 then
-  redis.pcall('ZADD', index, unpack(renewed)) -- it is for people
+  redis.pcall('ZADD', index, unpack(renewed)) -- pcall: the index is only for listing
 end
 return #renewed / 2

@@ -1,22 +1,23 @@
 #!lua flags=allow-oom
--- settle: end runs of jobs, each wherever it goes next.
+-- settle: end runs of jobs and move each job to its next place.
 -- Why one script: working list, next home and counters move together, or a crash loses the job or doubles it.
--- It looks for each job in the list it was taken into: what is not there any more is somebody else's, and nothing is
--- written for it. Late is not the same as wrong, so it does not ask whether the process is still alive.
--- A job's lock ends with the job or is held on to in the same step: a crash in between would leave a lock that nobody owns,
--- or a job that its own duplicates may overtake.
+-- It searches each job in the list into which it was taken. A job that is not there any more was recovered,
+-- and nothing is written for it. So the script need not check whether the process is alive.
+-- The job's lock is freed or renewed in the same step: a crash in between would leave a lock without an
+-- owner, or a job without its lock.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          9 index of locks  10 queues (the set of names)
---          then pairs: working list, queue list; for a suspect: alone list, suspects list
+--          then pairs: working list, queue list; for a quarantined job: alone list, quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 batch number  2 lowest number whose answer is unread  3 dead jobs at most  4 dead seconds at most
---          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
---          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the
---          job; for exits with a new home also its new bytes and delay in seconds; in a group with locks then what unlock wants
+--          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed
+--          (0|1), position of the first one's lock (0 for none), whether one may run once more (0|1), how
+--          many jobs, and for each the job; for exits with a new home also its new bytes and delay in
+--          seconds; in a group with locks then the arguments of unlock
 --          exit: "done" | "discarded" | "requeued" (head of the queue) | "retry" | "snoozed" | "dead"
--- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
--- Again    a number it still holds answers the same and writes nothing; for a process that Redis does not know nothing is
---          held, and all are answered as lost
+-- Returns  {"settled", positions of jobs that the process had lost ...} | {"refused"} (answered long ago)
+-- Again    for a number whose verdict is kept: the same answer, and writes nothing. For a process without a
+--          record nothing is kept, and all jobs are returned as lost
 -- Cost     O(jobs * length of the working list), found from the end where the oldest lie
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -26,8 +27,9 @@ local dead_most, dead_seconds, day_seconds = tonumber(ARGV[3]), tonumber(ARGV[4]
 local homes = { retry = retry, snoozed = schedule, dead = dead }
 
 local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
--- Redis may have forgotten the process (FLUSHALL, a lossy restart) while a blocked move of its still brought a job: what
--- lies in its list is still its own to end. Only the verdict is not kept then: nothing makes a record but register.
+-- Redis may have lost the process' record (FLUSHALL, a restart without data) before a blocked move brought a
+-- job. The process may still end the jobs in its list. Only the verdict is not kept then, because register
+-- alone creates records.
 local known = held[1]
 local held_mark = tonumber(held[1] or mark)
 if held[2] then
@@ -79,8 +81,8 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
--- A set has no two members alike, and a queue may have two jobs alike: somebody pushed the same bytes twice. JSON may end in blanks:
--- here the time and the position, each digit as so many spaces.
+-- A queue may hold two identical jobs (the same bytes were pushed twice), but a set cannot. JSON may end in
+-- blanks, so the time and the position are appended, each digit as that many spaces.
 local function add(home, score, job, place)
   if redis.call('ZADD', home, 'NX', score, job) == 0 then
     local blanks = string.gsub(string.format('%d%06d%03d', time[1], time[2], place), '%d', function(digit)
@@ -91,10 +93,10 @@ local function add(home, score, job, place)
 end
 
 local now_ms = math.floor(now * 1000)
-local answer, position, buried = { 'settled' }, 0, 0
+local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
-  -- Locals, because this is the loop of which a job's cost is made.
+  -- Locals, because the cost of a job is the cost of this loop.
   local working, home, step, locked, arg = group.working, group.home, group.step, group.lock > 0, group.first
   local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
@@ -103,7 +105,7 @@ for _, group in ipairs(groups) do
     else
       ended = ended + 1
       if home then
-        -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
+        -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
         add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1], position + job)
       elseif requeued then
         redis.call('RPUSH', group.queue, ARGV[arg])
@@ -116,15 +118,16 @@ for _, group in ipairs(groups) do
   end
   position = position + group.count
   ran, fell = ran + ended * group.processed, fell + ended * group.failed
-  buried = buried + (group.exit == 'dead' and ended or 0)
+  died = died + (group.exit == 'dead' and ended or 0)
 end
 unlocked(index)
 
--- pcall from here on: the jobs have ended, and a command that is denied must not make that look like a failure.
+-- pcall from here on: the jobs have ended, and a denied command must not make that look like a failure.
 count_runs(processed, processed_today, ran, day_seconds)
 count_runs(failed, failed_today, fell, day_seconds)
-if buried > 0 then
-  -- At most this many a step: as many as a step adds, or a set that is far too long would be trimmed at one blow.
+if died > 0 then
+  -- At most this many a step, so that a set that is far too long is trimmed in parts. A step adds no more
+  -- than this.
   local step = 256
   local expired = tonumber(redis.pcall('ZCOUNT', dead, '-inf', now - dead_seconds)) or 0
   -- The limit itself is kept. (Ruby's trimming, when it adds a dead job, keeps one less.)
@@ -134,7 +137,8 @@ if buried > 0 then
   end
 end
 
--- The verdict, in case its answer is lost. Without it a repeated batch would find its jobs gone, and write nothing.
+-- Keep the verdict in case its reply is lost. Without it a repeated batch would not find its jobs, and all
+-- would count as lost.
 local words = {}
 for at_word = 2, #answer do
   words[at_word - 1] = answer[at_word]
@@ -143,8 +147,8 @@ if not known then
   return answer
 end
 redis.pcall('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
--- No more are kept than may be unread. What the record knows may be a million batches old: a snapshot's, or after FLUSHALL a
--- new one's.
+-- No more verdicts are kept than can be unread. The mark may be a million batches old (of a snapshot, or of a
+-- new record after FLUSHALL), so the loop is bounded.
 local most_unread = 8
 for old = held_mark, math.min(mark, held_mark + most_unread) - 1 do
   redis.pcall('HDEL', record, 'batch:' .. old)

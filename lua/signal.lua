@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- signal: send a process a signal, as Ruby's pages do.
--- Why one script: a list of signals that did not expire would wait for a process that never comes back; and to a process that
--- nobody knows nothing is sent.
+-- Why one script: the list must expire, or it would wait for ever for a process that is gone; and no signal
+-- is sent to an unknown process.
 -- KEYS     1 signals  2 processes (Sidekiq's set)  3 alive
 -- ARGV     1 identity  2 signal  3 seconds to keep it
--- Returns  "sent" | "unknown" (nobody of that name is there; nothing was written)
+-- Returns  "sent" | "unknown" (no process has this identity; nothing was written)
 -- Again    sends it again
 -- Cost     O(log processes)
 local signals, processes, alive = KEYS[1], KEYS[2], KEYS[3]

@@ -1,16 +1,17 @@
 #!lua flags=allow-oom
 -- take: move waiting jobs into the working lists of one living process.
--- Why one script: a job is in its queue or in the working list of someone who answers for it, never between.
--- allow-oom: a full Redis is drained by takes alone.
+-- Why one script: a job is in its queue or in the working list of a living process, never between.
+-- allow-oom: only takes drain a full Redis.
 -- An entry that is too large for a reply is taken too, but only named: kill_large then moves it to the dead
 -- set with its reason.
 -- KEYS     1 alive  2 paused  3 alone list  then pairs, in the order to look: queue list, working list
--- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues' bare names
--- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {what large says of each that is too large, the
---          queue's position first}, {position, job, ...}, ...}
---          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the asker is not alive) |
---          "alone" (it holds a suspect: what is in hand beside it would be blamed with it)
--- Again    takes more: jobs of a reply that was lost lie in the working list until their process finds them there
+-- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues'
+--          bare names
+-- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {for each entry that is
+--          too large: the queue's position, then the result of large}, {position, job, ...}, ...}
+--          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the asker is
+--          not alive) | "alone" (it holds a quarantined job, which must run alone)
+-- Again    takes more: after a lost reply the jobs are in the working list until their process finds them there
 -- Cost     O(jobs), O(1) for each queue
 local alive, paused, alone = KEYS[1], KEYS[2], KEYS[3]
 local identity, wanted, room, largest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -4,27 +4,27 @@ import "github.com/belayq/belay/driver"
 
 var takeAloneScript = load("takealone")
 
-// AloneWord says what came of asking for a suspect.
+// AloneWord is the status of a TakeAlone.
 type AloneWord string
 
-// What a request for a suspect may answer.
+// The statuses of a TakeAlone.
 const (
-	AloneTaken  AloneWord = "taken"  // it lies in the asker's alone list
-	AloneEmpty  AloneWord = "empty"  // no queue of the asker's that is not paused has one
-	AloneBusy   AloneWord = "busy"   // something lies in the asker's hands, or so Redis says
-	AloneFenced AloneWord = "fenced" // the asker is not alive
+	AloneTaken  AloneWord = "taken"  // it is in the process' alone list
+	AloneEmpty  AloneWord = "empty"  // no queue that is not paused has one
+	AloneBusy   AloneWord = "busy"   // the process has jobs, according to Redis
+	AloneFenced AloneWord = "fenced" // the process is not alive
 )
 
-// TakenAlone is what a request for a suspect answered.
+// TakenAlone is the result of a TakeAlone.
 type TakenAlone struct {
 	Word AloneWord
-	// Queue is the position (from 0) of the job's queue in those asked for, Bytes the job, whatever its size.
+	// Queue is the position (from 0) of the job's queue in the request, Bytes the job, whatever its size.
 	Queue int
 	Bytes string
 }
 
-// TakeAlone moves one suspect of the first of these queues that has any into the alone list of identity, whose queues
-// these must all be.
+// TakeAlone moves one quarantined job of the first of these queues that has any into the alone list of
+// identity, whose queues these must all be.
 func (k Keys) TakeAlone(identity string, queues []string) Ask[TakenAlone] {
 	keys := make([]string, 0, 4+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Record(identity), k.Alone(identity))
@@ -35,7 +35,7 @@ func (k Keys) TakeAlone(identity string, queues []string) Ask[TakenAlone] {
 	return Ask[TakenAlone]{Call: driver.Call{Script: takeAloneScript, Keys: keys, Args: args}, read: readTakenAlone}
 }
 
-// AloneQueue asks for the queue of the suspect that identity took last.
+// AloneQueue reads the queue of the quarantined job that identity took last.
 func (k Keys) AloneQueue(identity string) driver.Call {
 	return driver.Command("HGET", k.Record(identity), "alone")
 }

@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
--- walk: read the next page of a walk through a sorted set, lowest score first, whatever has come and gone since the last one.
--- Why a script: by rank a walk would pass over jobs when others before them leave, and by score alone it would not get past
--- many of one score. So it goes on behind the last entry that it left where it was; if that has gone, from its score.
+-- walk: read the next page of a sorted set, lowest score first, while members come and go.
+-- Why a script: by rank, a walk would skip jobs when others before them leave; by score alone, it could not
+-- pass many members of one score. So it continues after the last entry that it left in place; if that is
+-- gone, from its score.
 -- KEYS     1 set
 -- ARGV     1 score to begin at  2 score to end with  3 entries at most  4 bytes in all at most
---          then, but for the first page: the last entry that was left
--- Returns  {the entries ..., each with its score behind it}; the last entry may exceed the bytes by its own size; nothing at the end
+--          then, except for the first page: the last entry that was left in place
+-- Returns  {the entries ..., each followed by its score}; the last entry may exceed the bytes by its own
+--          size; nothing at the end
 -- Again    the same
 -- Cost     O(entries + log set)
 local set = KEYS[1]
@@ -19,7 +21,8 @@ end
 local at
 if left then
   local score = redis.call('ZSCORE', set, left)
-  -- One that has been put off meanwhile is no mark any more: what lies before its new place has not been seen.
+  -- If the entry has moved to a later score, continue from the old score: the walk has not seen the members
+  -- before its new place.
   if score and tonumber(score) <= tonumber(begin) then
     at = redis.call('ZRANK', set, left) + 1
   end
