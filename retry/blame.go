@@ -7,9 +7,10 @@ const (
 	LeastMostInterruptions   = 2
 )
 
-// Blame judges jobs by the crashes of processes that had them in hand. A crash says little of any one of the jobs it hit,
-// so it costs no retry and condemns nobody: a job that was in hand one crash short of the limit becomes a suspect, which
-// runs alone from then on. Only a crash of a process that had nothing else in hand proves anything.
+// Blame judges jobs by the crashes of processes that had them in hand. A crash says little of any one of the
+// jobs it hit, so it costs no retry and condemns nobody: a job that was in hand one crash short of the limit
+// becomes a suspect, which runs alone from then on. Only a crash of a process that had nothing else in hand
+// proves anything.
 type Blame struct {
 	// Most is how many crashes a job may be in hand for. DefaultMostInterruptions.
 	Most int
