@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-func TestFindTellsWhereAJobIs(t *testing.T) {
+func TestFindReturnsWhereAJobIs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	jid := strings.TrimSpace(h.invoke("", "push", "A", "7", "-q", "mail").out)
