@@ -24,8 +24,8 @@ type waiter struct {
 	known   atomic.Pointer[known]
 }
 
-// known is the server's id of the connection of a generation, so that a release never uses the id of an earlier
-// connection.
+// known is the server's id of the connection of a generation, so that a release never uses the id of an
+// earlier connection.
 type known struct{ id, generation int64 }
 
 // Waiter implements driver.Client. Its Release uses the client that made it.
@@ -73,8 +73,8 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	reply := answer(w.redis.Do(unending, move), late.Load(), false)
 	if reply.Err != nil {
 		if !driver.Certain(reply.Err) {
-			// rueidis dials the next connection inside a call, so its id must be asked for again: a wait with the id
-			// of a broken connection could never be released.
+			// rueidis dials the next connection inside a call, so its id must be asked for again: a wait with
+			// the id of a broken connection could never be released.
 			w.known.Store(nil)
 		}
 		return "", false, reply.Err
