@@ -31,7 +31,7 @@ func TestCompany(t *testing.T) {
 			mail, other := capsules(t, open, 10*time.Second)
 			other.push("other", 1)
 			both(mail, other, "the other's job, and its waits", func() bool { return len(other.running) == 1 && mail.fetcher.waits.open() == 1 })
-			mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
+			mail.do("RPUSH", mail.keys.Quarantine("mail"), suspect("mail", 2))
 			mail.beat()
 			both(mail, other, "the drain", func() bool {
 				return mail.fetcher.suspects.draining == "mail" && other.fetcher.waits.open() == 0
@@ -56,7 +56,7 @@ func TestCompany(t *testing.T) {
 			t.Parallel()
 			mail, other := capsules(t, open, 10*time.Second)
 			both(mail, other, "the waits", func() bool { return mail.fetcher.waits.open() == 1 && other.fetcher.waits.open() == 1 })
-			mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
+			mail.do("RPUSH", mail.keys.Quarantine("mail"), suspect("mail", 2))
 			mail.beat()
 			both(mail, other, "the suspect", func() bool { return len(mail.running) == 1 && other.fetcher.waits.open() == 0 })
 			require.Zero(t, mail.do("EXISTS", mail.keys.DrainAsked("mail")))

@@ -190,7 +190,7 @@ func (f *Fetcher) spare() int { return f.idle() - f.strays.waiting() - f.waits.o
 func (f *Fetcher) number(b *batch, gathered []*Held) {
 	settled := make([]lua.Settled, len(gathered))
 	for i, held := range gathered {
-		settled[i] = lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Alone: held.alone, Index: i, Lock: f.lockAtEnd(held)}
+		settled[i] = lua.Settled{Queue: held.Queue, Bytes: held.Bytes, Outcome: held.outcome, Quarantined: held.alone, Index: i, Lock: f.lockAtEnd(held)}
 	}
 	b.life.number++
 	b.number = b.life.number
@@ -423,7 +423,7 @@ func (f *Fetcher) learn(queues []string, taken lua.Taken) {
 	f.note(f.paused, queues, taken.Paused)
 	f.noteBroken(queues, taken)
 	switch taken.Why {
-	case lua.WhyFenced, lua.WhyAlone:
+	case lua.WhyFenced, lua.WhyQuarantine:
 		f.fenced = true
 	case lua.WhyEmpty:
 		f.dry = true

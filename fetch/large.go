@@ -17,7 +17,7 @@ func (f *Fetcher) tooLarge(life *Life, at place, large ...lua.Large) {
 	for _, one := range large {
 		list := f.cfg.Keys.Working(at.queue, life.Identity)
 		if at.alone {
-			list = f.cfg.Keys.Alone(life.Identity)
+			list = f.cfg.Keys.QuarantineRun(life.Identity)
 		}
 		f.large = append(f.large, dedup.TooLarge(one, list, at.queue, f.cfg.Largest, f.cfg.Clock.Now(), f.cfg.Unit))
 	}

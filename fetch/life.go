@@ -134,7 +134,7 @@ func newLife(parent context.Context, identity string, record lua.Record, confirm
 func (l *Life) restore(ctx context.Context, client driver.Client, keys lua.Keys) (bool, error) {
 	record := l.record
 	if queue := l.aloneQueue.Load(); queue != nil {
-		record.Alone = *queue
+		record.QuarantineQueue = *queue
 	}
 	sentSinceBoot := lua.SinceBoot()
 	answer, err := keys.Register(l.Identity, record).Do(ctx, client)
@@ -151,7 +151,7 @@ func (l *Life) restore(ctx context.Context, client driver.Client, keys lua.Keys)
 // dead or unknown stays so: beat no more and register another.
 func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (Pulse, error) {
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
-	pulse, err := keys.Beat(l.Identity, l.record.TTL, watched...).Do(ctx, client)
+	pulse, err := keys.Heartbeat(l.Identity, l.record.TTL, watched...).Do(ctx, client)
 	if err != nil {
 		return Pulse{}, err
 	}
@@ -175,12 +175,12 @@ func (l *Life) Beat(ctx context.Context, client driver.Client, keys lua.Keys, cl
 		// Redis has lost its data: nobody else has the jobs either, so their handlers may as well finish.
 		l.over.Store(true)
 	}
-	return Pulse{Pulse: pulse, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+	return Pulse{HeartbeatReply: pulse, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
 }
 
 // A Pulse is the answer to a beat, with the instant it was sent.
 type Pulse struct {
-	lua.Pulse
+	lua.HeartbeatReply
 	// Restored reports that the session's record had been lost and that the heartbeat restored it.
 	Restored bool
 	// SentAt is when it was sent, since boot.

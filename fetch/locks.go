@@ -121,7 +121,7 @@ func (f *Fetcher) addStarts(x *exchange) {
 	starts := make([]lua.Start, len(starting))
 	for i, held := range starting {
 		starts[i] = lua.Start{
-			Queue: held.Queue, Alone: held.alone, Bytes: held.Bytes, Lock: held.lock.inHand(held.owner),
+			Queue: held.Queue, Quarantined: held.alone, Bytes: held.Bytes, Lock: held.lock.inHand(held.owner),
 			Release: held.lock.AtStart() == dedup.StartRelease, Leave: held.lock.waits, Mark: held.lock.AtStart() == dedup.StartClear,
 			Back: held.lock.back,
 		}

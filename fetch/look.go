@@ -46,7 +46,7 @@ func (h *Held) place() place {
 
 func (f *Fetcher) listAt(at place) string {
 	if at.alone {
-		return f.cfg.Keys.Alone(f.life.Identity)
+		return f.cfg.Keys.QuarantineRun(f.life.Identity)
 	}
 	return f.cfg.Keys.Working(at.queue, f.life.Identity)
 }
@@ -143,7 +143,7 @@ func (f *Fetcher) addLengths(x *exchange) {
 
 // listsToSee are those that a look reads the lengths of: our hands, and then the suspects of each queue.
 func (f *Fetcher) listsToSee(queues []string) []string {
-	return append(f.cfg.Keys.HandsOf(queues, f.life.Identity), f.cfg.Keys.SuspectsLists(queues)...)
+	return append(f.cfg.Keys.ListsOf(queues, f.life.Identity), f.cfg.Keys.QuarantineLists(queues)...)
 }
 
 // handleLengths compares our lists, those of the queues and the alone list, with what is in hand. still says that nothing which
@@ -218,7 +218,7 @@ func (f *Fetcher) addReading(x *exchange) {
 	ask := f.cfg.Keys.Entries(f.listAt(read.place), read.first, page, f.cfg.Largest)
 	calls := []driver.Call{ask.Call}
 	if read.place.alone {
-		calls = append(calls, f.cfg.Keys.AloneQueue(life.Identity))
+		calls = append(calls, f.cfg.Keys.QuarantinedFrom(life.Identity))
 	}
 	x.may += page + f.cfg.Largest
 	x.addAll(calls, func(replies []driver.Reply) {
@@ -227,7 +227,7 @@ func (f *Fetcher) addReading(x *exchange) {
 		}
 		listed, err := ask.Read(replies[0])
 		if err == nil && read.place.alone {
-			s.aloneQueue, err = lua.AloneQueueOf(replies[1])
+			s.aloneQueue, err = lua.QuarantinedFromOf(replies[1])
 		}
 		switch {
 		case err != nil && !driver.Outage(err):

@@ -54,7 +54,7 @@ func pumpAll(d time.Duration, until func() bool, rs ...*rig) bool {
 func TestNoStrayIsStartedBesideASuspect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].alone }, r))
 	late := payload("mail") // what a half-open idle wait brings after its client gave it up
 	r.do("LPUSH", r.keys.Working("mail", r.life.Identity), late)
@@ -72,7 +72,7 @@ func TestWhatAWaitOfBeforeBringsWaitsForTheSuspect(t *testing.T) {
 		_, ok, _ := waiter.Wait(context.Background(), r.keys.Queue("mail"), r.keys.Working("mail", r.life.Identity), rigPatience)
 		gone <- ok
 	}()
-	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].alone }, r))
 	r.push("mail", 1)
 	require.True(t, <-gone)
@@ -87,7 +87,7 @@ func TestQuietGivesADrainBack(t *testing.T) {
 	r.fetcher.cfg.DrainFor = 20 * time.Second
 	r.push("mail", 1)
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
-	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	require.True(t, pumpAll(rigPatience, func() bool { return r.fetcher.suspects.draining != "" }, r))
 	r.fetcher.Quiet()
 	r.end(done)
@@ -111,7 +111,7 @@ func TestWhoDrainsForLongIsNotPutOutByOneWhoDrainsForLess(t *testing.T) {
 func TestAQuietFetcherKeepsTheProcessWhileItsSuspectRuns(t *testing.T) {
 	t.Parallel()
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
-	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
+	mail.do("RPUSH", mail.keys.Quarantine("mail"), suspect("mail", 2))
 	require.True(t, pumpAll(rigPatience, func() bool { return len(mail.running) == 1 && mail.running[0].alone }, mail, other))
 	other.push("other", 1)
 	require.False(t, pumpAll(500*time.Millisecond, func() bool { return len(other.running) > 0 }, mail, other))
@@ -125,7 +125,7 @@ func TestTwoLostSuspectsDoNotWaitForEachOther(t *testing.T) {
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	for i, r := range []*rig{mail, other} {
 		q := []string{"mail", "other"}[i]
-		r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect(q, 2))
+		r.do("LPUSH", r.keys.QuarantineRun(r.life.Identity), suspect(q, 2))
 		r.do("HSET", r.keys.Record(r.life.Identity), "alone", q)
 	}
 	require.True(t, pumpAll(rigPatience, func() bool { return len(mail.running)+len(other.running) > 0 }, mail, other),
@@ -137,12 +137,12 @@ func TestTwoSuspectsWhoseRepliesWereLostRun(t *testing.T) {
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	for _, r := range []*rig{mail, other} {
 		q := r.queues[0]
-		_, _ = r.keys.TakeAlone("x", []string{q}).Do(r.ctx, r.direct) // loads the script
-		r.do("RPUSH", r.keys.Suspects(q), suspect(q, 2))
-		r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: r.keys.Suspects(q) + "\r\n$" + fmt.Sprint(len(r.keys.Working(q, r.life.Identity))), Nth: 1, Do: faultproxy.Close()})
+		_, _ = r.keys.TakeQuarantined("x", []string{q}).Do(r.ctx, r.direct) // loads the script
+		r.do("RPUSH", r.keys.Quarantine(q), suspect(q, 2))
+		r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: r.keys.Quarantine(q) + "\r\n$" + fmt.Sprint(len(r.keys.Working(q, r.life.Identity))), Nth: 1, Do: faultproxy.Close()})
 	}
 	ran := pumpAll(rigPatience, func() bool { return len(mail.running)+len(other.running) > 0 }, mail, other)
-	t.Logf("alone lists %d %d; found %d %d; mail log:\n%s\nother:\n%s", len(mail.list(mail.keys.Alone(mail.life.Identity))), len(other.list(other.keys.Alone(other.life.Identity))), len(mail.fetcher.strays.found), len(other.fetcher.strays.found), mail.log.String(), other.log.String())
+	t.Logf("alone lists %d %d; found %d %d; mail log:\n%s\nother:\n%s", len(mail.list(mail.keys.QuarantineRun(mail.life.Identity))), len(other.list(other.keys.QuarantineRun(other.life.Identity))), len(mail.fetcher.strays.found), len(other.fetcher.strays.found), mail.log.String(), other.log.String())
 	require.True(t, ran, "stand still")
 }
 
@@ -151,7 +151,7 @@ func TestALostSuspectDoesNotWaitForOthersJobs(t *testing.T) {
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	other.push("other", 1)
 	require.True(t, pumpAll(rigPatience, func() bool { return len(other.running) == 1 }, mail, other)) // a job of hours
-	mail.do("LPUSH", mail.keys.Alone(mail.life.Identity), suspect("mail", 2))
+	mail.do("LPUSH", mail.keys.QuarantineRun(mail.life.Identity), suspect("mail", 2))
 	mail.do("HSET", mail.keys.Record(mail.life.Identity), "alone", "mail")
 	pumpAll(5*time.Second, func() bool { return mail.fetcher.strays.foundAlone() }, mail, other)
 	other.push("other", 1)
@@ -164,7 +164,7 @@ func TestAFencedFetcherLeavesTheProcessToOthers(t *testing.T) {
 	t.Parallel()
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
 	require.True(t, pumpAll(rigPatience, func() bool { return mail.fetcher.waits.open() == 1 && other.fetcher.waits.open() == 1 }, mail, other))
-	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
+	mail.do("RPUSH", mail.keys.Quarantine("mail"), suspect("mail", 2))
 	// mail's heart does not get through (its own connection); its jobs' connection does. So it lapses.
 	mail.do("ZADD", mail.keys.Alive(), "1", mail.life.Identity)
 	mail.fetcher.Look(Pulse{})
@@ -185,14 +185,14 @@ func TestAFencedFetcherLeavesTheProcessToOthers(t *testing.T) {
 func TestASuspectOfUnknownQueueStaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.do("LPUSH", r.keys.Alone(r.life.Identity), suspect("mail", 2))
+	r.do("LPUSH", r.keys.QuarantineRun(r.life.Identity), suspect("mail", 2))
 	r.do("HSET", r.keys.Record(r.life.Identity), "alone", "mail")
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "HGET", Do: faultproxy.Close()})
 	pumpAll(5*time.Second, func() bool { return len(r.fetcher.strays.found) == 1 }, r)
 	t.Logf("found %d", len(r.fetcher.strays.found))
 	r.fetcher.Quiet()
 	pumpAll(time.Second, func() bool { return r.fetcher.Settled() }, r)
-	require.Empty(t, r.list(r.keys.Suspects("")), "a list nobody reads")
+	require.Empty(t, r.list(r.keys.Quarantine("")), "a list nobody reads")
 }
 
 func TestOrdinaryJobsHaveTheirTurnBetweenSuspects(t *testing.T) {
@@ -201,7 +201,7 @@ func TestOrdinaryJobsHaveTheirTurnBetweenSuspects(t *testing.T) {
 	r.fetcher.cfg.DrainFor = 10 * time.Second
 	r.push("mail", 500)
 	for range 60 {
-		r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	}
 	order := ""
 	started := map[*Held]time.Time{}
@@ -242,7 +242,7 @@ func TestNotTheWholeFleetServesSuspects(t *testing.T) {
 	r := rs[0]
 	r.push("mail", 2000)
 	for range 200 {
-		r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	}
 	started := map[*Held]time.Time{}
 	most := 0
@@ -281,7 +281,7 @@ func TestNotTheWholeFleetServesSuspects(t *testing.T) {
 		return false
 	}, rs...)
 	t.Logf("suspects at once in a fleet of 4: %d (all at %v); the last ordinary job was started at %v of 12s; suspects left %d, ordinary left %d", most, allAt.Sub(begin), lastOrdinary.Sub(begin),
-		len(r.list(r.keys.Suspects("mail"))), len(r.list(r.keys.Queue("mail"))))
+		len(r.list(r.keys.Quarantine("mail"))), len(r.list(r.keys.Queue("mail"))))
 	require.Less(t, most, 4, "the whole fleet serves suspects")
 }
 
@@ -305,7 +305,7 @@ func TestARefusedDrainIsNoSpin(t *testing.T) {
 	r.push("mail", 1)
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
 	r.do("SET", r.keys.Draining("mail"), "x") // or a user who may not ZREMRANGEBYSCORE
-	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	r.beat()
 	before := commandsOf(r)
 	until := time.Now().Add(2 * time.Second)
@@ -327,9 +327,9 @@ func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
 	server := drivertest.Start(t)
 	r := newRigOn(t, clients["go-redis"], server.Addr(), "b", 1, "mail")
 	r.fetcher.cfg.DrainFor = 2 * time.Second
-	r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	r.push("mail", 1)
-	_, sha := r.keys.TakeAlone("x", []string{"mail"}).Call.Script.Text(true)
+	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: sha, Do: faultproxy.Fail("NOPERM this user may not")})
 	r.pump("the job", func() bool { return len(r.running) == 1 })
 	r.end(done)
@@ -348,14 +348,14 @@ func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
 func TestNothingRunsBesideALostSuspect(t *testing.T) {
 	t.Parallel()
 	mail, other := capsules(t, clients["go-redis"], 2*time.Second)
-	mail.do("RPUSH", mail.keys.Suspects("mail"), suspect("mail", 2))
-	_, _ = mail.keys.TakeAlone("x", []string{"mail"}).Do(mail.ctx, mail.direct) // loads the script
-	_, sha := mail.keys.TakeAlone("x", []string{"mail"}).Call.Script.Text(true)
+	mail.do("RPUSH", mail.keys.Quarantine("mail"), suspect("mail", 2))
+	_, _ = mail.keys.TakeQuarantined("x", []string{"mail"}).Do(mail.ctx, mail.direct) // loads the script
+	_, sha := mail.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	mail.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: sha, Nth: 1, Do: faultproxy.Close()})
-	require.True(t, pumpAll(rigPatience, func() bool { return len(mail.list(mail.keys.Alone(mail.life.Identity))) == 1 }, mail, other))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(mail.list(mail.keys.QuarantineRun(mail.life.Identity))) == 1 }, mail, other))
 	other.push("other", 1)
 	beside := pumpAll(3*time.Second, func() bool {
-		return len(other.running) == 1 && len(mail.list(mail.keys.Alone(mail.life.Identity))) == 1
+		return len(other.running) == 1 && len(mail.list(mail.keys.QuarantineRun(mail.life.Identity))) == 1
 	}, mail, other)
 	t.Logf("mail running %d; log %s", len(mail.running), mail.log.String())
 	require.False(t, beside, "the other's job runs while the suspect lies in the alone list: if it kills the process, the suspect is buried unstarted")

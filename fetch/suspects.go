@@ -175,13 +175,13 @@ func (f *Fetcher) endDrain() {
 // addTakeAlone asks for a suspect.
 func (f *Fetcher) addTakeAlone(x *exchange) {
 	life, queues := f.life, f.cfg.Order.Names()
-	ask := f.cfg.Keys.TakeAlone(life.Identity, queues)
+	ask := f.cfg.Keys.TakeQuarantined(life.Identity, queues)
 	f.suspects.asking = true
 	f.promise(x, 1)
 	x.add(ask.Call, func(reply driver.Reply) { f.handleAlone(life, queues, ask, reply) })
 }
 
-func (f *Fetcher) handleAlone(life *Life, queues []string, ask lua.Ask[lua.TakenAlone], reply driver.Reply) {
+func (f *Fetcher) handleAlone(life *Life, queues []string, ask lua.Ask[lua.TakenQuarantined], reply driver.Reply) {
 	f.suspects.asking = false
 	taken, err := ask.Read(reply)
 	if err != nil {
@@ -198,15 +198,15 @@ func (f *Fetcher) handleAlone(life *Life, queues []string, ask lua.Ask[lua.Taken
 	}
 	f.succeed()
 	switch taken.Word {
-	case lua.AloneTaken:
+	case lua.QuarantineTaken:
 		if len(taken.Bytes) > f.cfg.Largest {
 			f.tooLarge(life, place{queue: queues[taken.Queue], alone: true}, lua.LargeOf(taken.Bytes))
 			return
 		}
 		f.arriveAlone(life, queues[taken.Queue], taken.Bytes, life == f.life)
-	case lua.AloneFenced:
+	case lua.QuarantineFenced:
 		f.fenced = f.fenced || life == f.life
-	case lua.AloneEmpty, lua.AloneBusy:
+	case lua.QuarantineEmpty, lua.QuarantineBusy:
 		// Busy: a job lies in our lists that we do not know of yet. The look will find it.
 		clear(f.suspects.queues)
 		f.dry = false

@@ -291,7 +291,7 @@ func (f *finder) hands(ctx context.Context, identities []string) error {
 	for _, list := range lists {
 		key := f.i.keys.Working(list.Queue, list.Identity)
 		if list.Queue == "" {
-			key = f.i.keys.Alone(list.Identity)
+			key = f.i.keys.QuarantineRun(list.Identity)
 		}
 		if list.Size < 0 {
 			f.unseen = append(f.unseen, key+" is no list")

@@ -25,7 +25,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	if pulse.Restored {
 		l.cfg.Log.Warn().Str("identity", life.Identity).Msg("session record restored: it had been deleted or evicted")
 	}
-	l.janitor.Look(pulse.Pulse, pulse.SentAt)
+	l.janitor.Look(pulse.HeartbeatReply, pulse.SentAt)
 	switch pulse.State {
 	case lua.StateAlive:
 		select {

@@ -72,7 +72,7 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 		if errand.Fate == FateQueue {
 			to := k.Queue(errand.Queue)
 			if errand.Quarantined {
-				to = k.Suspects(errand.Queue)
+				to = k.Quarantine(errand.Queue)
 			}
 			keys = append(keys, to)
 			list = len(keys)

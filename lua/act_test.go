@@ -387,7 +387,7 @@ func TestSignal(t *testing.T) {
 			ttl := w.number("TTL", w.keys.Signals(identity))
 			require.Positive(w, ttl)
 			require.LessOrEqual(w, ttl, 60)
-			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Beat(identity, someTTL)).Signals)
+			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Heartbeat(identity, someTTL)).Signals)
 		}},
 		promise{"nothing_is_sent_to_nobody", func(w *world) {
 			w.unchanged(func() { require.False(w, ask(w, w.keys.Signal("host:1:gone", "TERM"))) })

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- deregister: leave, with a tombstone that names our lists.
--- Why one script: from the moment we are gone somebody must look after what may still arrive in our lists (a blocked
--- move that Redis had not yet executed), so nothing is deleted here but what only people read.
--- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working lists and our alone list
+-- deregister: end a session, with a tombstone that names its lists.
+-- Why one script: from this moment on a janitor must watch our lists (Redis may still execute a blocked move), so nothing
+-- is deleted here except what only people read.
+-- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working lists and the
+--          list of our quarantined job
 -- ARGV     1 identity
--- Returns  {"left", jobs still in our lists}: with any, we count as lapsed, and a janitor follows at once
--- Again    the same
+-- Returns  {"left", jobs still in our lists}: with any, we count as lapsed, and a janitor recovers them at once
+-- Repeat   the same
 -- Cost     O(queues)
 local record, alive, tombstones, processes, hash, work, workers =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]

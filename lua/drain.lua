@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- drain: let a few of those who would empty their hands for a queue's suspects do so.
--- Why one script: with all of them draining at once the queue would stand still. Nothing else depends on it: a suspect is
--- guarded by takealone.
--- KEYS     1 who drains  2 who would
--- ARGV     1 identity  2 ms to drain at most  3 ms for which a wish counts  4 ms for which others drain at most
--- Returns  "held" (ours, also if it was before) | "busy" (a quarter of those who would, or one, drain already)
--- Again    prolongs it
+-- drain: let a few of the processes that want to become empty for a queue's quarantined jobs stop taking.
+-- Why one script: if all of them stopped at the same time, the queue would stand still. Only speed depends on it:
+-- take_quarantined guards the quarantined job.
+-- KEYS     1 processes that drain  2 processes that asked
+-- ARGV     1 identity  2 ms to drain at most  3 ms for which a request counts  4 ms for which others drain at most
+-- Returns  "held" (ours, also if it was before) | "busy" (a quarter of those that asked, or one, drain already)
+-- Repeat   prolongs it
 -- Cost     O(log processes + expired)
 local draining, asked = KEYS[1], KEYS[2]
 local identity, drain_ms, wish_ms, longest_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

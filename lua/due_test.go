@@ -114,7 +114,7 @@ func TestPromote(t *testing.T) {
 			page[1].Suspect = true
 			require.Equal(w, 2, ask(w, w.keys.Promote(w.keys.Retry(), page, w.today)))
 			require.Equal(w, []string{"A"}, w.waiting("q"))
-			require.Equal(w, []string{"B"}, w.list(w.keys.Suspects("q")))
+			require.Equal(w, []string{"B"}, w.list(w.keys.Quarantine("q")))
 		}},
 		promise{"what_goes_to_the_dead_set_counts_as_failed_once_and_nothing_else_counts", func(w *world) {
 			w.dueAt(w.keys.Retry(), time.Hour, "a", "{", "[")

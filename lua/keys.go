@@ -93,24 +93,24 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 
 // Suspects is the list of a queue's jobs that were in hand in so many crashes that they run alone from now on: the next
 // one to run is on the right.
-func (k Keys) Suspects(queue string) string { return k.prefix + "belay:suspects:" + queue }
+func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:suspects:" + queue }
 
 // SuspectsLists are Suspects of each of these queues, in order.
-func (k Keys) SuspectsLists(queues []string) []string {
+func (k Keys) QuarantineLists(queues []string) []string {
 	lists := make([]string, len(queues))
 	for i, queue := range queues {
-		lists[i] = k.Suspects(queue)
+		lists[i] = k.Quarantine(queue)
 	}
 	return lists
 }
 
 // Alone is the list of the one suspect that a process has in hand. While it holds one, its process takes nothing.
-func (k Keys) Alone(identity string) string { return k.prefix + "belay:alone:" + identity }
+func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:alone:" + identity }
 
 // HandsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order, and last its
 // alone list.
-func (k Keys) HandsOf(queues []string, identity string) []string {
-	return append(k.WorkingLists(queues, identity), k.Alone(identity))
+func (k Keys) ListsOf(queues []string, identity string) []string {
+	return append(k.WorkingLists(queues, identity), k.QuarantineRun(identity))
 }
 
 // Draining is the sorted set of processes that take nothing until their hands are empty, for the sake of a queue's suspects;
@@ -146,6 +146,6 @@ func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
 
 // PushSlot remembers the last push that a client numbered in one of its slots, so that it can be sent again and is stored
 // once: a string, the number and the push's mark. It expires.
-func (k Keys) PushSlot(client string, slot int) string {
+func (k Keys) IdempotencySlot(client string, slot int) string {
 	return k.prefix + "belay:pushes:" + client + ":" + strconv.Itoa(slot)
 }

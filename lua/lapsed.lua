@@ -2,9 +2,9 @@
 -- lapsed: read a page of the lapsed processes, the earliest first.
 -- Why a script: one clock, Redis', decides which processes have lapsed.
 -- KEYS     1 alive
--- ARGV     1 how many to pass over  2 names at most
+-- ARGV     1 how many to skip  2 names at most
 -- Returns  the identities; fewer than asked for only at the end
--- Again    the same, as long as none beats or is recovered
+-- Repeat   the same, as long as none sends a heartbeat or is recovered
 -- Cost     O(log processes + names)
 local alive = KEYS[1]
 local first, most = tonumber(ARGV[1]), tonumber(ARGV[2])

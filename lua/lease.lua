@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- lease: let one process at a time do something that several need not do at once.
--- Why a script: SET is refused by a full Redis, and a duty must not stop then. Nothing depends on a lease being held by
--- one only: it saves work, it guards nothing.
--- A lease that has longer to run than anybody asks for was set before the clock was set back. Its holder prolongs it to
--- what is right; if he is dead it would stand until the clock has caught up, an hour for an hour, so it counts as free.
--- Where processes ask for different times, the one that asks for the least may take it from the others; then it stays there.
+-- lease: let one process at a time do something that several need not do at the same time.
+-- Why a script: a full Redis refuses SET, and a duty must not stop then. No promise depends on one holder only: a lease
+-- saves work, it guards nothing.
+-- A lease with more time left than any process asks for was written before the clock was set back. Its holder shortens it
+-- when it asks again; a dead holder's would stand until the clock has caught up, so it counts as free.
+-- Where processes ask for different times, the one that asks for the least may take it from the others, and keeps it.
 -- KEYS     1 lease
 -- ARGV     1 holder  2 ms to hold it
 -- Returns  "held" (ours, also if it was before) | "busy"
--- Again    prolongs it
+-- Repeat   prolongs it
 -- Cost     O(1)
 local lease = KEYS[1]
 local holder, hold_ms = ARGV[1], ARGV[2]

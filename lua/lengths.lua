@@ -4,7 +4,7 @@
 -- KEYS     the lists
 -- ARGV     none
 -- Returns  a number for each list; -1 for a key that is no list
--- Again    the same
+-- Repeat   the same
 -- Cost     O(lists)
 local answer = {}
 for position, list in ipairs(KEYS) do

@@ -33,7 +33,7 @@ func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[
 		if !group.Bury {
 			list := k.Queue(group.Queue)
 			if group.Suspect {
-				list = k.Suspects(group.Queue)
+				list = k.Quarantine(group.Queue)
 			}
 			keys = append(keys, list)
 			number = len(keys)

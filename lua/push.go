@@ -23,8 +23,8 @@ type Scheduled struct {
 	At  time.Time
 }
 
-// A PushNumber is what a push is known by that may be sent again: its number in a slot, which numbers its pushes upwards.
-type PushNumber struct {
+// A IdempotencyKey is what a push is known by that may be sent again: its number in a slot, which numbers its pushes upwards.
+type IdempotencyKey struct {
 	// Slot is the key of the slot; see Keys.PushSlot.
 	Slot string
 	// Number is above that of every earlier push in the slot.
@@ -37,10 +37,10 @@ type PushNumber struct {
 
 // What becomes of a push that was not refused.
 const (
-	// PushStored says that the jobs are stored, by this call or by an earlier one with the same PushNumber.
+	// PushStored says that the jobs are stored, by this call or by an earlier one with the same IdempotencyKey.
 	PushStored = "pushed"
 	// PushStale says that this call stored nothing, because its slot knows a later push, or another under this number. An
-	// earlier call with the same PushNumber may have stored the jobs.
+	// earlier call with the same IdempotencyKey may have stored the jobs.
 	PushStale = "stale"
 )
 
@@ -50,9 +50,9 @@ func (k Keys) Push(batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule()}, []string{"", "", ""}, batches, later)
 }
 
-// PushNumbered is Push of jobs that are stored once, however often this is sent while the slot is kept. The answer is
+// PushOnce is Push of jobs that are stored once, however often this is sent while the slot is kept. The answer is
 // PushStored or PushStale.
-func (k Keys) PushNumbered(number PushNumber, batches []QueueBatch, later []Scheduled) Ask[string] {
+func (k Keys) PushOnce(number IdempotencyKey, batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule(), number.Slot},
 		[]string{strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember)}, batches, later)
 }

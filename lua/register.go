@@ -24,7 +24,7 @@ type Record struct {
 	// Heir is the identity that its process took after it, if any.
 	Heir string
 	// Alone is the queue of the last suspect that it had in hand, if any.
-	Alone string
+	QuarantineQueue string
 	// Emptied says that all its lists were once found empty after its end: what lies there now was in nobody's hand.
 	Emptied bool
 }
@@ -55,8 +55,8 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		},
 		read: readRegistered,
 	}
-	if record.Alone != "" { // a process that has lost its record
-		ask.Call.Args = append(ask.Call.Args, "alone", record.Alone)
+	if record.QuarantineQueue != "" { // a process that has lost its record
+		ask.Call.Args = append(ask.Call.Args, "alone", record.QuarantineQueue)
 	}
 	return ask
 }
@@ -99,7 +99,7 @@ func RecordOf(reply driver.Reply) (record Record, ok bool, err error) {
 	ttl, _ := strconv.Atoi(texts[2])
 	record.Beat, record.TTL = time.Duration(beat)*time.Millisecond, time.Duration(ttl)*time.Millisecond
 	record.Concurrency, _ = strconv.Atoi(texts[3])
-	record.Formerly, record.Emptied, record.Alone = texts[4], texts[5] == "1", texts[6]
+	record.Formerly, record.Emptied, record.QuarantineQueue = texts[4], texts[5] == "1", texts[6]
 	record.Heir = texts[7]
 	return record, true, nil
 }

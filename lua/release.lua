@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- release: free a lock by an operator's word, whoever holds it, and whatever its key is.
--- Why one script: the answer says whose lock was freed, and in two steps that could be the next one's.
--- The job that held it runs all the same, and its end then changes no lock; nor is it followed by the run that a duplicate
--- asked for, of which the value that is answered tells.
+-- release: free a lock on an operator's request, whatever job holds it and whatever type its key has.
+-- Why one script: the answer names the job whose lock was freed; in two steps that could be the next job's.
+-- The job that held it runs all the same, and its end then changes no lock. The extra run that a duplicate asked for is
+-- dropped; the value in the answer shows it.
 -- KEYS     1 lock  2 index of locks
 -- ARGV     1 digest
 -- Returns  {"released", its value, "" for a key that is no string} | {"free"}
--- Again    {"free"}, unless another job has taken it meanwhile
+-- Repeat   {"free"}, unless another job has taken it meanwhile
 -- Cost     O(log locks of all)
 local lock, index = KEYS[1], KEYS[2]
 local digest = ARGV[1]

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- renew: hold on to the locks of unique jobs in hand, those that are still their own, for another TTL.
--- Why one script: a lock that ran out and that another job has taken since must not be prolonged for that one.
+-- renew: prolong the locks of unique jobs that run, those that are still their own, for another TTL.
+-- Why one script: a lock that expired and that another job has taken since must not be prolonged for that job.
 -- KEYS     1 index of locks  then locks
 -- ARGV     for each lock: digest, owner, ms to hold it on
 -- Returns  how many were still their own
--- Again    holds on again
+-- Repeat   prolongs again
 -- Cost     O(locks * log locks of all)
 local index = KEYS[1]
 

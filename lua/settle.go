@@ -21,10 +21,10 @@ const MostUnread = 8
 
 // A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its suspects.
 type Settled struct {
-	Queue   string
-	Alone   bool
-	Bytes   string
-	Outcome job.Outcome
+	Queue       string
+	Quarantined bool
+	Bytes       string
+	Outcome     job.Outcome
 	// Lock is the job's, if it has one that its end concerns.
 	Lock *Lock
 	// Index is the caller's own; Settle carries it along when it reorders.
@@ -79,7 +79,7 @@ type origin struct {
 // lists are the list in hand and the list of the waiting.
 func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 	if from.alone {
-		return k.Alone(identity), k.Suspects(from.queue)
+		return k.QuarantineRun(identity), k.Quarantine(from.queue)
 	}
 	return k.Working(from.queue, identity), k.Queue(from.queue)
 }
@@ -93,9 +93,9 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 		k.Record(s.Identity), k.Retry(), k.Schedule(), k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(s.Today), k.FailedOn(s.Today),
 		k.Unique(), k.Queues(),
 	}
-	args := make([]string, 0, 10+len(s.Jobs)*2)
+	args := make([]string, 0, 12+len(s.Jobs)*2)
 	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
-		strconv.Itoa(int(s.DeadFor/time.Second)), daySeconds)
+		strconv.Itoa(int(s.DeadFor/time.Second)), daySeconds, strconv.Itoa(MostUnread), strconv.Itoa(MostItems))
 
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
@@ -124,7 +124,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []string {
 	var last origin // most batches are of one queue
 	for _, settled := range s.Jobs {
-		from := origin{settled.Queue, settled.Alone}
+		from := origin{settled.Queue, settled.Quarantined}
 		if from != last && pairs[from] == 0 {
 			pairs[from] = len(pairs) + 1
 			hand, waiting := k.lists(from, s.Identity)
@@ -136,7 +136,7 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 }
 
 func groupOf(s *Settled) settleGroup {
-	group := settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit()}
+	group := settleGroup{origin: origin{s.Queue, s.Quarantined}, exit: s.Outcome.Exit()}
 	group.processed, group.failed = s.Outcome.Counts()
 	group.locked, group.again = s.Lock.locking()
 	return group

@@ -1,33 +1,35 @@
 #!lua flags=allow-oom
--- settle: end runs of jobs, each wherever it goes next.
--- Why one script: working list, next home and counters move together, or a crash loses the job or doubles it.
--- It looks for each job in the list it was taken into: what is not there any more is somebody else's, and nothing is
--- written for it. Late is not the same as wrong, so it does not ask whether the process is still alive.
--- A job's lock ends with the job or is held on to in the same step: a crash in between would leave a lock that nobody owns,
--- or a job that its own duplicates may overtake.
+-- settle: end runs of jobs and move each job to its next place.
+-- Why one script: working list, next place and counters change together, or a crash loses the job or doubles it.
+-- It looks for each job in the list into which it was taken. A job that is not there belongs to another process: nothing is
+-- written for it. A late settle is valid as long as the job is there, so the script does not ask whether the process is alive.
+-- A job's lock ends with the job, or is prolonged, in the same step: a crash in between would leave a lock without an
+-- owner, or a job that its own duplicates may overtake.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          9 index of locks  10 queues (the set of names)
---          then pairs: working list, queue list; for a suspect: alone list, suspects list
+--          then pairs: working list, queue list; for a quarantined job: the list of the one that runs, quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
--- ARGV     1 batch number  2 lowest number whose answer is unread  3 dead jobs at most  4 dead seconds at most
---          5 seconds to keep a day's counters  then groups: exit, pair, counts as processed (0|1), as failed (0|1),
---          position of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the
---          job; for exits with a new home also its new bytes and delay in seconds; in a group with locks then what unlock wants
+-- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
+--          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most  then groups: exit,
+--          pair, counts as processed (0|1), as failed (0|1), position of the first one's lock (0 for none), whether one may
+--          run once more (0|1), how many jobs, and for each the job; for exits with a new place also its new bytes and delay in seconds; in a group
+--          with locks then the arguments of unlock
 --          exit: "done" | "discarded" | "requeued" (head of the queue) | "retry" | "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
--- Again    a number it still holds answers the same and writes nothing; for a process that Redis does not know nothing is
---          held, and all are answered as lost
--- Cost     O(jobs * length of the working list), found from the end where the oldest lie
+-- Repeat   a number that it still holds gets the same answer and writes nothing; for a process that Redis does not know no
+--          number is held, and all jobs are answered as lost
+-- Cost     O(jobs * length of the working list), searched from the end where the oldest are
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, mark = tonumber(ARGV[1]), tonumber(ARGV[2])
 local index, queues = KEYS[9], KEYS[10]
 local dead_most, dead_seconds, day_seconds = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local most_unread, most_trimmed = tonumber(ARGV[6]), tonumber(ARGV[7])
 local homes = { retry = retry, snoozed = schedule, dead = dead }
 
 local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
--- Redis may have forgotten the process (FLUSHALL, a lossy restart) while a blocked move of its still brought a job: what
--- lies in its list is still its own to end. Only the verdict is not kept then: nothing makes a record but register.
+-- Redis may have lost the process (FLUSHALL, a lossy restart) while a blocked move still brought it a job: what lies in its
+-- list may still be settled. Only the verdict is not kept then: no script but register makes a record.
 local known = held[1]
 local held_mark = tonumber(held[1] or mark)
 if held[2] then
@@ -41,7 +43,7 @@ if number < held_mark then
   return { 'refused' }
 end
 
-local groups, at = {}, 6
+local groups, at = {}, 8
 while at <= #ARGV do
   local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
   local group = {
@@ -79,8 +81,8 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
--- A set has no two members alike, and a queue may have two jobs alike: somebody pushed the same bytes twice. JSON may end in blanks:
--- here the time and the position, each digit as so many spaces.
+-- A set has no two equal members, and a queue may have two equal jobs: the same bytes were pushed twice. JSON may end in
+-- blanks: here the time and the position, each digit as so many spaces.
 local function add(home, score, job, place)
   if redis.call('ZADD', home, 'NX', score, job) == 0 then
     local blanks = string.gsub(string.format('%d%06d%03d', time[1], time[2], place), '%d', function(digit)
@@ -91,7 +93,7 @@ local function add(home, score, job, place)
 end
 
 local now_ms = math.floor(now * 1000)
-local answer, position, buried = { 'settled' }, 0, 0
+local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
   -- Locals, because this is the loop of which a job's cost is made.
@@ -116,21 +118,20 @@ for _, group in ipairs(groups) do
   end
   position = position + group.count
   ran, fell = ran + ended * group.processed, fell + ended * group.failed
-  buried = buried + (group.exit == 'dead' and ended or 0)
+  died = died + (group.exit == 'dead' and ended or 0)
 end
 unlocked(index)
 
 -- pcall from here on: the jobs have ended, and a command that is denied must not make that look like a failure.
 count_runs(processed, processed_today, ran, day_seconds)
 count_runs(failed, failed_today, fell, day_seconds)
-if buried > 0 then
-  -- At most this many a step: as many as a step adds, or a set that is far too long would be trimmed at one blow.
-  local step = 256
+if died > 0 then
+  -- At most as many as a step adds, or a set that is far too long would be trimmed in one call.
   local expired = tonumber(redis.pcall('ZCOUNT', dead, '-inf', now - dead_seconds)) or 0
   -- The limit itself is kept. (Ruby's trimming, when it adds a dead job, keeps one less.)
   local over = math.max(expired, (tonumber(redis.pcall('ZCARD', dead)) or 0) - dead_most)
   if over > 0 then
-    redis.pcall('ZREMRANGEBYRANK', dead, 0, math.min(over, step) - 1)
+    redis.pcall('ZREMRANGEBYRANK', dead, 0, math.min(over, most_trimmed) - 1)
   end
 end
 
@@ -145,7 +146,6 @@ end
 redis.pcall('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
 -- No more are kept than may be unread. What the record knows may be a million batches old: a snapshot's, or after FLUSHALL a
 -- new one's.
-local most_unread = 8
 for old = held_mark, math.min(mark, held_mark + most_unread) - 1 do
   redis.pcall('HDEL', record, 'batch:' .. old)
 end

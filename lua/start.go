@@ -11,9 +11,9 @@ var startScript = load("start")
 
 // A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from its suspects.
 type Start struct {
-	Queue string
-	Alone bool
-	Bytes string
+	Queue       string
+	Quarantined bool
+	Bytes       string
 	// Lock is held on to for its Hold, unless Release is set.
 	Lock Lock
 	// Release frees the lock.
@@ -47,7 +47,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 		for count < len(starts) && starts[count].like(first) {
 			count++
 		}
-		hand, _ := k.lists(origin{first.Queue, first.Alone}, identity)
+		hand, _ := k.lists(origin{first.Queue, first.Quarantined}, identity)
 		keys, args = append(keys, hand), append(args, first.what(), strconv.Itoa(count))
 		for _, start := range starts[:count] {
 			keys = append(keys, k.Lock(start.Lock.Digest))
@@ -84,7 +84,7 @@ func (s Start) what() string {
 
 // like says whether both can stand in one group.
 func (s Start) like(other Start) bool {
-	return s.Queue == other.Queue && s.Alone == other.Alone && s.what() == other.what()
+	return s.Queue == other.Queue && s.Quarantined == other.Quarantined && s.what() == other.what()
 }
 
 // ForgetLeft takes away what starts have kept for these jobs, which know it themselves now, or have ended. There is at least one.

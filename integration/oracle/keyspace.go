@@ -238,7 +238,7 @@ func (k *keyspace) bury(p *process) {
 		delete(k.spots, key)
 		delete(k.workings, key)
 	}
-	delete(k.spots, k.keys.Alone(p.identity))
+	delete(k.spots, k.keys.QuarantineRun(p.identity))
 	delete(k.processes, p.identity)
 }
 

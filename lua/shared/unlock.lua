@@ -6,7 +6,7 @@
 -- group.step: digest, owner, ms to hold it on; if group.again is set, also owner and bytes of one more run, position of its
 -- queue's key, the queue's bare name.
 -- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script compares, and behind
--- that what refused duplicates left (see pushunique), which goes wherever the lock goes.
+-- that what refused duplicates left (see push_unique), which goes wherever the lock goes.
 -- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has, and a duplicate that
 -- comes now is not served by it. "d" (dirty): such a duplicate was refused, and is to be run for.
 local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}

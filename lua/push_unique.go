@@ -7,7 +7,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-var pushUniqueScript = load("pushunique")
+var pushUniqueScript = load("push_unique")
 
 // A UniqueJob is a new job of a push in which some are unique: for Queue now, or for later.
 type UniqueJob struct {
@@ -39,7 +39,7 @@ type PushedUnique struct {
 
 // PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis refuses with OOM.
 // The caller keeps within MostItems and MostBytes.
-func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique] {
+func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUnique] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
 	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")
 	if number != nil {
