@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 // WithoutConsumer returns the queues from which no living process of Belay or Sidekiq takes jobs, in the
@@ -15,11 +16,11 @@ import (
 func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]string, error) {
 	var r reading
 	replies := i.do(ctx, []driver.Call{
-		driver.Command("TIME"),
+		lua.AskTime,
 		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(mostShown+1)),
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown)),
 	})
-	now := readTime(r.texts("the time", replies[0]))
+	now := r.time(replies[0])
 	names := sorted(append(r.texts("processes", replies[1]), r.texts("alive", replies[2])...))
 	if len(names) > mostShown {
 		return nil, r.err

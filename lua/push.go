@@ -50,6 +50,14 @@ func (k Keys) Push(batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule()}, []string{"", "", ""}, batches, later)
 }
 
+// PushOne returns the calls that store jobs of one queue at its back, all or none. It needs no script: LPUSH is atomic. The
+// reply to the last call is that of the jobs. The queue's name is stored first, as in Ruby: a name without jobs does no
+// harm, and operators would not see jobs without a name.
+func (k Keys) PushOne(batch QueueBatch) []driver.Call {
+	words := append(make([]string, 0, 2+len(batch.Jobs)), "LPUSH", k.Queue(batch.Queue))
+	return []driver.Call{driver.Command("SADD", k.Queues(), batch.Queue), driver.Command(append(words, batch.Jobs...)...)}
+}
+
 // PushOnce is Push of jobs that are stored once, however often this is sent while the slot is kept. The answer is
 // PushStored or PushStale.
 func (k Keys) PushOnce(number IdempotencyKey, batches []QueueBatch, later []Scheduled) Ask[string] {

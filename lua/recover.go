@@ -15,9 +15,9 @@ type Home string
 
 // The homes of an orphan.
 const (
-	HomeQueue      Home = "queue"    // the head of its queue
+	HomeQueue      Home = "queue"      // the head of its queue
 	HomeQuarantine Home = "quarantine" // the head of its queue's suspects
-	HomeDead       Home = "dead"     // the dead set
+	HomeDead       Home = "dead"       // the dead set
 )
 
 // An Orphan is one entry of a dead process' list and what becomes of it.

@@ -51,6 +51,7 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 			Args: []string{
 				identity, millis(record.TTL), former, "queues", string(queues), "beat_ms", millis(record.Beat),
 				"concurrency", strconv.Itoa(record.Concurrency), "formerly", record.Formerly,
+				"protocol", strconv.Itoa(Protocol),
 			},
 		},
 		read: readRegistered,

@@ -13,10 +13,10 @@ type Why string
 
 // The reasons of a take.
 const (
-	WhyEnough     Why = "enough" // as many as were asked for
-	WhyBytes      Why = "bytes"  // the page is full: ask again
-	WhyEmpty      Why = "empty"  // nothing more waits in any queue that is not paused
-	WhyFenced     Why = "fenced" // the asker is not alive
+	WhyEnough     Why = "enough"     // as many as were asked for
+	WhyBytes      Why = "bytes"      // the page is full: ask again
+	WhyEmpty      Why = "empty"      // nothing more waits in any queue that is not paused
+	WhyFenced     Why = "fenced"     // the asker is not alive
 	WhyQuarantine Why = "quarantine" // a suspect is in the asker's hand: nothing is started beside it
 )
 
