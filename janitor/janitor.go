@@ -67,7 +67,7 @@ type Config struct {
 	// Recovered, if set, hears of what was brought back, after it was. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
 	// Blame says which of the jobs that were in hand run alone from now on, and which are buried.
-	Blame retry.Blame
+	Crashes retry.CrashPolicy
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 }

@@ -21,7 +21,7 @@ const (
 
 // A Source is the place that jobs are taken out of.
 type Source struct {
-	// Key is a queue's list, its list of suspects, or a sorted set.
+	// Key is a queue's list, its quarantine, or a sorted set.
 	Key string
 	// End is OrderOldest or OrderYoungest for a list: from which end the jobs are looked for. Empty for a sorted set.
 	End Order
@@ -49,11 +49,11 @@ type Acted struct {
 	// Gone were not in the source, as far as it was searched: nothing was written for them.
 	Gone []int
 	// Held are where they were, because another job has their lock.
-	Held []HeldBack
+	Held []Blocked
 }
 
-// A HeldBack is a job that needs its lock and could not get it.
-type HeldBack struct {
+// A Blocked is a job that needs its lock and could not get it.
+type Blocked struct {
 	Position int
 	// Holder is the jid of the job that has the lock.
 	Holder string
@@ -152,7 +152,7 @@ func readAct(value any) (acted Acted, err error) {
 		if !ok {
 			return acted, errShape(held[1])
 		}
-		acted.Held = append(acted.Held, HeldBack{position - 1, holder})
+		acted.Held = append(acted.Held, Blocked{position - 1, holder})
 	}
 	return acted, nil
 }

@@ -111,7 +111,7 @@ for _, group in ipairs(groups) do
     end
   end
   if arrived then
-    redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
+    redis.pcall('SADD', queues, group.name) -- the jobs are there, even if this fails
   end
 end
 unlocked(index)

@@ -14,7 +14,7 @@ local identity = ARGV[1]
 
 local left = 0
 for list = 8, #KEYS do
-  -- pcall: a key that is no list holds no job, and must keep nobody from leaving.
+  -- pcall: a key that is no list holds no job, and must keep no process from leaving.
   local length = redis.pcall('LLEN', KEYS[list])
   left = left + (type(length) == 'number' and length or 0)
 end

@@ -5,7 +5,7 @@
 // nothing back; it decodes no payload, because a job is its bytes; it declares every key, and its work and its reply
 // are bounded in items (MostItems) and in bytes (MostBytes). All names of keys are spelled in keys.go.
 //
-// Whoever wonders where a job is when its worker has died should read recover.lua.
+// What happens to the jobs of a worker that died is in recover.lua.
 //
 // This package must never decide: whether a job is retried, who may be declared dead or which queue comes first is
 // settled by its callers, and the scripts only make sure that acting on it is safe.

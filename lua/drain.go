@@ -11,7 +11,7 @@ var drainScript = load("drain")
 // longestDrain is for how long any process of a fleet is taken to drain: those with other settings as well.
 const longestDrain = 10 * time.Minute
 
-// Drain answers whether identity may stop taking, for at most hold, so that its hands become empty for a suspect of queue:
+// Drain answers whether identity may stop taking, for at most hold, so that it becomes empty for a quarantined job of queue:
 // a quarter of the processes that have asked so within the last wish may, or one.
 func (k Keys) Drain(queue, identity string, hold, wish time.Duration) Ask[bool] {
 	return Ask[bool]{

@@ -16,7 +16,7 @@ redis.call('ZADD', asked, now_ms, identity)
 redis.call('PEXPIRE', asked, wish_ms)
 redis.call('ZREMRANGEBYSCORE', asked, '-inf', now_ms - wish_ms)
 redis.call('ZREMRANGEBYSCORE', draining, '-inf', now_ms)
--- What lies ahead of now, or further ahead than anybody drains, was written before the clock was set back.
+-- What lies ahead of now, or further ahead than any process drains, was written before the clock was set back.
 redis.call('ZREMRANGEBYSCORE', asked, '(' .. string.format('%.0f', now_ms), '+inf')
 redis.call('ZREMRANGEBYSCORE', draining, '(' .. string.format('%.0f', now_ms + math.max(drain_ms, longest_ms)), '+inf')
 local quarter = math.max(math.floor(redis.call('ZCARD', asked) / 4), 1)

@@ -15,7 +15,7 @@ const mostNamed = MostItems / 2
 // mostSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply must not lose many.
 const mostSignals = 8
 
-// State is what a process is, as its beat was told.
+// State is what a process is, according to the reply to its heartbeat.
 type State string
 
 // The states of a process that asks.

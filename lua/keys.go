@@ -67,7 +67,7 @@ func (k Keys) Workers(identity string) string { return k.prefix + identity + ":w
 // Signals is the list through which Ruby's API and dashboard send a process signals.
 func (k Keys) Signals(identity string) string { return k.prefix + identity + "-signals" }
 
-// Alive is the sorted set of identities by the millisecond at which their life expires.
+// Alive is the sorted set of identities by the millisecond at which their session expires.
 func (k Keys) Alive() string { return k.prefix + "belay:alive" }
 
 // Tombstones is the sorted set of identities that are gone for good, by the millisecond of their death.
@@ -91,11 +91,11 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 	return lists
 }
 
-// Suspects is the list of a queue's jobs that were in hand in so many crashes that they run alone from now on: the next
+// Quarantine is the list of a queue's jobs that were running in so many crashes that they run alone from now on: the next
 // one to run is on the right.
 func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:suspects:" + queue }
 
-// SuspectsLists are Suspects of each of these queues, in order.
+// QuarantineLists are Quarantine of each of these queues, in order.
 func (k Keys) QuarantineLists(queues []string) []string {
 	lists := make([]string, len(queues))
 	for i, queue := range queues {
@@ -104,17 +104,17 @@ func (k Keys) QuarantineLists(queues []string) []string {
 	return lists
 }
 
-// Alone is the list of the one suspect that a process has in hand. While it holds one, its process takes nothing.
+// QuarantineRun is the list of the one quarantined job that a process runs. While it holds one, its process takes nothing.
 func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:alone:" + identity }
 
-// HandsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order, and last its
-// alone list.
+// ListsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order, and last that of
+// its quarantined job.
 func (k Keys) ListsOf(queues []string, identity string) []string {
 	return append(k.WorkingLists(queues, identity), k.QuarantineRun(identity))
 }
 
-// Draining is the sorted set of processes that take nothing until their hands are empty, for the sake of a queue's suspects;
-// by the millisecond at which they give up.
+// Draining is the sorted set of processes that take nothing until they are empty, for a queue's quarantined jobs; by the
+// millisecond at which they give up.
 func (k Keys) Draining(queue string) string { return k.prefix + "belay:drain:" + queue }
 
 // DrainAsked is the sorted set of processes that would do so, by the millisecond at which they asked last.
@@ -144,8 +144,8 @@ func (k Keys) Poller() string { return k.prefix + "belay:poller" }
 // Sweeper is the lease of the process that looks through the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
 
-// PushSlot remembers the last push that a client numbered in one of its slots, so that it can be sent again and is stored
-// once: a string, the number and the push's mark. It expires.
+// IdempotencySlot remembers the last push with a number in one of a client's slots, so that it can be sent again and is
+// stored once: a string, the number and the push's mark. It expires.
 func (k Keys) IdempotencySlot(client string, slot int) string {
 	return k.prefix + "belay:pushes:" + client + ":" + strconv.Itoa(slot)
 }

@@ -27,7 +27,7 @@ type Again struct {
 }
 
 // OwnerOf is how a lock's value names a job: its jid, and for people its class, each on a line. Behind it the value has since when
-// the lock is the job's, in ms by Redis' clock, and what refused duplicates left, each on a line. A line's end in somebody else's
+// the lock is the job's, in ms by Redis' clock, and what refused duplicates left, each on a line. A line's end in a foreign
 // name becomes a space.
 func OwnerOf(jid, class string) string {
 	return oneLine.Replace(jid) + "\n" + oneLine.Replace(class) + "\n"
@@ -46,7 +46,7 @@ type Holder struct {
 	JID, Class string
 	// Started: a run of the job has begun, and does not serve a duplicate that is refused now.
 	Started bool
-	// Dirty: such a one was refused, and the job is to be run once more for it.
+	// Dirty: such a duplicate was refused, and the job must run once more for it.
 	Dirty bool
 	// Since is when the lock became the job's, by Redis' clock.
 	Since time.Time

@@ -23,10 +23,10 @@ local day_seconds = tonumber(ARGV[1])
 local groups, at = {}, 2
 while at <= #ARGV do
   local list, locked, count = tonumber(ARGV[at]), ARGV[at + 2] == '1', tonumber(ARGV[at + 3])
-  local group = { list = KEYS[list], name = ARGV[at + 1], bury = list == 0, first = at + 4, count = count,
+  local group = { list = KEYS[list], name = ARGV[at + 1], dead = list == 0, first = at + 4, count = count,
     locked = locked, step = locked and 6 or 2 }
   local wrong = must_be(set, 'zset', 'ZREM', set, '')
-  if not wrong and group.bury then
+  if not wrong and group.dead then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   elseif not wrong then
     wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
@@ -58,7 +58,7 @@ for _, group in ipairs(groups) do
     if score and score <= now then
       redis.call('ZREM', set, old)
       moved = moved + 1
-      if group.bury then
+      if group.dead then
         redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
         killed = killed + 1
       else
@@ -71,7 +71,7 @@ for _, group in ipairs(groups) do
     end
   end
   if arrived then
-    redis.pcall('SADD', queues, group.name) -- the jobs are there, whoever may list them
+    redis.pcall('SADD', queues, group.name) -- the jobs are there, even if this fails
   end
 end
 count_runs(processed, processed_today, killed, day_seconds)

@@ -63,7 +63,7 @@ for _, batch in ipairs(batches) do
   end
 end
 if #names > 0 then
-  redis.pcall('SADD', queues, unpack(names)) -- the jobs are there, whoever may list them
+  redis.pcall('SADD', queues, unpack(names)) -- the jobs are there, even if this fails
 end
 -- Last: should anything above fail after all, it is worse to lose jobs that are taken for stored than to store them twice.
 if numbered then

@@ -16,7 +16,7 @@ type UniqueJob struct {
 	Scheduled
 	// Lock is what the job must get to be stored, or nil if it needs none. Its Hold counts from when the job is due.
 	Lock *Lock
-	// Mark says of a duplicate that it is to be stored all the same, with the jid of whoever holds the lock as the last of its
+	// Mark says of a duplicate that it is to be stored all the same, with the jid of the lock's holder as the last of its
 	// fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
 	// WAL are the positions in write-ahead logs that the job wants to find replayed: "NAME LSN" in lines. One that is not stored
@@ -71,7 +71,7 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 	return Ask[PushedUnique]{Call: driver.Call{Script: pushUniqueScript, Keys: keys, Args: args}, read: readPushUnique}
 }
 
-// A uniqueGroup is what jobs share that the script is told of once.
+// A uniqueGroup is what jobs share that the script gets once.
 type uniqueGroup struct {
 	when, seconds, queue string
 	hold                 string // "" for jobs without a lock

@@ -29,16 +29,16 @@ if last and type(last) ~= 'string' then
   return last -- it is none, or must not be read
 end
 local wrong = numbered and may('SET', slot, '') or nil
-local told = last and string.match(last, '^([^\n]*)')
-if last and told == number .. ' ' .. mark then
+local known = last and string.match(last, '^([^\n]*)')
+if last and known == number .. ' ' .. mark then
   local answer = { 'pushed' }
-  for holder in string.gmatch(string.sub(last, #told + 1), '\n([^\n]*)') do
+  for holder in string.gmatch(string.sub(last, #known + 1), '\n([^\n]*)') do
     answer[#answer + 1] = holder
   end
   return answer
 end
-local seen = told and string.match(told, '^%d+')
-if told and (not seen or tonumber(number) <= tonumber(seen)) then
+local seen = known and string.match(known, '^%d+')
+if known and (not seen or tonumber(number) <= tonumber(seen)) then
   return { 'stale' }
 end
 
@@ -100,7 +100,7 @@ for _, group in ipairs(groups) do
       end
     else
       if not waits then
-        -- A value that names nobody is not ours, and refuses all the same; '' would say that the job is stored.
+        -- A value without an owner is not ours, and refuses all the same; '' would say that the job is stored.
         holder = string.match(value, '^.([^\n]+)') or '?'
       end
       if group.duplicate == 'mark' and not waits then

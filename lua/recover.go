@@ -16,7 +16,7 @@ type Home string
 // The homes of an orphan.
 const (
 	HomeQueue      Home = "queue"      // the head of its queue
-	HomeQuarantine Home = "quarantine" // the head of its queue's suspects
+	HomeQuarantine Home = "quarantine" // the head of its queue's quarantine
 	HomeDead       Home = "dead"       // the dead set
 )
 
@@ -31,7 +31,7 @@ type Orphan struct {
 }
 
 // Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with Alone, of the
-// alone list, whose job came from Queue.
+// list of its quarantined job, which came from Queue.
 type Orphans struct {
 	Queue       string
 	Quarantined bool

@@ -100,7 +100,7 @@ for _, triple in ipairs(triples) do
   left = left + (type(length) == 'number' and length or 0)
 end
 if left == 0 then
-  -- From here on only the sweep of tombstones looks at its lists, and what it finds there was in nobody's hand.
+  -- From now on only the sweep of tombstones reads its lists, and what it finds there was never running.
   redis.call('HSET', record, 'emptied', 1)
   redis.call('ZREM', alive, identity)
   redis.call('SREM', processes, identity)

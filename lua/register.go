@@ -23,21 +23,21 @@ type Record struct {
 	Formerly string
 	// Heir is the identity that its process took after it, if any.
 	Heir string
-	// Alone is the queue of the last suspect that it had in hand, if any.
+	// QuarantineQueue is the queue of the last quarantined job that it took, if any.
 	QuarantineQueue string
-	// Emptied says that all its lists were once found empty after its end: what lies there now was in nobody's hand.
+	// Emptied says that all its lists were once found empty after its end: what lies there now was never running.
 	Emptied bool
 }
 
 // Registered is the answer to a registration.
 type Registered struct {
-	// OK is false for a name that somebody has or had.
+	// OK is false for an identity that exists or existed.
 	OK bool
 	// Now is Redis' time.
 	Now time.Time
 }
 
-// Register brings identity to life with its record.
+// Register begins the session of identity, with its record.
 func (k Keys) Register(identity string, record Record) Ask[Registered] {
 	queues, err := json.Marshal(record.Queues)
 	if err != nil {

@@ -10,7 +10,7 @@ local index = KEYS[1]
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
--- MGET: a key that is no lock reads as none, and is nobody's.
+-- MGET: a key that is no lock reads as none, and belongs to no job.
 local values = redis.pcall('MGET', unpack(KEYS, 2))
 if values.err then
   return values

@@ -13,13 +13,13 @@ var settleScript = load("settle")
 // keepDay is how long a day's counters stay, as in Ruby since 5.2: five years.
 const keepDay = 5 * 365 * 24 * time.Hour
 
-// daySeconds is keepDay as the scripts are told it.
+// daySeconds is keepDay as an argument of scripts.
 var daySeconds = strconv.Itoa(int(keepDay / time.Second))
 
 // MostUnread is how many batches of one identity may be without an answer: the script keeps that many verdicts.
 const MostUnread = 8
 
-// A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its suspects.
+// A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its quarantine.
 type Settled struct {
 	Queue       string
 	Quarantined bool
@@ -62,7 +62,7 @@ type SettleVerdict struct {
 	Lost []int
 }
 
-// A settleGroup is a run of jobs that share what the script needs to be told once.
+// A settleGroup is a run of jobs that share what the script gets once.
 type settleGroup struct {
 	origin            origin
 	exit              job.Exit
@@ -70,7 +70,7 @@ type settleGroup struct {
 	locked, again     bool
 }
 
-// An origin is where a job was taken from, and so in which list it lies and where it goes when it is handed back.
+// An origin is where a job was taken from, and so in which list it lies and where it goes when it is requeued.
 type origin struct {
 	queue string
 	alone bool
@@ -84,7 +84,7 @@ func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 	return k.Working(from.queue, identity), k.Queue(from.queue)
 }
 
-// Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Jobs that are handed back come to the
+// Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Requeued jobs come to the
 // head of their queue in the order given, the last one first in line.
 //
 // The positions in the verdict are those of s.Jobs, which Settle may reorder: jobs of one kind go together.

@@ -9,7 +9,7 @@ import (
 
 var startScript = load("start")
 
-// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from its suspects.
+// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from its quarantine.
 type Start struct {
 	Queue       string
 	Quarantined bool
@@ -19,7 +19,7 @@ type Start struct {
 	// Release frees the lock.
 	Release bool
 	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until ForgetLeft: so that a
-	// start of the job that is said again, or comes again, tells of it.
+	// start of the job that is sent again, or comes again, returns it.
 	Leave bool
 	// Mark has a duplicate that is refused from now on be run for, when the job ends with an Again.
 	Mark bool

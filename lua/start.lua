@@ -32,7 +32,7 @@ for _, group in ipairs(groups) do
   -- Locks differ by their digest alone: who may write one may write all.
   local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or may('SETRANGE', lock, '0', '') or may('DEL', lock)
     or may('PEXPIRE', lock, '0') or may('SET', lock, '')
-  -- MGET: a key that is no lock reads as none, and is nobody's.
+  -- MGET: a key that is no lock reads as none, and belongs to no job.
   group.values = wrong or redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
   if wrong or group.values.err then
     return group.values
@@ -48,7 +48,7 @@ end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local lost, told, position, freed, unlisted, listed = {}, {}, 0, {}, {}, {}
+local lost, answers, position, freed, unlisted, listed = {}, {}, 0, {}, {}, {}
 for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
     local arg, lock, value = group.first + 4 * job, KEYS[group.lock + job], group.values[job + 1]
@@ -76,8 +76,8 @@ for _, group in ipairs(groups) do
       end
     end
     if left ~= '' then
-      told[#told + 1] = position
-      told[#told + 1] = left
+      answers[#answers + 1] = position
+      answers[#answers + 1] = left
     end
   end
 end
@@ -89,4 +89,4 @@ end
 if #listed > 0 then
   redis.pcall('ZADD', index, unpack(listed))
 end
-return { 'started', lost, told }
+return { 'started', lost, answers }

@@ -17,7 +17,7 @@ const (
 	WhyBytes      Why = "bytes"      // the page is full: ask again
 	WhyEmpty      Why = "empty"      // nothing more waits in any queue that is not paused
 	WhyFenced     Why = "fenced"     // the asker is not alive
-	WhyQuarantine Why = "quarantine" // a suspect is in the asker's hand: nothing is started beside it
+	WhyQuarantine Why = "quarantine" // the asker runs a quarantined job: nothing is started beside it
 )
 
 // Taken is what a take answered.

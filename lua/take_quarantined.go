@@ -4,18 +4,18 @@ import "github.com/belayq/belay/driver"
 
 var takeQuarantinedScript = load("take_quarantined")
 
-// QuarantineWord says what came of asking for a suspect.
+// QuarantineWord is the outcome of asking for a quarantined job.
 type QuarantineWord string
 
-// What a request for a suspect may answer.
+// What a request for a quarantined job may answer.
 const (
-	QuarantineTaken  QuarantineWord = "taken"  // it lies in the asker's alone list
+	QuarantineTaken  QuarantineWord = "taken"  // it lies in the asker's list for it
 	QuarantineEmpty  QuarantineWord = "empty"  // no queue of the asker's that is not paused has one
-	QuarantineBusy   QuarantineWord = "busy"   // something lies in the asker's hands, or so Redis says
+	QuarantineBusy   QuarantineWord = "busy"   // the asker has a job, according to Redis
 	QuarantineFenced QuarantineWord = "fenced" // the asker is not alive
 )
 
-// TakenQuarantined is what a request for a suspect answered.
+// TakenQuarantined is the answer to a request for a quarantined job.
 type TakenQuarantined struct {
 	Word QuarantineWord
 	// Queue is the position (from 0) of the job's queue in those asked for, Bytes the job, whatever its size.
@@ -23,8 +23,8 @@ type TakenQuarantined struct {
 	Bytes string
 }
 
-// TakeAlone moves one suspect of the first of these queues that has any into the alone list of identity, whose queues
-// these must all be.
+// TakeQuarantined moves one quarantined job of the first of these queues that has any into the list of identity for it. These
+// must be all queues of identity.
 func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarantined] {
 	keys := make([]string, 0, 4+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Record(identity), k.QuarantineRun(identity))
@@ -35,12 +35,12 @@ func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarant
 	return Ask[TakenQuarantined]{Call: driver.Call{Script: takeQuarantinedScript, Keys: keys, Args: args}, read: readTakenQuarantined}
 }
 
-// AloneQueue asks for the queue of the suspect that identity took last.
+// QuarantinedFrom asks for the queue of the quarantined job that identity took last.
 func (k Keys) QuarantinedFrom(identity string) driver.Call {
 	return driver.Command("HGET", k.Record(identity), "alone")
 }
 
-// QuarantinedFromOf reads the reply to AloneQueue.
+// QuarantinedFromOf reads the reply to QuarantinedFrom.
 func QuarantinedFromOf(reply driver.Reply) (string, error) {
 	queue, ok := reply.Value.(string)
 	if reply.Err == nil && !ok {

@@ -32,7 +32,7 @@ for position = 1, count do
   local quarantine = KEYS[pairs_at + 2 * position]
   local waiting = resting[position] == 0 and redis.pcall('LLEN', quarantine) or 0
   if type(waiting) == 'number' and waiting > 0 then
-    -- The list names no queue, and its name must not have to be taken apart by whoever recovers it.
+    -- The list names no queue, and no janitor should have to parse its name.
     redis.call('HSET', record, 'alone', ARGV[1 + position])
     return { 'taken', position, redis.call('LMOVE', quarantine, running, 'RIGHT', 'LEFT') }
   end

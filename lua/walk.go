@@ -8,7 +8,7 @@ import (
 
 var walkScript = load("walk")
 
-// A Walk is how far somebody has come who goes through a sorted set from its lowest score to its highest.
+// A Walk is the position of a walk through a sorted set from its lowest score to its highest.
 type Walk struct {
 	// From and To are the scores to begin at and to end with, as Redis writes them. "-inf" and "+inf" are such.
 	From, To string
@@ -26,7 +26,7 @@ func (w *Walk) Passed(entry Entry, left bool) {
 }
 
 // Walk reads the next page of a walk; no entries at its end. Every entry that lies in the set from its first page to its last,
-// and whose score nobody changes, is seen, and once, unless the entry the walk has left last is taken away meanwhile.
+// and whose score does not change, is seen, and once, unless the entry the walk has left last is taken away meanwhile.
 // Entries are as many as a Page has at most.
 func (k Keys) Walk(set string, walk Walk) Ask[[]Entry] {
 	args := []string{walk.From, walk.To, strconv.Itoa(MostItems), strconv.Itoa(MostBytes)}

@@ -1,4 +1,4 @@
--- take_lock: take a lock for a job, if nobody has it. What is no string is no lock, and becomes one, as for push_unique.
+-- take_lock: take a lock for a job, if it is free. A key that is no string is no lock, and becomes one, as in push_unique.
 -- It needs TYPE, which must_be has used before, and SET; the index is for people, and must not make it look as if the job had not
 -- moved.
 local function take_lock(lock, index, digest, owner, hold_ms, now_ms)

@@ -39,11 +39,11 @@ func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
 	home := lua.HomeQueue
 	switch {
-	case alone && j.cfg.Blame.Killer(count):
+	case alone && j.cfg.Crashes.Kills(count):
 		home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
 			"its process died %d times while it ran, the last time with nothing else in hand", count)))
-	case alone || j.cfg.Blame.Suspect(count):
+	case alone || j.cfg.Crashes.Quarantines(count):
 		home = lua.HomeQuarantine
 		if !alone {
 			edits = append(edits, job.SetStamp("interrupted_at", j.now(), j.cfg.Unit))
