@@ -15,9 +15,8 @@ import (
 //	belay.NewServer(client, belay.Queues("critical", "default"), belay.Concurrency(20),
 //		belay.Capsule("unsafe", belay.Concurrency(1), belay.Queues("thumbnails")))
 //
-// A queue belongs to one capsule. In Redis each capsule is a worker process of its own, with an identity of its own; so
-// `belay status` and Sidekiq's dashboard list it beside the server, labelled with its name, and whoever quiets or stops a
-// capsule there does so to that capsule alone.
+// A queue belongs to one capsule. In Redis the server with all its capsules is one worker process: `belay status` and
+// Sidekiq's dashboard list it once, with all of its queues, and quiet or stop it as a whole.
 func Capsule(name string, options ...ServerOption) ServerOption {
 	return func(c *serverConfig) {
 		var its serverConfig
@@ -25,7 +24,7 @@ func Capsule(name string, options ...ServerOption) ServerOption {
 		for _, err := range its.wrong {
 			c.wrong = append(c.wrong, fmt.Errorf("capsule %q: %w", name, err))
 		}
-		c.capsules = append(c.capsules, launcher.Capsule{Name: name, Concurrency: its.Concurrency, Queues: its.Queues})
+		c.Capsules = append(c.Capsules, launcher.Capsule{Name: name, Concurrency: its.Concurrency, Queues: its.Queues})
 		its.Concurrency, its.Queues, its.wrong = 0, nil, nil
 		if !reflect.ValueOf(its).IsZero() {
 			c.wrong = append(c.wrong, fmt.Errorf("capsule %q: its options are Concurrency, Queues and QueueWeight; the others are the server's", name))

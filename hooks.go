@@ -34,8 +34,7 @@ func (s *Server) OnOrphan(handler OrphanHandler) {
 
 // OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses,
 // unreadable payloads, hooks that panic. The callback runs once for each such log line and asynchronously;
-// see InternalErrorHandler. A Capsule makes its own calls to Redis and so has its own errors. It panics after
-// Run.
+// see InternalErrorHandler. It panics after Run.
 func (s *Server) OnInternalError(handler InternalErrorHandler) {
 	s.given("OnInternalError", handler != nil).OnInternalError(handler)
 }

@@ -40,14 +40,14 @@ func (p Process) Run(ctx context.Context) error {
 		return err
 	}
 	return service.Process{
-		Worker: serving{Group: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
+		Worker: serving{Launcher: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
 		Beside: p.Server.checkRedis,
 	}.Run(ctx)
 }
 
-// serving is a Server as package service runs it: a Group whose Run is the Server's.
+// serving is a Server as package service runs it: a Launcher whose Run is the Server's.
 type serving struct {
-	*launcher.Group
+	*launcher.Launcher
 	server *Server
 }
 

@@ -21,7 +21,7 @@ import (
 
 // A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleClass say what it runs, Run runs it.
 type Server struct {
-	launcher *launcher.Group
+	launcher *launcher.Launcher
 	book     *logbook.Book // the server's log
 	driver   driver.Client
 	check    inspect.CheckConfig // the requirements that a Process checks at its start
@@ -32,7 +32,6 @@ type serverConfig struct {
 	launcher.Config
 	middleware []Middleware
 	handlers   []Registration
-	capsules   []launcher.Capsule
 	book       *logbook.Book
 	// relevel sets the level of the program's own log; nil without one.
 	relevel func(level zerolog.Level)
@@ -41,9 +40,6 @@ type serverConfig struct {
 
 // A ServerOption says something to NewServer.
 type ServerOption func(*serverConfig)
-
-// company are all Servers of this program: a job that kills whoever runs it takes all of them along.
-var company fetch.Company
 
 // NewServer makes a Server for the jobs of a client's Redis, with the client's prefix, time unit and payload limit. It
 // opens nothing and starts nothing. What is wrong with the options is the error of Run, all of it at once; it panics only
@@ -55,8 +51,7 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 	cfg.withLog()
 	of := c.Config()
 	cfg.Client, cfg.Prefix, cfg.PayloadLimit, cfg.Retry.Unit = c.Driver(), of.Prefix, of.PayloadLimit, of.Unit
-	cfg.Company = &company
-	l, err := launcher.NewGroup(cfg.Config, cfg.capsules...)
+	l, err := launcher.New(cfg.Config)
 	if err = errors.Join(append(cfg.wrong, err)...); err == nil {
 		l.Use(cfg.middleware...)
 		s := &Server{launcher: l, book: cfg.book, driver: c.Driver(), check: cfg.checked()}
@@ -64,7 +59,7 @@ func NewServer(c *Client, options ...ServerOption) *Server {
 		return s
 	}
 	// One that never runs, so that handlers can be registered before Run says what is wrong.
-	idle, _ := launcher.NewGroup(launcher.Config{Client: c.Driver()})
+	idle, _ := launcher.New(launcher.Config{Client: c.Driver()})
 	return &Server{launcher: idle, book: cfg.book, wrong: fmt.Errorf("belay: the server cannot run: %w", err)}
 }
 
@@ -77,7 +72,7 @@ func (c *serverConfig) checked() inspect.CheckConfig {
 	if len(c.Queues) == 0 {
 		wanted.Queues = append(wanted.Queues, client.DefaultQueue)
 	}
-	for _, capsule := range c.capsules {
+	for _, capsule := range c.Capsules {
 		for _, queue := range capsule.Queues {
 			wanted.Queues = append(wanted.Queues, queue.Name)
 		}
@@ -97,7 +92,7 @@ func (c *serverConfig) hear(options []ServerOption) {
 }
 
 // made is what the Server stands for. It panics for one that NewServer has not made.
-func (s *Server) made(what string) *launcher.Group {
+func (s *Server) made(what string) *launcher.Launcher {
 	if s == nil || s.launcher == nil {
 		panic("belay: " + what + ": the server is empty; make it by NewServer")
 	}
@@ -105,7 +100,7 @@ func (s *Server) made(what string) *launcher.Group {
 }
 
 // given is made, for what is to be given a function; it panics without one.
-func (s *Server) given(what string, something bool) *launcher.Group {
+func (s *Server) given(what string, something bool) *launcher.Launcher {
 	if !something {
 		panic("belay: " + what + ": the function is nil")
 	}
@@ -189,8 +184,8 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 //	              neither quiet nor stopping. Otherwise 503, with the reason.
 //
 // Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are not_running,
-// not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of /healthz standing_still and no_heartbeat; with capsules, that
-// of the first one that has any. No answer waits for Redis longer than half a second.
+// not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of /healthz standing_still and no_heartbeat.
+// No answer waits for Redis longer than half a second.
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
 // Dump logs what runs and where every goroutine stands.

@@ -26,5 +26,5 @@ func main() {
 // endings are the signals after which the bench clears up and ends. SIGHUP, of a closed terminal, is one
 // unless nohup ignores it.
 func endings() []os.Signal {
-	return append(service.Heard(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
+	return append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
 }

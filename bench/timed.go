@@ -15,7 +15,7 @@ func timedMeasures() []measure {
 // timedSubject is what Belay's subject does for them, by the task's measure.
 func timedSubject() map[string]subject.Func {
 	return map[string]subject.Func{
-		"latency": latencySubject, "pingpong": pingpongSubject, "schedule": scheduleSubject, "burst": burstSubject,
+		"latency": latencySubject, "pingpong": pushing(pingpong), "schedule": scheduleSubject, "burst": burstSubject,
 		"victim": victimSubject, "survivor": survivorSubject, "fleet": fleetSubject,
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// unfit are the commands that a connection shared with others cannot carry: they change what it is for everyone
-// after (subscriptions, a selected database, an open transaction), or keep everyone waiting.
+// unfit are the commands that must not be sent on a shared connection: they change its state for later
+// callers (subscriptions, a selected database, an open transaction), or block it.
 var unfit = map[string]bool{
 	"SUBSCRIBE": true, "PSUBSCRIBE": true, "SSUBSCRIBE": true,
 	"UNSUBSCRIBE": true, "PUNSUBSCRIBE": true, "SUNSUBSCRIBE": true,
@@ -17,8 +17,8 @@ var unfit = map[string]bool{
 	"BZPOPMIN": true, "BZPOPMAX": true, "BZMPOP": true, "WAIT": true, "WAITAOF": true,
 }
 
-// Check says whether the call may be sent through Client.Do. Its error is a *NotSentError: the call has no command
-// at all, or one that waits (use a Waiter) or changes the connection (use a script for a transaction).
+// Check returns an error, a *NotSentError, if the call must not be sent through Client.Do: it has no
+// command, or one that blocks (use a Waiter) or changes the connection (use a script for a transaction).
 func (c Call) Check() error {
 	if c.Script != nil {
 		return nil

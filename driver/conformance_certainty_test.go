@@ -142,7 +142,8 @@ func aRefusedDial(t *testing.T, w *world) {
 	}
 }
 
-// noRedis holds that who gets no handshake has sent none of its calls: there is nothing to repeat, and it says so.
+// noRedis holds that who gets no handshake has sent none of its calls: there is nothing to repeat, and it
+// says so.
 func noRedis(t *testing.T, w *world) {
 	for name, answer := range map[string]string{"closes": "", "speaks HTTP": "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "is silent": "silence"} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -31,8 +31,8 @@ type promise struct {
 	fake string
 }
 
-// TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis and on
-// miniredis.
+// TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis
+// and on miniredis.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises, urlPromises)
@@ -146,8 +146,8 @@ func counting(prefix, name string) *driver.Script {
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 
-// BenchmarkDo times the pipeline that a busy worker sends: two scripts, the first of which gets a hundred payloads
-// and returns a word for each. Compare its figures only on one machine.
+// BenchmarkDo times the pipeline that a busy worker sends: two scripts, the first of which gets a hundred
+// payloads and returns a word for each. Compare its figures only on one machine.
 func BenchmarkDo(b *testing.B) {
 	settle := driver.NewScript("settle", "#!lua\nlocal words = {}\nfor i = 1, #ARGV do words[i] = 'ok' end\nreturn words")
 	take := driver.NewScript("take", "#!lua\nreturn {'empty', 0}")

@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// A Dialect is what an adapter has learned about the scripts of one server, and the sequence by which a Do is
-// carried out on it. A client shares it with its lanes. The zero Dialect is ready for use.
+// A Dialect runs scripts on one server, and remembers whether that server knows script flags. A client
+// shares it with its lanes. The zero Dialect is ready for use.
 type Dialect struct {
 	// plain: the server does not know a "#!lua" line (miniredis, Redis before 7).
 	plain atomic.Bool
 }
 
-// A Naming is how scripts are named to the server in one pipeline.
+// A Naming says how one pipeline names its scripts.
 type Naming struct {
-	text  bool // by their text (EVAL) and not by its address (EVALSHA)
-	flags bool // with the first line that names flags
+	text  bool // by their text (EVAL) instead of its digest (EVALSHA)
+	flags bool // with the first line, which has flags
 }
 
-// Words are the first two words of the command that runs script.
+// Words returns the first two words of the command that runs script.
 func (n Naming) Words(script *Script) (verb, body string) {
 	text, digest := script.Text(n.flags)
 	if n.text {
@@ -28,12 +28,12 @@ func (n Naming) Words(script *Script) (verb, body string) {
 	return "EVALSHA", digest
 }
 
-// Send is the one thing that an adapter does itself: send calls[i], for each i of indexes in this order, as one
-// pipeline in which nothing is ever re-sent, and store each answer in replies[i].
+// A Send is an adapter's part: it sends calls[i], for each i of indexes in this order, as one pipeline,
+// never sends anything again, and stores each reply in replies[i].
 type Send func(calls []Call, replies []Reply, indexes []int, how Naming)
 
-// Do carries out Client.Do: what may not be sent is refused, the rest goes out once, and of that only the scripts
-// that the server did not know are sent again, in their order, by their text.
+// Do implements Client.Do: it refuses calls that must not be sent and sends the others once. Only the
+// scripts that the server did not have are sent again, in order, by their text.
 func (d *Dialect) Do(calls []Call, send Send) []Reply {
 	replies := make([]Reply, len(calls))
 	indexes := make([]int, 0, len(calls))
@@ -52,8 +52,8 @@ func (d *Dialect) Do(calls []Call, send Send) []Reply {
 	return replies
 }
 
-// withoutFlags sends scripts that did not compile once more, without their first line where that names flags. If
-// any then compiles, the server is one that does not know such lines and is not asked again.
+// withoutFlags sends scripts that did not compile once more, without a first line with flags. If any then
+// compiles, the server does not know such lines and gets no more of them.
 func (d *Dialect) withoutFlags(send Send, calls []Call, replies []Reply, refused []int) {
 	flagged := refused[:0]
 	for _, i := range refused {
@@ -73,7 +73,7 @@ func once(send Send, calls []Call, replies []Reply, indexes []int, how Naming) {
 	}
 }
 
-// which of the indexes were answered with an error reply that is so.
+// which returns the indexes of the calls that got an error reply for which is returns true.
 func which(replies []Reply, indexes []int, is func(*ServerError) bool) []int {
 	var found []int
 	for _, i := range indexes {

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A Call is one thing asked of Redis: a plain command, or, when Script is set, that script.
-// A Call is a value; it may be sent again, and nothing in this package ever does so by itself.
+// A Call is one request to Redis: a plain command, or, if Script is set, that script. The caller may send
+// it again; this package never does.
 type Call struct {
-	// Script to run with Keys and Args. When nil, Args is the whole command, its name first.
+	// Script runs with Keys and Args. If it is nil, Args is the whole command, its name first.
 	Script *Script
-	// Keys are the script's KEYS, every one declared.
+	// Keys are the script's KEYS. Every key is declared.
 	Keys []string
 	// Args are the script's ARGV, or the command's words.
 	Args []string
 }
 
-// Command is the Call of a plain command: Command("GET", "a").
+// Command returns the Call of a plain command: Command("GET", "a").
 func Command(words ...string) Call { return Call{Args: words} }
 
-// Name is the script's name or the command's, for messages.
+// Name returns the name of the script or of the command, for messages.
 func (c Call) Name() string {
 	switch {
 	case c.Script != nil:
@@ -30,58 +30,61 @@ func (c Call) Name() string {
 	return ""
 }
 
-// A Reply is Redis' answer to one Call: a Value, or an Err that says how sure the failure is (see Certain).
+// A Reply is Redis' reply to one Call: a Value, or an Err (see Certain).
 type Reply struct {
 	// Value is nil, a string, an int64, or a []any of these. A nil inside is Redis' nil.
 	Value any
 	Err   error
 }
 
-// Client is what Belay asks of a connection to Redis. Its methods may be called from any goroutine.
+// Client is a connection to Redis, as Belay needs it. Its methods are safe for concurrent use.
 type Client interface {
-	// Do sends the calls as one pipeline and answers each, in order: len(replies) == len(calls).
+	// Do sends the calls as one pipeline and returns their replies in order: len(replies) == len(calls).
 	//
-	// Each call is executed at most once, whatever happens to the connection. A call whose answer did not
-	// come has an error for which Certain is false; calls answered before the cut keep their answers.
-	// A script that the server did not know is loaded and run, and only that one is sent again: after the rest of
-	// the pipeline, and in order among several. A call that Check refuses is not sent; the others are.
-	// Do never panics over what its calls contain.
+	// Each call is executed at most once, whatever happens to the connection. A call without a reply gets
+	// an error for which Certain is false; calls that were answered before the connection broke keep their
+	// replies. A script that the server does not have is loaded and run, and only that script is sent
+	// again: after the rest of the pipeline, and several of them in order. A call that Check refuses is not
+	// sent; the others are. Do never panics because of the content of its calls.
 	//
-	// The deadline of ctx ends a Do, and a connection that was silent until then is not used again. Without one
-	// an adapter sets its own, of some seconds. Cancelling ctx ends no Do that is under way.
+	// A Do ends at the deadline of ctx, and a connection that was silent until then is not used again.
+	// Without a deadline the adapter sets one of some seconds. Cancelling ctx does not end a Do that has
+	// begun.
 	Do(ctx context.Context, calls ...Call) []Reply
 
-	// Lane opens further connections to the same server, at most conns of them, shared with nobody: what is
-	// slow on one lane delays no other. Each Do of a lane may be under way at once up to conns (or, for a client
-	// that pipelines, on one connection in order). Nothing is dialled before the first use. The caller closes it.
+	// Lane returns a Client with at most conns further connections to the same server. No other Client uses
+	// them, so a slow call on one lane delays no other lane. Up to conns calls of Do run at once on a lane
+	// (a client that pipelines uses one connection, in order). Nothing is dialled before the first use. The
+	// caller closes the lane.
 	Lane(conns int) (Client, error)
 
-	// Waiter makes one that blocks on a connection of its own, dialled at its first Wait; its Release goes over this
-	// Client. The caller closes it.
+	// Waiter returns a Waiter, which blocks on a connection of its own, dialled by its first Wait. Its
+	// Release uses this Client. The caller closes it.
 	Waiter() (Waiter, error)
 
-	// Close ends the connections that this Client opened: none of those that a user handed in.
+	// Close closes the connections that this Client opened, and none that a user passed in.
 	Close() error
 }
 
-// A Waiter waits for a job on one connection that serves nothing else. Wait is for one goroutine at a time;
-// Release and Close may be called from others.
+// A Waiter waits for a job on a connection of its own. Wait is for one goroutine at a time; Release and
+// Close may be called from others.
 type Waiter interface {
-	// Wait moves the tail of the list from to the head of the list to, waiting up to limit for one to come
-	// (BLMOVE from to RIGHT LEFT). ok is false when none came or the wait was released: then nothing was moved.
-	// On an error for which Certain is false something may have been moved that nobody has read.
+	// Wait moves the tail of the list from to the head of the list to, and waits up to limit for an entry
+	// (BLMOVE from to RIGHT LEFT). ok is false if none came or the wait was released: then nothing was
+	// moved. After an error for which Certain is false, an entry may have been moved and not read.
 	//
 	// Wait reads for at most limit plus WaitGrace, or longer while its reply arrives without a pause of
-	// WaitGrace. So neither a stopped server nor a server whose clock was set back can block it, and a large
-	// payload can arrive over a slow link. Ending ctx does not end it (that could lose what is on its way);
-	// Release does.
+	// WaitGrace. So a stopped server, or one whose clock was set back, cannot block it, and a large payload
+	// can arrive over a slow link. Ending ctx does not end a Wait, because its entry could be lost; Release
+	// does.
 	Wait(ctx context.Context, from, to string, limit time.Duration) (payload string, ok bool, err error)
 
-	// Release asks the server to end a Wait under way and says whether it did. False with a nil error may mean that
-	// the Wait has not even arrived there yet, so call it until Wait has returned. ErrNoRelease: this server
-	// cannot (miniredis, a tight ACL); waits should then be short.
+	// Release asks the server to end the current Wait and reports whether it did. False with a nil error
+	// may mean that the Wait has not reached the server yet, so call Release until Wait has returned.
+	// ErrNoRelease means that this server cannot release a wait (miniredis, a tight ACL); waits should then
+	// be short.
 	Release(ctx context.Context) (bool, error)
 
-	// Close ends the connection. A Wait under way returns with an uncertain error.
+	// Close closes the connection. The current Wait returns with an uncertain error.
 	Close() error
 }

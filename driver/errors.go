@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// ErrNoRelease says that this server cannot end a blocked wait (it has no CLIENT UNBLOCK, or forbids it).
+// ErrNoRelease means that this server cannot end a blocked wait (it has no CLIENT UNBLOCK, or denies it).
 var ErrNoRelease = errors.New("driver: the server cannot release a blocked wait")
 
 // ErrTurnedAway reports that the server closed a new connection before any reply. A server with too many
 // clients does so, and its error reply may be lost.
 var ErrTurnedAway = errors.New("the server closed the new connection at once (" + tooManyClients + " reached?)")
 
-// A ServerError is an error reply. The call it answers was refused, or a script stopped at it.
+// A ServerError is an error reply: the server refused the call, or a script stopped.
 type ServerError struct {
 	// Code is the first word in capitals: WRONGTYPE, OOM, NOPERM, ERR.
 	Code string
-	// Message is the whole text, code included.
+	// Message is the whole text, including the code.
 	Message string
 }
 
 func (e *ServerError) Error() string { return e.Message }
 
-// NewServerError reads the text of an error reply.
+// NewServerError returns the ServerError with the text of an error reply.
 func NewServerError(text string) *ServerError {
 	code, _, _ := strings.Cut(text, " ")
 	if code == "" || strings.ToUpper(code) != code {
@@ -31,39 +31,40 @@ func NewServerError(text string) *ServerError {
 	return &ServerError{Code: code, Message: text}
 }
 
-// A NotSentError is a failure before anything was written: no server, no free connection, a context already over.
+// A NotSentError is a failure before anything was written: no server, no free connection, an ended context.
 type NotSentError struct{ Err error }
 
 func (e *NotSentError) Error() string { return e.Err.Error() }
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// An UncertainError is a failure after the call may have left: it may have been executed, or may still be. What it
-// wraps answers errors.Is but not errors.As, so that nothing inside can make Certain true of it.
+// An UncertainError is a failure after the call may have been sent: it may have been executed, or may still
+// be. errors.Is finds the wrapped error but errors.As does not, so that a wrapped error cannot make Certain
+// true.
 type UncertainError struct{ Err error }
 
 func (e *UncertainError) Error() string { return e.Err.Error() }
 
-// Is says whether the cause is target: context.DeadlineExceeded when no answer came in time.
+// Is reports whether the cause is target, such as context.DeadlineExceeded when no reply came in time.
 func (e *UncertainError) Is(target error) bool { return errors.Is(e.Err, target) }
 
-// Certain says whether a failed call is known to have had no answer-less effect: the server refused it, or it never
-// left. For any other error the call may have been executed or may still be.
+// Certain reports whether a failed call is known not to have been executed without a reply: the server
+// refused it, or it was not sent. After any other error the call may have been executed, or may still be.
 func Certain(err error) bool {
 	var refused *ServerError
 	var unsent *NotSentError
 	return errors.As(err, &refused) || errors.As(err, &unsent)
 }
 
-// outageCodes are the error replies that mean "not now": the same call succeeds later, by itself or after an
-// operator's action. Password errors are among them because the same call succeeds once the password is
+// outageCodes are the error replies that mean "not now": the same call succeeds later, by itself or after
+// an operator's action. Password errors are among them because the same call succeeds once the password is
 // right; see Denial.
 var outageCodes = map[string]bool{
 	"LOADING": true, "READONLY": true, "BUSY": true, "OOM": true, "NOAUTH": true, "WRONGPASS": true, "MASTERDOWN": true,
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
 }
 
-// Outage says whether err is the kind that waiting cures: no connection, no answer, or a server that says "not now".
-// What it is false for will fail again however often it is sent (a wrong type, a denied key).
+// Outage reports whether waiting cures err: no connection, no reply, or a server that says "not now". Other
+// calls fail again however often they are sent (a wrong type, a denied key).
 func Outage(err error) bool {
 	if err == nil {
 		return false
@@ -89,9 +90,12 @@ const (
 	noPassword = "without any password configured"
 )
 
-// Crowded reports whether a reachable server refused a connection because it has too many clients. It
-// compares the text: if the refusal arrived while the call was being written, the error is an uncertain one.
-func Crowded(err error) bool { return err != nil && strings.Contains(err.Error(), tooManyClients) }
+// TooManyClients reports whether a reachable server refused a connection because it has too many clients.
+// It compares the text: if the refusal arrived while the call was being written, the error is an uncertain
+// one.
+func TooManyClients(err error) bool {
+	return err != nil && strings.Contains(err.Error(), tooManyClients)
+}
 
 // Denial returns what an operator must do if the server denied this client or this call access, and "" for
 // every other error. Waiting does not cure a denial. If Outage is true as well, the password is wrong, and

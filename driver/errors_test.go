@@ -56,8 +56,8 @@ func TestADenialSaysWhatToDo(t *testing.T) {
 		&UncertainError{Err: errors.New("NOAUTH, says something else")}} {
 		require.Empty(t, Denial(err), "%v", err)
 	}
-	require.True(t, Crowded(fmt.Errorf("beat: %w", &NotSentError{Err: NewServerError("ERR max number of clients reached")})))
-	require.False(t, Crowded(NewServerError("ERR unknown command")))
+	require.True(t, TooManyClients(fmt.Errorf("beat: %w", &NotSentError{Err: NewServerError("ERR max number of clients reached")})))
+	require.False(t, TooManyClients(NewServerError("ERR unknown command")))
 }
 
 func TestUncertainError(t *testing.T) {

@@ -1,19 +1,19 @@
 package driver
 
 import (
-	"crypto/sha1" //nolint:gosec // EVALSHA's address of a script, not a secret
+	"crypto/sha1" //nolint:gosec // EVALSHA's digest of a script, not a secret
 	"encoding/hex"
 	"strings"
 )
 
-// A Script is Lua text with the address Redis keeps it under.
+// A Script is a Lua text with its digest, by which Redis stores it.
 type Script struct {
 	name, source, plain string
 	sourceSHA, plainSHA string
 }
 
-// NewScript makes the script called name from its text. A first line that begins with "#!" names the flags under
-// which Redis 7 runs it; a server that does not know such lines (miniredis) is given the text without it.
+// NewScript returns the script with this name and text. A first line that begins with "#!" has flags for
+// Redis 7; a server that does not know such lines (miniredis) gets the text without it.
 func NewScript(name, source string) *Script {
 	plain := source
 	if strings.HasPrefix(source, "#!") {
@@ -23,10 +23,10 @@ func NewScript(name, source string) *Script {
 	return &Script{name: name, source: source, plain: plain, sourceSHA: sha(source), plainSHA: sha(plain)}
 }
 
-// Name is the script's file name without ".lua".
+// Name returns the script's file name without ".lua".
 func (s *Script) Name() string { return s.name }
 
-// Text is the source to load and its SHA1 in hex. flags says whether the server knows a "#!lua" line.
+// Text returns the source to load and its SHA1 in hex. flags says whether the server knows a "#!lua" line.
 func (s *Script) Text(flags bool) (source, sha1 string) {
 	if flags {
 		return s.source, s.sourceSHA

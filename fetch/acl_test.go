@@ -27,14 +27,14 @@ func TestDeniedCommands(t *testing.T) {
 			r.pump("the job", func() bool { return len(r.running) == 1 })
 			_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-"+command)
 			require.NoError(t, err)
-			r.fetcher.End(r.running[0], outcome(jobs[0]))
+			r.finish(r.running[0], outcome(jobs[0]))
 			r.running = nil
-			r.pump("the refusal", func() bool { return len(r.fetcher.stuck) == 1 })
+			r.pump("the refusal", func() bool { return r.k.ledger.count(blocked) == 1 })
 			require.Equal(t, jobs, r.working("mail"), "not lost")
 			_, err = server.Do(context.Background(), "ACL", "SETUSER", "default", "+"+command)
 			require.NoError(t, err)
-			r.fetcher.stuckAt = time.Now()
-			r.pump("the settle", func() bool { return len(r.life.held) == 0 || len(r.running) > 0 })
+			r.k.blockedAt = time.Now()
+			r.pump("the settle", func() bool { return r.session.held == 0 || len(r.running) > 0 })
 			require.NotContains(t, r.log.String(), "ownership lost")
 		})
 	}

@@ -20,7 +20,7 @@ func TestABrokenQueueIsNamedOnce(t *testing.T) {
 				r.pump("a job", func() bool { return len(r.running) == 1 })
 				r.end(done)
 			}
-			r.pump("the wait", func() bool { return r.fetcher.waits.open() == 1 })
+			r.pump("the wait", func() bool { return r.k.openWaits() == 1 })
 		}
 		require.Equal(t, 1, strings.Count(r.log.String(), "queue passed over"))
 	})

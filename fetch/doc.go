@@ -1,12 +1,17 @@
-// Package fetch takes jobs out of Redis and answers for them until they are settled.
+// Package fetch is the loop of a worker: it takes jobs out of Redis, gives them to processors, and is
+// responsible for them until they are settled.
 //
-// A process lives under an identity (Life) and moves jobs from queues into working lists that bear its name. While it
-// beats, they are its own. The Fetcher is the state of that: which jobs are in hand, which ends of runs Redis has not
-// yet confirmed, which takes and waits are under way. It asks for as many jobs as there are idle processors and never
-// for more, waits without polling when all queues are empty, and finds by reading its own lists the jobs whose reply
-// was lost on the way (Look). Package janitor is the other side: it
-// brings the jobs of dead processes back to their queues.
+// A process registers a [Session] and moves jobs from queues into working lists that bear its identity.
+// While it sends heartbeats, no other process touches them. The [Loop] is one goroutine. It owns the ledger:
+// every run that the process knows, with exactly one state. All decisions are derived from the counts of
+// these states: how many jobs a take asks for (never more than there are idle processors), what a settle
+// contains, and when a stop is complete.
 //
-// This package must never decide what an end of a run means (package retry does), nor loop or sleep by itself: its user
-// says when.
+// The files are the steps of a run: take.go, wait.go (idle waits, without polling), start.go, pool.go,
+// settle.go. Beside them, reconcile.go finds jobs whose reply was lost by reading the process' own lists,
+// quarantine.go runs a job that crashed its process alone, and stop.go ends the loop. keyspace.go is what the
+// loop knows of one keyspace. Package janitor is the other side: it brings the jobs of dead processes back to
+// their queues.
+//
+// This package must never decide what the outcome of a run means; package retry does.
 package fetch

@@ -32,9 +32,9 @@ func TestFlushBeneathAWait(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		r := flushedBeneathAWait(t, open)
-		old := r.life
+		old := r.session
 		r.enter()
-		r.end(func(h *Held) job.Outcome { return job.Retried(h.Bytes, time.Second) })
+		r.end(func(h *Run) job.Outcome { return job.Retried(h.Bytes, time.Second) })
 		require.Equal(t, int64(1), r.do("ZCARD", r.keys.Retry()), "not lost")
 		require.Empty(t, r.list(r.keys.Working("mail", old.Identity)), "nothing is left where nobody looks")
 	})
@@ -45,10 +45,10 @@ func TestFlushBeneathAWaitAndThenACrash(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		r := flushedBeneathAWait(t, open)
-		r.fetcher.Quiet()
-		r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
+		r.loop.beQuiet()
+		r.record.Formerly, r.record.Beat = r.session.Identity, 20*time.Millisecond
 		r.enter()
-		r.lapse(r.life.Identity)
+		r.lapse(r.session.Identity)
 		j, life := r.newJanitor()
 		r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
 		require.True(t, r.isTombstoned(r.record.Formerly), "the sweep looks there from now on")

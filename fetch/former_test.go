@@ -10,7 +10,7 @@ import (
 func TestALostRegistrationTakesNothingFromTheLiving(t *testing.T) {
 	t.Parallel()
 	r := flushedBeneathAWait(t, clients["go-redis"])
-	r.record.Formerly, r.record.Beat = r.life.Identity, 20*time.Millisecond
+	r.record.Formerly, r.record.Beat = r.session.Identity, 20*time.Millisecond
 	lost, err := Register(r.ctx, r.ctx, r.direct, r.keys, r.clock, "rig", r.record) // executed, answer lost
 	require.NoError(t, err)
 	r.enter() // the second attempt

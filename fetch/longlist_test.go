@@ -29,11 +29,11 @@ func TestStraysDeepInALongList(t *testing.T) {
 				r.stay()
 				r.pump("the jobs", func() bool { return len(r.running) == size.jobs })
 				stray := payload("mail")
-				r.do("RPUSH", r.keys.Working("mail", r.life.Identity), stray)
+				r.do("RPUSH", r.keys.Working("mail", r.session.Identity), stray)
 				for looks := 0; len(r.running) == size.jobs; looks++ {
 					require.Less(t, looks, 6, "looks in vain")
 					r.beat()
-					r.pump("a look", func() bool { return !r.fetcher.look && !r.fetcher.strays.unsure && r.fetcher.inFlight == 0 })
+					r.pump("a look", func() bool { return !r.k.reconcile.due && !r.k.reconcile.unsure && r.k.inFlight == 0 })
 				}
 				require.Equal(t, stray, r.running[size.jobs].Bytes)
 				r.end(done)

@@ -14,17 +14,17 @@ type Queue struct {
 	Weight int
 }
 
-// An Order says in which order the queues are looked at, turn by turn. It is Sidekiq's: strict when no queue has a
-// weight (in the order given), otherwise drawn anew each turn, a queue coming first with the probability of its weight
-// among all; weights that are all 1 make it random.
+// An Order says in which order the queues are looked at, turn by turn. It is Sidekiq's: strict when no
+// queue has a weight (in the order given), otherwise drawn anew each turn, a queue coming first with the
+// probability of its weight among all; weights that are all 1 make it random.
 type Order struct {
 	names  []string
 	draw   []int // indexes into names, each as often as its weight; empty when strict
 	random *rand.Rand
 }
 
-// NewOrder checks the queues and makes their order. A queue may be named several times, which adds to its weight, as in
-// Sidekiq; there are at most lua.MostQueues different ones.
+// NewOrder checks the queues and makes their order. A queue may be named several times, which adds to its
+// weight, as in Sidekiq; there are at most lua.MostQueues different ones.
 func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 	order := &Order{random: random}
 	index := make(map[string]int)
@@ -72,7 +72,8 @@ func (o *Order) Next() []string {
 	if o.draw == nil {
 		return o.names
 	}
-	// Shuffled and then each queue's first place counts: so a queue comes first as often as its weight says.
+	// Shuffled and then each queue's first place counts: so a queue comes first as often as its weight
+	// says.
 	o.random.Shuffle(len(o.draw), func(i, j int) { o.draw[i], o.draw[j] = o.draw[j], o.draw[i] })
 	turn := make([]string, 0, len(o.names))
 	seen := make([]bool, len(o.names))

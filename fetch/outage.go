@@ -13,10 +13,10 @@ const (
 	longestRest = 2 * time.Second // so that work resumes well within five seconds of Redis' return
 )
 
-// jobs is what the Fetcher is called in reports.
+// jobs is the loop's name in reports.
 const jobs = "jobs"
 
-// outage is what is remembered of Redis being away: since when, and until when to leave it alone.
+// An outage is what is remembered of a Redis that is away: since when, and until when it is left alone.
 type outage struct {
 	since, until time.Time
 	rest         time.Duration
@@ -24,14 +24,12 @@ type outage struct {
 
 func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
 
-// fail notes a failed call. Several of one instant (a pipeline's) lengthen the rest once.
-func (f *Fetcher) fail(what string, err error) {
-	now, o := time.Now(), &f.outage
-	f.look = true // what was lost on the way lies in our lists, and the look is what tries Redis again
-	f.cfg.Reporter.Fail(jobs, fmt.Errorf("%s: %w", what, err))
-	if driver.Crowded(err) {
-		f.Crowded()
-	}
+// fail records a failed call. Several of one instant (a pipeline's) lengthen the rest once.
+func (k *keyspace) fail(what string, err error) {
+	now, o := time.Now(), &k.outage
+	k.reconcile.due = true // what was lost on the way lies in our lists, and reading their lengths is what tries Redis again
+	k.cfg.Reporter.Fail(jobs, fmt.Errorf("%s: %w", what, err))
+	k.tooManyClients = k.tooManyClients || driver.TooManyClients(err)
 	if o.since.IsZero() {
 		o.since = now
 	}
@@ -43,29 +41,30 @@ func (f *Fetcher) fail(what string, err error) {
 	o.until = now.Add(o.rest/2 + rand.N(o.rest/2))
 }
 
-// succeed notes that Redis answers.
-func (f *Fetcher) succeed() {
-	f.cfg.Reporter.Answered()
-	if f.outage.since.IsZero() {
-		f.outage.rest = 0
+// succeed records that Redis answers.
+func (k *keyspace) succeed() {
+	k.cfg.Reporter.Answered()
+	if k.outage.since.IsZero() {
+		k.outage.rest = 0
 		return
 	}
-	f.cfg.Reporter.Succeed(jobs)
-	f.outage = outage{}
-	f.look, f.dry = true, false
+	k.cfg.Reporter.Succeed(jobs)
+	k.outage = outage{}
+	k.reconcile.due = true
+	k.notDry()
 }
 
-// probed records that Redis answered a call without jobs. If the next call with jobs fails again, the pause
+// probed records that Redis answered a call without jobs. If the next call with jobs fails again, the rest
 // grows; only a successful call with jobs resets it.
-func (f *Fetcher) probed(now time.Time) {
-	rest := f.outage.rest
-	f.succeed()
-	f.outage.rest = rest
-	f.look = false // the probe has just done it
-	if f.lastFailure != nil && now.Sub(f.slowAt) >= sayAgain {
-		f.slowAt = now
-		f.cfg.Log.Warn().Err(f.lastFailure).Int("page_bytes", f.pace.Page()).
+func (k *keyspace) probed(now time.Time) {
+	rest := k.outage.rest
+	k.succeed()
+	k.outage.rest = rest
+	k.reconcile.due = false // the probe has just read the lengths
+	if k.lastFailure != nil && now.Sub(k.slowAt) >= sayAgain {
+		k.slowAt = now
+		k.cfg.Log.Warn().Err(k.lastFailure).Int("page_bytes", k.pace.Page()).
 			Msg("a call that carries jobs got no answer though redis is there: the next one asks for less and waits longer")
 	}
-	f.lastFailure = nil
+	k.lastFailure = nil
 }

@@ -21,7 +21,7 @@ func (r *rig) lapse(identity string) {
 }
 
 // newJanitor makes a janitor of another process, which has known Redis' clock for the TTL of the rig's.
-func (r *rig) newJanitor() (*janitor.Janitor, *Life) {
+func (r *rig) newJanitor() (*janitor.Janitor, *Session) {
 	r.t.Helper()
 	record := r.record
 	record.Beat, record.TTL, record.Formerly = 20*time.Millisecond, time.Second, ""
@@ -36,7 +36,7 @@ func (r *rig) newJanitor() (*janitor.Janitor, *Life) {
 }
 
 // recover lets a janitor look and follow until a condition holds.
-func (r *rig) recover(j *janitor.Janitor, life *Life, until func() bool) {
+func (r *rig) recover(j *janitor.Janitor, life *Session, until func() bool) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
 		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
@@ -61,7 +61,7 @@ func TestRecovery(t *testing.T) {
 			r.enter()
 			r.push("mail", 3)
 			r.pump("the jobs", func() bool { return len(r.running) == 3 })
-			old := r.life
+			old := r.session
 			r.lapse(old.Identity)
 			j, life := r.newJanitor()
 			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
@@ -69,11 +69,11 @@ func TestRecovery(t *testing.T) {
 			pulse := r.beat()
 			require.Equal(t, lua.StateDead, pulse.State)
 			require.ErrorIs(t, context.Cause(old.Context), ErrOwnershipLost)
-			r.fetcher.End(r.running[0], job.Done())
-			r.fetcher.End(r.running[1], job.Retried(r.running[1].Bytes, time.Second))
-			r.fetcher.End(r.running[2], job.Died(r.running[2].Bytes))
+			r.finish(r.running[0], job.Done())
+			r.finish(r.running[1], job.Retried(r.running[1].Bytes, time.Second))
+			r.finish(r.running[2], job.Died(r.running[2].Bytes))
 			r.running = nil
-			r.pump("the verdicts", func() bool { return len(old.held) == 0 })
+			r.pump("the verdicts", func() bool { return old.held == 0 })
 			require.Equal(t, "<nil>", r.count(r.keys.Processed()))
 			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Retry()))
 			require.Equal(t, int64(0), r.do("ZCARD", r.keys.Dead()))
@@ -90,7 +90,7 @@ func TestRecovery(t *testing.T) {
 			r := newRig(t, open, 2, "mail")
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.lapse(r.life.Identity)
+			r.lapse(r.session.Identity)
 			r.end(done)
 			require.Equal(t, "1", r.count(r.keys.Processed()))
 		})
@@ -98,9 +98,9 @@ func TestRecovery(t *testing.T) {
 		t.Run("a_lapsed_process_takes_nothing_and_goes_on_after_its_next_beat", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			r.lapse(r.life.Identity)
+			r.lapse(r.session.Identity)
 			r.push("mail", 1)
-			r.pump("the refusal", func() bool { return r.fetcher.fenced })
+			r.pump("the refusal", func() bool { return r.k.fenced })
 			require.Empty(t, r.working("mail"))
 			require.Equal(t, lua.StateAlive, r.beat().State)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
@@ -111,12 +111,12 @@ func TestRecovery(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
 			jobs := r.push("mail", 1)
-			r.fetcher.Turn()
-			r.life.confirmedAt.Store(int64(lua.SinceBoot() - rigTTL))
-			event := <-r.fetcher.Events()
-			r.fetcher.Handle(event)
-			_, ok := r.fetcher.Ready()
-			require.False(t, ok)
+			r.loop.turn(time.Now())
+			r.session.confirmedAt.Store(int64(lua.SinceBoot() - rigTTL))
+			event := <-r.loop.events
+			r.loop.handle(event)
+			ready := r.k.startReady(nil)
+			require.Empty(t, ready)
 			require.Equal(t, jobs, r.working("mail"), "left where it will be found")
 			for len(r.running) == 0 {
 				r.beat()

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// Calls of one outage do not end with it at once: one that was under way on a dead connection fails up to its own
-	// deadline later, and a server with too few connections serves some of us and not others. Within echo of an outage
-	// that is over, what fails is another outage only once it has lasted.
+	// Calls of one outage do not end with it at once: one that was under way on a dead connection fails up
+	// to its own deadline later, and a server with too few connections serves some of us and not others.
+	// Within echo of an outage that is over, what fails is another outage only once it has lasted.
 	echo    = time.Minute
 	lasting = 2 * time.Second
-	// sayAgain is how often a refusal is told that goes on.
+	// sayAgain is how often a refusal that goes on is logged, and a slow link.
 	sayAgain = time.Minute
 	// deniedFor is how long a denial counts as current. A denied call is repeated within a few seconds.
 	deniedFor = 10 * time.Second
 )
 
-// A Reporter tells the log once that Redis is away and once that it is back, whoever of a process notices: jobs, the
-// heart, the poller. Its methods may be called from any goroutine.
+// A Reporter tells the log once that Redis is away and once that it is back, whoever of a process notices:
+// jobs, the heart, the poller. Its methods may be called from any goroutine.
 type Reporter struct {
 	log    zerolog.Logger
 	bornAt time.Time
@@ -71,9 +71,9 @@ func (r *Reporter) notifyLocked(call string, err error) {
 	}
 }
 
-// Fail reports that a call of who failed. An error that waiting cures is an outage and logged once. A refusal
-// (a wrong type, a denied command) is logged once a minute for each who while it lasts. A wrong or missing
-// password is logged likewise, for all callers together, because waiting does not cure it.
+// Fail reports that a call of who failed. An error that waiting cures is an outage and logged once. A
+// refusal (a wrong type, a denied command) is logged once a minute for each who while it lasts. A wrong or
+// missing password is logged likewise, for all callers together, because waiting does not cure it.
 func (r *Reporter) Fail(who string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +126,8 @@ func (r *Reporter) refuseLocked(who string, err error, now time.Time) bool {
 	return true
 }
 
-// Denied returns the error of a recent call that Redis denied for lack of a password or of a permission; nil
-// if calls are no longer denied.
+// Denied returns the error of a recent call that Redis denied for lack of a password or of a permission;
+// nil if calls are no longer denied.
 func (r *Reporter) Denied() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +137,8 @@ func (r *Reporter) Denied() error {
 	return r.denied
 }
 
-// Succeed says that Redis has answered who, or that who will ask no more. Redis is back when it has answered all who
-// had failed.
+// Succeed says that Redis has answered who, or that who will ask no more. Redis is back when it has
+// answered all who had failed.
 func (r *Reporter) Succeed(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,9 +59,10 @@ type rig struct {
 	clock   *lua.Clock
 	queues  []string
 	record  lua.Record
-	fetcher *Fetcher
-	life    *Life
-	running []*Held
+	loop    *Loop
+	k       *keyspace
+	session *Session
+	running []*Run
 	log     *drivertest.Buffer
 }
 
@@ -83,46 +84,63 @@ func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, q
 		clock: &lua.Clock{}, queues: queues, log: &drivertest.Buffer{},
 		record: lua.Record{Queues: queues, Beat: rigTTL / 4, TTL: rigTTL, Concurrency: concurrency},
 	}
+	capsules := []Capsule{{Order: strictly(t, queues...), Concurrency: concurrency}}
+	r.open(Config{
+		Client: open(t, r.proxy.URL()), Keys: r.keys, Clock: r.clock, Log: zerolog.New(r.log), Capsules: capsules,
+		Largest: job.DefaultPayloadLimit + job.PayloadSlack, DeadMost: 10_000, DeadFor: time.Hour, CallTimeout: time.Second,
+	})
+	r.enter()
+	return r
+}
+
+// strictly is the strict order of these queues.
+func strictly(t *testing.T, queues ...string) *Order {
+	t.Helper()
 	named := make([]Queue, len(queues))
 	for i, queue := range queues {
 		named[i].Name = queue
 	}
 	order, err := NewOrder(named, rand.New(rand.NewPCG(1, 2)))
 	require.NoError(t, err)
-	r.fetcher, err = NewFetcher(Config{
-		Client: open(t, r.proxy.URL()), Keys: r.keys, Clock: r.clock, Log: zerolog.New(r.log), Order: order, Concurrency: concurrency,
-		Largest: job.DefaultPayloadLimit + job.PayloadSlack, DeadMost: 10_000, DeadFor: time.Hour, CallTimeout: time.Second,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		r.fetcher.Quiet()
-		r.pump("the waits to end", func() bool { return r.fetcher.waits.open() == 0 && r.fetcher.inFlight == 0 })
-		require.NoError(t, r.fetcher.Close())
-	})
-	r.enter()
-	return r
+	return order
 }
 
-// enter begins a life.
+// open makes the loop, in whose stead pump turns.
+func (r *rig) open(cfg Config) {
+	r.t.Helper()
+	r.loop = NewLoop(cfg)
+	require.NoError(r.t, r.loop.Open())
+	r.k = r.loop.spaces[0]
+	r.t.Cleanup(func() {
+		r.loop.beQuiet()
+		r.pump("the waits to end", func() bool { return r.k.openWaits() == 0 && r.k.inFlight == 0 })
+		require.NoError(r.t, r.loop.Close())
+	})
+}
+
+// finish ends a run.
+func (r *rig) finish(run *Run, outcome job.Outcome) { r.loop.end(Result{Run: run, Outcome: outcome}) }
+
+// enter begins a session.
 func (r *rig) enter() {
-	life, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "rig", r.record)
+	session, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "rig", r.record)
 	require.NoError(r.t, err)
-	r.life = life
-	r.fetcher.Enter(life)
+	r.session = session
+	r.loop.enter(session)
 }
 
 // beat beats once, and looks as a process does after a confirmed beat.
-func (r *rig) beat() Pulse {
-	pulse := r.pulse()
-	if pulse.State == lua.StateAlive {
-		r.fetcher.Look(pulse)
+func (r *rig) beat() HeartbeatReply {
+	reply := r.pulse()
+	if reply.State == lua.StateAlive {
+		r.k.heard(reply)
 	}
-	return pulse
+	return reply
 }
 
-func (r *rig) pulse() Pulse {
+func (r *rig) pulse() HeartbeatReply {
 	r.t.Helper()
-	pulse, err := r.life.Beat(context.Background(), r.direct, r.keys, r.clock, r.fetcher.Watched(r.life)...)
+	pulse, err := r.session.Beat(context.Background(), r.direct, r.keys, r.clock, r.loop.Watched(r.session)...)
 	require.NoError(r.t, err)
 	return pulse
 }
@@ -143,14 +161,8 @@ func (r *rig) pumpFor(limit time.Duration, what string, until func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(limit)
 	for {
-		for {
-			held, ok := r.fetcher.Ready()
-			if !ok {
-				break
-			}
-			r.running = append(r.running, held)
-		}
-		wake := r.fetcher.Turn()
+		r.running = r.k.startReady(r.running)
+		wake := r.loop.turn(time.Now())
 		if until() {
 			return
 		}
@@ -162,18 +174,18 @@ func (r *rig) pumpFor(limit time.Duration, what string, until func() bool) {
 			pause = min(pause, max(time.Until(wake), time.Millisecond))
 		}
 		select {
-		case event := <-r.fetcher.Events():
-			r.fetcher.Handle(event)
+		case event := <-r.loop.events:
+			r.loop.handle(event)
 		case <-time.After(pause):
 		}
 	}
 }
 
 // end ends all runs with one outcome and waits until that is confirmed.
-func (r *rig) end(outcome func(*Held) job.Outcome) {
+func (r *rig) end(outcome func(*Run) job.Outcome) {
 	r.t.Helper()
 	for _, held := range r.running {
-		r.fetcher.End(held, outcome(held))
+		r.finish(held, outcome(held))
 	}
 	r.running = nil
 	r.settled()
@@ -182,11 +194,11 @@ func (r *rig) end(outcome func(*Held) job.Outcome) {
 func (r *rig) settled() {
 	r.t.Helper()
 	r.pump("everything to be settled", func() bool {
-		return len(r.fetcher.pending) == 0 && len(r.fetcher.owed) == 0 && r.fetcher.inFlight == 0
+		return r.k.ledger.count(finished) == 0 && r.k.ledger.count(unacked) == 0 && r.k.inFlight == 0
 	})
 }
 
-func done(*Held) job.Outcome { return job.Done() }
+func done(*Run) job.Outcome { return job.Done() }
 
 func (r *rig) do(words ...string) any {
 	r.t.Helper()
@@ -220,14 +232,16 @@ func (r *rig) list(key string) []string {
 	return entries
 }
 
-func (r *rig) working(queue string) []string { return r.list(r.keys.Working(queue, r.life.Identity)) }
+func (r *rig) working(queue string) []string {
+	return r.list(r.keys.Working(queue, r.session.Identity))
+}
 
 func (r *rig) count(key string) string {
 	r.t.Helper()
 	return fmt.Sprint(r.do("GET", key))
 }
 
-func bytesOf(held []*Held) []string {
+func bytesOf(held []*Run) []string {
 	all := make([]string, len(held))
 	for i, h := range held {
 		all[i] = h.Bytes

@@ -32,12 +32,12 @@ func (r *rig) works(queue string, count, processors int) map[string]int {
 		if time.Now().After(nextBeat) {
 			nextBeat = time.Now().Add(150 * time.Millisecond)
 			r.beat()
-			length := r.do("LLEN", r.keys.Working(queue, r.life.Identity))
+			length := r.do("LLEN", r.keys.Working(queue, r.session.Identity))
 			require.LessOrEqual(r.t, length, int64(processors), "the worker takes what it does not know of")
 		}
 		for _, held := range r.running {
 			ran[held.Bytes]++
-			r.fetcher.End(held, job.Done())
+			r.finish(held, job.Done())
 		}
 		r.running = nil
 		return len(ran) == count
@@ -104,9 +104,9 @@ func TestAPageThatWasReadIsNotReadAgain(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		r := newRig(t, open, 10, "mail")
-		r.pump("the wait", func() bool { return r.fetcher.waits.open() == 1 })
+		r.pump("the wait", func() bool { return r.k.openWaits() == 1 })
 		for i := range 10 {
-			r.do("LPUSH", r.keys.Working("mail", r.life.Identity), job.Draft{
+			r.do("LPUSH", r.keys.Working("mail", r.session.Identity), job.Draft{
 				Class: "Test", Queue: "mail", ArgsJSON: fmt.Sprintf("[%d,%q]", i, strings.Repeat("x", 100_000)),
 			}.Encode())
 		}
@@ -134,18 +134,18 @@ func TestSettlesFitTheLink(t *testing.T) {
 	r.pushLarge("mail", 20, 100_000)
 	r.pump("the jobs", func() bool { return len(r.running) == 20 })
 	for range 5 {
-		r.fetcher.pace.Failed()
+		r.k.pace.Failed()
 	}
 	for _, held := range r.running {
-		r.fetcher.End(held, job.Retried(held.Bytes, time.Minute))
+		r.finish(held, job.Retried(held.Bytes, time.Minute))
 	}
 	r.running = nil
 	largest := 0
-	for before := 20; ; before = len(r.fetcher.pending) {
-		if r.fetcher.composeBatch() == nil {
+	for before := 20; ; before = r.k.ledger.count(finished) {
+		if r.k.nextBatch() == nil {
 			break // as many are unread as may be
 		}
-		largest = max(largest, before-len(r.fetcher.pending))
+		largest = max(largest, before-r.k.ledger.count(finished))
 	}
 	require.Equal(t, 1, largest)
 }
@@ -154,8 +154,8 @@ func TestSettlesFitTheLink(t *testing.T) {
 func TestAProbeWaitsLongerWhereAConnectionTakesLong(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 1, "mail")
-	r.fetcher.cfg.CallTimeout = 200 * time.Millisecond
-	r.fetcher.lane = drivertest.Slow{Client: r.fetcher.lane, RoundTrip: 700 * time.Millisecond}
+	r.loop.cfg.CallTimeout = 200 * time.Millisecond
+	r.k.lane = drivertest.Slow{Client: r.k.lane, RoundTrip: 700 * time.Millisecond}
 	r.push("mail", 1)
 	nextBeat := time.Now()
 	r.pump("the job", func() bool {

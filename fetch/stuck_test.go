@@ -19,18 +19,18 @@ func TestManyRefusedSettles(t *testing.T) {
 		r.pump("the jobs", func() bool { return len(r.running) == 20 })
 		r.do("SET", r.keys.Retry(), "a string where a set should be")
 		for _, held := range r.running {
-			r.fetcher.End(held, job.Retried(held.Bytes, time.Second))
+			r.finish(held, job.Retried(held.Bytes, time.Second))
 		}
 		r.running = nil
-		r.pump("all to be refused", func() bool { return len(r.fetcher.stuck) == 20 })
+		r.pump("all to be refused", func() bool { return r.k.ledger.count(blocked) == 20 })
 		until := time.Now().Add(time.Second)
 		r.pump("a while", func() bool { return time.Now().After(until) })
 		require.Equal(t, 20, strings.Count(r.log.String(), "settle refused"), "each once")
-		require.Equal(t, 20, r.fetcher.idle(), "their processors are free")
+		require.Equal(t, 20, r.loop.capsules[0].idle(), "their processors are free")
 
 		r.do("DEL", r.keys.Retry())
-		r.fetcher.stuckAt = time.Now()
-		r.pump("the settles", func() bool { return len(r.life.held) == 0 })
+		r.k.blockedAt = time.Now()
+		r.pump("the settles", func() bool { return r.session.held == 0 })
 		require.Equal(t, int64(20), r.do("ZCARD", r.keys.Retry()))
 	})
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // rollBack makes Redis forget that a job was taken, as a failover does to a replica that had not received that.
-func (r *rig) rollBack(held *Held) {
+func (r *rig) rollBack(held *Run) {
 	r.t.Helper()
-	r.do("LREM", r.keys.Working(held.Queue, held.Life.Identity), "1", held.Bytes)
+	r.do("LREM", r.keys.Working(held.Queue, held.Session.Identity), "1", held.Bytes)
 	r.do("RPUSH", r.keys.Queue(held.Queue), held.Bytes)
 }
 
@@ -22,7 +22,7 @@ func (r *rig) looksAround() {
 	for range 3 {
 		r.beat()
 		until := time.Now().Add(100 * time.Millisecond)
-		r.pump("a beat", func() bool { return time.Now().After(until) && !r.fetcher.strays.unsure && r.fetcher.inFlight == 0 })
+		r.pump("a beat", func() bool { return time.Now().After(until) && !r.k.reconcile.unsure && r.k.inFlight == 0 })
 	}
 }
 
@@ -34,12 +34,12 @@ func TestAJobIsNotRunBesideItselfAfterItWasTakenAgain(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 3, "mail")
 			r.push("mail", 1)
-			r.pump("the job, and then a wait", func() bool { return len(r.running) == 1 && r.fetcher.waits.open() == 1 })
+			r.pump("the job, and then a wait", func() bool { return len(r.running) == 1 && r.k.openWaits() == 1 })
 			r.rollBack(r.running[0])
 			r.pump("it to be taken again", func() bool { return len(r.working("mail")) == 1 })
 			r.looksAround()
 			require.Len(t, r.running, 1, "beside itself")
-			r.end(func(h *Held) job.Outcome { return job.Retried(h.Bytes, time.Minute) })
+			r.end(func(h *Run) job.Outcome { return job.Retried(h.Bytes, time.Minute) })
 			r.looksAround()
 			require.Empty(t, r.running, "it has ended")
 			require.Empty(t, r.working("mail"))
@@ -54,10 +54,10 @@ func TestAJobIsNotRunBesideItselfAfterItWasTakenAgain(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 4, "mail")
 			r.push("mail", 3)
-			r.pump("the jobs", func() bool { return len(r.running) == 3 && r.fetcher.waits.open() == 1 })
+			r.pump("the jobs", func() bool { return len(r.running) == 3 && r.k.openWaits() == 1 })
 			r.do("SADD", r.keys.Paused(), "mail")
 			r.beat()
-			r.pump("no wait", func() bool { return r.fetcher.waits.open() == 0 && r.fetcher.inFlight == 0 })
+			r.pump("no wait", func() bool { return r.k.openWaits() == 0 && r.k.inFlight == 0 })
 			for _, held := range r.running {
 				r.rollBack(held)
 			}
@@ -80,8 +80,8 @@ func TestAJobIsNotRunBesideItselfAfterItWasTakenAgain(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 3, "mail")
 			r.push("mail", 1)
-			r.pump("the job, and then a wait", func() bool { return len(r.running) == 1 && r.fetcher.waits.open() == 1 })
-			r.record.Formerly = r.life.Identity
+			r.pump("the job, and then a wait", func() bool { return len(r.running) == 1 && r.k.openWaits() == 1 })
+			r.record.Formerly = r.session.Identity
 			r.enter() // Redis has forgotten the other one, too
 			r.looksAround()
 			r.rollBack(r.running[0])

@@ -10,21 +10,14 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// waits are the idle waits: one blocking move for each queue, each on a connection of its own, all parked while a
-// processor is free, so that a job on any of many queues starts at once and nobody polls.
-type waits struct {
-	client driver.Client
-	parked map[string]*parked
-	idle   map[string]driver.Waiter // connections between two waits
-	limit  time.Duration
-	rest   time.Duration // after the next wait that breaks; zero since one went well
-
-	yielded   bool          // no wait is opened before the next confirmed heartbeat
-	yield     time.Duration // how long waits were closed the last time that Redis had too many clients
-	yieldedAt time.Time     // when that was
-}
-
 const (
+	// longestWait bounds one idle wait. A wait costs one command, so this is an idle queue's cost: a
+	// quarter of a command a second.
+	longestWait = 4 * time.Second
+	// shortWait bounds waits on a server that cannot release them.
+	shortWait = time.Second
+	// pacedTake is how often takes look at queues where idle waits are not possible.
+	pacedTake = 250 * time.Millisecond
 	// leastYield is how long waits first stay closed when Redis has too many clients. The time doubles with
 	// each repetition, up to mostYield. Meanwhile paced takes replace the waits, with a delay of up to
 	// pacedTake.
@@ -32,267 +25,320 @@ const (
 	mostYield  = time.Minute
 )
 
-// parked is one wait under way.
-type parked struct {
-	waiter   driver.Waiter
-	op       int64
+// waiting is what the idle waits of a keyspace have in common. There is one blocking move for each queue,
+// each on a connection of its own, while its capsule has an idle processor, so that a job on any of many
+// queues starts at once without polling.
+type waiting struct {
+	limit        time.Duration // of one wait
+	rest         time.Duration // after the next wait that breaks; zero since one went well
+	noWaitsUntil time.Time
+
+	tooManyClients bool          // Redis has refused a connection of this process: see yieldWaits
+	yielded        bool          // no wait is opened before the next confirmed heartbeat
+	yield          time.Duration // how long waits were closed the last time that Redis had too many clients
+	yieldedAt      time.Time     // when that was
+}
+
+// A wait is one idle wait.
+type wait struct {
+	queue   *queueState
+	session *Session
+	waiter  driver.Waiter
+	op      int64
+	leaving bool        // its release has been requested
+	shut    atomic.Bool // its connection is to be closed
+	cannot  atomic.Bool // the server cannot release it
+
+	// returned is closed once the fields below are set.
 	returned chan struct{}
-	leaving  bool        // its release has been requested
-	shut     atomic.Bool // its connection should be closed
-	cannot   atomic.Bool
+	payload  string
+	ok       bool
+	err      error
 }
 
-func newWaits(client driver.Client) *waits {
-	return &waits{client: client, parked: make(map[string]*parked), idle: make(map[string]driver.Waiter), limit: longestWait}
+func (k *keyspace) openWaits() (count int) {
+	for _, in := range k.intakes {
+		count += in.waits
+	}
+	return count
 }
 
-func (w *waits) open() int { return len(w.parked) }
+// adjustWaits opens the waits that should be open now and releases those that should not.
+func (k *keyspace) adjustWaits(now time.Time) {
+	if k.tooManyClients {
+		k.tooManyClients = false
+		k.yieldWaits(now)
+	}
+	switch {
+	case k.loop.quiet:
+		k.release()
+		return
+	case k.loop.quarantine.aside():
+		k.release()
+		k.notDry()
+		return
+	case k.reconcile.unsure:
+		k.release() // nothing may enter our lists before their contents are known
+		return
+	}
+	if k.yielded && !now.Before(k.noWaitsUntil) {
+		k.noWaitsUntil = now.Add(pacedTake) // the heartbeat comes first: until it is confirmed, queues are polled from time to time
+	}
+	for _, in := range k.intakes {
+		if in.adjustWaits(now) && k.session.Leased() {
+			in.openAll()
+		}
+	}
+}
 
-// leaving says whether a wait has been asked to end and has not yet.
-func (w *waits) leaving() bool {
-	for _, wait := range w.parked {
-		if wait.leaving {
+// adjustWaits releases what no processor waits for, and reports whether waits may be opened.
+func (in *intake) adjustWaits(now time.Time) bool {
+	k := in.space
+	if in.capsule.idle()+in.capsule.promised <= 0 {
+		in.release()
+		in.dry = false // the next processor that becomes idle takes: no wait has watched the queues since
+		return false
+	}
+	missing := false
+	for _, q := range in.queues {
+		if q.paused {
+			q.release()
+		}
+		missing = missing || (q.wait == nil && q.mayWait())
+	}
+	if !missing || k.fenced || k.session == nil || now.Before(k.noWaitsUntil) {
+		return false
+	}
+	// After an outage a pipeline goes ahead: twenty waits need not find out that Redis is still away.
+	if in.capsule.promised > 0 || !k.outage.since.IsZero() {
+		return false
+	}
+	// A take comes first, unless every idle processor has an open wait already. Waits that are being
+	// released will be gone in a moment.
+	return in.dry || (in.spare() <= 0 && !in.leaving())
+}
+
+func (q *queueState) mayWait() bool { return !q.paused && !q.broken && q.backOffUntil.IsZero() }
+
+func (in *intake) openAll() {
+	for _, q := range in.queues {
+		if q.wait == nil && q.mayWait() {
+			in.space.open(q)
+		}
+	}
+}
+
+// open opens the idle wait of a queue.
+func (k *keyspace) open(q *queueState) {
+	if q.waiter == nil {
+		var err error
+		if q.waiter, err = k.cfg.Client.Waiter(); err != nil {
+			k.restWaits(err)
+			return
+		}
+	}
+	session := k.session
+	w := &wait{queue: q, session: session, waiter: q.waiter, op: k.begin(), returned: make(chan struct{})}
+	q.wait, q.waiter = w, nil
+	q.intake.waits++
+	// A wait that outlives our session would move a job to a process that is gone.
+	limit := min(k.limit, session.record.TTL-session.record.Beat)
+	from, to := k.cfg.Keys.Queue(q.name), k.cfg.Keys.Working(q.name, session.Identity)
+	go func() {
+		w.payload, w.ok, w.err = w.waiter.Wait(context.Background(), from, to, limit)
+		close(w.returned)
+		k.loop.events <- w
+	}()
+}
+
+// release ends all waits. Each is asked again until its answer has been read, because a release that
+// overtakes its wait finds nothing to end.
+func (k *keyspace) release() {
+	for _, in := range k.intakes {
+		in.release()
+	}
+}
+
+func (in *intake) release() {
+	if in.waits == 0 {
+		return
+	}
+	for _, q := range in.queues {
+		q.release()
+	}
+}
+
+func (q *queueState) release() {
+	if q.wait != nil && !q.wait.leaving {
+		q.wait.leaving = true
+		go q.wait.leave()
+	}
+}
+
+// leaving reports whether a wait has been asked to end and has not yet.
+func (in *intake) leaving() bool {
+	for _, q := range in.queues {
+		if q.wait != nil && q.wait.leaving {
 			return true
 		}
 	}
 	return false
 }
 
-// waited is the end of one wait.
-type waited struct {
-	queue   string
-	life    *Life
-	wait    *parked
-	payload string
-	ok      bool
-	err     error
-}
-
-// adjustWaits parks what should be parked now and releases what should not.
-func (f *Fetcher) adjustWaits(now time.Time) {
-	if f.crowded.Swap(false) {
-		f.yieldWaits(now)
-	}
-	if f.quiet || f.idle()+f.promised <= 0 {
-		f.waits.release(nil)
-		if !f.quiet {
-			// Whoever becomes idle next looks for itself: nobody has watched the queues since.
-			f.dry = false
-		}
-		return
-	}
-	if f.aside() {
-		f.waits.release(nil)
-		f.dry = false
-		return
-	}
-	if f.strays.unsure {
-		f.waits.release(nil) // nothing may enter our lists before their contents are known
-		return
-	}
-	f.waits.release(f.paused)
-	if f.waits.yielded && !now.Before(f.noWaitsUntil) {
-		f.noWaitsUntil = now.Add(pacedTake) // the heartbeat comes first: until it is confirmed, queues are polled from time to time
-	}
-	if f.fenced || f.life == nil || !f.life.Leased() || now.Before(f.noWaitsUntil) {
-		return
-	}
-	// After an outage a pipeline goes ahead: twenty waits need not find out that Redis is still away.
-	if f.promised > 0 || !f.outage.since.IsZero() {
-		return
-	}
-	// A take comes first, unless every idle processor has a wait standing for it already. Waits that are being released
-	// will be gone in a moment.
-	if !f.dry && (f.spare() > 0 || f.waits.leaving()) {
-		return
-	}
-	if !f.cfg.Company.mayWait(f) {
-		return
-	}
-	for _, queue := range f.cfg.Order.Names() {
-		if f.waits.parked[queue] == nil && !f.paused[queue] && !f.broken[queue] && f.shunned[queue].IsZero() {
-			f.park(queue)
-		}
-	}
-}
-
-func (f *Fetcher) park(queue string) {
-	waiter := f.waits.idle[queue]
-	if waiter == nil {
-		var err error
-		if waiter, err = f.waits.client.Waiter(); err != nil {
-			f.restWaits(err)
-			return
-		}
-	}
-	delete(f.waits.idle, queue)
-	life := f.life
-	wait := &parked{waiter: waiter, op: f.begin(), returned: make(chan struct{})}
-	f.waits.parked[queue] = wait
-	// A wait that outlives our life would move a job to somebody nobody asks any more.
-	limit := min(f.waits.limit, life.record.TTL-life.record.Beat)
-	from, to := f.cfg.Keys.Queue(queue), f.cfg.Keys.Working(queue, life.Identity)
-	go func() {
-		end := waited{queue: queue, life: life, wait: wait}
-		end.payload, end.ok, end.err = waiter.Wait(context.Background(), from, to, limit)
-		close(wait.returned)
-		f.events <- end
-	}()
-}
-
-// release ends the waits on these queues, on all of them when queues is nil. Each is asked again until its answer has
-// been read, because a release that overtakes its wait finds nothing to end.
-func (w *waits) release(queues map[string]bool) {
-	for queue, wait := range w.parked {
-		if wait.leaving || (queues != nil && !queues[queue]) {
-			continue
-		}
-		wait.leaving = true
-		go wait.leave()
-	}
-}
-
-func (p *parked) leave() {
+func (w *wait) leave() {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		select {
-		case <-p.returned:
+		case <-w.returned:
 			return
 		default:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_, err := p.waiter.Release(ctx)
+		_, err := w.waiter.Release(ctx)
 		cancel()
-		if err != nil && p.shut.Load() {
-			_ = p.waiter.Close() // a job that it may have moved is in our list, where the look finds it
+		if err != nil && w.shut.Load() {
+			_ = w.waiter.Close() // a job that it may have moved is in our list, where reconciling finds it
 			return
 		}
 		if errors.Is(err, driver.ErrNoRelease) {
-			p.cannot.Store(true)
+			w.cannot.Store(true)
 			return
 		}
 		select {
-		case <-p.returned:
+		case <-w.returned:
 			return
 		case <-time.After(pause):
 		}
 	}
 }
 
-func (end waited) handle(f *Fetcher) {
-	delete(f.waits.parked, end.queue)
-	f.end(end.wait.op)
-	if end.wait.shut.Load() {
-		_ = end.wait.waiter.Close() // nothing waits on it
+// handle takes in the end of a wait.
+func (w *wait) handle() {
+	q, k := w.queue, w.queue.intake.space
+	q.wait = nil
+	q.intake.waits--
+	k.end(w.op)
+	if w.shut.Load() {
+		_ = w.waiter.Close() // nothing waits on it
 	} else {
-		f.waits.idle[end.queue] = end.wait.waiter
+		q.waiter = w.waiter
 	}
-	if end.wait.cannot.Load() {
-		f.waits.limit = shortWait
+	if w.cannot.Load() {
+		k.limit = shortWait
 	}
-	if end.err != nil {
-		f.failWait(end)
+	if w.err != nil {
+		k.failWait(w)
 		return
 	}
-	f.succeed()
-	f.waits.rest = 0
-	if end.ok {
-		f.arriveByWait(end)
+	k.succeed()
+	k.rest = 0
+	if w.ok {
+		k.arriveByWait(w)
 	}
 }
 
-// failWait judges a failed wait. What it may have moved lies in our list, where the look will find it.
-func (f *Fetcher) failWait(end waited) {
-	f.look = true
-	f.doubt(end.life, end.err)
+// failWait judges a failed wait. What it may have moved lies in our list, where reconciling will find it.
+func (k *keyspace) failWait(w *wait) {
+	k.reconcile.due = true
+	k.doubt(w.session, w.err)
+	now := time.Now()
 	var refused *driver.ServerError
 	switch {
-	case end.wait.shut.Load():
+	case w.shut.Load():
 		// We have cut it ourselves.
-	case driver.Crowded(end.err):
-		f.Crowded()
-	case errors.As(end.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
-		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them. That one knows.
+	case driver.TooManyClients(w.err):
+		k.tooManyClients = true
+	case errors.As(w.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
+		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them.
+		// That one knows.
 		if refused.Code == "OOM" {
-			f.cfg.Reporter.refuse("wait", end.err)
+			k.cfg.Reporter.refuse("wait", w.err)
 		}
-		f.noWaitsUntil = time.Now().Add(longestWait)
-		f.paceAt = time.Now()
-	case errors.As(end.err, &refused) && refused.Code == "WRONGTYPE":
-		f.dry = false // the take names the key
-		f.paceAt = time.Now()
-		f.noWaitsUntil = time.Now().Add(pacedTake)
+		k.paceTakes(now.Add(longestWait), now)
+	case errors.As(w.err, &refused) && refused.Code == "WRONGTYPE":
+		w.queue.intake.dry = false // the take names the key
+		k.paceTakes(now.Add(pacedTake), now)
 	default:
-		f.restWaits(end.err)
+		k.restWaits(w.err)
 	}
 }
 
-// Crowded reports to the Fetcher that Redis refused this process a connection. Idle waits give up theirs
-// first: queues can be polled instead, but nothing replaces a heartbeat or a settle. It may be called from
-// any goroutine.
-func (f *Fetcher) Crowded() { f.cfg.Company.crowded() }
-
-// yieldWaits closes the connections of all idle waits for a while, and until a heartbeat is confirmed. Paced
-// takes poll the queues meanwhile.
-func (f *Fetcher) yieldWaits(now time.Time) {
-	w := f.waits
-	f.dry = false
-	if w.yielded && now.Before(w.yieldedAt.Add(w.yield)) {
+// yieldWaits closes the connections of all idle waits for a while, and until a heartbeat is confirmed, when
+// Redis has refused this process a connection: queues can be polled instead, but nothing replaces a
+// heartbeat or a settle. Paced takes do so meanwhile.
+func (k *keyspace) yieldWaits(now time.Time) {
+	k.notDry()
+	if k.yielded && now.Before(k.yieldedAt.Add(k.yield)) {
 		return // another refusal of the same moment
 	}
-	if now.Sub(w.yieldedAt) < w.yield+mostYield {
-		w.yield = min(2*w.yield, mostYield)
+	if now.Sub(k.yieldedAt) < k.yield+mostYield {
+		k.yield = min(2*k.yield, mostYield)
 	} else {
-		w.yield = leastYield
-		f.cfg.Log.Warn().Int("waits", len(w.parked)+len(w.idle)).
+		k.yield = leastYield
+		k.cfg.Log.Warn().Int("waits", k.waiters()).
 			Msg("max number of clients reached: idle waits are closed; queues are polled four times a second instead")
 	}
-	w.yielded, w.yieldedAt = true, now
-	f.noWaitsUntil, f.paceAt = now.Add(w.yield), now.Add(pacedTake)
-	for queue, waiter := range w.idle {
-		_ = waiter.Close() // nothing waits on it
-		delete(w.idle, queue)
+	k.yielded, k.yieldedAt = true, now
+	k.paceTakes(now.Add(k.yield), now.Add(pacedTake))
+	for _, q := range k.queues {
+		if q.waiter != nil {
+			_ = q.waiter.Close() // nothing waits on it
+			q.waiter = nil
+		}
+		if q.wait != nil {
+			q.wait.shut.Store(true)
+			q.release()
+		}
 	}
-	for _, wait := range w.parked {
-		wait.shut.Store(true)
-	}
-	w.release(nil)
 }
 
-// restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a connection of
-// its own, which something between may cut, or a server with too many clients refuse. A take goes at once to learn more,
-// and paced ones go until waits are tried again.
-func (f *Fetcher) restWaits(err error) {
+// waiters returns how many connections the idle waits have.
+func (k *keyspace) waiters() (count int) {
+	for _, q := range k.queues {
+		if q.wait != nil || q.waiter != nil {
+			count++
+		}
+	}
+	return count
+}
+
+// restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a
+// connection of its own, which something between may cut, or a server with too many clients refuse. A take
+// goes at once to learn more, and paced ones go until waits are tried again.
+func (k *keyspace) restWaits(err error) {
 	now := time.Now()
-	f.dry = false
-	if now.Before(f.noWaitsUntil) {
+	k.notDry()
+	if now.Before(k.noWaitsUntil) {
 		return // another one of the same moment
 	}
-	if 2*f.waits.rest >= longestWait && f.waits.rest < longestWait {
-		f.cfg.Log.Warn().Err(err).Msg("idle waits break again and again: queues are looked at four times a second instead")
+	if 2*k.rest >= longestWait && k.rest < longestWait {
+		k.cfg.Log.Warn().Err(err).Msg("idle waits break again and again: queues are looked at four times a second instead")
 	}
-	f.waits.rest = min(max(2*f.waits.rest, firstRest), longestWait)
-	f.noWaitsUntil, f.paceAt = now.Add(f.waits.rest), now.Add(pacedTake)
+	k.rest = min(max(2*k.rest, firstRest), longestWait)
+	k.paceTakes(now.Add(k.rest), now.Add(pacedTake))
 }
 
-// arriveByWait brings into hand what a wait answered, unless nobody can run it now: then it goes straight back.
-func (f *Fetcher) arriveByWait(end waited) {
+// arriveByWait takes in what a wait brought, unless no processor can run it now: then it is requeued.
+func (k *keyspace) arriveByWait(w *wait) {
+	in := w.queue.intake
 	// Where one came more may be coming: a take for those processors that no wait stands for.
-	f.dry = f.spare() <= 1
-	if len(end.payload) > f.cfg.Largest {
+	in.dry = in.spare() <= 1
+	if len(w.payload) > k.cfg.Largest {
 		// Redis has its bytes already. Sent again, they would not arrive in time over a slow link.
-		f.tooLarge(end.life, place{queue: end.queue}, lua.LargeOf(end.payload))
+		k.addLarge(w.session, place{queue: w.queue.name}, lua.LargeOf(w.payload))
 		return
 	}
-	// Promised processors are not idle: a take for them is under way.
-	wanted := end.life == f.life && !f.life.Over() && !f.paused[end.queue] && f.idle() > 0
-	f.bring(end.life, end.queue, end.payload, wanted)
+	// Promised processors are not idle: a take for them is in flight.
+	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && in.capsule.idle() > 0
+	k.bring(w.session, w.queue.name, w.payload, wanted)
 }
 
-func (w *waits) close() {
-	for _, waiter := range w.idle {
-		_ = waiter.Close() // nothing waits on it
-	}
-	for _, wait := range w.parked {
-		_ = wait.waiter.Close() // what it may still move is found by those who stay
+func (k *keyspace) closeWaits() {
+	for _, q := range k.queues {
+		if q.waiter != nil {
+			_ = q.waiter.Close() // nothing waits on it
+		}
+		if q.wait != nil {
+			_ = q.wait.waiter.Close() // what it may still move is found by those who stay
+		}
 	}
 }

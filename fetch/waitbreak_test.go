@@ -32,30 +32,30 @@ func TestBrokenWait(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail", "other")
-			parked := func() bool { return r.fetcher.waits.open() == 2 && r.proxy.Count("BLMOVE") >= 2 }
+			parked := func() bool { return r.k.openWaits() == 2 && r.proxy.Count("BLMOVE") >= 2 }
 			r.pump("the waits", parked)
 			var waiters []driver.Waiter
-			for _, wait := range r.fetcher.waits.parked {
-				waiters = append(waiters, wait.waiter)
+			for _, q := range r.k.queues {
+				waiters = append(waiters, q.wait.waiter)
 			}
-			r.fetcher.Crowded()
-			r.pump("their connections to be closed", func() bool { return r.fetcher.waits.open() == 0 })
+			r.loop.obey(orderTooManyClients)
+			r.pump("their connections to be closed", func() bool { return r.k.openWaits() == 0 })
 			for _, waiter := range waiters {
 				_, _, err := waiter.Wait(r.ctx, "a", "b", time.Second)
 				require.Error(t, err, "it is closed")
 			}
-			require.Empty(t, r.fetcher.waits.idle)
+			require.Zero(t, r.k.waiters())
 			moves := r.proxy.Count("BLMOVE")
-			r.fetcher.waits.yield = 0 // the time is over, and no heartbeat was confirmed
-			r.fetcher.noWaitsUntil = time.Now()
+			r.k.yield = 0 // the time is over, and no heartbeat was confirmed
+			r.k.noWaitsUntil = time.Now()
 			r.push("mail", 1)
 			r.pump("the job, by a paced take", func() bool { return len(r.running) == 1 })
 			require.Equal(t, moves, r.proxy.Count("BLMOVE"))
 			r.end(done)
-			r.fetcher.noWaitsUntil = time.Now()
+			r.k.noWaitsUntil = time.Now()
 			r.beat()
-			r.fetcher.noWaitsUntil = time.Now()
-			r.pump("waits again", func() bool { return r.fetcher.waits.open() == 2 })
+			r.k.noWaitsUntil = time.Now()
+			r.pump("waits again", func() bool { return r.k.openWaits() == 2 })
 			require.Equal(t, 1, strings.Count(r.log.String(), "max number of clients"), r.log.String())
 		})
 	})
@@ -65,7 +65,7 @@ func TestBrokenWait(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail")
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR this proxy passes no blocking moves")})
-			for r.fetcher.waits.rest < longestWait {
+			for r.k.rest < longestWait {
 				r.beat()
 				until := time.Now().Add(rigTTL / 8)
 				r.pump("a while", func() bool { return time.Now().After(until) })

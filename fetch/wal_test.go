@@ -86,11 +86,11 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			j := r.pushUnique(untilExecuting, 1, located())
 			r.refuse(j, 9)
 			r.runs()
-			r.fetcher.quiet = true
-			r.end(func(*Held) job.Outcome { return job.Requeued() })
-			r.fetcher.quiet = false
+			r.loop.quiet = true
+			r.end(func(*Run) job.Outcome { return job.Requeued() })
+			r.loop.quiet = false
 			require.Equal(t, dedup.WAL{"main": 9}, r.runs().Left())
-			r.end(func(held *Held) job.Outcome {
+			r.end(func(held *Run) job.Outcome {
 				parsed, err := job.Parse(held.Bytes)
 				require.NoError(t, err)
 				return job.Retried(parsed.Patch(held.Left().Edit(dedup.FieldRefusedWAL)), time.Hour)
@@ -104,9 +104,9 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			j := r.pushUnique(untilExecuting, 1, located())
 			r.refuse(j, 9)
 			r.runs()
-			r.end(func(held *Held) job.Outcome { return job.Snoozed(held.Bytes, time.Hour) })
+			r.end(func(held *Run) job.Outcome { return job.Snoozed(held.Bytes, time.Hour) })
 			r.pump("it to be in the schedule", func() bool { return r.do("ZCARD", r.keys.Schedule()) == int64(1) })
-			r.pump("nothing to be under way", r.fetcher.Settled)
+			r.pump("nothing to be under way", r.loop.settled)
 			require.True(t, r.kept(j))
 		})
 
@@ -119,15 +119,15 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r.refuse(j, 9)
 			r.runs()
 			require.Empty(t, r.lockOf(j))
-			victim := r.life.Identity
+			victim := r.session.Identity
 			r.lapse(victim)
-			r.fetcher.quiet = true
+			r.loop.quiet = true
 			janitor, life := r.newJanitor()
 			r.recover(janitor, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
 			r.running = nil
-			r.fetcher.running = 0
+			r.k.ledger.moveAll(running, gone)
 			r.enter()
-			r.fetcher.quiet = false
+			r.loop.quiet = false
 			require.Equal(t, dedup.WAL{"main": 9}, r.runs().Left())
 			r.end(done)
 		})

@@ -11,57 +11,60 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An Action is what an operator does to jobs.
+// An Action is what Act does to jobs.
 type Action string
 
 const (
-	// Retry sends jobs to the backs of their queues, now, as Sidekiq's pages do: their retry_count goes down by one (but not
-	// that of scheduled jobs, which have not failed), so that they have one more run, and their crashes are forgotten. A unique
-	// job that is dead takes its lock again, and is refused if another job holds that lock, unless its class
-	// refuses no push. Unreadable entries are refused, and so are jobs that died because of their size and
-	// still exceed Selection.PayloadLimit.
+	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count
+	// (not that of scheduled jobs, which have not failed), so that they get one more run, and clears their
+	// crashes. A unique job that is dead takes its lock again; if another job holds the lock, Retry refuses
+	// it, unless its class stores duplicates. It also refuses unreadable entries, and jobs that died because
+	// of their size and still exceed Selection.PayloadLimit.
 	Retry Action = "retry"
-	// Kill sends jobs to the dead set as they are. With it, as with Delete, unique jobs free their locks in the same step; one
-	// that promised a duplicate one more run (see dedup.Rule.RescheduleOnce) is followed by that.
+	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
+	// same step, and pushes the rerun that a refused duplicate was promised (see dedup.Rule.RescheduleOnce).
 	Kill Action = "kill"
-	// Delete ends jobs for good.
+	// Delete removes jobs for good.
 	Delete Action = "delete"
 )
 
-// A Selection says which jobs of a home are meant. Its fields are alternatives: All, else those that any of the others
-// names. The zero Selection is nothing.
+// A Selection chooses jobs of a home: all of them, or those that any of the other fields matches. The zero
+// Selection chooses none.
 type Selection struct {
 	All bool
-	// IDs are Entry.ID. Of several entries with one ID the first that is found is meant.
+	// IDs are Entry.ID. Of several entries with one ID, the first that is found is chosen.
 	IDs []string
-	// Class is Entry.Class, or the class that stands in the payload.
+	// Class is Entry.Class, or the class in the payload.
 	Class string
-	// Unreadable are the jobs that nothing could run.
+	// Unreadable chooses the entries that no worker could run.
 	Unreadable bool
 	// PayloadLimit is the limit of the workers in bytes. Retry refuses jobs that died because of their size
 	// and exceed it, because they would die again. Default: job.DefaultPayloadLimit.
 	PayloadLimit int
 }
 
-// A Tally is what came of an act, so far.
+// A Tally counts what an act has done so far.
 type Tally struct {
-	// Moved is how many jobs are now where they were sent.
+	// Moved counts jobs that reached their destination.
 	Moved int `json:"moved"`
-	// Gone is how many were read and had left when their turn came: somebody else got them.
+	// Gone counts jobs that were read and had left before they could be moved: a worker or another operator
+	// took them.
 	Gone int `json:"gone"`
-	// Refused is how many could not be sent there and are where they were; Problems say why, of the first 20.
+	// Refused counts jobs that cannot be moved and stay where they are. Problems has the reasons of the first
+	// 20.
 	Refused  int      `json:"refused"`
 	Problems []string `json:"problems,omitempty"`
-	// Missing are IDs of the Selection that are not there, or not any more.
+	// Missing are IDs of the Selection that were not found or have left.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// Act does something to the selected jobs of a home, a page at a time, and tells progress after each; each job is moved in
-// one step, and of all who reach for it one gets it. progress may be nil. It means the jobs that were there when it began: what comes into a set
-// meanwhile, such as a job that was retried and died again, is left alone, and no more are deleted from a queue than lay in it.
+// Act applies an action to the selected jobs of a home, a page at a time, and calls progress, unless nil,
+// after each page. Each job moves in one step, so of several operators and workers only one gets it. Act
+// covers the jobs that were there when it began: it skips jobs that enter a set meanwhile, such as a job that
+// was retried and died again, and deletes no more jobs from a queue than it held.
 //
-// Its error says that it did not get to the end: what had been done stays done, and it may be called again. If Redis' answer
-// was lost, a page of up to 256 jobs more than the Tally says may have been moved.
+// After an error, what was done stays done, and Act may be called again. If a reply of Redis was lost, up to
+// 256 more jobs than the Tally says may have moved.
 func (i *Inspector) Act(ctx context.Context, home Home, action Action, selection Selection, progress func(Tally)) (Tally, error) {
 	a := &act{i: i, home: home, action: action, selection: selection}
 	if err := a.possible(); err != nil {
@@ -70,7 +73,7 @@ func (i *Inspector) Act(ctx context.Context, home Home, action Action, selection
 	return a.do(ctx, progress)
 }
 
-// do does what is possible.
+// do runs an act that is possible.
 func (a *act) do(ctx context.Context, progress func(Tally)) (Tally, error) {
 	selection := a.selection
 	a.wanted = make(map[string]bool)
@@ -108,9 +111,9 @@ func (a *act) possible() error {
 	case !slices.Contains([]Action{Retry, Kill, Delete}, a.action):
 		return fmt.Errorf("there is no action %q", a.action)
 	case a.action == Kill && a.home == Dead():
-		return errors.New("kill: the dead are dead")
+		return errors.New("kill: already in the dead set")
 	case a.action == Retry && !a.home.sorted():
-		return fmt.Errorf("retry: what is in %s waits to run already", a.home)
+		return fmt.Errorf("retry: jobs in %s wait to run already", a.home)
 	}
 	return nil
 }
@@ -140,17 +143,17 @@ func (a *act) run(ctx context.Context, progress func(Tally)) error {
 	return err
 }
 
-// done says whether all that was asked for by name has been found.
+// done reports whether the act is finished because it has found every ID.
 func (a *act) done() bool {
 	s := a.selection
 	return !s.All && s.Class == "" && !s.Unreadable && len(a.wanted) == 0
 }
 
-// page acts on what is selected of a page, and tells the way what stayed.
+// page acts on the selected entries of a page, and tells the way which entries stayed.
 func (a *act) page(ctx context.Context, way way, page []lua.Entry) error {
 	var chosen []Entry
 	stays := make([]bool, len(page))
-	at := make([]int, 0, len(page)) // of each one chosen, where it stands in the page
+	at := make([]int, 0, len(page)) // for each chosen entry, its position in the page
 	for n, raw := range page {
 		entry := newEntry(a.home, raw)
 		stays[n] = !a.selects(entry)
@@ -179,7 +182,7 @@ func (a *act) selects(e Entry) bool {
 		s.Class != "" && e.parsed != nil && (e.Class == s.Class || e.parsed.Class() == s.Class)
 }
 
-// move sends jobs where the action sends them, and answers the positions of those that stayed where they were.
+// move sends jobs to the action's destination, and returns the positions of those that stayed.
 func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left []int, err error) {
 	which := make([]int, len(chosen))
 	for n := range chosen {
@@ -187,7 +190,8 @@ func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left
 	}
 	lost, left, err := a.deliver(ctx, source, chosen, which)
 	if err == nil && source.Search > 0 && !a.selection.All {
-		// It has left, or so many came into the list since it was read that it lies further off. (Of all, the next page knows.)
+		// The entry has left, or so many came into the list since it was read that it lies beyond the
+		// searched part. (An act on all entries reads it again with the next page.)
 		source.Search = 0
 		var more []int
 		lost, more, err = a.deliver(ctx, source, chosen, lost)
@@ -200,13 +204,13 @@ func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left
 	return left, err
 }
 
-// deliver sends the chosen jobs at these positions, and answers the positions of those that were not found, and of those that
-// stayed because they cannot be sent.
+// deliver sends the chosen jobs at these positions. It returns the positions of those that were not found,
+// and of those that stayed because they cannot be sent.
 func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, which []int) (lost, left []int, err error) {
 	parcels, left := a.pack(source, chosen, which)
 	atOnce := max(len(parcels), 1)
 	if source.End != "" {
-		atOnce = 1 // Redis executes a pipeline in one go, and each of these is a search
+		atOnce = 1 // Redis executes a pipeline without a break, and each of these calls is a search
 	}
 	for some := range slices.Chunk(parcels, atOnce) {
 		calls := make([]driver.Call, len(some))
@@ -228,7 +232,7 @@ func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, wh
 				}
 			case driver.Outage(wrong):
 				err = cmp.Or(err, wrong)
-			default: // one key is broken: it stops only the jobs that go there
+			default: // one key has a wrong type: only the jobs for that key stay
 				left = append(left, some[n].at...)
 				a.refuse(len(some[n].at), wrong.Error())
 			}
@@ -240,7 +244,7 @@ func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, wh
 	return lost, left, err
 }
 
-// missed notes a job that somebody else got; one that was asked for by name is told by name.
+// missed records that a chosen job has left. If it was selected by ID, the Tally names it.
 func (a *act) missed(e Entry) {
 	if slices.Contains(a.selection.IDs, e.ID) {
 		a.tally.Missing = append(a.tally.Missing, e.ID)

@@ -232,7 +232,8 @@ func TestSelection(t *testing.T) {
 	})
 }
 
-// Redis does nothing else while a script runs, so what one call searches of a long queue is about the same whatever its length.
+// Redis does nothing else while a script runs, so what one call searches of a long queue is about the same
+// whatever its length.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, skipped := range []int{0, 100, 5000, 1_000_000} {
@@ -330,15 +331,15 @@ func TestOrders(t *testing.T) {
 			_, err := w.keys.Register("h:1:aa", lua.Record{Queues: []string{"q"}, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
 			require.NoError(w, err)
 			for _, order := range []Order{Quiet, Stop} {
-				sent, err := w.inspector.Tell(w.Context(), "h:1:aa", order)
+				sent, err := w.inspector.Signal(w.Context(), "h:1:aa", order)
 				require.NoError(w, err)
 				require.True(w, sent)
 			}
 			require.Equal(w, []string{"TERM", "TSTP"}, w.list(w.keys.Signals("h:1:aa")))
-			sent, err := w.inspector.Tell(w.Context(), "h:2:bb", Stop)
+			sent, err := w.inspector.Signal(w.Context(), "h:2:bb", Stop)
 			require.NoError(w, err)
 			require.False(w, sent)
-			_, err = w.inspector.Tell(w.Context(), "h:1:aa", "dance")
+			_, err = w.inspector.Signal(w.Context(), "h:1:aa", "dance")
 			require.Error(w, err)
 		},
 		"queues are paused and resumed": func(w *world) {

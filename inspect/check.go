@@ -3,38 +3,41 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
-// Severity is how much a Finding matters.
+// Severity says how serious a Finding is.
 type Severity string
 
 const (
-	// SeverityOK says that all is as it should be.
+	// SeverityOK means that nothing is wrong.
 	SeverityOK Severity = "ok"
-	// SeverityWarn says that Belay works, but something is worth knowing or cannot be seen.
+	// SeverityWarn means that Belay works, but something may cause trouble or cannot be seen.
 	SeverityWarn Severity = "warn"
-	// SeverityBad says that Belay does not work with this, or that it will lose jobs or break a promise.
+	// SeverityBad means that Belay does not work, or will lose jobs or break another promise.
 	SeverityBad Severity = "bad"
 )
 
-// A Finding is one thing that Check looked at.
+// A Finding is the result of one of Check's checks.
 type Finding struct {
-	// Name is what was looked at, in a word or two that do not change.
+	// Name is what was checked, in a word or two that do not change.
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
-	// Found is what is so, and what follows from it. It may hold text of the server's.
+	// Found says what was found and what follows from it. It may contain text from the server.
 	Found string `json:"found"`
-	// Advice is what to do about it; empty where there is nothing to do.
+	// Advice says what to do; empty if there is nothing to do.
 	Advice string `json:"advice"`
 }
 
-// Findings are all that Check found, in the order in which one would read them.
+// Findings are the results of Check, in reading order.
 type Findings []Finding
 
-// Worst is the highest severity among the findings; ok if there are none.
+// Worst returns the highest severity among the findings; SeverityOK if there are none.
 func (f Findings) Worst() Severity {
 	worst := SeverityOK
 	for _, finding := range f {
@@ -45,7 +48,7 @@ func (f Findings) Worst() Severity {
 	return worst
 }
 
-// Count is how many findings have a severity.
+// Count returns how many findings have a severity.
 func (f Findings) Count(severity Severity) int {
 	count := 0
 	for _, finding := range f {
@@ -56,15 +59,15 @@ func (f Findings) Count(severity Severity) int {
 	return count
 }
 
-// CheckConfig is what Check is to judge Redis for. Zero fields have the defaults of a worker.
+// CheckConfig describes the worker that Check checks Redis for. Zero fields have a worker's defaults.
 type CheckConfig struct {
-	// Prefix stands before every key, with a colon between. None.
+	// Prefix is put before every key, with a colon between. Default: none.
 	Prefix string
-	// Queues are the names of the queues to take from. "default".
+	// Queues are the names of the queues to take from. Default: "default".
 	Queues []string
-	// PayloadLimit is the longest payload in bytes that is pushed. job.DefaultPayloadLimit.
+	// PayloadLimit is the maximum length of a pushed payload in bytes. Default: job.DefaultPayloadLimit.
 	PayloadLimit int
-	// Unit is how times are written into jobs. job.Seconds.
+	// Unit is the unit of times in payloads. Default: job.Seconds.
 	Unit job.TimeUnit
 }
 
@@ -78,10 +81,10 @@ func (c CheckConfig) withDefaults() CheckConfig {
 	return c
 }
 
-// Check looks at whether a Redis, and this user of it, are fit for Belay, and says what to do where they are not. It
-// changes nothing. What may not be seen (CONFIG, on many managed services) is said to be so and is no error; nor is a
-// server that lets nobody in, which is a bad Finding. The error is that no Redis answered, or not until ctx ended. It takes
-// about fifteen round trips.
+// Check reports whether a Redis and this user of it are fit for Belay, and what to do if they are not. It
+// changes nothing. Facts that it may not read (CONFIG, on many managed services) are a Finding, and so is a
+// server that refuses access. It returns an error if no Redis answers before ctx ends. It takes about fifteen
+// round trips.
 func Check(ctx context.Context, client driver.Client, cfg CheckConfig) (Findings, error) {
 	facts, err := readFacts(ctx, client, cfg.withDefaults())
 	if err != nil {
@@ -90,8 +93,7 @@ func Check(ctx context.Context, client driver.Client, cfg CheckConfig) (Findings
 	return facts.judge(), nil
 }
 
-// judges are all that is looked at. Each knows one thing, and answers a Finding without a severity where there is
-// nothing to say.
+// judges are all checks, in reading order. Each returns a Finding without a severity if it has nothing to say.
 var judges = []struct {
 	name  string
 	judge func(*facts) Finding
@@ -133,7 +135,7 @@ func (f *facts) judge() Findings {
 	return findings
 }
 
-// ok is a Finding that asks for nothing.
+// ok returns a Finding that needs no action.
 func ok(format string, args ...any) Finding {
 	return Finding{Severity: SeverityOK, Found: fmt.Sprintf(format, args...)}
 }
@@ -146,5 +148,30 @@ func bad(advice, format string, args ...any) Finding {
 	return Finding{Severity: SeverityBad, Found: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// silence is what a judge answers that has nothing to say.
+// silence is the Finding of a judge that has nothing to say.
 var silence Finding
+
+// logFindingsTimeout bounds the check at a start. A worker whose Redis does not answer logs that itself.
+const logFindingsTimeout = 5 * time.Second
+
+// LogFindings runs Check over a connection of its own and logs each finding that is not ok, at level warn. A
+// worker calls it at its start, and runs regardless of the findings. It logs nothing if Redis is away, and
+// returns when ctx ends.
+func LogFindings(ctx context.Context, client driver.Client, cfg CheckConfig, log zerolog.Logger) {
+	limited, cancel := context.WithTimeout(ctx, logFindingsTimeout)
+	defer cancel()
+	lane, err := client.Lane(1) // so that a slow check delays no other call
+	if err != nil {
+		return
+	}
+	defer func() { _ = lane.Close() }()
+	findings, err := Check(limited, lane, cfg)
+	if err != nil || ctx.Err() != nil || driver.Outage(lane.Do(limited, driver.Command("PING"))[0].Err) {
+		return
+	}
+	for _, finding := range findings {
+		if finding.Severity != SeverityOK {
+			log.Warn().Str("check", finding.Name).Str("severity", string(finding.Severity)).Str("advice", finding.Advice).Msg(finding.Found)
+		}
+	}
+}

@@ -1,15 +1,15 @@
-// Package inspect is what an operator sees and may repair: counters, queues, sets, processes and what they run.
+// Package inspect is what an operator sees and does: counters, queues, sets, processes and the jobs they run.
 //
-// It exists so that the command line, the dashboard and tests read the same picture, in a shape that scripts can rely
-// on: the JSON names below are a contract. Everything is read in pages of bounded size, without KEYS or SCAN, from the
-// keys that Sidekiq's own tools read, so Ruby's processes show as well as Belay's. What another program has written
-// may be odd: one entry that cannot be read is named among the problems and hides nothing else.
+// The command line, a dashboard and tests share it, so all of them show the same state. Scripts rely on the
+// JSON names below. Inspector reads pages of bounded size, without KEYS or SCAN, from the keys that Sidekiq's
+// own tools read, so it shows Ruby's processes too. An entry that cannot be read is listed among the problems
+// and hides nothing else.
 //
-// A picture is no snapshot. It is read in several round trips, while jobs move on; only what stands in one script's
-// answer was true at one instant. So whoever acts on what he has seen names the jobs by their bytes, and a script finds
-// out whether they are still there: see Inspector.Act.
+// A Status is not a snapshot: it is read in several round trips while jobs move on. Only the reply of one
+// script is true at one instant. An act therefore names jobs by their bytes, and a script checks whether they
+// are still there: see Inspector.Act.
 //
-// Looking must never change anything, nor fail because of what one key holds. Acting must never touch a job that is in a
-// process' hands, nor take a job out of one place without putting it into another in the same step, unless it is to be
-// deleted.
+// Reading must never change anything, nor fail because of what one key holds. An act must never touch a job
+// that a process holds, and must never remove a job from one place without storing it in another in the same
+// step, except to delete it.
 package inspect

@@ -16,39 +16,40 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An Entry is one job that waits somewhere. Everything in it is somebody else's text.
+// An Entry is one waiting job. All of its text is untrusted.
 type Entry struct {
-	// ID is what operators call it: its jid, or "unreadable-" and the first digits of the SHA-256 of its bytes.
+	// ID is its jid, or "unreadable-" and the first digits of the SHA-256 of its bytes.
 	ID string `json:"id"`
 	// In is where it waits: "retries", "scheduled", "dead", "queue" or "quarantined".
 	In string `json:"in"`
-	// Problem says why nothing could run it; empty for a sound job. Payload has its first bytes then.
+	// Problem says why no worker could run it; empty for a readable job. With a Problem, Payload has its
+	// first bytes.
 	Problem string `json:"problem,omitempty"`
 	Payload string `json:"payload,omitempty"`
-	// Class is the name to show people: the class that an adapter's job wraps, where there is one.
+	// Class is the display name: the class that an adapter's job wraps, if there is one.
 	Class string `json:"class"`
-	// Queue is the one that it waits in, or that its payload names.
+	// Queue is the queue in which it waits, or that its payload names.
 	Queue string `json:"queue"`
-	// At is when it runs (or of the dead, when it died), by Redis' clock; zero in a queue.
+	// At is when it runs, or when a dead job died, by Redis' clock; zero in a queue.
 	At   time.Time       `json:"at,omitzero"`
 	Args json.RawMessage `json:"args,omitempty"`
 	// RetryCount is how many retries have failed; nil for a job that has not failed yet.
 	RetryCount *int `json:"retry_count,omitempty"`
-	// Interrupted is in how many crashes it was in hand.
+	// Interrupted counts the crashes of processes that were running it.
 	Interrupted  int       `json:"interrupted_count,omitempty"`
 	ErrorClass   string    `json:"error_class,omitempty"`
 	ErrorMessage string    `json:"error_message,omitempty"`
 	CreatedAt    time.Time `json:"created_at,omitzero"`
 	EnqueuedAt   time.Time `json:"enqueued_at,omitzero"`
 	FailedAt     time.Time `json:"failed_at,omitzero"`
-	// Bytes is how long its payload is.
+	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
 
 	raw    lua.Entry
 	parsed *job.Job // nil when it cannot be read
 }
 
-// mostShownBytes is how much of a payload is shown that cannot be read: enough to tell who wrote it.
+// mostShownBytes is how much of an unreadable payload is shown: enough to recognise the program that wrote it.
 const mostShownBytes = 1024
 
 func newEntry(home Home, raw lua.Entry) Entry {
@@ -64,7 +65,7 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	}
 	e.parsed = parsed
 	e.ID, e.Class, e.Args, e.Interrupted = parsed.JID(), parsed.DisplayClass(), json.RawMessage(parsed.ArgsJSON()), parsed.InterruptedCount()
-	if e.ID == "" { // Ruby would not push it, and nobody could name it
+	if e.ID == "" { // Ruby does not push such a job, and without an ID it could not be selected
 		e.ID = unreadableID(raw.Bytes)
 	}
 	if home.queue == "" {
@@ -87,29 +88,29 @@ func shown(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), mostShownBytes)], "\uFFFD")
 }
 
-// utc is an instant as JSON has it everywhere; the zero time where there is none.
+// utc returns an instant for JSON; the zero time if there is none.
 func utc(at time.Time, ok bool) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	return sayable(at)
+	return writable(at)
 }
 
 // unreadable begins the IDs of entries that have no jid.
 const unreadable = "unreadable-"
 
-// unreadableID names a text that names itself nothing.
+// unreadableID returns an ID for a text that has no jid.
 func unreadableID(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return unreadable + hex.EncodeToString(sum[:6])
 }
 
-// Entries yields the jobs of a home, what runs next first and of the dead those that died last, passing over the first skip
-// of them. It reads a page at a time while it is asked for more; jobs come and go meanwhile, so one may be seen twice, or not.
-// An error is yielded once, and is the end.
+// Entries yields the jobs of a home after the first skip of them: the next job to run first, or the job that
+// died last. It reads a page at a time, as the caller continues. Jobs come and go meanwhile, so it may yield
+// a job twice or miss one. It yields an error once, and then ends.
 func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		// A small page first: most people look at a screen full.
+		// The first page is small: most callers show one screen.
 		for most := 32; ; most = lua.MostItems {
 			page, err := i.keys.Page(home.key(i.keys), home.order(), skip, most).Do(ctx, i.driver)
 			if err == nil {
@@ -140,7 +141,7 @@ func (e Entry) kept() (text string, ok bool) {
 	return e.parsed.Kept()
 }
 
-// Backtrace are the lines of the last error's stack, if the job keeps them and they can be read.
+// Backtrace returns the stack of the last error, if the job keeps it and it can be read.
 func (e Entry) Backtrace() []string {
 	if e.parsed == nil {
 		return nil

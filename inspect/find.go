@@ -21,7 +21,7 @@ type Place string
 const (
 	PlaceQueue       Place = "queue"
 	PlaceQuarantined Place = "quarantined" // it waits to run alone
-	PlaceRunning     Place = "running"     // a process has it in hand
+	PlaceRunning     Place = "running"     // a process holds it
 	PlaceScheduled   Place = "scheduled"
 	PlaceRetry       Place = "retry"
 	PlaceDead        Place = "dead"
@@ -39,8 +39,8 @@ type Found struct {
 	// retry runs.
 	Since time.Time `json:"since,omitzero"`
 	At    time.Time `json:"at,omitzero"`
-	// Process is the identity of the process that has it in hand, and State whether that process is alive. A
-	// living process recovers the jobs of a lapsed one.
+	// Process is the identity of the process that holds it, and State whether that process is alive. A living
+	// process recovers the jobs of a lapsed one.
 	Process string `json:"process,omitempty"`
 	State   State  `json:"process_state,omitempty"`
 	// Looked is how many entries were read.
@@ -125,10 +125,16 @@ func lastFailed(e Entry) time.Time {
 // set searches a sorted set.
 func (f *finder) set(ctx context.Context, home Home, where func(Entry) *Found) error {
 	f.place = home.String()
+	return f.i.walk(ctx, home.key(f.i.keys), func(page []lua.Entry) bool { return f.page(home, page, where) })
+}
+
+// walk reads a sorted set a page at a time until end reports true. An entry whose score rises meanwhile is
+// read again.
+func (i *Inspector) walk(ctx context.Context, key string, end func(page []lua.Entry) bool) error {
 	walk := lua.Walk{From: "-inf", To: "+inf"}
 	for {
-		page, err := f.i.keys.Walk(home.key(f.i.keys), walk).Do(ctx, f.i.driver)
-		if err != nil || len(page) == 0 || f.page(home, page, where) {
+		page, err := i.keys.Walk(key, walk).Do(ctx, i.driver)
+		if err != nil || len(page) == 0 || end(page) {
 			return err
 		}
 		for _, entry := range page {
@@ -248,116 +254,85 @@ func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// running searches the jobs in hand: of Belay's processes in their lists, which are exact, and of Sidekiq's
+// running searches the jobs that processes hold: for Belay in their lists, which are exact, and for Sidekiq
 // in what they reported.
 func (f *finder) running(ctx context.Context) error {
 	f.place = "processes"
-	walk := lua.Walk{From: "-inf", To: "+inf"} // a process whose heartbeat arrives meanwhile is read again later
-	seen := make(map[string]bool)
-	for {
-		page, err := f.i.keys.Walk(f.i.keys.Alive(), walk).Do(ctx, f.i.driver)
+	var names []string
+	err := f.i.walk(ctx, f.i.keys.Alive(), func(page []lua.Entry) bool {
+		for _, entry := range page {
+			names = append(names, entry.Bytes)
+		}
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	var r reading
+	replies := f.i.do(ctx, []driver.Call{
+		driver.Command("SCARD", f.i.keys.Processes()), driver.Command("SRANDMEMBER", f.i.keys.Processes(), strconv.Itoa(mostShown)),
+		lua.AskTime,
+	})
+	reported, now := r.texts("processes", replies[1]), r.time(replies[2])
+	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(reported)) {
+		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d processes were looked through", len(reported), all))
+	}
+	for page := range slices.Chunk(sorted(append(names, reported...)), processesAtOnce) {
+		processes := f.i.processPage(ctx, &r, page, now)
+		f.i.runs(ctx, &r, processes, now)
+		lists, err := f.i.workingPage(ctx, page)
 		if err != nil {
 			return err
 		}
-		if len(page) == 0 {
-			break
-		}
-		var fresh []string
-		for _, entry := range page {
-			walk.Passed(entry, true)
-			if !seen[entry.Bytes] {
-				seen[entry.Bytes] = true
-				fresh = append(fresh, entry.Bytes)
-			}
-		}
-		for some := range slices.Chunk(fresh, processesAtOnce) {
-			if err := f.hands(ctx, some); err != nil || f.found != nil {
+		for _, p := range processes {
+			if err := f.process(ctx, p, lists); err != nil || f.found != nil {
 				return err
 			}
 		}
 	}
-	return f.told(ctx, seen)
+	return r.err
 }
 
-// hands searches the lists of Belay's processes.
-func (f *finder) hands(ctx context.Context, identities []string) error {
-	lists, err := f.i.workingPage(ctx, identities)
-	if err != nil {
-		return err
-	}
-	for _, identity := range identities {
-		lists = append(lists, WorkingList{Identity: identity, Size: 1}) // its alone list
-	}
-	for _, list := range lists {
-		key := f.i.keys.Working(list.Queue, list.Identity)
-		if list.Queue == "" {
-			key = f.i.keys.QuarantineRun(list.Identity)
-		}
-		if list.Size < 0 {
-			f.unseen = append(f.unseen, key+" is no list")
-		}
-		if list.Size <= 0 {
-			continue
-		}
-		f.place = "the hands of " + list.Identity
-		err := f.list(ctx, key, Home{homeRunning, list.Queue}, func(Entry) *Found {
-			return &Found{Place: PlaceRunning, Process: list.Identity}
-		})
-		if err != nil {
+// process searches the jobs that one process holds; lists has its working lists, among others.
+func (f *finder) process(ctx context.Context, p Process, lists []WorkingList) error {
+	if p.Belay {
+		if err := f.lists(ctx, p.Identity, lists); err != nil {
 			return err
 		}
-		if f.found != nil {
-			f.tellSince(ctx)
-			return nil
+	}
+	for _, run := range p.Running {
+		switch {
+		case run.JID != f.jid:
+		case f.found != nil: // a Belay process reports when the run began
+			f.found.Since = run.Since
+		case !p.Belay:
+			f.found = &Found{Place: PlaceRunning, Queue: run.Queue, Class: run.Class, Since: run.Since}
 		}
+	}
+	if f.found != nil {
+		f.found.Process, f.found.State = p.Identity, p.State
+	} else if !p.Belay {
+		f.looked += len(p.Running)
 	}
 	return nil
 }
 
-// tellSince adds what the process of a running job reported about itself and the run, if anything.
-func (f *finder) tellSince(ctx context.Context) {
-	var r reading
-	now, err := f.i.redisTime(ctx)
-	if err != nil {
-		return
-	}
-	processes := f.i.processPage(ctx, &r, []string{f.found.Process}, now)
-	f.i.runs(ctx, &r, processes, now)
-	f.found.State = processes[0].State
-	for _, run := range processes[0].Running {
-		if run.JID == f.jid {
-			f.found.Since = run.Since
+// lists searches the working lists of a process of Belay, and the list of its quarantined job.
+func (f *finder) lists(ctx context.Context, identity string, lists []WorkingList) error {
+	f.place = "the jobs of " + identity
+	running := func(Entry) *Found { return &Found{Place: PlaceRunning} }
+	for _, list := range lists {
+		if list.Identity != identity || list.Size == 0 {
+			continue
+		}
+		key := f.i.keys.Working(list.Queue, identity)
+		if list.Size < 0 {
+			f.unseen = append(f.unseen, key+" is no list")
+			continue
+		}
+		if err := f.list(ctx, key, Home{homeRunning, list.Queue}, running); err != nil || f.found != nil {
+			return err
 		}
 	}
-}
-
-// told searches what Sidekiq's processes report about the jobs they run.
-func (f *finder) told(ctx context.Context, ours map[string]bool) error {
-	var r reading
-	replies := f.i.do(ctx, []driver.Call{
-		driver.Command("SCARD", f.i.keys.Processes()), driver.Command("SRANDMEMBER", f.i.keys.Processes(), strconv.Itoa(mostShown)),
-	})
-	names := r.texts("processes", replies[1])
-	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(names)) {
-		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d processes were looked through", len(names), all))
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return ours[name] })
-	now, err := f.i.redisTime(ctx)
-	if err != nil {
-		return err
-	}
-	for page := range slices.Chunk(names, processesAtOnce) {
-		processes := f.i.processPage(ctx, &r, page, now)
-		f.i.runs(ctx, &r, processes, now)
-		for _, p := range processes {
-			for _, run := range p.Running {
-				f.looked++
-				if run.JID == f.jid {
-					f.found = &Found{Place: PlaceRunning, Queue: run.Queue, Class: run.Class, Since: run.Since, Process: p.Identity, State: p.State}
-					return nil
-				}
-			}
-		}
-	}
-	return r.err
+	return f.list(ctx, f.i.keys.QuarantineRun(identity), Home{kind: homeRunning}, running)
 }

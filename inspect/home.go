@@ -7,8 +7,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Home is a place in which jobs wait, and out of which an operator may move them. Jobs in the hands of a process are in
-// none: they are their process' own.
+// A Home is a place where jobs wait and from which an operator may move them. A job that a process holds is
+// in none.
 type Home struct {
 	kind  homeKind
 	queue string
@@ -25,22 +25,23 @@ const (
 	homeRunning     homeKind = "running" // operators cannot take jobs from it
 )
 
-// Retries is where failed jobs wait to run again.
+// Retries returns the set of failed jobs that will run again.
 func Retries() Home { return Home{kind: homeRetries} }
 
-// Scheduled is where jobs wait for their time.
+// Scheduled returns the set of jobs that wait for their time.
 func Scheduled() Home { return Home{kind: homeScheduled} }
 
-// Dead is where jobs lie that will not run again by themselves.
+// Dead returns the set of jobs that will not run again by themselves.
 func Dead() Home { return Home{kind: homeDead} }
 
-// Waiting is a queue.
+// Waiting returns a queue.
 func Waiting(queue string) Home { return Home{homeQueue, queue} }
 
-// Suspects is where jobs of a queue wait to run alone, because their processes died too often with them in hand.
+// Quarantined returns the jobs of a queue that wait to run alone, because too many processes crashed while
+// running them.
 func Quarantined(queue string) Home { return Home{homeQuarantined, queue} }
 
-// String names the home for people. The name of a queue in it is somebody else's text.
+// String names the home for people. It may contain the name of a queue, which is untrusted text.
 func (h Home) String() string {
 	switch h.kind {
 	case homeQueue:
@@ -52,7 +53,7 @@ func (h Home) String() string {
 	}
 }
 
-// Queue is the queue's name; empty for a home that belongs to none.
+// Queue returns the queue's name; empty for a home that belongs to no queue.
 func (h Home) Queue() string { return h.queue }
 
 func (h Home) sorted() bool { return h.kind != homeQueue && h.kind != homeQuarantined }
@@ -72,7 +73,7 @@ func (h Home) key(keys lua.Keys) string {
 	}
 }
 
-// order is the one in which people want to see it: what runs next first, and of the dead those that died last.
+// order is the display order: the next job to run first, or the job that died last.
 func (h Home) order() lua.Order {
 	switch {
 	case h.kind == homeDead:
@@ -84,7 +85,7 @@ func (h Home) order() lua.Order {
 	}
 }
 
-// Size is how many jobs lie in a home.
+// Size returns the number of jobs in a home.
 func (i *Inspector) Size(ctx context.Context, home Home) (int, error) {
 	page, err := i.keys.Page(home.key(i.keys), home.order(), 0, 0).Do(ctx, i.driver)
 	if err != nil {

@@ -12,18 +12,19 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An Inspector reads one keyspace, and moves jobs in it by an operator's word. Its methods may be called from any goroutine.
+// An Inspector reads one keyspace and moves jobs in it on an operator's request. Its methods are safe for
+// concurrent use.
 type Inspector struct {
 	driver driver.Client
 	keys   lua.Keys
 }
 
-// New makes an Inspector of the keyspace under prefix. It sends nothing.
+// New returns an Inspector of the keyspace under prefix. It sends nothing.
 func New(client driver.Client, prefix string) *Inspector {
 	return &Inspector{driver: client, keys: lua.NewKeys(prefix)}
 }
 
-// Seconds is a duration that JSON has as seconds, with a fraction.
+// Seconds is a duration that JSON holds as a number of seconds, with a fraction.
 type Seconds struct{ time.Duration }
 
 // MarshalJSON writes the duration as a number of seconds.
@@ -39,14 +40,14 @@ func (s *Seconds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// mostProblems is how many problems one picture names. Whoever has more has one cause.
+// mostProblems bounds the problems that one Status or Tally lists: more than these usually have one cause.
 const mostProblems = 20
 
-// A reading collects the replies of one picture. Replies that say something about a single key are noted as problems;
-// any other failure means that Redis cannot be read, and is the error of the whole.
+// A reading collects the replies of one request. An error reply about a single key becomes a problem; any
+// other failure means that Redis cannot be read, and is the error of the whole request.
 type reading struct {
 	problems []string
-	refused  []error // those of the problems that Redis answered with an error; as many at most
+	refused  []error // the problems that are error replies; at most as many
 	err      error
 }
 
@@ -66,7 +67,7 @@ func (r *reading) value(what string, reply driver.Reply) any {
 	return nil
 }
 
-// problem notes a problem, once, and says whether it did.
+// problem adds a problem unless it is listed already or the list is full, and reports whether it added it.
 func (r *reading) problem(format string, args ...any) bool {
 	text := fmt.Sprintf(format, args...)
 	if len(r.problems) == mostProblems || slices.Contains(r.problems, text) {
@@ -76,7 +77,7 @@ func (r *reading) problem(format string, args ...any) bool {
 	return true
 }
 
-// number reads an integer, or a string that holds one; 0 where there is none.
+// number reads an integer, or a string that holds one; without either it is 0.
 func (r *reading) number(what string, reply driver.Reply) int64 {
 	switch v := r.value(what, reply).(type) {
 	case int64:
@@ -84,14 +85,14 @@ func (r *reading) number(what string, reply driver.Reply) int64 {
 	case string:
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
-			r.problem("%s: %.40q is no number", what, v)
+			r.problem("%s: %.40q is not a number", what, v)
 		}
 		return n
 	}
 	return 0
 }
 
-// texts reads an array; a nil in it is an empty text.
+// texts reads an array of strings; a nil element becomes an empty string.
 func (r *reading) texts(what string, reply driver.Reply) []string {
 	parts, _ := r.value(what, reply).([]any)
 	texts := make([]string, len(parts))

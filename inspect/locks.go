@@ -12,28 +12,29 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Lock is what a unique job holds, for which others that count as the same are refused. Its names are somebody else's text.
+// A Lock belongs to a unique job: pushes that count as the same are refused while it is held. Its text is
+// untrusted.
 type Lock struct {
 	// Digest names the lock; see dedup.Digest.
 	Digest string `json:"digest"`
-	// JID and Class are those of the job that holds it.
+	// JID and Class name the job that holds it.
 	JID   string `json:"jid"`
 	Class string `json:"class"`
-	// Started says that a run of the job has begun; it is said only of jobs that are run once more for whoever is refused now
-	// (dedup.Rule.RescheduleOnce).
+	// Started reports that a run of the job has begun. Only jobs with dedup.Rule.RescheduleOnce record it: a
+	// duplicate that is refused now makes them run once more.
 	Started bool `json:"started"`
-	// Dirty says that a duplicate was refused since, and that the job will be run once more for it.
+	// Dirty reports that a duplicate was refused since the run began, so the job will run once more.
 	Dirty bool `json:"dirty"`
-	// TakenAt is since when the job holds it, and Age for how long, by Redis' clock.
+	// TakenAt is when the job took the lock, and Age how long ago that was, by Redis' clock.
 	TakenAt time.Time `json:"taken_at"`
 	Age     Seconds   `json:"age_seconds"`
-	// TTL is after how long it lapses if nobody releases or renews it.
+	// TTL is when the lock expires, unless it is released or renewed before.
 	TTL Seconds `json:"ttl_seconds"`
-	// WAL are the positions in write-ahead logs that refused duplicates left for the job, as text by their connections.
+	// WAL has the positions in write-ahead logs that refused duplicates left for the job, by connection.
 	WAL map[string]string `json:"dedup_wal_locations,omitempty"`
 }
 
-// LockCount is how many locks are held.
+// LockCount returns how many locks are held.
 func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
 	now, err := i.redisTime(ctx)
 	if err != nil {
@@ -47,8 +48,9 @@ func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
 	return count, nil
 }
 
-// Locks yields the locks that are held, those that would lapse first first. It reads a page at a time while it is asked for more;
-// locks are taken, renewed and released meanwhile, so one may be seen twice, or not. An error is yielded once, and is the end.
+// Locks yields the locks that are held, the first to expire first. It reads a page at a time, as the caller
+// continues. Locks are taken, renewed and released meanwhile, so it may yield a lock twice or miss one. It
+// yields an error once, and then ends.
 func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		now, err := i.redisTime(ctx)
@@ -78,7 +80,7 @@ func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
 	}
 }
 
-// locks reads those of a page of the index that are held still.
+// locks reads the locks of a page of the index; it skips those that are no longer held.
 func (i *Inspector) locks(ctx context.Context, page []lua.Entry, now time.Time) ([]Lock, error) {
 	calls := make([]driver.Call, 0, 2*len(page))
 	for _, entry := range page {
@@ -101,21 +103,20 @@ func (i *Inspector) locks(ctx context.Context, page []lua.Entry, now time.Time) 
 	return locks, r.err
 }
 
-// lockOf reads a lock's value. What cannot be read is a lock all the same: its digest can be released.
+// lockOf reads a lock's value. A value that cannot be read is still a lock: its digest can be released.
 func lockOf(digest, value string, now time.Time) Lock {
 	lock := Lock{Digest: digest}
 	if holder, ok := lua.HolderOf(value); ok {
 		lock.JID, lock.Class, lock.Started, lock.Dirty = holder.JID, holder.Class, holder.Started, holder.Dirty
-		lock.TakenAt, lock.Age = sayable(holder.Since), Seconds{max(now.Sub(holder.Since), 0)}
+		lock.TakenAt, lock.Age = writable(holder.Since), Seconds{max(now.Sub(holder.Since), 0)}
 		lock.WAL = dedup.WALOfLines(holder.Left).Texts()
 	}
 	return lock
 }
 
-// ReleaseLock frees a lock, whoever holds it, and answers what it was (without its TTL; without a JID if something else stood in
-// its place); ok says whether it was held. The job
-// runs all the same, and another that counts as the same may be pushed and run beside it. If the lock was Dirty, the run
-// that it promised does not take place.
+// ReleaseLock releases a lock regardless of its holder and returns what it was (without TTL, and without JID
+// if the key held something else); ok reports whether it was held. The job still runs, and a duplicate may be
+// pushed and run beside it. If the lock was Dirty, the promised rerun does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
 	now, err := i.redisTime(ctx)
 	if err != nil {

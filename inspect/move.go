@@ -13,10 +13,10 @@ import (
 // move is the action of Move.
 const move Action = "move"
 
-// Move moves the selected jobs of a queue, or of its quarantined ones, to the back of another queue, where they keep their
-// order, a page at a time; quarantined jobs stay quarantined. Each job is moved in one step, and only the
-// name of its queue changes; it keeps its unique lock. Unreadable entries are refused and stay, because the
-// name cannot be changed.
+// Move moves the selected jobs of a queue, or of its quarantined ones, to the back of another queue, where
+// they keep their order, a page at a time; quarantined jobs stay quarantined. Each job is moved in one step,
+// and only the name of its queue changes; it keeps its unique lock. Unreadable entries are refused and stay,
+// because the name cannot be changed.
 //
 // Like Act, it covers the jobs that were there when it began, and makes Act's other promises too.
 func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Selection, progress func(Tally)) (Tally, error) {
@@ -33,7 +33,7 @@ func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Se
 	return a.do(ctx, progress)
 }
 
-// sendOn packs a job for another queue.
+// sendOn prepares a job for another queue.
 func (a *act) sendOn(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if e.parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)

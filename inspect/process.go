@@ -13,23 +13,24 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// State is whether a process lives.
+// State says whether a process is alive.
 type State string
 
 const (
-	// StateAlive says that its beats arrive.
+	// StateAlive means that its heartbeats arrive.
 	StateAlive State = "alive"
-	// StateLapsed says that a process of Belay has not beaten for its TTL, or is dead with jobs still to be recovered.
+	// StateLapsed means that a process of Belay sent no heartbeat for its TTL, or is dead with jobs still to
+	// recover.
 	StateLapsed State = "lapsed"
-	// StateGone says that a process of Sidekiq has left the list's entry and nothing else.
+	// StateGone means that only the list entry of a process of Sidekiq is left.
 	StateGone State = "gone"
 )
 
-// A Process is one worker process, of Belay or of Sidekiq. What it does not say about itself is left empty.
+// A Process is one worker process of Belay or of Sidekiq. Facts that it does not report are left empty.
 type Process struct {
 	Identity string `json:"identity"`
 	State    State  `json:"state"`
-	// Belay says that it is one of ours; others are Ruby's.
+	// Belay reports that it is a process of Belay; others are Ruby's.
 	Belay       bool     `json:"belay"`
 	Hostname    string   `json:"hostname"`
 	PID         int      `json:"pid"`
@@ -38,19 +39,19 @@ type Process struct {
 	Version     string   `json:"version"`
 	Queues      []string `json:"queues"`
 	Concurrency int      `json:"concurrency"`
-	// Busy is how many jobs it last said it was running.
+	// Busy is how many running jobs it reported last.
 	Busy  int  `json:"busy"`
 	Quiet bool `json:"quiet"`
 	// RSS is its resident memory in kilobytes.
 	RSS       int       `json:"rss_kb"`
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// BeatAge is how long ago it last announced itself, by its own clock; nil when it never said. Belay announces itself
-	// every few seconds, whatever its beat.
+	// BeatAge is how long ago it wrote its process record, by its own clock; nil if it never did. Belay
+	// writes it every few seconds, at any heartbeat interval.
 	BeatAge *Seconds `json:"beat_age_seconds"`
 	Running []Run    `json:"running"`
 }
 
-// processesAtOnce is how many processes one pipeline asks for: what each runs may be up to a megabyte.
+// processesAtOnce is how many processes one pipeline asks for: the running jobs of one may be up to a megabyte.
 const processesAtOnce = 16
 
 func (i *Inspector) processes(ctx context.Context, r *reading, names []string, now time.Time) []Process {
@@ -87,7 +88,7 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 		p := &processes[n]
 		*p = Process{Identity: identity, Running: []Run{}}
 		fields := r.texts("process "+identity, hash)
-		p.tell(r, append(fields, make([]string, 6)...), now)
+		p.fill(r, append(fields, make([]string, 6)...), now)
 		expiry, _ := r.value("alive", score).(string)
 		p.judge(expiry, slices.ContainsFunc(fields, func(field string) bool { return field != "" }), now)
 		r.value("the record of "+identity, recorded)
@@ -102,7 +103,7 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 	return processes
 }
 
-// info is what the process said of itself when it began.
+// info is what the process reported about itself at its start.
 type info struct {
 	Hostname    string   `json:"hostname"`
 	StartedAt   float64  `json:"started_at"`
@@ -117,9 +118,9 @@ type info struct {
 	} `json:"capsules"`
 }
 
-// tell fills in what the process' hash says. A field of another type than it should have is left empty, the others
-// count: encoding/json goes on after such a one.
-func (p *Process) tell(r *reading, fields []string, now time.Time) {
+// fill reads the process' hash. A field of a wrong type is left empty and the others are read: encoding/json
+// continues after such a field.
+func (p *Process) fill(r *reading, fields []string, now time.Time) {
 	var about info
 	if fields[0] != "" {
 		if err := json.Unmarshal([]byte(fields[0]), &about); err != nil {
@@ -129,7 +130,7 @@ func (p *Process) tell(r *reading, fields []string, now time.Time) {
 	p.Hostname, p.PID, p.Tag, p.Labels, p.Version = about.Hostname, about.PID, about.Tag, about.Labels, about.Version
 	p.StartedAt = instant(about.StartedAt)
 	p.Queues = about.Queues
-	if len(p.Queues) == 0 { // Sidekiq from 8.0.9 on need not say them otherwise
+	if len(p.Queues) == 0 { // Sidekiq from 8.0.9 on may report them only there
 		queues := map[string]bool{}
 		for _, capsule := range about.Capsules {
 			for queue := range capsule.Weights {
@@ -145,8 +146,8 @@ func (p *Process) tell(r *reading, fields []string, now time.Time) {
 	}
 }
 
-// judge says whether the process lives. expiry is until when, in milliseconds, for a process of ours; Ruby's live as long
-// as they have a hash.
+// judge sets State. For a process of Belay, expiry is when its lease ends, in milliseconds; a process of Ruby
+// is alive as long as it has a hash.
 func (p *Process) judge(expiry string, announced bool, now time.Time) {
 	until, err := strconv.ParseFloat(expiry, 64)
 	p.Belay = err == nil
@@ -165,7 +166,7 @@ func atoi(text string) int {
 	return n
 }
 
-// latest is the last second that JSON has a way to write.
+// latest is the last second that JSON can write.
 var latest = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 
 // instant reads seconds since 1970; none is the zero time.
@@ -173,15 +174,15 @@ func instant(seconds float64) time.Time {
 	switch {
 	case seconds <= 0:
 		return time.Time{}
-	case seconds > float64(latest.Unix()): // before it is converted: beyond an int64, infinity included, that answers anything
+	case seconds > float64(latest.Unix()): // compared before the conversion, whose result is undefined beyond an int64
 		return latest
 	}
 	return time.UnixMicro(int64(seconds * 1e6)).UTC()
 }
 
-// sayable is an instant as JSON can write it: one beyond the years of the calendar, which anybody may have put into Redis,
-// would otherwise take the whole list with it.
-func sayable(at time.Time) time.Time {
+// writable returns an instant that JSON can write. Another program may have stored an instant beyond the year
+// 9999, and the whole list could not be written.
+func writable(at time.Time) time.Time {
 	switch {
 	case at.After(latest):
 		return latest
@@ -196,4 +197,41 @@ func orEmpty(list []string) []string {
 		return []string{}
 	}
 	return list
+}
+
+// takes reports whether a process takes jobs from a queue. A process whose queues are unknown may take from
+// any.
+func (p *Process) takes(queue string) bool {
+	return p.State == StateAlive && !p.Quiet && (len(p.Queues) == 0 || slices.Contains(p.Queues, queue))
+}
+
+// WithoutConsumer returns the queues from which no living process of Belay or Sidekiq takes jobs, in the
+// given order. A process whose queues are unknown may take any. With more than 1,000 processes it returns
+// none, because it would have to read too many. It reads processes in pages and stops once each queue has a
+// consumer.
+func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]string, error) {
+	var r reading
+	replies := i.do(ctx, []driver.Call{
+		lua.AskTime,
+		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(mostShown+1)),
+		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown)),
+	})
+	now := r.time(replies[0])
+	names := sorted(append(r.texts("processes", replies[1]), r.texts("alive", replies[2])...))
+	if len(names) > mostShown {
+		return nil, r.err
+	}
+	left := slices.Clone(queues)
+	for page := range slices.Chunk(names, processesAtOnce) {
+		for _, p := range i.processPage(ctx, &r, page, now) {
+			left = slices.DeleteFunc(left, p.takes)
+		}
+		if r.err != nil || len(left) == 0 {
+			break
+		}
+	}
+	if r.err != nil || len(r.refused) > 0 { // an unreadable process may be a consumer
+		return nil, r.err
+	}
+	return left, nil
 }

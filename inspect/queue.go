@@ -13,24 +13,24 @@ import (
 type Queue struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
-	// Latency is how long the oldest job has been waiting; 0 when none is, or when it does not say.
+	// Latency is how long the oldest job has been waiting; 0 if there is none, or if its payload has no time.
 	Latency Seconds `json:"latency_seconds"`
-	// Paused says that workers of Belay (and of Sidekiq Pro) take nothing from it.
+	// Paused reports that workers of Belay (and of Sidekiq Pro) take nothing from it.
 	Paused bool `json:"paused"`
-	// Suspects is how many of its jobs were in hand in so many crashes that they wait to run alone; QuarantinedFor is for how
-	// long the next of them has been waiting so. They are not in Size.
+	// Quarantined counts its jobs that wait to run alone, because too many processes crashed while running
+	// them. QuarantinedFor is how long the next of them has been waiting. They are not in Size.
 	Quarantined    int64   `json:"quarantined"`
 	QuarantinedFor Seconds `json:"quarantined_seconds"`
-	// HeldByLapsed is how many of its jobs lapsed workers of Belay have in hand. A living worker recovers
-	// them. They are not in Size.
+	// HeldByLapsed counts its jobs that lapsed workers of Belay hold. A living worker recovers them. They are
+	// not in Size.
 	HeldByLapsed int64 `json:"in_dead_hands"`
 	// NoConsumer reports that there are jobs of any of these kinds and that no living process takes from the
 	// queue.
 	NoConsumer bool `json:"no_consumer"`
 }
 
-// queuesAtOnce is how many queues one pipeline asks for. Each answers its oldest job whole, and a job may have two
-// megabytes; usually they have hundreds of bytes, and then this is one round trip for any ordinary fleet.
+// queuesAtOnce is how many queues one pipeline asks for. Each reply contains the queue's oldest job, which
+// may have two megabytes. With fewer queues than this, as in most fleets, one round trip is enough.
 const queuesAtOnce = 32
 
 func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now time.Time) []Queue {
@@ -47,16 +47,16 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 		}
 		replies := i.do(ctx, calls)
 		for n, name := range page {
-			size, oldest, paused, suspects, suspect := replies[5*n], replies[5*n+1], replies[5*n+2], replies[5*n+3], replies[5*n+4]
+			size, oldest, paused, quarantined, next := replies[5*n], replies[5*n+1], replies[5*n+2], replies[5*n+3], replies[5*n+4]
 			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: r.number("paused", paused) == 1}
 			if size.Err == nil {
 				payload, _ := r.value("the oldest job of queue "+name, oldest).(string)
 				queue.Latency = latency(r, name, payload, now)
 			}
-			queue.Quarantined = r.number("quarantined jobs of queue "+name, suspects)
-			if suspects.Err == nil {
-				payload, _ := r.value("the next suspect of queue "+name, suspect).(string)
-				queue.QuarantinedFor = suspectFor(payload, now)
+			queue.Quarantined = r.number("quarantined jobs of queue "+name, quarantined)
+			if quarantined.Err == nil {
+				payload, _ := r.value("the next quarantined job of queue "+name, next).(string)
+				queue.QuarantinedFor = quarantinedFor(payload, now)
 			}
 			queues = append(queues, queue)
 		}
@@ -67,7 +67,7 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 	return queues
 }
 
-// latency is what Sidekiq shows: the age of enqueued_at, or of created_at without it.
+// latency returns what Sidekiq shows: the age of enqueued_at, or of created_at without it.
 func latency(r *reading, queue, payload string, now time.Time) Seconds {
 	if payload == "" {
 		return Seconds{}
@@ -84,12 +84,13 @@ func latency(r *reading, queue, payload string, now time.Time) Seconds {
 	if !ok {
 		return Seconds{}
 	}
-	// Producers have clocks of their own: a job from the future has not been waiting.
+	// A producer's clock may be ahead: a job from the future has not been waiting.
 	return Seconds{max(now.Sub(at), 0)}
 }
 
-// suspectFor is how long a job has been a suspect; 0 when there is none, or when it does not say.
-func suspectFor(payload string, now time.Time) Seconds {
+// quarantinedFor returns how long a job has been waiting to run alone; 0 if there is none, or if its payload
+// has no time.
+func quarantinedFor(payload string, now time.Time) Seconds {
 	parsed, err := job.Parse(payload)
 	if err != nil {
 		return Seconds{}
@@ -101,7 +102,7 @@ func suspectFor(payload string, now time.Time) Seconds {
 	return Seconds{max(now.Sub(at), 0)}
 }
 
-// QueueSize is how many jobs wait in a queue; 0 for one that does not exist.
+// QueueSize returns how many jobs wait in a queue; 0 for a queue that does not exist.
 func (i *Inspector) QueueSize(ctx context.Context, queue string) (int64, error) {
 	reply := i.driver.Do(ctx, driver.Command("LLEN", i.keys.Queue(queue)))[0]
 	size, _ := reply.Value.(int64)

@@ -11,27 +11,27 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A Run is one job that a process runs, as it last announced it.
+// A Run is one job that a process runs, as it reported last.
 type Run struct {
-	// Thread is the process' own name for who runs it.
+	// Thread is the process' own name for the thread that runs it.
 	Thread string `json:"thread"`
-	// Class is the name to show people: the class that an adapter's job wraps, where there is one.
+	// Class is the display name: the class that an adapter's job wraps, if there is one.
 	Class string    `json:"class"`
 	JID   string    `json:"jid"`
 	Queue string    `json:"queue"`
 	Since time.Time `json:"since,omitzero"`
-	// Elapsed is how long it has been running, to the second in which it began.
+	// Elapsed is how long it has been running; the start is known to the second.
 	Elapsed Seconds `json:"elapsed_seconds"`
-	// Overdue is how long ago its context had ended, by its timeout or by a cancellation, that its handler does not heed;
-	// zero for a run in time, and for Sidekiq's.
+	// Overdue is how long ago its context ended, by its timeout or by a cancellation, while the handler still
+	// runs; zero for a run in time, and for Sidekiq's.
 	Overdue Seconds `json:"overdue_seconds"`
 }
 
-// mostOverdue is as many seconds as a time.Duration can well hold; what is said to be more did not come from a worker.
+// mostOverdue bounds Overdue in seconds, so that a time.Duration holds it; no worker writes more.
 const mostOverdue = 1e9
 
-// runs fills in what the processes of one page run. Sidekiq wrote it under another name until 6.4.1; only processes
-// that are busy and have nothing under the new name are asked for it, because Belay writes both.
+// runs fills in the running jobs of a page of processes. Sidekiq wrote them under another name until 6.4.1.
+// runs reads that name only for busy processes without the new one, because Belay writes both.
 func (i *Inspector) runs(ctx context.Context, r *reading, processes []Process, now time.Time) {
 	work := make([]driver.Call, len(processes))
 	for n := range processes {
@@ -55,7 +55,7 @@ func (i *Inspector) runs(ctx context.Context, r *reading, processes []Process, n
 	}
 }
 
-// readRuns reads a work hash: threads and entries in turn, oldest run first in the answer.
+// readRuns reads a work hash, threads and entries in turn, and sorts the oldest run first.
 func readRuns(r *reading, identity string, parts []string, now time.Time) []Run {
 	runs := []Run{}
 	for n := 0; n+1 < len(parts); n += 2 {

@@ -13,46 +13,49 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostShown is how many queues, processes and running jobs one Status lists. A fleet is rarely so large, and what is
-// larger does not fit on a screen; the counts beside the lists are of all.
+// mostShown bounds the queues, the processes and the running jobs that one Status lists. Few fleets are as
+// large, and more do not fit on a screen. The counts beside the lists include all of them.
 const mostShown = 1000
 
-// A Status is the whole picture on one page.
+// A Status is an overview of one keyspace.
 type Status struct {
 	// At is when it was read, by Redis' clock.
 	At time.Time `json:"at"`
-	// Processed and Failed count runs since Redis was set up. Failed runs are in both.
+	// Processed and Failed count runs since Redis was set up. A failed run counts in both.
 	Processed int64 `json:"processed"`
 	Failed    int64 `json:"failed"`
-	// Duplicates counts pushes since then that were refused because another job held the lock.
+	// Duplicates counts pushes since then that were refused because another job held their lock.
 	Duplicates int64 `json:"duplicates"`
-	// Enqueued is how many jobs wait in the queues listed here.
+	// Enqueued counts the jobs that wait in the listed queues.
 	Enqueued int64 `json:"enqueued"`
-	// Suspects is how many more wait to run alone, because their processes died too often.
+	// Quarantined counts further jobs that wait to run alone, because too many processes crashed while
+	// running them.
 	Quarantined int64 `json:"quarantined"`
-	// HeldByLapsed is how many more jobs lapsed workers of Belay have in hand. A living worker recovers them.
+	// HeldByLapsed counts further jobs that lapsed workers of Belay hold. A living worker recovers them.
 	HeldByLapsed int64 `json:"in_dead_hands"`
 	// Scheduled, Retries and Dead are the sizes of the three sets.
 	Scheduled int64 `json:"scheduled"`
 	Retries   int64 `json:"retries"`
 	Dead      int64 `json:"dead"`
-	// QueueCount is how many queues there are; Queues are at most 1,000 of them, by name.
+	// QueueCount counts all queues; Queues are at most 1,000 of them, by name.
 	QueueCount int64   `json:"queue_count"`
 	Queues     []Queue `json:"queues"`
-	// ProcessCount is how many processes Sidekiq's tools would find; Processes are at most 1,000, by identity, and those
-	// of Belay that have not announced themselves yet. Of running jobs, too, at most about 1,000 are listed in all.
+	// ProcessCount counts the processes that Sidekiq's tools find. Processes are at most 1,000 of them, by
+	// identity, and processes of Belay without a process record yet. They list at most about 1,000 running
+	// jobs together.
 	ProcessCount int64     `json:"process_count"`
 	Processes    []Process `json:"processes"`
-	// Problems are keys and entries that could not be read, in words. At most 20 are named.
+	// Problems describes keys and entries that could not be read, at most 20.
 	Problems []string `json:"problems"`
-	// QueuesErr and ProcessesErr say that Redis refused to tell of some of the Queues or Processes, or which there are: a key
-	// of another type, or a user that may not read it. What is listed is then not all, or not as it is. It is in Problems, too.
+	// QueuesErr and ProcessesErr report that Redis refused to list or show some Queues or Processes, because
+	// a key has another type or the user may not read it. The lists are then incomplete or wrong. Problems
+	// has the same errors.
 	QueuesErr    error `json:"-"`
 	ProcessesErr error `json:"-"`
 }
 
-// Status reads the whole picture. It fails only when Redis cannot be read, or lets nothing be read; what is wrong with single
-// keys is in Status.Problems.
+// Status reads the overview. It fails only if nothing can be read; errors about single keys are in
+// Status.Problems.
 func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	var r readings
 	s, queues, processes := i.summary(ctx, &r)
@@ -63,7 +66,7 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 		s.Processes = i.processes(ctx, &r.processes, processes, s.At)
 	}
 	if r.err() == nil {
-		s.addDeadHands(i.deadHands(ctx, &r.queues, s.Processes))
+		s.addHeldByLapsed(i.heldByLapsed(ctx, &r.queues, s.Processes))
 		s.addNoConsumer()
 	}
 	for _, queue := range s.Queues {
@@ -76,12 +79,12 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	return s, r.err()
 }
 
-// readings are those of a Status, by what they are about.
+// readings are the readings of a Status, by subject.
 type readings struct{ sums, queues, processes reading }
 
 func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.processes.err) }
 
-// summary reads what one round trip can, and the names of what is to be read next.
+// summary reads all counts in one round trip, and the names of the queues and processes to read next.
 func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues, processes []string) {
 	most := strconv.Itoa(mostShown)
 	replies := i.do(ctx, []driver.Call{
@@ -92,7 +95,7 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 		driver.Command("ZCARD", i.keys.Retry()),
 		driver.Command("ZCARD", i.keys.Dead()),
 		driver.Command("SCARD", i.keys.Queues()),
-		// All members of a set of up to so many, each once, and no more of a larger one: a bounded SMEMBERS.
+		// A bounded SMEMBERS: all members of a set of up to this size, or as many of a larger set, each once.
 		driver.Command("SRANDMEMBER", i.keys.Queues(), most),
 		driver.Command("SCARD", i.keys.Processes()),
 		driver.Command("SRANDMEMBER", i.keys.Processes(), most),
@@ -108,7 +111,7 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 	queues = sorted(r.queues.texts("queues", replies[7]))
 	processes = sorted(append(r.processes.texts("processes", replies[9]), r.processes.texts("alive", replies[10])...))
 	if answered := func(reply driver.Reply) bool { return reply.Err == nil }; !slices.ContainsFunc(replies[1:], answered) {
-		// A page of zeros would be taken for an empty Redis.
+		// A page of zeros would look like an empty Redis.
 		sums.err = cmp.Or(sums.err, fmt.Errorf("nothing can be read: %w", replies[1].Err))
 	}
 	return s, queues, processes

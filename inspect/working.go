@@ -10,23 +10,23 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A WorkingList is the jobs of one queue that one process of Belay answers for: in hand, or lost with a process that
-// has died and not yet recovered.
+// A WorkingList has the jobs that one process of Belay took from one queue and has not settled. If the
+// process died, a janitor recovers them.
 type WorkingList struct {
 	Identity string `json:"identity"`
 	Queue    string `json:"queue"`
-	// Size is how many jobs are in it; -1 when its key holds something else than a list.
+	// Size is its length; -1 if its key is not a list.
 	Size int `json:"size"`
 }
 
-// Working lists the working lists of the processes of Belay that are alive or have lapsed, up to 1,000 of these, empty
-// lists included. The sizes of one process are of one instant. A process that died and whose lists were found empty is
-// not among them.
+// Working returns the working lists, empty ones included, of up to 1,000 processes of Belay that are alive or
+// lapsed. The sizes of one process are of one instant. Dead processes whose lists were found empty are not
+// included.
 func (i *Inspector) Working(ctx context.Context) ([]WorkingList, error) {
 	var r reading
 	alive := i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown-1)))[0]
 	if alive.Err != nil {
-		return nil, fmt.Errorf("read who is alive: %w", alive.Err)
+		return nil, fmt.Errorf("read the living processes: %w", alive.Err)
 	}
 	lists := []WorkingList{}
 	for page := range slices.Chunk(r.texts("alive", alive), processesAtOnce) {
@@ -64,7 +64,7 @@ func (i *Inspector) workingPage(ctx context.Context, page []string) ([]WorkingLi
 	return lists, i.lengths(ctx, lists, asks)
 }
 
-// lengths fills in the sizes of lists, which asks ask for in the same order.
+// lengths fills in the sizes of lists; asks has the same order.
 func (i *Inspector) lengths(ctx context.Context, lists []WorkingList, asks []lua.Ask[[]int]) error {
 	calls := make([]driver.Call, len(asks))
 	for n, ask := range asks {

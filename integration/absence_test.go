@@ -10,7 +10,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// Absence is judged twice: what makes everybody look dead at once re-runs nothing, and a real death is still noticed.
+// Absence is judged twice: what makes everybody look dead at once re-runs nothing, and a real death is still
+// noticed.
 func TestAbsenceOfEverybody(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, absence := range map[string]func(t *testing.T, server *drivertest.Server, workers []*process){

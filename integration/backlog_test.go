@@ -19,8 +19,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// backlog is how many jobs are brought back from one dead worker, and how many are due at the same second. BELAY_LONG=1
-// takes what no script that wants all of it at once survives.
+// backlog is how many jobs are brought back from one dead worker, and how many are due at the same second.
+// BELAY_LONG=1 takes what no script that wants all of it at once survives.
 func backlog() (orphans, due int) {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 100_000, 300_000
@@ -31,8 +31,9 @@ func backlog() (orphans, due int) {
 // patient is how long anybody else may have to wait for Redis' answer meanwhile.
 const patient = 50 * time.Millisecond
 
-// A dead worker has left far more than a worker can have in hand, and far more than can be moved at once is due in one
-// second. Everything is moved page by page, every job runs once, and whoever else asks Redis is answered at once.
+// A dead worker has left far more than a worker can have in hand, and far more than can be moved at once is due
+// in one second. Everything is moved page by page, every job runs once, and whoever else asks Redis is answered
+// at once.
 func TestABacklogKeepsNobodyFromRedis(t *testing.T) {
 	s := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Working))
 	ahead(t, s)

@@ -21,9 +21,9 @@ func boots() int {
 	return 6
 }
 
-// Nobody is taken for dead for having only just begun: worker after worker comes, takes jobs as soon as it can, stays for as
-// long as it takes to condemn somebody who does not beat, and is stopped, under the eyes of two that look twenty times a
-// second for the dead.
+// Nobody is taken for dead for having only just begun: worker after worker comes, takes jobs as soon as it can,
+// stays for as long as it takes to condemn somebody who does not beat, and is stopped, under the eyes of two
+// that look twenty times a second for the dead.
 func TestBeginnersAreNotTakenForDead(t *testing.T) {
 	t.Parallel()
 	// A busy machine may keep a process from running for half a second, which must not look like its death.

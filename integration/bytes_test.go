@@ -12,9 +12,9 @@ import (
 	"github.com/belayq/belay/integration/oracle"
 )
 
-// oddArgs are what a library spoils that reads JSON and writes it again: whole numbers beyond 2^53 and beyond 2^64, a
-// float without a fraction, an exponent, a negative zero, empty containers, key order, escapes that need not be there and
-// characters that need none. oddField is somebody else's field.
+// oddArgs are what a library spoils that reads JSON and writes it again: whole numbers beyond 2^53 and beyond
+// 2^64, a float without a fraction, an exponent, a negative zero, empty containers, key order, escapes that
+// need not be there and characters that need none. oddField is somebody else's field.
 const (
 	oddArgs  = `[9007199254740993,12345678901234567890,1.0,1e21,-0,[],{},[[],{}],{"a":{"z":[]}},{"b":1,"a":2},"é<&>\u2028/","é<&>` + "\u2028" + `/"]`
 	oddField = `"x_future":{"a":[1]}`
@@ -45,7 +45,8 @@ func requireOnlyAdded(t *testing.T, payload, now string, names ...string) {
 	require.Equal(t, len(names), strings.Count(added, `,"`), "more than %v was added: %s", names, added)
 }
 
-// A job's bytes are what was pushed, whatever happens to the job: the program reads them so, and every move keeps them.
+// A job's bytes are what was pushed, whatever happens to the job: the program reads them so, and every move
+// keeps them.
 func TestBytesAreKept(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
@@ -100,11 +101,12 @@ func TestBytesAreKept(t *testing.T) {
 	}, oracle.Allow(oracle.Retry, oracle.Retry))
 }
 
-// rubysArgs are oddArgs as Ruby writes them after reading them: the same values, digits and order in its spelling. (It has no
-// integer -0.)
+// rubysArgs are oddArgs as Ruby writes them after reading them: the same values, digits and order in its
+// spelling. (It has no integer -0.)
 const rubysArgs = `[9007199254740993,12345678901234567890,1.0,1.0e+21,0,[],{},[[],{}],{"a":{"z":[]}},{"b":1,"a":2},"é<&>` + "\u2028" + `/","é<&>` + "\u2028" + `/"]`
 
-// belay push stores the values that were typed, all digits of integers and the order of members included, as Ruby writes them.
+// belay push stores the values that were typed, all digits of integers and the order of members included, as
+// Ruby writes them.
 func TestPushedValuesAreKeptInRubysSpelling(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {

@@ -24,13 +24,14 @@ import (
 // chaosSpan is how long things go wrong in the ordinary run; with the rest it takes about 40 s.
 const chaosSpan = 15 * time.Second
 
-// Workers of both clients and pushers are killed, frozen, stopped and cut off, Redis likewise, and its clock is set, all by
-// a plan that one number decides; meanwhile jobs of all kinds are pushed. In the end each job has been done or is dead for
-// a reason, none started without a take, too early or, after a kill, too late, and every step that Redis wrote down was
-// lawful.
+// Workers of both clients and pushers are killed, frozen, stopped and cut off, Redis likewise, and its clock is
+// set, all by a plan that one number decides; meanwhile jobs of all kinds are pushed. In the end each job has
+// been done or is dead for a reason, none started without a take, too early or, after a kill, too late, and
+// every step that Redis wrote down was lawful.
 //
-// BELAY_SEED is the number; a new one is drawn without it. BELAY_CHAOS is how long things go wrong, BELAY_CHAOS_SETTINGS is
-// fast, default or kills, and BELAY_CHAOS_OUT is a file to which a line of JSON about the run is added.
+// BELAY_SEED is the number; a new one is drawn without it. BELAY_CHAOS is how long things go wrong,
+// BELAY_CHAOS_SETTINGS is fast, default or kills, and BELAY_CHAOS_OUT is a file to which a line of JSON about
+// the run is added.
 //
 // It runs alone: on a busy machine a healthy process looks dead.
 func TestChaos(t *testing.T) {
@@ -65,7 +66,8 @@ func chaosSeed() (uint64, error) {
 type chaos struct {
 	t    *testing.T
 	plan *chaosplan.Plan
-	// dir has the plan, the histories and the logs, and redis the server's file. It is kept when the test fails.
+	// dir has the plan, the histories and the logs, and redis the server's file. It is kept when the test
+	// fails.
 	dir, redis string
 	program    string
 	clock      *wallClock
@@ -136,8 +138,8 @@ func (r *chaos) phase(name string) { r.book.Append(history.Event{Kind: history.P
 const (
 	// pushing is how long pushers may need for what they could not push before.
 	pushing = 60 * time.Second
-	// stopping is how much longer than its shutdown timeout a worker takes to stop at most: three seconds when Redis is away,
-	// and the rest is for a busy machine.
+	// stopping is how much longer than its shutdown timeout a worker takes to stop at most: three seconds when
+	// Redis is away, and the rest is for a busy machine.
 	stopping = 15 * time.Second
 )
 
@@ -173,8 +175,8 @@ func (r *chaos) drain() {
 	}
 }
 
-// drained waits until no job lies anywhere but among the dead: the time in which the jobs of the killed run again, and that
-// of the last retry, and as much as suspects may have to wait for each other.
+// drained waits until no job lies anywhere but among the dead: the time in which the jobs of the killed run
+// again, and that of the last retry, and as much as suspects may have to wait for each other.
 func (r *chaos) drained() bool {
 	s := r.plan.Settings
 	bound := s.Recovery + chaosplan.MostBackoff + s.Ahead + 30*time.Second + 4*time.Duration(s.Longest*float64(s.TTL))

@@ -25,8 +25,8 @@ var chaosWorker = sync.OnceValues(func() (string, error) {
 	return path, goBuild(path, "./chaosworker")
 })
 
-// A slot is one process of a chaos run after the other: when it ends, the next is started, as a supervisor does. They reach
-// Redis by a proxy of their own.
+// A slot is one process of a chaos run after the other: when it ends, the next is started, as a supervisor
+// does. They reach Redis by a proxy of their own.
 type slot struct {
 	run   *chaos
 	name  string
@@ -89,7 +89,8 @@ func (s *slot) supervise() {
 	}
 }
 
-// start starts the next process; nil when there is to be none. wait waits for its end and answers its exit status.
+// start starts the next process; nil when there is to be none. wait waits for its end and answers its exit
+// status.
 func (s *slot) start() (p *chaosProcess, wait func() int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,8 +59,8 @@ var lasting = []string{
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
 }
 
-// requireNothingLeft holds that Redis holds no key but the lasting ones, those of jobs that the verdict has judged, and
-// those of processes that died so late that no other could have noticed.
+// requireNothingLeft holds that Redis holds no key but the lasting ones, those of jobs that the verdict has
+// judged, and those of processes that died so late that no other could have noticed.
 func (r *chaos) requireNothingLeft(keys []string, events []history.Event, jobs bool) {
 	allowed := slices.Clone(lasting)
 	if jobs {
@@ -83,8 +83,9 @@ func (r *chaos) requireNothingLeft(keys []string, events []history.Event, jobs b
 	}
 }
 
-// requireNoGrowth holds that no process gathers goroutines or files: of its signs of life, one a second, it compares the
-// first and the last five, without those in its first five seconds and those during and after a fault that it was part of.
+// requireNoGrowth holds that no process gathers goroutines or files: of its signs of life, one a second, it
+// compares the first and the last five, without those in its first five seconds and those during and after a
+// fault that it was part of.
 func requireNoGrowth(t *testing.T, s chaosplan.Settings, events []history.Event) {
 	t.Helper()
 	const warmth, sample = 5 * time.Second, 5
@@ -190,7 +191,8 @@ func (r *chaos) tellSteps(report *oracle.Report, jid string) {
 	}
 }
 
-// facts are what lies in Redis at the end and the settings; keys are the names of all keys, and what is registered.
+// facts are what lies in Redis at the end and the settings; keys are the names of all keys, and what is
+// registered.
 func (r *chaos) facts() (f court.Facts, keys []string) {
 	s := r.plan.Settings
 	f = court.Facts{

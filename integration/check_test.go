@@ -85,8 +85,8 @@ func TestCheckTellsWhatIsBad(t *testing.T) {
 	}
 }
 
-// Who follows the advice of belay check has a user that may do all that Belay does, and nothing else: neither pushing,
-// working, a crash and its recovery, a retry nor status is ever denied anything.
+// Who follows the advice of belay check has a user that may do all that Belay does, and nothing else: neither
+// pushing, working, a crash and its recovery, a retry nor status is ever denied anything.
 func TestCheckAdvisesAUserThatSuffices(t *testing.T) {
 	t.Parallel()
 	bothClients(t, []string{"--appendonly", "yes"}, func(t *testing.T, s *site) {

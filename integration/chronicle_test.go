@@ -45,8 +45,8 @@ func (h *chronicle) run(ctx context.Context, j *job.Job) error {
 	}
 }
 
-// produce pushes a job every few milliseconds until ctx ends, numbered from first. One that was not stored for sure is not
-// pushed again.
+// produce pushes a job every few milliseconds until ctx ends, numbered from first. One that was not stored for
+// sure is not pushed again.
 func (h *chronicle) produce(ctx context.Context, pusher *client.Client, first int) {
 	for n := first; ctx.Err() == nil; n++ {
 		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -58,7 +58,8 @@ func (h *chronicle) produce(ctx context.Context, pusher *client.Client, first in
 	}
 }
 
-// rest waits until every job that was stored, but for those of the span in which Redis may forget them, has run.
+// rest waits until every job that was stored, but for those of the span in which Redis may forget them, has
+// run.
 func (h *chronicle) rest(t *testing.T, from, to time.Time) (lost int) {
 	t.Helper()
 	var missing []string

@@ -80,8 +80,8 @@ type melee struct {
 	runs   map[string]int // by jid
 }
 
-// Two operators delete, retry and kill jobs on pages of Ruby's dashboard while Belay promotes and runs the same jobs: of all
-// who reach for a job exactly one has it, and whoever was told that he did something did.
+// Two operators delete, retry and kill jobs on pages of Ruby's dashboard while Belay promotes and runs the same
+// jobs: of all who reach for a job exactly one has it, and whoever was told that he did something did.
 func TestOperatorsReachForMovingJobs(t *testing.T) {
 	t.Parallel()
 	s, ruby := newRubySite(t, oracle.Operators(), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Dead))
@@ -144,7 +144,8 @@ func (m *melee) store(page string, n int, at time.Time) (jid string) {
 	return jid
 }
 
-// work starts workers: one for what is promoted, and a single processor that comes to the jobs of a queue one by one.
+// work starts workers: one for what is promoted, and a single processor that comes to the jobs of a queue one
+// by one.
 func (m *melee) work() {
 	m.t.Helper()
 	for queue, concurrency := range map[string]int{"default": 10, "slow": 1} {
@@ -174,7 +175,8 @@ func (m *melee) counted() bool {
 	return m.text(m.keys.Processed()) == strconv.Itoa(sum)
 }
 
-// requireOneWinnerEach holds that what became of each job is what exactly one of those who reached for it has made of it.
+// requireOneWinnerEach holds that what became of each job is what exactly one of those who reached for it has
+// made of it.
 func (m *melee) requireOneWinnerEach() {
 	m.t.Helper()
 	dead := make(map[string]bool)

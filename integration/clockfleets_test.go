@@ -12,8 +12,9 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// condemned is how long after the clock was set everybody would have been declared dead by somebody who takes the change
-// for time that has passed: a beat until the first look, two more until the second, and a beat's delay.
+// condemned is how long after the clock was set everybody would have been declared dead by somebody who takes
+// the change for time that has passed: a beat until the first look, two more until the second, and a beat's
+// delay.
 const condemned = 7 * time.Second
 
 // steadfast are two workers, one with each client, and ten jobs that outlast all that happens.
@@ -122,8 +123,8 @@ func (e *routine) failsTwice() (jid string) {
 	return jid
 }
 
-// waitsEnd makes sure that an idle wait ends in time although Redis, which times it by the clock that was set back, would
-// hold it for an hour.
+// waitsEnd makes sure that an idle wait ends in time although Redis, which times it by the clock that was set
+// back, would hold it for an hour.
 func (e *routine) waitsEnd() {
 	e.t.Helper()
 	before := e.proxy.Count("BLMOVE")
@@ -142,8 +143,8 @@ func (e *routine) settled() {
 	require.False(e.t, e.worker.says("ownership lost"))
 }
 
-// bereaved are two workers, of whom the first, which has a job in hand and leads in all that one does for everybody, is
-// killed.
+// bereaved are two workers, of whom the first, which has a job in hand and leads in all that one does for
+// everybody, is killed.
 type bereaved struct {
 	*site
 	book             *ledger
@@ -186,7 +187,8 @@ func (b *bereaved) recovered() {
 	require.Equal(b.t, b.survivor.pid, again.Worker)
 }
 
-// inherited makes sure that what the dead worker led in has gone to the survivor, whatever the clock says of its leases.
+// inherited makes sure that what the dead worker led in has gone to the survivor, whatever the clock says of
+// its leases.
 func (b *bereaved) inherited() {
 	b.t.Helper()
 	eventually(b.t, "the survivor to lead", func() bool { return b.led(b.survivor) })

@@ -21,8 +21,8 @@ import (
 	"github.com/belayq/belay/integration/oracle"
 )
 
-// A wallClock is the wall clock of one redis-server, which a test sets while the server runs. The workers' clocks stay
-// true: they are this machine's.
+// A wallClock is the wall clock of one redis-server, which a test sets while the server runs. The workers'
+// clocks stay true: they are this machine's.
 type wallClock struct {
 	t      *testing.T
 	server *drivertest.Server
@@ -38,8 +38,8 @@ func startClocked(t *testing.T) *wallClock {
 	return c
 }
 
-// clocked runs a private redis-server whose clock can be set, and which writes down every step in dir. args are added to its
-// command line.
+// clocked runs a private redis-server whose clock can be set, and which writes down every step in dir. args are
+// added to its command line.
 func clocked(t *testing.T, dir string, args ...string) *wallClock {
 	t.Helper()
 	library, err := clockShim()

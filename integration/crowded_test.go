@@ -16,8 +16,8 @@ import (
 	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
-// crowdedSite is a site whose server accepts so many connections at once. The test has one of them, which order uses: it may not
-// get another.
+// crowdedSite is a site whose server accepts so many connections at once. The test has one of them, which order
+// uses: it may not get another.
 func crowdedSite(t *testing.T, client string, connections int) (s *site, order func(words ...string) any, book *ledger) {
 	t.Helper()
 	server := drivertest.Start(t, "--maxclients", strconv.Itoa(connections))

@@ -24,7 +24,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A guild is unique jobs of one class on a site: who pushes them, and a worker in this process whose handler a test makes.
+// A guild is unique jobs of one class on a site: who pushes them, and a worker in this process whose handler a
+// test makes.
 type guild struct {
 	*site
 	redis  driver.Client
@@ -44,8 +45,8 @@ func newGuild(t *testing.T, s *site) *guild {
 	return &guild{site: s, redis: redis, pusher: pusher}
 }
 
-// eachGuild runs a test with either Redis client, on audited servers: the oracle holds at every step that a lock lives as its
-// job does.
+// eachGuild runs a test with either Redis client, on audited servers: the oracle holds at every step that a
+// lock lives as its job does.
 func eachGuild(t *testing.T, test func(t *testing.T, g *guild), options ...oracle.Option) {
 	t.Helper()
 	eachClient(t, func(t *testing.T, s *site) { test(t, newGuild(t, s)) }, options...)
@@ -426,7 +427,8 @@ func TestLostLocksStopNobody(t *testing.T) {
 	g.settles()
 }
 
-// A worker frees the lock that the payload names, whatever it would have computed itself: its version may be another.
+// A worker frees the lock that the payload names, whatever it would have computed itself: its version may be
+// another.
 func TestLockOfAnotherVersionIsFreed(t *testing.T) {
 	eachGuild(t, func(t *testing.T, g *guild) {
 		digest, jid := strings.Repeat("0123456789abcdef", 4), job.NewJID()

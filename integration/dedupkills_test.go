@@ -34,8 +34,8 @@ func TestKillerKeepsItsLockUntilItIsBuried(t *testing.T) {
 	})
 }
 
-// Two of a kind, of which the first had started when its worker died, both wait then: what comes back asks nobody. Its second
-// start leaves the other's lock alone.
+// Two of a kind, of which the first had started when its worker died, both wait then: what comes back asks
+// nobody. Its second start leaves the other's lock alone.
 func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
@@ -88,7 +88,8 @@ func TestLateEndFreesNobodyElsesLock(t *testing.T) {
 	})
 }
 
-// A run may last many times its lock's TTL: while its process beats, the lock stands. So do those of thousands that wait.
+// A run may last many times its lock's TTL: while its process beats, the lock stands. So do those of thousands
+// that wait.
 func TestLockOutlastsItsTTLInHand(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {

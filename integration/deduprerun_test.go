@@ -18,7 +18,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// However many are refused while a job runs, they are one more run; what is refused before is served by the run itself.
+// However many are refused while a job runs, they are one more run; what is refused before is served by the run
+// itself.
 func TestRescheduleOnceIsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, during, again int // refused before the start, in the first run, in the second
@@ -67,8 +68,8 @@ func TestRescheduleOnceIsOnce(t *testing.T) {
 	}
 }
 
-// What was refused is remembered through a failure, and served when the job has ended, well or badly; not when the lock was
-// somebody else's by then.
+// What was refused is remembered through a failure, and served when the job has ended, well or badly; not when
+// the lock was somebody else's by then.
 func TestRescheduleOnceOutlives(t *testing.T) {
 	failure := errors.New("on purpose")
 	for name, c := range map[string]struct {
@@ -165,7 +166,8 @@ func (g *guild) digest() string {
 	return listed[0]
 }
 
-// A worker that is killed at the end of a run that others wait for, on either side of the step, owes one more run and no more.
+// A worker that is killed at the end of a run that others wait for, on either side of the step, owes one more
+// run and no more.
 func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 	for at, c := range map[string]struct {
 		on     faultproxy.Direction

@@ -30,9 +30,9 @@ func stormSpan(t *testing.T) time.Duration {
 	return span
 }
 
-// Fifty push jobs of fifty kinds, and eight workers run them, while workers and pushers are killed and told to stop, Redis is
-// killed and comes back, and runs fail. Of each kind one at a time was accepted; each refusal named a job that had the lock;
-// what was promised to the refused came, once; and every step was lawful.
+// Fifty push jobs of fifty kinds, and eight workers run them, while workers and pushers are killed and told to
+// stop, Redis is killed and comes back, and runs fail. Of each kind one at a time was accepted; each refusal
+// named a job that had the lock; what was promised to the refused came, once; and every step was lawful.
 //
 // BELAY_SEED decides who is killed when; a new one is drawn without it. BELAY_STORM says for how long.
 func TestRivals(t *testing.T) {
@@ -58,8 +58,8 @@ func TestRivals(t *testing.T) {
 	s.judge()
 }
 
-// manyInterruptions is --max-interruptions of the storm's workers, so that those who stood beside a killed one are not made to
-// wait for empty hands.
+// manyInterruptions is --max-interruptions of the storm's workers, so that those who stood beside a killed one
+// are not made to wait for empty hands.
 const manyInterruptions = 50
 
 // A storm is one run.

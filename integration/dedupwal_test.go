@@ -15,8 +15,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Whatever was refused before a run began, that run knows the latest position of it, at each of its retries as well; and what was
-// refused while it ran, the one more run knows.
+// Whatever was refused before a run began, that run knows the latest position of it, at each of its retries as
+// well; and what was refused while it ran, the one more run knows.
 func TestARunKnowsThePositionsOfWhatWasRefusedBeforeIt(t *testing.T) {
 	eachGuild(t, func(t *testing.T, g *guild) {
 		position := dedup.LSN(9 << 32)

@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// Jobs fail just while Redis cannot be reached, or while it hears and its answers get lost: each failure is kept until it
-// can be stored, and is stored and counted once, as a retry or as a death.
+// Jobs fail just while Redis cannot be reached, or while it hears and its answers get lost: each failure is
+// kept until it can be stored, and is stored and counted once, as a retry or as a death.
 func TestAFailureDuringAnOutageIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	tests := make(map[string]func(t *testing.T))

@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// A signpost is an address that leads to another server from one moment on. Who is connected stays where he is: that is
-// what a DNS name does, or a virtual address whose old holder lives on.
+// A signpost is an address that leads to another server from one moment on. Who is connected stays where he is:
+// that is what a DNS name does, or a virtual address whose old holder lives on.
 type signpost struct {
 	listener net.Listener
 	target   atomic.Pointer[string]
@@ -84,9 +84,9 @@ func (p *signpost) carry(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// An operator fails over to a replica, and later back: the name leads to the other server, the old primary lives on as its
-// replica, and every connection of a worker is still there. Each finds out by being refused; new jobs run within seconds,
-// those in hand are settled where they lie now, none runs twice, none is lost.
+// An operator fails over to a replica, and later back: the name leads to the other server, the old primary
+// lives on as its replica, and every connection of a worker is still there. Each finds out by being refused;
+// new jobs run within seconds, those in hand are settled where they lie now, none runs twice, none is lost.
 func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {
@@ -123,8 +123,8 @@ func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
 	}
 }
 
-// runsOn makes sure that new jobs run in time on a primary that is new, and that the one in hand is settled there. It
-// answers how many there were.
+// runsOn makes sure that new jobs run in time on a primary that is new, and that the one in hand is settled
+// there. It answers how many there were.
 func (s *site) runsOn(book *ledger, inHand string) int {
 	s.t.Helper()
 	switched, before := time.Now(), len(book.starts(""))-1
@@ -173,16 +173,16 @@ func (s *site) awaitReplica() {
 	eventually(s.t, "the replica to follow", func() bool { return follows(s.t, s.server) })
 }
 
-// follows is whether a server is a replica that is connected to its primary. Whoever makes a server a replica cuts its connections, so
-// that who asks just then has no answer.
+// follows is whether a server is a replica that is connected to its primary. Whoever makes a server a replica
+// cuts its connections, so that who asks just then has no answer.
 func follows(t *testing.T, server *drivertest.Server) bool {
 	answer, err := server.Do(t.Context(), "ROLE")
 	role, _ := answer.([]any)
 	return err == nil && role[0] == "slave" && role[3] == "connected"
 }
 
-// A failover loses that a job was taken: on the new primary it waits in its queue while it runs. Its process takes it again, does
-// not run it beside itself, and the run that goes on ends it.
+// A failover loses that a job was taken: on the new primary it waits in its queue while it runs. Its process
+// takes it again, does not run it beside itself, and the run that goes on ends it.
 func TestAFailoverThatLosesATakeRunsNoJobBesideItself(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {

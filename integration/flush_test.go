@@ -73,7 +73,8 @@ func flushing() time.Duration {
 	return 4 * time.Second
 }
 
-// Redis forgets every script fifty times a second while producers and workers do all they can, and nobody notices.
+// Redis forgets every script fifty times a second while producers and workers do all they can, and nobody
+// notices.
 func TestScriptFlush(t *testing.T) {
 	for name, open := range openers {
 		t.Run("is noticed by nobody, "+name, func(t *testing.T) {

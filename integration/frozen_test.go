@@ -11,8 +11,9 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// A worker is frozen at the very moment at which it is given a job, until another has recovered and done it. When it wakes
-// up, the answer that gives it the job is the first thing that it reads. It does not start what is not its own any more.
+// A worker is frozen at the very moment at which it is given a job, until another has recovered and done it.
+// When it wakes up, the answer that gives it the job is the first thing that it reads. It does not start what
+// is not its own any more.
 func TestAZombieStartsNothingThatItWasGiven(t *testing.T) {
 	t.Parallel()
 	tests := make(map[string]func(t *testing.T))
@@ -70,8 +71,8 @@ func givenToAZombie(t *testing.T, s *site, giving string) {
 	require.Empty(t, s.text(s.keys.Failed()))
 }
 
-// The end of a run comes too late: its worker was frozen, and another has recovered the job, which runs or has run there.
-// However the late run ended, nothing is written for it: no counter, no retry, no death.
+// The end of a run comes too late: its worker was frozen, and another has recovered the job, which runs or has
+// run there. However the late run ended, nothing is written for it: no counter, no retry, no death.
 func TestTheEndOfALostRunIsWrittenNowhere(t *testing.T) {
 	t.Parallel()
 	tests := make(map[string]func(t *testing.T))

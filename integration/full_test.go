@@ -15,7 +15,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A full Redis refuses new jobs and is drained of those it holds, the failing ones included; then it takes new ones again.
+// A full Redis refuses new jobs and is drained of those it holds, the failing ones included; then it takes new
+// ones again.
 func TestFullRedisIsDrained(t *testing.T) {
 	t.Parallel()
 	server, dir := recorded(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction")

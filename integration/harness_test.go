@@ -59,8 +59,9 @@ func ordinarySite(t *testing.T, options ...oracle.Option) *site {
 	return newSite(t, audited(t, options...))
 }
 
-// audited is a private server whose every step is judged by the oracle when the test has ended and its workers are gone: each
-// job was at every instant in one place, and moved as the laws say. options say what the test itself does to jobs.
+// audited is a private server whose every step is judged by the oracle when the test has ended and its workers
+// are gone: each job was at every instant in one place, and moved as the laws say. options say what the test
+// itself does to jobs.
 func audited(t *testing.T, options ...oracle.Option) *drivertest.Server {
 	t.Helper()
 	server, dir := recorded(t)
@@ -68,7 +69,8 @@ func audited(t *testing.T, options ...oracle.Option) *drivertest.Server {
 	return server
 }
 
-// recorded is a private server that writes down every step, and its directory. args are added to its command line.
+// recorded is a private server that writes down every step, and its directory. args are added to its command
+// line.
 func recorded(t *testing.T, args ...string) (server *drivertest.Server, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -229,7 +231,8 @@ type process struct {
 // fast are the flags of a worker whose death is noticed within a few seconds.
 var fast = []string{"--heartbeat", "200ms", "--ttl", "1s"}
 
-// work starts a worker and waits until it works. It is killed, with all that it has started, when the test ends.
+// work starts a worker and waits until it works. It is killed, with all that it has started, when the test
+// ends.
 func (s *site) work(words ...string) *process {
 	s.t.Helper()
 	p := s.start(words...)

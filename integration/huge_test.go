@@ -19,8 +19,8 @@ const (
 	unburdened = 64 << 20
 )
 
-// A foreign entry of a hundred megabytes is moved to the dead set by Redis itself, with its reason, wherever it lies. Only to an idle
-// worker Redis hands it over.
+// A foreign entry of a hundred megabytes is moved to the dead set by Redis itself, with its reason, wherever it
+// lies. Only to an idle worker Redis hands it over.
 //
 // Not beside others: what it does to the machine's memory would be their delay.
 func TestEnormousEntriesDieWithAReason(t *testing.T) {

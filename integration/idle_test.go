@@ -52,7 +52,8 @@ func TestIdle(t *testing.T) {
 			const promised = 500 * time.Millisecond
 			slowest := time.Duration(0)
 			for _, name := range names {
-				// Slow may be a wait, or a machine that did something else in its middle. A wait is so every time.
+				// Slow may be a wait, or a machine that did something else in its middle. A wait is so every
+				// time.
 				took := starts(name)
 				for again := 0; took >= promised && again < 2; again++ {
 					t.Logf("%s: started after %v", name, took)
@@ -70,7 +71,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// looked is what a worker's log says once its look at Redis, at its start, is over: the tests' AOF has no fsync.
+// looked is what a worker's log says once its look at Redis, at its start, is over: the tests' AOF has no
+// fsync.
 const looked = `"check":"persistence"`
 
 func idleBesidePaused(t *testing.T, s *site) {
@@ -117,8 +119,8 @@ func watchTraffic(s *site, proxy *faultproxy.Proxy) *traffic {
 	return &traffic{proxy: proxy, before: proxy.Counts(), since: time.Now(), taken: taken}
 }
 
-// withBeats are the commands that go with beats, duties and the poller, and not with waiting for jobs: every script but
-// take, which an idle worker must not send at all, and what is read beside them.
+// withBeats are the commands that go with beats, duties and the poller, and not with waiting for jobs: every
+// script but take, which an idle worker must not send at all, and what is read beside them.
 var withBeats = map[string]bool{"EVALSHA": true, "SMISMEMBER": true, "ZREVRANGE": true}
 
 // requireIdle holds the promise: under one command per second per queue, beats and the poller apart.
@@ -149,7 +151,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	require.NoError(t, err)
-	// The name, in parentheses, may hold anything; after it comes the third field. utime is the 14th, stime the 15th.
+	// The name, in parentheses, may hold anything; after it comes the third field. utime is the 14th, stime the
+	// 15th.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	ticks := 0
 	for _, field := range fields[11:13] {

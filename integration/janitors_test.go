@@ -11,12 +11,12 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// quickRecovery is how long a worker with the flags fast may be dead until its jobs run again: two seconds, and as much
-// again for a machine that is busy with other tests, and again.
+// quickRecovery is how long a worker with the flags fast may be dead until its jobs run again: two seconds, and
+// as much again for a machine that is busy with other tests, and again.
 const quickRecovery = 6 * time.Second
 
-// Who brings a dead worker's jobs back is killed at it, at every point at which it matters. Nobody waits for it, and nothing
-// of what it had begun is lost or done twice.
+// Who brings a dead worker's jobs back is killed at it, at every point at which it matters. Nobody waits for
+// it, and nothing of what it had begun is lost or done twice.
 func TestAJanitorIsKilledAtItsWork(t *testing.T) {
 	t.Parallel()
 	const jobs = 6
@@ -68,8 +68,8 @@ func TestAJanitorIsKilledAtItsWork(t *testing.T) {
 	atOnce(t, tests)
 }
 
-// A worker that was frozen comes back between the judgement that it is dead and its execution, which was a while on its way.
-// It keeps its name and its jobs.
+// A worker that was frozen comes back between the judgement that it is dead and its execution, which was a
+// while on its way. It keeps its name and its jobs.
 func TestWhoComesBackBeforeTheJudgementArrivesIsAlive(t *testing.T) {
 	t.Parallel()
 	eachClientAtOnce(t, func(t *testing.T, s *site) {

@@ -11,14 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recovery is the promise: within this time of a kill -9 the jobs of the killed run again, with default settings.
+// recovery is the promise: within this time of a kill -9 the jobs of the killed run again, with default
+// settings.
 const recovery = 15 * time.Second
 
 const (
-	// settleTime is how long before its worker's death a run may have ended and yet not have been settled. It is far more
-	// than a round trip takes.
+	// settleTime is how long before its worker's death a run may have ended and yet not have been settled. It
+	// is far more than a round trip takes.
 	settleTime = 2 * time.Second
-	// dyingTime is how long after its worker was gone a hand may still have written: it dies of that, a moment later.
+	// dyingTime is how long after its worker was gone a hand may still have written: it dies of that, a moment
+	// later.
 	dyingTime = 100 * time.Millisecond
 )
 

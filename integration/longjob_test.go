@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// long is how long a long job takes, where a worker counts as dead after a second. BELAY_LONG=1 takes twenty times that.
+// long is how long a long job takes, where a worker counts as dead after a second. BELAY_LONG=1 takes twenty
+// times that.
 func long() time.Duration {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 20 * time.Second
@@ -18,8 +19,8 @@ func long() time.Duration {
 	return 6 * time.Second
 }
 
-// However long a job takes, it is nobody else's as long as its worker lives: not while others come, die and are brought
-// back all around it, and not while its worker, which has been told to stop, waits for it.
+// However long a job takes, it is nobody else's as long as its worker lives: not while others come, die and are
+// brought back all around it, and not while its worker, which has been told to stop, waits for it.
 func TestALongJobRunsOnce(t *testing.T) {
 	t.Parallel()
 	eachClientAtOnce(t, func(t *testing.T, s *site) {

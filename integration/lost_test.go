@@ -29,8 +29,8 @@ func TestLostAnswer(t *testing.T) {
 		settle := s.settleAddress()
 		for _, lost := range []struct{ name, token string }{{"take", take}, {"settle", settle}} {
 			t.Run("of a "+lost.name+" strands no job and counts none twice", func(t *testing.T) {
-				// The worker has one processor: what it settles and what it takes next share a pipeline, of which the proxy
-				// nearly always has passed on all when the first answer comes.
+				// The worker has one processor: what it settles and what it takes next share a pipeline, of
+				// which the proxy nearly always has passed on all when the first answer comes.
 				for try := 1; ; try++ {
 					r := newLostRig(t, s)
 					first := r.push(300)
@@ -112,8 +112,8 @@ func (r *lostRig) startsInTime(jid string, after time.Time) {
 	require.LessOrEqual(r.t, took, 4*lostBeat)
 }
 
-// eachRanOnce lets one more job through, so that whatever was to come too much has come, and then counts. It answers whether
-// a job was stranded at all.
+// eachRanOnce lets one more job through, so that whatever was to come too much has come, and then counts. It
+// answers whether a job was stranded at all.
 func (r *lostRig) eachRanOnce(jids ...string) (stranded bool) {
 	r.t.Helper()
 	jids = append(jids, r.push(0))
@@ -163,7 +163,8 @@ func lateMove(t *testing.T, s *site, end func(p *process)) {
 	identity := gone.identities()[0]
 	end(gone)
 
-	// The survivor is kept busy, so that it does not take the job before the late move does, and not before it is back.
+	// The survivor is kept busy, so that it does not take the job before the late move does, and not before it
+	// is back.
 	survivor := s.work(append(fast, "-c", "1", "--exec", book.exec("Late"))...)
 	busy := s.push("Late", "default", jsonArgs(1, 7000))
 	book.awaitStart(busy, 1)

@@ -49,7 +49,8 @@ func unread(t *testing.T, entry string) (text, reason string) {
 	return text, class + ": " + message
 }
 
-// What cannot be read is in the dead set with all its bytes and a reason, and holds up nothing: jobs behind it run.
+// What cannot be read is in the dead set with all its bytes and a reason, and holds up nothing: jobs behind it
+// run.
 func TestMalformedEntriesDieWithAReason(t *testing.T) {
 	t.Parallel()
 	bad := malformed()
@@ -57,7 +58,8 @@ func TestMalformedEntriesDieWithAReason(t *testing.T) {
 	for _, entry := range bad {
 		entries = append(entries, entry)
 	}
-	// requireDead holds that the dead set is exactly the malformed entries, and that so many runs were counted, failed of them failed.
+	// requireDead holds that the dead set is exactly the malformed entries, and that so many runs were counted,
+	// failed of them failed.
 	requireDead := func(t *testing.T, s *site, good, failed int) {
 		t.Helper()
 		eventually(t, "all to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(len(bad)) })

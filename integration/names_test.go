@@ -21,8 +21,8 @@ var oddNames = []string{
 // spacedName is a name that Ruby allows, and that a command line would take for two.
 const spacedName = "with space"
 
-// Any text is a good name of a queue: its jobs are pushed, run, recovered from a killed worker and run again, each in
-// its own queue.
+// Any text is a good name of a queue: its jobs are pushed, run, recovered from a killed worker and run again,
+// each in its own queue.
 func TestAnyNameIsAQueue(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {

@@ -48,7 +48,8 @@ func (s *site) open() driver.Client {
 	return client
 }
 
-// A contest is a job, and what two operators want to do with it at the same time, while a worker may have it, too.
+// A contest is a job, and what two operators want to do with it at the same time, while a worker may have it,
+// too.
 type contest struct {
 	jid     string
 	home    inspect.Home
@@ -257,8 +258,8 @@ func (s *site) calls(command string) int {
 	return 0
 }
 
-// A job that was buried for killing its workers is, once an operator retries it, a job like any other: its next crash is its
-// first, and it does not run alone.
+// A job that was buried for killing its workers is, once an operator retries it, a job like any other: its next
+// crash is its first, and it does not run alone.
 func TestARetriedKillerBeginsAnew(t *testing.T) {
 	t.Parallel()
 	s, book := ordinarySite(t, plantDead...), newLedger(t)
@@ -274,7 +275,8 @@ func TestARetriedKillerBeginsAnew(t *testing.T) {
 	out, errs, code := s.belay("dead", "retry", jid)
 	require.Equal(t, "1 retried\n", out)
 	require.Zero(t, code, errs)
-	// It kills the worker although a job is beside it, so it did not run alone; brought back, it is no suspect, and ends well.
+	// It kills the worker although a job is beside it, so it did not run alone; brought back, it is no suspect,
+	// and ends well.
 	eventually(t, "both to end", func() bool { return s.text(s.keys.Processed()) == "2" })
 	fleet.end()
 	require.Equal(t, 1, fleet.deaths())

@@ -25,8 +25,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Jobs of every kind go through workers that are killed, frozen and stopped at random; the oracle, which has seen each step
-// of each job, finds nothing to object to.
+// Jobs of every kind go through workers that are killed, frozen and stopped at random; the oracle, which has
+// seen each step of each job, finds nothing to object to.
 func TestEveryStepIsLawful(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,8 @@ func turmoil(t *testing.T, s *site, redis driver.Client) {
 	t.Logf("%d jobs, %d ends of workers", pushed.Load(), crew.deaths())
 }
 
-// strike freezes one of the crew's workers until long after it has been declared dead, or kills it, or asks it to stop.
+// strike freezes one of the crew's workers until long after it has been declared dead, or kills it, or asks it
+// to stop.
 func (c *crew) strike(thaws *sync.WaitGroup, how int) {
 	c.mu.Lock()
 	living := slices.DeleteFunc(slices.Clone(c.all), (*process).ended)
@@ -116,8 +117,8 @@ func (c *crew) strike(thaws *sync.WaitGroup, how int) {
 	}
 }
 
-// waiting is how many jobs and lists with jobs there are anywhere but among the dead. It looks at all places at one instant: else
-// it would miss a job that moves from one that is still to be looked at to one that has been.
+// waiting is how many jobs and lists with jobs there are anywhere but among the dead. It looks at all places at
+// one instant: else it would miss a job that moves from one that is still to be looked at to one that has been.
 func (s *site) waiting() int {
 	s.t.Helper()
 	const count = `local n = redis.call('ZCARD', KEYS[1]) + redis.call('ZCARD', KEYS[2])
@@ -149,7 +150,8 @@ func pushOddJobs(ctx context.Context, pusher *client.Client, pushed *atomic.Int6
 	}
 }
 
-// inProcess runs a worker in this process, whose handler does all that one may do, while a function runs; then it stops it.
+// inProcess runs a worker in this process, whose handler does all that one may do, while a function runs; then
+// it stops it.
 func inProcess(t *testing.T, s *site, redis driver.Client, while func()) {
 	t.Helper()
 	l, err := launcher.New(launcher.Config{

@@ -44,10 +44,11 @@ type outage struct {
 	rejected int
 }
 
-// Whatever way Redis is away: nobody storms it, one line says so and one that it is back, running jobs go on, their ends
-// are kept, nothing new is begun, everything resumes, no job runs twice and none counts as failed.
+// Whatever way Redis is away: nobody storms it, one line says so and one that it is back, running jobs go on,
+// their ends are kept, nothing new is begun, everything resumes, no job runs twice and none counts as failed.
 //
-// Nothing else runs meanwhile: lives are short here, and a machine that is busy with other tests must not end one.
+// Nothing else runs meanwhile: lives are short here, and a machine that is busy with other tests must not end
+// one.
 func TestOutages(t *testing.T) {
 	slots := make(chan struct{}, outagesAtOnce)
 	var running sync.WaitGroup
@@ -83,7 +84,8 @@ func newOutage(t *testing.T, kind outageKind, client string) *outage {
 	return o
 }
 
-// pass goes through the outage with jobs that end within and after it, one that is due within it, and one processor idle.
+// pass goes through the outage with jobs that end within and after it, one that is due within it, and one
+// processor idle.
 func (o *outage) pass() {
 	t := o.t
 	within, beyond := o.s.push("Any", "default", jsonArgs(1, 2000)), o.s.push("Any", "default", jsonArgs(2, 5500))

@@ -67,8 +67,8 @@ func (o *outage) requireEachOnce(jids []string) {
 	require.Len(o.t, o.book.ends(""), len(jids))
 }
 
-// requireNothingBegun holds that no job was started after the lease was over: a life without a confirmed beat, less one
-// beat. pushAt leaves what was begun just before the time to become a program.
+// requireNothingBegun holds that no job was started after the lease was over: a life without a confirmed beat,
+// less one beat. pushAt leaves what was begun just before the time to become a program.
 func (o *outage) requireNothingBegun(from, back time.Time) {
 	o.t.Helper()
 	for _, start := range o.book.starts("") {
@@ -76,8 +76,9 @@ func (o *outage) requireNothingBegun(from, back time.Time) {
 	}
 }
 
-// requireModest holds that the outage costs neither us nor Redis much: 2 % of a core, and, once it has been noticed, ten
-// commands and as many connections a second. Beats are five times as fast here as they are by default.
+// requireModest holds that the outage costs neither us nor Redis much: 2 % of a core, and, once it has been
+// noticed, ten commands and as many connections a second. Beats are five times as fast here as they are by
+// default.
 func (o *outage) requireModest(span, used time.Duration, sent tally) {
 	o.t.Helper()
 	o.t.Logf("away for %v: CPU time %v; then %d commands on %d new connections, %d turned away", span.Round(time.Millisecond), used,
@@ -96,7 +97,8 @@ func (o *outage) requireModest(span, used time.Duration, sent tally) {
 	require.Less(o.t, o.rejected, int(10*span.Seconds())+10)
 }
 
-// requireTold holds that the outage has one line, its end another, and that there is hardly anything else to read.
+// requireTold holds that the outage has one line, its end another, and that there is hardly anything else to
+// read.
 func (o *outage) requireTold(log string) {
 	o.t.Helper()
 	if o.kind.denied {

@@ -18,10 +18,11 @@ import (
 type outageKind struct {
 	// args are the server's.
 	args []string
-	// direct says that the worker reaches the server without the proxy: it is the server's own bearing towards connections
-	// that matters.
+	// direct says that the worker reaches the server without the proxy: it is the server's own bearing towards
+	// connections that matters.
 	direct bool
-	// reads says that Redis still answers what only reads, so that a duty comes as far as to the write that is refused.
+	// reads says that Redis still answers what only reads, so that a duty comes as far as to the write that is
+	// refused.
 	reads bool
 	// denied says that the operator is told of an error, and not of an outage alone.
 	denied bool
@@ -70,7 +71,8 @@ func killed(o *outage) {
 	o.server.Restart(o.t)
 }
 
-// cut does something to every frame of a direction. What it has done to a connection lasts; new ones are good again.
+// cut does something to every frame of a direction. What it has done to a connection lasts; new ones are good
+// again.
 func cut(on faultproxy.Direction, do faultproxy.Action) func(*outage) {
 	return func(o *outage) {
 		o.proxy.Add(faultproxy.Rule{On: on, Do: do})

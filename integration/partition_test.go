@@ -12,9 +12,10 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// A worker is cut off from Redis, and from nothing else, for three lives; others bring its jobs back and do them. It starts
-// nothing after its lease, though it had just been given a job; what it ran it runs on, since it cannot know that it is the
-// one who is cut off. When it hears of its death it cancels that, writes nothing for it, and works on under a new name.
+// A worker is cut off from Redis, and from nothing else, for three lives; others bring its jobs back and do
+// them. It starts nothing after its lease, though it had just been given a job; what it ran it runs on, since
+// it cannot know that it is the one who is cut off. When it hears of its death it cancels that, writes nothing
+// for it, and works on under a new name.
 func TestAPartitionedWorkerStartsNothing(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second // of the flags fast

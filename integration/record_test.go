@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A worker whose session record was deleted, or evicted, writes it again with its next heartbeat: its jobs are found when it dies.
+// A worker whose session record was deleted, or evicted, writes it again with its next heartbeat: its jobs are
+// found when it dies.
 func TestALostSessionRecordStrandsNoJob(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {

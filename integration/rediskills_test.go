@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Redis is killed again and again under full load, and keeps what it has acknowledged: every job that it said it had is run,
-// and none more than once, since nobody else has died.
+// Redis is killed again and again under full load, and keeps what it has acknowledged: every job that it said
+// it had is run, and none more than once, since nobody else has died.
 func TestRedisKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills, every := 4, time.Second

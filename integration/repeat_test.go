@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// A push that is cut off is repeated: while workers take the jobs away, over a bad line, across a crash of Redis. The jobs
-// are exactly those that were to be pushed, and the oracle sees none accepted twice.
+// A push that is cut off is repeated: while workers take the jobs away, over a bad line, across a crash of
+// Redis. The jobs are exactly those that were to be pushed, and the oracle sees none accepted twice.
 func TestAPushThatIsCutOffIsStoredOnce(t *testing.T) {
 	const singles, lines = 120, 600
 	eachClient(t, func(t *testing.T, s *site) {

@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// A Redis that is killed and comes back with less than it had makes nothing run twice of which it still knows that it is in
-// hand, and stops nobody's work.
+// A Redis that is killed and comes back with less than it had makes nothing run twice of which it still knows
+// that it is in hand, and stops nobody's work.
 func TestRestartWithLosses(t *testing.T) {
 	t.Run("with the jobs in hand but not what came after runs none of them twice", func(t *testing.T) {
 		t.Parallel()
@@ -122,7 +122,8 @@ func (f *fleet) runsNewJobs() {
 	}
 }
 
-// stillFindsTheDead makes sure that a worker that is killed now is noticed. It makes the count of processed jobs n.
+// stillFindsTheDead makes sure that a worker that is killed now is noticed. It makes the count of processed
+// jobs n.
 func (f *fleet) stillFindsTheDead(n int) {
 	f.t.Helper()
 	last := f.push("Quick", "default", jsonArgs(0, 3_000))

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// absences are how long Redis is away: shorter than a beat, and longer than two idle waits. BELAY_LONG=1 has five minutes.
+// absences are how long Redis is away: shorter than a beat, and longer than two idle waits. BELAY_LONG=1 has
+// five minutes.
 func absences() []time.Duration {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return []time.Duration{500 * time.Millisecond, 9 * time.Second, 5 * time.Minute}
@@ -21,8 +22,8 @@ func absences() []time.Duration {
 	return []time.Duration{500 * time.Millisecond, 9 * time.Second}
 }
 
-// However long Redis was silent, an idle worker has the next job within seconds of its return, and says that it is ready
-// only when it is: its waits are up again by then, or the job would not start.
+// However long Redis was silent, an idle worker has the next job within seconds of its return, and says that it
+// is ready only when it is: its waits are up again by then, or the job would not start.
 func TestWorkResumesAfterSilenceOfAnyLength(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup // they mostly wait

@@ -33,8 +33,9 @@ func TestBothPollersAtOnce(t *testing.T) {
 		ruby.ask(t, &jids, "perform_in", each, "Ran", "ruby", 3)
 		ruby.ask(t, &forBelay, "perform_in", each, "Ran", "go", 3)
 		jids = append(jids, forBelay...)
-		// What is due when it is scheduled surprises either poller: Belay's wakes for the others at their very time, and
-		// leaves Ruby's none of them. Ruby writes args anew, which tells whose hands they came through.
+		// What is due when it is scheduled surprises either poller: Belay's wakes for the others at their very
+		// time, and leaves Ruby's none of them. Ruby writes args anew, which tells whose hands they came
+		// through.
 		const surprises, gap = 100, 20 * time.Millisecond
 		for n := range surprises {
 			jid := newJID()

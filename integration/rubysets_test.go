@@ -17,8 +17,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// How operators find a failed program, and what its job's first retry may wait by Sidekiq 8's formula: fifteen seconds
-// and a draw of ten.
+// How operators find a failed program, and what its job's first retry may wait by Sidekiq 8's formula: fifteen
+// seconds and a draw of ten.
 const (
 	failure       = "no é <today> & never"
 	failureClass  = "ExitStatus"
@@ -26,8 +26,8 @@ const (
 	firstRetryMax = 25.0
 )
 
-// What Belay failed is in Ruby's RetrySet and DeadSet as Ruby's own failures are, and all that can be done there can be
-// done to it.
+// What Belay failed is in Ruby's RetrySet and DeadSet as Ruby's own failures are, and all that can be done
+// there can be done to it.
 func TestRubyRepairsWhatBelayFailed(t *testing.T) {
 	t.Parallel()
 	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {
@@ -123,8 +123,8 @@ func requireFailed(t *testing.T, entry rubyEntry, begun time.Time) {
 	require.True(t, entry.SameBytes, "Ruby would write it otherwise, and its dashboard would double it")
 }
 
-// Jobs that failed in one moment are still apart for Ruby, which tells members of a set by their score: "retry all" finds
-// each of them, and none twice.
+// Jobs that failed in one moment are still apart for Ruby, which tells members of a set by their score: "retry
+// all" finds each of them, and none twice.
 func TestRubyRetriesAllThatFailedAtOnce(t *testing.T) {
 	t.Parallel()
 	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rubySide is a Ruby process with Sidekiq's own client and API, which answers questions: testdata/sidekiq_client.rb.
-// What it says of Belay's jobs and processes is what operators see.
+// rubySide is a Ruby process with Sidekiq's own client and API, which answers questions:
+// testdata/sidekiq_client.rb. What it says of Belay's jobs and processes is what operators see.
 type rubySide struct {
 	mu      sync.Mutex
 	in      io.Writer

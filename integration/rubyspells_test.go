@@ -24,8 +24,8 @@ type scheduledPrice struct {
 	Any          any
 }
 
-// However the arguments of a job came to Belay, Sidekiq finds its entry again by the text that it writes itself: its
-// reschedule, retry and delete leave no second copy.
+// However the arguments of a job came to Belay, Sidekiq finds its entry again by the text that it writes
+// itself: its reschedule, retry and delete leave no second copy.
 func TestRubyFindsWhatBelayPushedByItsText(t *testing.T) {
 	t.Parallel()
 	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {

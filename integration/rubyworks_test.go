@@ -108,8 +108,8 @@ func requireFailedByRuby(t *testing.T, s *site, ruby *rubySide) {
 	require.Empty(t, ruby.entries(t, "retry"))
 }
 
-// startSidekiq starts Sidekiq's own worker on the queue "ruby", and answers it and the file that its jobs append to.
-// It is stopped when the test ends.
+// startSidekiq starts Sidekiq's own worker on the queue "ruby", and answers it and the file that its jobs
+// append to. It is stopped when the test ends.
 func startSidekiq(t *testing.T, s *site) (*exec.Cmd, string) {
 	t.Helper()
 	path, err := exec.LookPath("sidekiq")

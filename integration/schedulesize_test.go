@@ -35,7 +35,8 @@ func TestACrowdDueAtOneInstant(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = redis.Close() })
 			ahead(t, s)
-			// Slow may be a script, or a machine that did something else in its middle. The script is so every time.
+			// Slow may be a script, or a machine that did something else in its middle. The script is so every
+			// time.
 			guilty := make(map[string]int)
 			const goes = 3
 			for range goes {
@@ -131,8 +132,8 @@ func slowScripts(s *site) map[string]time.Duration {
 	return slow
 }
 
-// ahead has the server's thread run before whatever else the machine does, where we may: the slow log measures time that
-// passes, not time that is used.
+// ahead has the server's thread run before whatever else the machine does, where we may: the slow log measures
+// time that passes, not time that is used.
 func ahead(t *testing.T, s *site) {
 	t.Helper()
 	about, _ := s.do("INFO", "server").(string)

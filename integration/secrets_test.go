@@ -40,7 +40,8 @@ func requireNoCanary(t *testing.T, said string, about ...any) {
 	require.NotContains(t, said, "Canary", about...)
 }
 
-// secretWorker runs a worker until done says that it has seen enough, then stops it and answers all that it logged.
+// secretWorker runs a worker until done says that it has seen enough, then stops it and answers all that it
+// logged.
 func secretWorker(t *testing.T, env []string, done func(log string) bool, words ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")

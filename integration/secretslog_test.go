@@ -19,8 +19,8 @@ import (
 	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
-// Whatever is wrong between a program's server and Redis: the log at its most talkative, by either logger and either
-// client, does not show the password.
+// Whatever is wrong between a program's server and Redis: the log at its most talkative, by either logger and
+// either client, does not show the password.
 func TestThePasswordIsInNoLineOfALibrarysLog(t *testing.T) {
 	t.Parallel()
 	clients := map[string]func(url string) (driver.Client, error){

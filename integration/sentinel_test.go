@@ -28,8 +28,8 @@ import (
 const (
 	// watched is the name under which the sentinels know the primary.
 	watched = "belay"
-	// replicated is how old a job must be, when the primary fails, to be on the replicas for sure. On loopback they have it
-	// within a millisecond.
+	// replicated is how old a job must be, when the primary fails, to be on the replicas for sure. On loopback
+	// they have it within a millisecond.
 	replicated = 500 * time.Millisecond
 	// found is within what time of a promotion producers and workers are at the new primary.
 	found = 10 * time.Second
@@ -128,9 +128,9 @@ func (w *watchedSite) promoted() time.Time {
 	return time.Now()
 }
 
-// The primary is frozen, the sentinels make another one, the old one wakes up and still takes itself for the primary: workers
-// and producers find the new one, everything that was stored before or after runs, nobody is taken for dead, and only what ran
-// in that moment runs again.
+// The primary is frozen, the sentinels make another one, the old one wakes up and still takes itself for the
+// primary: workers and producers find the new one, everything that was stored before or after runs, nobody is
+// taken for dead, and only what ran in that moment runs again.
 func TestSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup // they mostly wait

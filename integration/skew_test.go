@@ -8,14 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// skew is how far apart the clocks of Redis and of everybody else are: what is left when nobody watches over NTP.
+// skew is how far apart the clocks of Redis and of everybody else are: what is left when nobody watches over
+// NTP.
 const skew = 10 * time.Minute
 
-// promptly is within what time of being due a job starts. A mistake would be of ten minutes, so a busy machine may take its time.
+// promptly is within what time of being due a job starts. A mistake would be of ten minutes, so a busy machine
+// may take its time.
 const promptly = 20 * time.Second
 
-// The clock of Redis has always been ten minutes ahead of the workers' and the producers', or behind: "in three seconds" is
-// in three seconds, "at" is by Redis' clock, everybody counts as alive, and a worker that is killed is missed in time.
+// The clock of Redis has always been ten minutes ahead of the workers' and the producers', or behind: "in three
+// seconds" is in three seconds, "at" is by Redis' clock, everybody counts as alive, and a worker that is killed
+// is missed in time.
 func TestSkewedClocks(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup // they mostly wait

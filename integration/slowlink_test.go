@@ -14,12 +14,12 @@ import (
 	"github.com/belayq/belay/driver/drivertest/slowlink"
 )
 
-// A slow link is slow, never stuck. Workers reach Redis by links of 50 to 500 ms round trip and 10 to 100 Mbit/s: a killed
-// worker's jobs run again, due jobs are promoted, and a slow worker that lives gives way to a healthy one. The same holds where
-// Redis closes connections whose replies are larger than 2 MB.
+// A slow link is slow, never stuck. Workers reach Redis by links of 50 to 500 ms round trip and 10 to 100
+// Mbit/s: a killed worker's jobs run again, due jobs are promoted, and a slow worker that lives gives way to a
+// healthy one. The same holds where Redis closes connections whose replies are larger than 2 MB.
 //
-// Ordinarily each of the three is tried with a few links, drawn so that each value of each dimension occurs. The environment
-// may say otherwise:
+// Ordinarily each of the three is tried with a few links, drawn so that each value of each dimension occurs.
+// The environment may say otherwise:
 //
 //	BELAY_SEED=7               draws the same links
 //	BELAY_LINKS=all            tries all of them: give go test a -timeout of an hour
@@ -36,7 +36,8 @@ func TestSlowLinks(t *testing.T) {
 	for _, trial := range trials {
 		t.Log(trial)
 	}
-	// Each waits most of the time. They are no parallel subtests, because these would be as few as there are processors.
+	// Each waits most of the time. They are no parallel subtests, because these would be as few as there are
+	// processors.
 	together(linksAtOnce, func(n int) bool {
 		if n < len(trials) {
 			t.Run(trials[n].String(), func(t *testing.T) { linkPlays[trials[n].play](t, trials[n]) })
@@ -45,7 +46,8 @@ func TestSlowLinks(t *testing.T) {
 	})
 }
 
-// linksAtOnce is how many links are tried at once. Two processors carry this many workers and servers without being busy.
+// linksAtOnce is how many links are tried at once. Two processors carry this many workers and servers without
+// being busy.
 const linksAtOnce = 8
 
 // A linkTrial is one play with one link.
@@ -93,8 +95,8 @@ func linkTrials(how string, seed uint64) []linkTrial {
 	return chosen
 }
 
-// allLinks are the whole matrix. The limit of 2 MB means nothing to jobs of 1 kB, and a link that a healthy worker is faster
-// than has little bandwidth and much to carry.
+// allLinks are the whole matrix. The limit of 2 MB means nothing to jobs of 1 kB, and a link that a healthy
+// worker is faster than has little bandwidth and much to carry.
 func allLinks() []linkTrial {
 	speeds := linkSpeeds(10, 40, 100)
 	loads := []linkTrial{{payload: 1000}, {payload: 200_000}, {payload: 200_000, narrow: true}}
@@ -112,7 +114,8 @@ func linkSpeeds(bandwidths ...int64) []slowlink.Speed {
 	return speeds
 }
 
-// linkMatrix combines speeds and loads with both heartbeats. The Redis clients take turns, for each load and each speed.
+// linkMatrix combines speeds and loads with both heartbeats. The Redis clients take turns, for each load and
+// each speed.
 func linkMatrix(play string, speeds []slowlink.Speed, loads []linkTrial) []linkTrial {
 	var trials []linkTrial
 	for i, speed := range speeds {
@@ -126,8 +129,8 @@ func linkMatrix(play string, speeds []slowlink.Speed, loads []linkTrial) []linkT
 	return trials
 }
 
-// covering chooses of one play's trials, in their order, until each value of each dimension has occurred; at each turn the
-// one with the most values that have not.
+// covering chooses of one play's trials, in their order, until each value of each dimension has occurred; at
+// each turn the one with the most values that have not.
 func covering(play string, all []linkTrial) []linkTrial {
 	var chosen []linkTrial
 	seen := make(map[string]bool)

@@ -21,23 +21,25 @@ const (
 	dueOnLink    = 60
 	besideOnLink = 200
 
-	// What a job's bytes must travel through the link one after the other. Recovered ones: the janitor reads them, sends the
-	// old and the new ones, a take brings them and their settle names them. Promoted ones: the poller reads them, and sends the
-	// old and the new ones. Those that run: a take brings them and their settle names them.
+	// What a job's bytes must travel through the link one after the other. Recovered ones: the janitor reads
+	// them, sends the old and the new ones, a take brings them and their settle names them. Promoted ones: the
+	// poller reads them, and sends the old and the new ones. Those that run: a take brings them and their
+	// settle names them.
 	travelsRecovered, travelsPromoted, travelsRun = 5, 3, 2
-	// Round trips of a recovery are promised. Promotion is promised no time: a page holds one job at least, and is sent a round
-	// trip after it was read.
+	// Round trips of a recovery are promised. Promotion is promised no time: a page holds one job at least, and
+	// is sent a round trip after it was read.
 	tripsRecovered, tripsPromoted = 10, 10 + dueOnLink
-	// inVain is how much more a link may carry than it must. A page that misses its deadline has travelled in vain, and the next
-	// is half as large: all that travelled in vain is at most what travels then.
+	// inVain is how much more a link may carry than it must. A page that misses its deadline has travelled in
+	// vain, and the next is half as large: all that travelled in vain is at most what travels then.
 	inVain = 2
 
-	// stall is how long no job may be done while there are some. A page of 4 MiB takes 4 s at 10 Mbit/s, with its settle 8 s;
-	// what no process works on stays for good.
+	// stall is how long no job may be done while there are some. A page of 4 MiB takes 4 s at 10 Mbit/s, with
+	// its settle 8 s; what no process works on stays for good.
 	stall = 30 * time.Second
 )
 
-// bound is within what time a link does its work: the promise for a fast link, so many round trips, and the time of the bytes.
+// bound is within what time a link does its work: the promise for a fast link, so many round trips, and the
+// time of the bytes.
 func (l linkTrial) bound(roundTrips, jobs, travels int) time.Duration {
 	bits := int64(jobs*l.payload) * 8 * int64(travels*inVain)
 	return recovery + time.Duration(roundTrips)*l.speed.RoundTrip + time.Duration(bits*int64(time.Second)/l.speed.BitsPerSecond)
@@ -110,8 +112,8 @@ func within(s *site, link *slowlink.Link, bound time.Duration, goal int, count f
 		float64(up)/1e6, float64(down)/1e6)
 }
 
-// killBesideALink: a worker is killed with all processors busy, and the one that is left has a slow link. All jobs are done
-// within the bound of the kill.
+// killBesideALink: a worker is killed with all processors busy, and the one that is left has a slow link. All
+// jobs are done within the bound of the kill.
 func killBesideALink(t *testing.T, l linkTrial) {
 	s := l.site(t)
 	s.queue(l.payloads(inHandOnLink))
@@ -137,8 +139,8 @@ func dueBehindALink(t *testing.T, l linkTrial) {
 	require.Len(t, worker.identities(), 1, "it counted as dead")
 }
 
-// slowBesideHealthy: a worker with a slow link has jobs in hand when a healthy one starts. All jobs are done, the slow one holds
-// no more than it can work on, and at no time they stand still.
+// slowBesideHealthy: a worker with a slow link has jobs in hand when a healthy one starts. All jobs are done,
+// the slow one holds no more than it can work on, and at no time they stand still.
 func slowBesideHealthy(t *testing.T, l linkTrial) {
 	s := l.site(t)
 	link, slow := l.behind(s, "--exec", "Any=true")

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spellings are payloads that are in order, though nobody would write them so again: a library that reads one and writes it
-// anew makes other bytes of it. %s is the jid.
+// spellings are payloads that are in order, though nobody would write them so again: a library that reads one
+// and writes it anew makes other bytes of it. %s is the jid.
 var spellings = []string{
 	`{"class":"Odd","jid":"%s","args":[],"queue":"odd","retry":true}`,
 	`  {  "class" : "Odd" , "jid" : "%s" , "args" : [ 1 , 2 ] }  `,
@@ -44,8 +44,9 @@ var spellings = []string{
 	`{"class":"Odd","jid":"%s","args":[]` + strings.Repeat(" ", 1000) + `}`,
 }
 
-// Whatever way a payload is written, it is its bytes that are in hand and its bytes that are taken out: at its end, when it
-// is brought back from a dead worker, and when it fails. Nothing of it stays behind and runs again with the next worker.
+// Whatever way a payload is written, it is its bytes that are in hand and its bytes that are taken out: at its
+// end, when it is brought back from a dead worker, and when it fails. Nothing of it stays behind and runs again
+// with the next worker.
 func TestHoweverAPayloadIsWrittenItEndsOnce(t *testing.T) {
 	t.Parallel()
 	eachClientAtOnce(t, func(t *testing.T, s *site) {

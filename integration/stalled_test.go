@@ -7,9 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Redis stands still for longer than any call waits for it, while a worker with one processor works off a queue. What it was
-// asked meanwhile it does when it goes on, though nobody waits for the answer any more. A client that asks again by itself
-// asks for several jobs where it can run one; here, nothing is left in hand that does not run.
+// Redis stands still for longer than any call waits for it, while a worker with one processor works off a
+// queue. What it was asked meanwhile it does when it goes on, though nobody waits for the answer any more. A
+// client that asks again by itself asks for several jobs where it can run one; here, nothing is left in hand
+// that does not run.
 func TestAStalledRedisStrandsNothing(t *testing.T) {
 	t.Parallel()
 	const (

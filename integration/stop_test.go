@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopped is how long a stop may take beyond its timeout: a second for cancelled handlers, and two for Redis to hear of
-// what they left.
+// stopped is how long a stop may take beyond its timeout: a second for cancelled handlers, and two for Redis to
+// hear of what they left.
 const stopped = 3 * time.Second
 
-// Six jobs that never end are begun and handed back by five workers, one after the other, some of whose handlers do not
-// heed SIGTERM.
+// Six jobs that never end are begun and handed back by five workers, one after the other, some of whose
+// handlers do not heed SIGTERM.
 func TestStop(t *testing.T) {
 	t.Run("hands back what is unfinished, byte for byte and in order, five times over", func(t *testing.T) {
 		t.Parallel()
@@ -82,8 +82,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// requireHandsGone holds that no hand, which would work for long, outlives its worker's stop. One that was killed is there
-// until the machine has had a moment for it.
+// requireHandsGone holds that no hand, which would work for long, outlives its worker's stop. One that was
+// killed is there until the machine has had a moment for it.
 func requireHandsGone(t *testing.T, book *ledger) {
 	t.Helper()
 	eventually(t, "the hands to be gone", func() bool { return len(processesWith(t, book.path)) == 0 })

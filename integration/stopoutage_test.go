@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// silences are ways in which Redis does not even refuse: nothing but a deadline ends a call. Each answers the site as a
-// worker is to reach it, and how to begin and end the silence.
+// silences are ways in which Redis does not even refuse: nothing but a deadline ends a call. Each answers the
+// site as a worker is to reach it, and how to begin and end the silence.
 var silences = map[string]func(t *testing.T, s *site) (seen *site, begin, end func()){
 	"frozen": func(_ *testing.T, s *site) (*site, func(), func()) { return s, s.server.Stop, s.server.Cont },
 	"behind a black hole": func(t *testing.T, s *site) (*site, func(), func()) {
@@ -22,8 +22,8 @@ var silences = map[string]func(t *testing.T, s *site) (seen *site, begin, end fu
 	},
 }
 
-// A stop waits no longer for a silent Redis than for one that answers, whether or not handlers heed their end. What could
-// not be handed back runs again: nothing is lost by it, and nothing counts as failed.
+// A stop waits no longer for a silent Redis than for one that answers, whether or not handlers heed their end.
+// What could not be handed back runs again: nothing is lost by it, and nothing counts as failed.
 func TestStopWithoutRedis(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup // they mostly wait

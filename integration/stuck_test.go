@@ -12,9 +12,9 @@ import (
 	"github.com/belayq/belay/integration/oracle"
 )
 
-// A process is frozen past its death while it runs a job. Another brings the job back, runs it and fails, and the retry
-// comes to the first one, whose handler heeds nothing: the job does not run beside its own ghost, what lies behind it does,
-// and the log says where the handler hangs.
+// A process is frozen past its death while it runs a job. Another brings the job back, runs it and fails, and
+// the retry comes to the first one, whose handler heeds nothing: the job does not run beside its own ghost,
+// what lies behind it does, and the log says where the handler hangs.
 func TestGhost(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t, oracle.Allow(oracle.Retry, oracle.Retry))
@@ -66,7 +66,8 @@ func TestGhost(t *testing.T) {
 	require.Empty(t, s.set(s.keys.Retry()))
 }
 
-// A stop does not wait for a handler that ignores it: the job goes back, and the log says where the handler hangs.
+// A stop does not wait for a handler that ignores it: the job goes back, and the log says where the handler
+// hangs.
 func TestStopLeavesADeafHandlerBehind(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t)

@@ -122,7 +122,8 @@ func TestKillerJobIsBuriedAfterThreeStartsAndNobodyElse(t *testing.T) {
 	require.Empty(t, s.list(s.keys.Quarantine("default")))
 }
 
-// Somebody kills every worker again and again. Jobs that were in hand are under suspicion, and none is condemned.
+// Somebody kills every worker again and again. Jobs that were in hand are under suspicion, and none is
+// condemned.
 func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	t.Parallel()
 	s, book := ordinarySite(t), newLedger(t)
@@ -181,7 +182,8 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	}
 }
 
-// A suspect waits for empty hands, and a worker with a job of hours in hand has none: it goes on with everything else.
+// A suspect waits for empty hands, and a worker with a job of hours in hand has none: it goes on with
+// everything else.
 func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Suspects)), newLedger(t)

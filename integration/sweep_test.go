@@ -17,13 +17,13 @@ const (
 	troupes = 4
 )
 
-// Whatever a process was doing when it was killed, and whether Redis had heard of it or not, no job is lost, none that had
-// ended runs again, and nothing is left behind. The owner of a play speaks to Redis through a proxy that kills it at a
-// point (see point): before a command is passed on, when it has been executed, or when its answer has been delivered. Then
-// a healthy worker does the rest.
+// Whatever a process was doing when it was killed, and whether Redis had heard of it or not, no job is lost,
+// none that had ended runs again, and nothing is left behind. The owner of a play speaks to Redis through a
+// proxy that kills it at a point (see point): before a command is passed on, when it has been executed, or when
+// its answer has been delivered. Then a healthy worker does the rest.
 //
-// There are about two thousand points. Ordinarily a random sample of them is tried, for less than a minute, in which each kind
-// of command comes first once. The environment may say otherwise:
+// There are about two thousand points. Ordinarily a random sample of them is tried, for less than a minute, in
+// which each kind of command comes first once. The environment may say otherwise:
 //
 //	BELAY_SEED=7                                     that of the sample
 //	BELAY_SWEEP=5m                                   as many as fit into that time

@@ -25,9 +25,9 @@ const (
 	answered moment = "answered"
 )
 
-// A point is where the owner of a play dies: at a moment of the nth command of a kind that it sends. Commands are counted
-// kind by kind, because how many there are of one (beats, looks for due jobs) depends on how fast the machine is, and where
-// the others stand among them does not matter. The zero point is nowhere.
+// A point is where the owner of a play dies: at a moment of the nth command of a kind that it sends. Commands
+// are counted kind by kind, because how many there are of one (beats, looks for due jobs) depends on how fast
+// the machine is, and where the others stand among them does not matter. The zero point is nowhere.
 type point struct {
 	play, client, kind string
 	nth                int
@@ -57,13 +57,15 @@ type kind struct{ name, token string }
 // scriptLoad is the kind that only a newcomer sends.
 const scriptLoad = "load"
 
-// kinds are all there are. A command is of the first kind whose token it contains, and of the last if of no other.
+// kinds are all there are. A command is of the first kind whose token it contains, and of the last if of no
+// other.
 func kinds(k lua.Keys) []kind {
 	settle, recovers := address(k.Settle(lua.Settlement{}).Call), address(k.Recover("", nil, nil, time.Time{}).Call)
 	return []kind{
 		// The text of a script that the server does not know yet; of interest only where that is so.
 		{scriptLoad, "#!lua"},
-		// Words that are arguments of one script only tell its uses apart; of several in one command the first counts.
+		// Words that are arguments of one script only tell its uses apart; of several in one command the first
+		// counts.
 		{"settle-retry", word("retry")},
 		{"settle-snoozed", word("snoozed")},
 		{"settle-dead", word("dead")},

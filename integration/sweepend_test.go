@@ -61,8 +61,8 @@ type outcome struct {
 	again                   map[string]int // runs to come, by jid
 }
 
-// foresee says what must come of what is there now: what has ended does not run again, all else does, but for a suspect
-// that its owner died of, if that was once too often.
+// foresee says what must come of what is there now: what has ended does not run again, all else does, but for a
+// suspect that its owner died of, if that was once too often.
 func (s *stage) foresee() outcome {
 	s.t.Helper()
 	found := s.whereabouts()
@@ -139,8 +139,8 @@ func (s *stage) finish() {
 	s.nothingIsLeft()
 }
 
-// nothingIsLeft holds that only what is meant to stay has stayed: counters, the dead, names, and tombstones with the records
-// of those that lie under them. What expires by itself may.
+// nothingIsLeft holds that only what is meant to stay has stayed: counters, the dead, names, and tombstones
+// with the records of those that lie under them. What expires by itself may.
 func (s *stage) nothingIsLeft() {
 	s.t.Helper()
 	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Tombstones()}

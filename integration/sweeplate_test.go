@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// The end of a run can be written long after its process is dead: it lay in a socket, or in a network. Then the job is
-// somebody else's, whether he is at it or has done it, and nothing is written for it.
+// The end of a run can be written long after its process is dead: it lay in a socket, or in a network. Then the
+// job is somebody else's, whether he is at it or has done it, and nothing is written for it.
 func TestLateSettle(t *testing.T) {
 	hands := map[string][]string{"success": nil, "failure": {"-fail", "late"}}
 	for what, flags := range hands {
@@ -51,7 +51,8 @@ func lateSettle(t *testing.T, s *site, during bool, flags []string) {
 		eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
 	}
 	gate.Open()
-	// The verdict on a batch is kept with the record of its process: the first job in it was not its own any more.
+	// The verdict on a batch is kept with the record of its process: the first job in it was not its own any
+	// more.
 	eventually(t, "the late settle to be judged", func() bool { return s.do("HGET", s.keys.Record(identity), "batch:1") == "1" })
 	require.Empty(t, s.set(s.keys.Retry()))
 

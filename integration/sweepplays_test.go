@@ -32,8 +32,8 @@ func newStage(t *testing.T, s *site, program string, at point) *stage {
 	return &stage{site: s, program: program, book: newLedger(t), proxy: proxy, death: newDeath(s, proxy, at), jobs: make(map[string]string)}
 }
 
-// plays are what owners do until they die, or to their end. Whatever the moment of the death, the same jobs are stored by
-// the stage itself.
+// plays are what owners do until they die, or to their end. Whatever the moment of the death, the same jobs are
+// stored by the stage itself.
 var plays = map[string]func(*stage){
 	"worker":  (*stage).worker,
 	"janitor": (*stage).janitor,
@@ -72,8 +72,8 @@ func (s *stage) worker() {
 	s.stop()
 }
 
-// janitor is one worker that brings back the jobs of another that was killed, among them two that were in hand in one
-// crash before and so are suspects now; and stops with a suspect in hand.
+// janitor is one worker that brings back the jobs of another that was killed, among them two that were in hand
+// in one crash before and so are suspects now; and stops with a suspect in hand.
 func (s *stage) janitor() {
 	interrupted := job.Edit{Name: "interrupted_count", JSON: "1"}
 	s.put("a", "HoldsFails", "suspect", interrupted)
@@ -121,7 +121,8 @@ func (s *stage) pusher() {
 	}
 }
 
-// jid is the id of a job on this stage. It tells the stage, so that whoever reads an oracle's verdict knows which it was.
+// jid is the id of a job on this stage. It tells the stage, so that whoever reads an oracle's verdict knows
+// which it was.
 func (s *stage) jid(name string) string { return s.prefix + "-" + name }
 
 // put stores a job as a producer does.

@@ -98,8 +98,8 @@ func together(at int, f func(n int) bool) {
 	all.Wait()
 }
 
-// rehearse plays each play without a death, and answers the points that there are. What happened both times counts: the
-// first time scripts are loaded, and how often one looks and beats varies.
+// rehearse plays each play without a death, and answers the points that there are. What happened both times
+// counts: the first time scripts are loaded, and how often one looks and beats varies.
 func (w *sweep) rehearse() []point {
 	var all []point
 	for _, play := range slices.Sorted(maps.Keys(plays)) {
@@ -149,8 +149,8 @@ func least(a, b map[string]int) map[string]int {
 	return both
 }
 
-// shuffled brings points into an order of which any beginning is a fair sample: in each round one of every kind in every
-// play, as long as there are.
+// shuffled brings points into an order of which any beginning is a fair sample: in each round one of every kind
+// in every play, as long as there are.
 func shuffled(all []point, chance *rand.Rand) []point {
 	groups := make(map[string][]point)
 	for _, at := range all {
@@ -173,7 +173,8 @@ func shuffled(all []point, chance *rand.Rand) []point {
 	return order
 }
 
-// perform tries points in their order until the time has come or too many have failed, and answers how many were tried.
+// perform tries points in their order until the time has come or too many have failed, and answers how many
+// were tried.
 func (w *sweep) perform(order []point, end time.Time) int {
 	w.met = 0
 	var mu sync.Mutex
@@ -191,7 +192,8 @@ func (w *sweep) perform(order []point, end time.Time) int {
 	return tried
 }
 
-// enough is whether so many points have failed that there is no need for more: each waits long for what does not come.
+// enough is whether so many points have failed that there is no need for more: each waits long for what does
+// not come.
 func (w *sweep) enough() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,8 +21,9 @@ func (s *site) received() int {
 	return n
 }
 
-// An entry of thirty megabytes that Redis hands to an idle worker is not sent back: over a slow link it would never arrive in time, and
-// the worker would do nothing else. It leaves a reason, is in no hand, and the worker goes on.
+// An entry of thirty megabytes that Redis hands to an idle worker is not sent back: over a slow link it would
+// never arrive in time, and the worker would do nothing else. It leaves a reason, is in no hand, and the worker
+// goes on.
 func TestAnOversizedEntryIsNotSentBack(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
@@ -65,7 +66,8 @@ func TestAnOversizedJobFreesItsLock(t *testing.T) {
 	}, oracle.Largest(1000+job.PayloadSlack))
 }
 
-// What dies unread is on Ruby's page with its reason, and does not break it; neither Ruby's retry nor Belay's has it lost.
+// What dies unread is on Ruby's page with its reason, and does not break it; neither Ruby's retry nor Belay's
+// has it lost.
 func TestWhatDiesUnreadIsOnRubysPage(t *testing.T) {
 	t.Parallel()
 	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {

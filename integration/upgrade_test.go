@@ -18,8 +18,8 @@ import (
 // field is what the next version writes into every job that it pushes, and this one does not know.
 const field = `"x_next":{"a":[1.0]}`
 
-// nextBelay builds a version of the program that may come next: every script has another text, so none of its names is
-// known to a server that has only met ours, and every pushed job has one field more.
+// nextBelay builds a version of the program that may come next: every script has another text, so none of its
+// names is known to a server that has only met ours, and every pushed job has one field more.
 func nextBelay(t *testing.T) (path string) {
 	t.Helper()
 	dir, replace := t.TempDir(), make(map[string]string)
@@ -126,7 +126,8 @@ func (r *rollout) await(class string) {
 	})
 }
 
-// done are the jobs of a class that have been done, and how often they were begun by a worker that was not killed.
+// done are the jobs of a class that have been done, and how often they were begun by a worker that was not
+// killed.
 func (r *rollout) done(class string) map[string]int {
 	r.t.Helper()
 	ended := make(map[string]int)
@@ -146,9 +147,9 @@ func (r *rollout) done(class string) map[string]int {
 	return ended
 }
 
-// Two versions work side by side while one replaces the other, and while that is undone: each does the other's jobs, a field
-// that it does not know stays, a class that it does not know waits for those who do, each brings back what the other had in
-// hand when it was killed.
+// Two versions work side by side while one replaces the other, and while that is undone: each does the other's
+// jobs, a field that it does not know stays, a class that it does not know waits for those who do, each brings
+// back what the other had in hand when it was killed.
 func TestRollingUpgradeAndBack(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t, oracle.Allow(oracle.Retry, oracle.Retry))
@@ -188,8 +189,8 @@ func TestRollingUpgradeAndBack(t *testing.T) {
 	require.Empty(t, s.set(s.keys.Dead()))
 }
 
-// fieldsKept is whether at least so many jobs of a class wait to be tried again, and holds that the next version's field is
-// in all of those that have it from their producer. (Only that version pushes Novel.)
+// fieldsKept is whether at least so many jobs of a class wait to be tried again, and holds that the next
+// version's field is in all of those that have it from their producer. (Only that version pushes Novel.)
 func (r *rollout) fieldsKept(class string, least int) bool {
 	r.t.Helper()
 	n := 0

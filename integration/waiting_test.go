@@ -8,8 +8,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A worker has only those jobs in hand that it runs. Those that wait behind a job that kills worker after worker are blamed
-// for nothing: they lie in their queue as they were pushed, and run when it is buried.
+// A worker has only those jobs in hand that it runs. Those that wait behind a job that kills worker after
+// worker are blamed for nothing: they lie in their queue as they were pushed, and run when it is buried.
 func TestWhatWaitsIsBlamedForNoCrash(t *testing.T) {
 	t.Parallel()
 	const waiting = 50

@@ -25,10 +25,10 @@ func wakings() int {
 	return 4
 }
 
-// A worker with hundreds of jobs in hand is frozen for about as long as it takes until it is declared dead, again and again.
-// Half of the times it wakes up at random, just before or after; and half of the times in the very middle of it: when the
-// first or the second page of its jobs has been moved, and the rest has not. Every job is done; what has moved ends nowhere,
-// and what has not is ended by its old owner or recovered, not both.
+// A worker with hundreds of jobs in hand is frozen for about as long as it takes until it is declared dead,
+// again and again. Half of the times it wakes up at random, just before or after; and half of the times in the
+// very middle of it: when the first or the second page of its jobs has been moved, and the rest has not. Every
+// job is done; what has moved ends nowhere, and what has not is ended by its old owner or recovered, not both.
 func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 	t.Parallel()
 	const inHand = 600 // more than two pages
@@ -41,8 +41,8 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 		return p
 	}
 	sleeper := start(s.url, "1s")
-	// The proxy is at this process' pace: what the janitor hears of its recoveries must not come too late for it when other
-	// tests keep that busy.
+	// The proxy is at this process' pace: what the janitor hears of its recoveries must not come too late for
+	// it when other tests keep that busy.
 	janitor := start(proxy.URL(), "10s")
 	t.Cleanup(func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) })
 

@@ -312,7 +312,7 @@ func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// condemned returns some of the processes that the rule of two looks declares dead: as many as one pipeline
+// condemned returns some of the processes that the rule of two looks declares dead: as many as one pipelined
 // may ask about. They count as tried.
 func (j *Janitor) condemned(tried map[string]bool) []*victim {
 	j.mu.Lock()

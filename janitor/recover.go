@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostVictims and mostLists bound the processes that one pipeline asks about, and the lists that they have together.
+	// mostVictims and mostLists bound the processes that one pipelined asks about, and the lists that they have together.
 	mostVictims = 64
 	mostLists   = 256
 	// mostPages bounds one pass over one victim; the next pass goes on.
@@ -47,18 +47,18 @@ type victim struct {
 // finished reports whether nothing is left to do for it.
 func (v *victim) finished() bool { return v.held && v.done && !v.more && v.err == nil }
 
-// A pipeline is some calls, and what is done with their replies.
-type pipeline struct {
+// A pipelined is some calls, and what is done with their replies.
+type pipelined struct {
 	calls []driver.Call
 	reads []func(driver.Reply) error
 }
 
-func (p *pipeline) add(call driver.Call, read func(driver.Reply) error) {
+func (p *pipelined) add(call driver.Call, read func(driver.Reply) error) {
 	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
 }
 
 // read gives each call its reply and answers the first outage. What follows it may have been answered all the same.
-func (p *pipeline) read(replies []driver.Reply) error {
+func (p *pipelined) read(replies []driver.Reply) error {
 	var outage error
 	for i, reply := range replies {
 		if err := p.reads[i](reply); err != nil && outage == nil {
@@ -92,7 +92,7 @@ func (j *Janitor) rescue(ctx context.Context, me string, victims []*victim) erro
 
 // condemn claims victims, has them declared dead, and reads how much they have.
 func (j *Janitor) condemn(ctx context.Context, me string, victims []*victim) error {
-	var p pipeline
+	var p pipelined
 	for _, v := range victims {
 		v.held = true
 		j.claim(&p, me, v)
@@ -108,8 +108,8 @@ func (j *Janitor) condemn(ctx context.Context, me string, victims []*victim) err
 	return p.read(j.link.Do(ctx, p.calls...))
 }
 
-// claim adds to a pipeline that a victim is ours. It saves work, and guards nothing: recover moves each job once.
-func (j *Janitor) claim(p *pipeline, me string, v *victim) {
+// claim adds to a pipelined that a victim is ours. It saves work, and guards nothing: recover moves each job once.
+func (j *Janitor) claim(p *pipelined, me string, v *victim) {
 	if me == "" {
 		return
 	}
@@ -123,8 +123,8 @@ func (j *Janitor) claim(p *pipeline, me string, v *victim) {
 	})
 }
 
-// measure adds to a pipeline how long the lists of a victim are.
-func (j *Janitor) measure(p *pipeline, v *victim) {
+// measure adds to a pipelined how long the lists of a victim are.
+func (j *Janitor) measure(p *pipelined, v *victim) {
 	lengths := lua.Lengths(v.lists)
 	p.add(lengths.Call, func(reply driver.Reply) (err error) {
 		v.lengths, err = lengths.Read(reply)
@@ -144,7 +144,7 @@ func (v *victim) note(err error) error {
 	return nil
 }
 
-// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are as large as
+// turn are those victims that the next pipelined is for: with as many jobs as fit into a page, if they are as large as
 // those before.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
@@ -163,7 +163,7 @@ func (j *Janitor) room() int { return j.link.Page() / 2 }
 
 // movePages moves what was read of victims, and reads the next page of each in the same round trip.
 func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) error {
-	var p pipeline
+	var p pipelined
 	read, bytes := 0, 0
 	for _, v := range turn {
 		next := v.next()
@@ -207,8 +207,8 @@ func (v *victim) next() int {
 	return -1
 }
 
-// move adds to a pipeline that what was read is moved; of nothing it is the verdict that nothing is left.
-func (j *Janitor) move(p *pipeline, v *victim) {
+// move adds to a pipelined that what was read is moved; of nothing it is the verdict that nothing is left.
+func (j *Janitor) move(p *pipelined, v *victim) {
 	var orphans []lua.Orphans
 	from, empty := v.from, v.page == nil
 	if !empty {
@@ -239,7 +239,7 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 }
 
 // read adds to a pipeline the reading of a page of one list.
-func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
+func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 	orphans := lua.Orphans{Quarantined: at == len(v.record.Queues)}
 	if orphans.Quarantined {
 		// The record may have been read before its process took the suspect.
@@ -265,9 +265,9 @@ func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 	})
 }
 
-// killLarge adds to a pipeline that what is too large goes to the dead set: the last one first, and before the page is
+// killLarge adds to a pipelined that what is too large goes to the dead set: the last one first, and before the page is
 // moved, so that all are still where they were met.
-func (j *Janitor) killLarge(p *pipeline, v *victim) {
+func (j *Janitor) killLarge(p *pipelined, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, one := range slices.Backward(v.large) {
 		large := dedup.TooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)

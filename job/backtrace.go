@@ -7,10 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
-// EncodeBacktrace writes an error's stack as error_backtrace holds it: the lines as a JSON array, zlib, Base64 on one
-// line. (zlib, not gzip and not bare deflate: Ruby's page fails on those.)
+// EncodeBacktrace returns an error's stack in the format of error_backtrace: the lines as a JSON array,
+// zlib, Base64 on one line. (Ruby's page fails on gzip and on bare deflate.)
 func EncodeBacktrace(lines []string) string {
 	text := []byte{'['}
 	for i, line := range lines {
@@ -21,23 +22,20 @@ func EncodeBacktrace(lines []string) string {
 	}
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
-	// Writes to a buffer do not fail.
+	// Writes to a buffer cannot fail.
 	_, _ = z.Write(append(text, ']'))
 	_ = z.Close()
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
 
-// maxBacktrace bounds what a backtrace may unpack to, in bytes: a few kilobytes of payload can hold gigabytes of zeros.
+// maxBacktrace bounds an unpacked backtrace, in bytes: a few kilobytes of payload can hold gigabytes of
+// zeros.
 const maxBacktrace = 1 << 20
 
-// DecodeBacktrace reads the text of error_backtrace as EncodeBacktrace and Ruby since 6.0.1 write it, the newlines of
-// older ones included. It fails on anything else, and on more than 1 MiB of lines.
+// DecodeBacktrace reads the text of error_backtrace as EncodeBacktrace and Ruby since 6.0.1 write it, the
+// newlines of older ones included. It fails on anything else, and on more than 1 MiB of lines.
 func DecodeBacktrace(text string) ([]string, error) {
-	packed, err := base64.StdEncoding.DecodeString(text) // it passes over newlines
-	if err != nil {
-		return nil, fmt.Errorf("read backtrace: %w", err)
-	}
-	z, err := zlib.NewReader(bytes.NewReader(packed))
+	z, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))) // it skips newlines
 	if err != nil {
 		return nil, fmt.Errorf("read backtrace: %w", err)
 	}

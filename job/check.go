@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// DefaultPayloadLimit is the longest payload a client pushes unless told otherwise, in bytes. Jobs that need more
-	// should carry a reference: every job in a queue is held in Redis' memory.
+	// DefaultPayloadLimit is the default maximum length of a pushed payload, in bytes. Larger jobs should
+	// carry a reference to their data: Redis keeps every queued job in memory.
 	DefaultPayloadLimit = 1 << 20
-	// MaxPayloadLimit is the most a client can be told, in bytes. A few payloads of this length must fit into one
-	// answer of Redis.
+	// MaxPayloadLimit is the highest limit that can be configured, in bytes. A few payloads of this length
+	// must fit into one reply of Redis.
 	MaxPayloadLimit = 2 << 20
-	// PayloadSlack is how far a payload may grow beyond the limit while it lives, in bytes: room for an error message of
-	// the greatest length, all of it escaped, and for counters. What is longer still is dead on arrival.
+	// PayloadSlack is how far a payload may grow beyond the limit after its push, in bytes: room for an
+	// error message of maximum length, fully escaped, and for counters. Workers move longer payloads to the
+	// dead set.
 	PayloadSlack = 64 << 10
 
-	// maxName bounds the names of classes and queues, in bytes: a name longer than this is a bug, and it would stand in
+	// maxName bounds the names of classes and queues, in bytes: a longer name is a bug, and it would be in
 	// every log line and key.
 	maxName = 255
 )
 
-// CheckClass says what is wrong with the name of a class for a push, nil when nothing is.
+// CheckClass returns an error unless name is valid as the class of a pushed job.
 func CheckClass(name string) error { return checkName("class", "Welcome or Mail::Welcome", name) }
 
-// CheckQueue says what is wrong with the name of a queue for a push, nil when nothing is. Any text in valid UTF-8 is
-// good that is not empty, has no control characters and is at most 255 bytes; nothing is ever parsed from a key that
-// holds it.
+// CheckQueue returns an error unless name is valid as the queue of a pushed job: valid UTF-8 of 1 to 255
+// bytes without control characters. Belay never parses a key name, so all other characters are allowed.
 func CheckQueue(name string) error { return checkName("queue", "default or mail", name) }
 
 func checkName(what, example, name string) error {
@@ -49,8 +49,8 @@ func checkName(what, example, name string) error {
 	return nil
 }
 
-// CheckExtra says why a field must not be pushed as an extra of a Draft, nil when it may: a name that Draft writes
-// itself or that Ruby would stumble over, text that is not JSON, or a type that breaks Ruby's pages or clients.
+// CheckExtra returns an error if a field must not be an extra of a Draft: a name that Draft writes itself
+// or that Ruby misreads, text that is not JSON, or a type that breaks Ruby's pages or clients.
 func CheckExtra(e Edit) error {
 	switch e.Name {
 	case "":
@@ -58,7 +58,7 @@ func CheckExtra(e Edit) error {
 	case "class", "queue", "args", "jid", "retry", "created_at", "enqueued_at":
 		return fmt.Errorf("the field %q cannot be set like this; it has an option of its own", e.Name)
 	case "at":
-		return errors.New(`the field "at" is never stored; say when the job is due when you push it`)
+		return errors.New(`the field "at" is never stored; give the time when you push the job`)
 	}
 	if !utf8.ValidString(e.Name) || !utf8.ValidString(e.JSON) {
 		return fmt.Errorf("the field %q is not valid UTF-8", e.Name)
@@ -69,7 +69,8 @@ func CheckExtra(e Edit) error {
 	return checkType(e)
 }
 
-// longestRetryFor is what Ruby's clients accept. They check it again when they move a job, and lose one that has more.
+// longestRetryFor is the maximum that Ruby's clients accept, in seconds. They check it again when they move
+// a job, and lose a job above it.
 const longestRetryFor = 1_000_000_000
 
 func checkType(e Edit) error {

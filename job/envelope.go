@@ -1,27 +1,31 @@
 package job
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
+
+// DefaultQueue is where a job goes that names no queue, in Ruby too.
+const DefaultQueue = "default"
 
 // Class returns the name of the class, never empty.
 func (j *Job) Class() string { return unquote(j.text(fieldClass)) }
 
-// DisplayClass returns the name to show people: display_class, else wrapped (what an adapter carries), else class.
+// DisplayClass returns the name for display: display_class, else wrapped (the class inside an adapter's
+// job), else class.
 func (j *Job) DisplayClass() string {
-	if name := str(j.text(fieldDisplayClass)); name != "" {
-		return name
-	}
-	if name := str(j.text(fieldWrapped)); name != "" {
-		return name
-	}
-	return j.Class()
+	return cmp.Or(str(j.text(fieldDisplayClass)), str(j.text(fieldWrapped)), j.Class())
 }
 
-// JID returns the job's id, which stays the same for its whole life.
+// JID returns the job's id, which never changes.
 func (j *Job) JID() string { return unquote(j.text(fieldJID)) }
 
-// Queue returns the queue the payload names, "" when it names none. The queue a job was taken from is the truth;
-// this is only what its producer wrote.
+// Queue returns the queue that the payload names, "" if it names none. The producer wrote it; the job may
+// have been taken from another queue, and that queue counts.
 func (j *Job) Queue() string { return str(j.text(fieldQueue)) }
+
+// QueueOrDefault returns the queue that the payload names, DefaultQueue if it names none.
+func (j *Job) QueueOrDefault() string { return cmp.Or(j.Queue(), DefaultQueue) }
 
 // ArgsJSON returns the args array, byte for byte.
 func (j *Job) ArgsJSON() string { return j.text(fieldArgs) }
@@ -32,7 +36,7 @@ func (j *Job) Args() []string {
 	args := []string{}
 	at := skipSpace(text, 1)
 	for text[at] != ']' {
-		// The faults cannot be any: Parse has been here.
+		// There can be no fault: Parse has checked the text.
 		end, _ := skipValue(text, at, 2)
 		args = append(args, text[at:end])
 		at = skipSpace(text, end)
@@ -43,30 +47,31 @@ func (j *Job) Args() []string {
 	return args
 }
 
-// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size limiter
-// writes them. It tests for a literal true.
+// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size
+// limiter writes them. Only a literal true counts.
 func (j *Job) Compressed() bool { return j.text(fieldCompressed) == "true" }
 
-// A RetryKind says which of Sidekiq's three meanings "retry" has.
+// A RetryKind is one of the three meanings of Sidekiq's "retry".
 type RetryKind int
 
 const (
-	// RetryDefault lets the worker's default limit decide. It is what true says, and what is understood when retry is
-	// missing, null or something odd: "3" and 3.0 are not integers, and Ruby takes them for a plain yes.
+	// RetryDefault means the worker's default limit: true, and also a retry that is missing, null or of
+	// another type. "3" and 3.0 are not integers, and Ruby reads them as true.
 	RetryDefault RetryKind = iota
-	// RetryNever is false: a failed job is neither run again nor kept.
+	// RetryNever is false: a failed job is neither retried nor kept.
 	RetryNever
-	// RetryLimit is an integer: so many retries. 0 is not RetryNever: the job is kept among the dead.
+	// RetryLimit is an integer, the number of retries. 0 is not RetryNever: the job is kept in the dead
+	// set.
 	RetryLimit
 )
 
-// A RetryRule is what a payload says about its retries. Limit counts only for RetryLimit; n retries are n+1 runs.
+// A RetryRule is a payload's "retry". Limit counts only for RetryLimit; n retries are n+1 runs.
 type RetryRule struct {
 	Kind  RetryKind
 	Limit int
 }
 
-// RetryRule reads "retry".
+// RetryRule returns the payload's "retry".
 func (j *Job) RetryRule() RetryRule {
 	text := j.text(fieldRetry)
 	if text == "false" {
@@ -78,21 +83,23 @@ func (j *Job) RetryRule() RetryRule {
 	return RetryRule{Kind: RetryDefault}
 }
 
-// RetryCount returns the number of retries that have failed, and whether the payload has one at all: without one the
-// job has not failed yet. It is 0 after the first failure, and -1 after an operator's retry of such a job. One that no int
-// holds is the nearest that does.
+// RetryCount returns the number of failed retries, and whether the payload has one; without one, the job
+// has not failed yet. It is 0 after the first failure, and -1 after an operator's retry of such a job. A
+// number beyond an int becomes the nearest int.
 func (j *Job) RetryCount() (n int, ok bool) { return integer(j.text(fieldRetryCount)) }
 
-// RetryFor returns how long after its first failure the job may be retried, and whether it says so.
+// RetryFor returns how long after its first failure the job may be retried, and whether the payload has
+// that limit.
 func (j *Job) RetryFor() (time.Duration, bool) { return seconds(j.text(fieldRetryFor)) }
 
-// RetryQueue returns the queue that retries go to, "" for the one the job was taken from.
+// RetryQueue returns the queue for retries, "" for the queue that the job was taken from.
 func (j *Job) RetryQueue() string { return str(j.text(fieldRetryQueue)) }
 
-// KeepDead says whether the job is kept when it dies. Only a literal false says no.
+// KeepDead reports whether the job is kept when it dies: always, except with a literal false.
 func (j *Job) KeepDead() bool { return j.text(fieldDead) != "false" }
 
-// Backtrace returns how many lines of an error's stack the job wants kept, or that it wants all. 0 and false is none.
+// Backtrace returns how many lines of an error's stack to store in the job, or that all are stored. 0 and
+// false is none.
 func (j *Job) Backtrace() (lines int, all bool) {
 	text := j.text(fieldBacktrace)
 	if text == "true" {
@@ -102,7 +109,8 @@ func (j *Job) Backtrace() (lines int, all bool) {
 	return max(lines, 0), false
 }
 
-// CreatedAt returns when the job was first pushed, by its producer's clock. It is not ok when absent or unreadable.
+// CreatedAt returns when the job was first pushed, by its producer's clock. It is not ok when absent or
+// unreadable.
 func (j *Job) CreatedAt() (at time.Time, ok bool) { return instant(j.text(fieldCreatedAt)) }
 
 // EnqueuedAt returns when the job last came into a queue. It is not ok when absent or unreadable.
@@ -111,14 +119,16 @@ func (j *Job) EnqueuedAt() (at time.Time, ok bool) { return instant(j.text(field
 // FailedAt returns when the job first failed. It is not ok when absent or unreadable.
 func (j *Job) FailedAt() (at time.Time, ok bool) { return instant(j.text(fieldFailedAt)) }
 
-// InterruptedCount returns in how many crashes the job was in hand; 0 when the field is absent or unreadable.
+// InterruptedCount returns how many crashed processes were running the job; 0 if the field is absent or
+// unreadable.
 func (j *Job) InterruptedCount() int {
 	n, _ := integer(j.text(fieldInterruptedCount))
 	return max(n, 0)
 }
 
-// QuarantinedSince returns since when a suspect has been waiting to run alone: since it became one, or since it came into a
-// queue again if that was later. It is not ok for a job that never became one, or does not say so readably.
+// QuarantinedSince returns when a quarantined job began to wait: when it was quarantined, or when it
+// entered a queue again, if that was later. It is not ok for a job that was never quarantined, or without a
+// readable time.
 func (j *Job) QuarantinedSince() (at time.Time, ok bool) {
 	at, ok = instant(j.text(fieldInterruptedAt))
 	if enqueued, _ := j.EnqueuedAt(); ok && enqueued.After(at) {

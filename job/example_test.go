@@ -41,7 +41,8 @@ func ExampleDraft_Encode() {
 		Class: "Welcome", Queue: "mail", JID: "81a3bda6f6b71c4e32642ff8", ArgsJSON: args, Retry: "5",
 		CreatedAt: time.Unix(1700000000, 0),
 	}.Encode())
-	// Output: {"retry":5,"queue":"mail","args":[42,1.0,"<é>",null],"class":"Welcome","jid":"81a3bda6f6b71c4e32642ff8","created_at":1700000000.0}
+	// Output:
+	// {"retry":5,"queue":"mail","args":[42,1.0,"<é>",null],"class":"Welcome","jid":"81a3bda6f6b71c4e32642ff8","created_at":1700000000.0}
 }
 
 func ExampleRetried() {

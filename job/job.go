@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// A Job is one payload, read. It never changes: what changes a job makes new bytes (see Patch).
-// Its methods may be called from any goroutine.
+// A Job is one parsed payload. It never changes: an edit makes new bytes (see Patch). Its methods are safe
+// for concurrent use.
 type Job struct {
 	raw    string
 	fields [fieldCount]span
 }
 
-// A field is an envelope field that Belay reads; its span is found while the payload is scanned.
+// A field is an envelope field that Belay reads. The scanner finds its span.
 type field uint8
 
 const (
@@ -37,7 +37,7 @@ const (
 	fieldCount
 )
 
-// fieldOf is a switch, not a map, because it is asked for every member of every payload.
+// fieldOf is a switch because it runs for every member of every payload, and a map would be slower.
 func fieldOf(name string) (field, bool) {
 	switch name {
 	case "class":
@@ -80,20 +80,20 @@ func fieldOf(name string) (field, bool) {
 	return 0, false
 }
 
-// An UnreadableError says why a payload cannot be worked with. Such a payload goes to the dead set as it is: it is
-// never retried, because its bytes will not get better, and never dropped, because a person may read what we cannot.
+// An UnreadableError says why a payload cannot be run. Such a payload goes to the dead set: it is never
+// retried, because its bytes do not change, and never dropped, because an operator may be able to read it.
 type UnreadableError struct {
-	// Reason is a short phrase for people. It quotes nothing of the payload, which may be secret or huge.
+	// Reason is a short phrase. It quotes nothing of the payload, which may be secret or huge.
 	Reason string
 }
 
 func (e *UnreadableError) Error() string { return "unreadable job: " + e.Reason }
 
-// Parse reads a payload in one pass and validates all of it. It keeps raw and decodes nothing yet.
+// Parse scans a payload in one pass and validates all of it. It decodes nothing yet.
 //
-// Its error is always an *UnreadableError: raw is not one JSON object in valid UTF-8, nests deeper than MaxDepth, or
-// an envelope field that no run can do without is missing or of a type that cannot be worked with (class, jid and
-// args; retry_count when present). Where Sidekiq is tolerant so is Parse: unknown fields, nulls, names written with
+// Its error is always an *UnreadableError: raw is not one JSON object in valid UTF-8, nests deeper than
+// MaxDepth, or an envelope field that every run needs is missing or has a wrong type (class, jid and args;
+// retry_count if present). Parse is as tolerant as Sidekiq: it accepts unknown fields, nulls and names with
 // escapes, and the last of duplicate names counts.
 func Parse(raw string) (*Job, error) {
 	if len(raw) > math.MaxInt32 {
@@ -120,7 +120,7 @@ func Parse(raw string) (*Job, error) {
 	return j, nil
 }
 
-// reason puts a fault into words.
+// reason describes a fault.
 func (m *members) reason() string {
 	switch m.why {
 	case notObject:
@@ -136,7 +136,8 @@ func (m *members) reason() string {
 	return fmt.Sprintf("invalid JSON at byte %d", m.at)
 }
 
-// unworkable names the first envelope field that a run cannot do without and that is not as it must be.
+// unworkable describes the first envelope field that every run needs and that is missing or has a wrong
+// type.
 func (j *Job) unworkable() string {
 	class, jid, args, count := j.text(fieldClass), j.text(fieldJID), j.text(fieldArgs), j.text(fieldRetryCount)
 	switch {
@@ -164,11 +165,11 @@ func (j *Job) text(f field) string {
 	return j.raw[s.start:s.end]
 }
 
-// Raw returns the payload, byte for byte as it was given to Parse.
+// Raw returns the payload as it was given to Parse.
 func (j *Job) Raw() string { return j.raw }
 
-// Field returns the raw JSON of any top-level field, the last one of that name, and whether there is one.
-// It walks the payload anew, so it is not for the hot path.
+// Field returns the raw JSON of any top-level field, the last of that name, and whether there is one. It
+// scans the payload again, so it is not for the hot path.
 func (j *Job) Field(name string) (rawJSON string, ok bool) {
 	m := members{raw: j.raw}
 	for m.next() {
@@ -179,7 +180,7 @@ func (j *Job) Field(name string) (rawJSON string, ok bool) {
 	return rawJSON, ok
 }
 
-// Text returns a top-level field that is a string, decoded, and whether there is such a one.
+// Text returns a top-level string field, decoded, and whether there is one.
 func (j *Job) Text(name string) (text string, ok bool) {
 	raw, _ := j.Field(name)
 	if !isString(raw) {

@@ -20,9 +20,9 @@ import (
 //
 // Struct fields are selected, named and omitted by encoding/json's rules, []byte is Base64, and the keys of
 // maps are sorted. A json.RawMessage, a json.Number and the results of MarshalJSON and MarshalText are
-// respelled: escapes become characters, 1E5 becomes 100000.0, and of duplicate names the last value stays, in
-// the place of the first. Integers keep all their digits. Any other number becomes the nearest float64, as in
-// Ruby; put a decimal that needs more than 17 digits into a string.
+// respelled: escapes become characters, 1E5 becomes 100000.0, and of duplicate names the last value stays,
+// in the place of the first. Integers keep all their digits. Any other number becomes the nearest float64,
+// as in Ruby; put a decimal that needs more than 17 digits into a string.
 //
 // NaN, an infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and, outside
 // of structs, a map whose keys are not strings are errors that name the place.
@@ -62,8 +62,8 @@ func AsWritten(text string) bool {
 	return why == sound && end == len(text)
 }
 
-// MarshalArgs writes a payload's args, as Marshal does. No args at all are [], never null, which would cost the job its
-// life when Ruby pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
+// MarshalArgs writes a payload's args, as Marshal does. No args are [], never null: Ruby loses a job with
+// null args when it pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
 func MarshalArgs(args []any) (string, error) {
 	out := []byte{'['}
 	for i, arg := range args {
@@ -82,14 +82,14 @@ func MarshalArgs(args []any) (string, error) {
 	case tooDeep:
 		return "", fmt.Errorf("write arguments: %w", errTooDeep)
 	default:
-		// This cannot happen: all of it was written here.
+		// This cannot happen: this package wrote all of it.
 		return "", fmt.Errorf("write arguments: %w", errNotUTF8)
 	}
 }
 
-var errTooDeep = fmt.Errorf("nested deeper than %d, or a value that holds itself", MaxDepth)
+var errTooDeep = fmt.Errorf("nested deeper than %d, or a value that contains itself", MaxDepth)
 
-// appendArg spares the commonest kinds the way through reflection.
+// appendArg writes the commonest types without reflection.
 func appendArg(out []byte, arg any) ([]byte, error) {
 	switch v := arg.(type) {
 	case nil:
@@ -163,12 +163,13 @@ func appendValue(out []byte, v reflect.Value, at place) ([]byte, error) {
 	return nil, fmt.Errorf("a %s has no JSON", v.Type())
 }
 
-// marshaler answers what encoding/json is to be handed when the value writes itself.
+// marshaler returns the value for encoding/json, and true, if the value has its own MarshalJSON or
+// MarshalText.
 func marshaler(v reflect.Value) (any, bool) {
 	t := v.Type()
 	switch p := reflect.PointerTo(t); {
 	case t.Kind() == reflect.Interface:
-		return nil, false // what it holds is asked instead
+		return nil, false // its content is checked instead
 	case v.CanAddr() && (p.Implements(typeMarshaler) || p.Implements(typeText)):
 		return v.Addr().Interface(), true
 	case t == typeNumber, t.Implements(typeMarshaler), t.Implements(typeText):
@@ -201,7 +202,7 @@ func appendSlice(out []byte, v reflect.Value, inside place) ([]byte, error) {
 
 func appendMap(out []byte, v reflect.Value, inside place) ([]byte, error) {
 	if v.Type().Key().Kind() != reflect.String && !inside.inStruct {
-		return nil, fmt.Errorf("a %s: JSON knows only strings as keys", v.Type())
+		return nil, fmt.Errorf("a %s: JSON allows only strings as keys", v.Type())
 	}
 	if v.IsNil() {
 		return append(out, "null"...), nil
@@ -218,7 +219,7 @@ func appendMap(out []byte, v reflect.Value, inside place) ([]byte, error) {
 		}
 		entries = append(entries, entry{name, key})
 	}
-	// Sorted, so that the same arguments are always the same bytes: uniqueness is judged by them.
+	// Sorted, so that equal arguments are equal bytes: unique jobs are compared by them.
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	out = append(out, '{')
 	for i, e := range entries {
@@ -257,7 +258,7 @@ func keyName(key reflect.Value) (string, error) {
 	return "", errors.New("its keys cannot be written as strings")
 }
 
-// A pathError says where in an argument a value stands that cannot be written.
+// A pathError locates a value that cannot be written.
 type pathError struct {
 	path string
 	err  error
@@ -266,7 +267,8 @@ type pathError struct {
 func (e *pathError) Error() string { return "at " + e.path + ": " + e.err.Error() }
 func (e *pathError) Unwrap() error { return e.err }
 
-// within puts one step before an error's path. A value that holds itself has no path worth telling.
+// within adds one step to the front of an error's path. A value that contains itself gets no path: it would
+// be endless.
 func within(err error, step string, key any) error {
 	if errors.Is(err, errTooDeep) {
 		return err
@@ -285,8 +287,8 @@ func appendString(out []byte, s string) ([]byte, error) {
 	return appendQuoted(out, s), nil
 }
 
-// appendFloat writes a float as Ruby's to_s does: always with a fraction, with an exponent below 0.0001 and, where it
-// is whole, from 1e15 up. (Tried against Ruby 3.1.)
+// appendFloat writes a float as Ruby's to_s does: always with a fraction, and with an exponent below 0.0001
+// and, for a whole number, from 1e15 up.
 func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, fmt.Errorf("%v has no JSON", f)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -9,29 +10,30 @@ import (
 type Edit struct {
 	// Name is the field, as text (it is escaped when it is written).
 	Name string
-	// JSON is the field's new value: one valid JSON value on one line, which Patch does not check. "" removes the field.
+	// JSON is the field's new value: one valid JSON value on one line, which Patch does not check. ""
+	// removes the field.
 	JSON string
 }
 
-// SetString is the Edit that makes name the string s. Invalid UTF-8 in s is written as U+FFFD, because one bad byte
-// would make the whole payload unreadable.
+// SetString returns the Edit that sets name to the string s. Invalid UTF-8 in s becomes U+FFFD, because one
+// bad byte would make the whole payload unreadable.
 func SetString(name, s string) Edit { return Edit{name, quote(s)} }
 
-// SetInt is the Edit that makes name the integer n.
+// SetInt returns the Edit that sets name to the integer n.
 func SetInt(name string, n int) Edit { return Edit{name, strconv.Itoa(n)} }
 
-// SetStamp is the Edit that makes name the instant t, in unit u.
+// SetStamp returns the Edit that sets name to the instant t, in unit u.
 func SetStamp(name string, t time.Time, u TimeUnit) Edit { return Edit{name, Stamp(t, u)} }
 
-// Remove is the Edit that takes name away.
+// Remove returns the Edit that removes name.
 func Remove(name string) Edit { return Edit{Name: name} }
 
 // Patch returns the payload with the edits made and every other byte as it was.
 //
-// A field that stands is changed in place: the last of its name, because that is the one everybody reads. A field that
-// does not is put before the closing brace, in the order of the edits. A removal takes every field of the name, lest
-// an earlier one come to light, and one comma with each. Of two edits of one name the later counts. The same edits
-// made to the result change nothing more.
+// An existing field is changed in place: the last of its name, because JSON readers use that one. A new
+// field is added before the closing brace, in the order of the edits. A removal removes every field of the
+// name, or an earlier one would count, and one comma with each. Of two edits of one name the later counts.
+// Patch is idempotent: the same edits change nothing in the result.
 func (j *Job) Patch(edits ...Edit) string {
 	p := newPatcher(j.raw, edits)
 	m := members{raw: j.raw}
@@ -41,30 +43,30 @@ func (j *Job) Patch(edits ...Edit) string {
 	return p.finish(m.at)
 }
 
-// A patcher copies a payload and makes the edits on the way.
+// A patcher copies a payload and applies the edits.
 type patcher struct {
 	raw   string
 	edits []Edit  // one of each name
-	last  []int32 // for each edit, where in raw the value stands that it changes; 0 when there is none
+	last  []int32 // for each edit, the position in raw of the value that it changes; 0 for a new field
 	out   []byte
-	at    int  // raw is done with up to here
-	kept  int  // out up to the last member kept (or the first one's place): a separator may follow that separates nothing
+	at    int  // raw is copied up to here
+	kept  int  // the end in out of the last member kept (or the start of the first): a superfluous comma may follow
 	any   bool // a member has been kept
 
-	separated bool // what stands before the next member kept has been copied
+	separated bool // the text before the next member is copied
 }
 
 func newPatcher(raw string, edits []Edit) *patcher {
 	p := &patcher{raw: raw, edits: make([]Edit, 0, len(edits))}
 	room := len(raw)
 	for i, e := range edits {
-		if !named(edits[i+1:], e.Name) {
+		if !slices.ContainsFunc(edits[i+1:], func(later Edit) bool { return later.Name == e.Name }) {
 			p.edits = append(p.edits, e)
 			room += len(e.Name) + len(e.JSON) + len(`"":,`)
 		}
 	}
 	p.out = make([]byte, 0, room)
-	// Which member an edit is for cannot be known before the last one, so the payload is walked once for that.
+	// The last member of a name is known only at the end, so the payload is read once to find it.
 	p.last = make([]int32, len(p.edits))
 	m := members{raw: raw}
 	for m.next() {
@@ -75,28 +77,14 @@ func newPatcher(raw string, edits []Edit) *patcher {
 	return p
 }
 
-func named(edits []Edit, name string) bool {
-	for _, e := range edits {
-		if e.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// editOf finds the edit for the member m stands at, -1 for none.
+// editOf returns the index of the edit for the current member, -1 for none.
 func (p *patcher) editOf(m *members) int {
 	name := unquote(m.text(m.name))
-	for i := range p.edits {
-		if p.edits[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(p.edits, func(e Edit) bool { return e.Name == name })
 }
 
-// member copies what stands before a member, then the member, unless it is removed. Of what stands between two
-// members, all that follows a removed one goes with it.
+// member copies the text before a member, then the member, unless it is removed. The text after a removed
+// member, up to the next one, is removed with it.
 func (p *patcher) member(m *members) {
 	if !p.separated {
 		p.out = append(p.out, p.raw[p.at:m.name.start]...)
@@ -119,7 +107,7 @@ func (p *patcher) member(m *members) {
 	p.at, p.kept, p.any, p.separated = int(m.value.end), len(p.out), true, false
 }
 
-// finish adds the fields that did not stand yet, then copies the rest; brace is where the object closes.
+// finish adds the new fields, then copies the rest; brace is the position of the closing brace.
 func (p *patcher) finish(brace int) string {
 	p.out = p.out[:p.kept]
 	if p.at == 0 { // an object without members
@@ -137,4 +125,18 @@ func (p *patcher) finish(brace int) string {
 		p.out = append(p.out, e.JSON...)
 	}
 	return string(append(p.out, p.raw[p.at:]...))
+}
+
+// IntoQueue returns the edits for an existing job that enters a queue at now, in unit u. Its args do not
+// change.
+func (j *Job) IntoQueue(now time.Time, u TimeUnit) []Edit {
+	edits := []Edit{SetStamp("enqueued_at", now, u)}
+	if j.Queue() == "" {
+		edits = append(edits, SetString("queue", DefaultQueue))
+	}
+	if _, ok := j.Field("at"); ok {
+		// The job was scheduled by this field before. Ruby would schedule it again.
+		edits = append(edits, Remove("at"))
+	}
+	return edits
 }

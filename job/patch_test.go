@@ -51,7 +51,8 @@ type member struct{ name, text string }
 
 var space = rapid.SampledFrom([]string{"", "", "", " ", "\t ", "\n"})
 
-// members draws a payload's members: the three that must be, and some that may, in any order and some twice.
+// members draws a payload's members: the three that must be, and some that may, in any order and some
+// twice.
 func members(t *rapid.T) []member {
 	value := rapid.SampledFrom([]string{`1`, `-1.0e5`, `"x"`, `null`, `[]`, `{}`, `{"class":1}`, `"\",}"`, `[ 1 , {"a":[]}]`, `9007199254740993`})
 	name := rapid.SampledFrom([]string{"a", "b", "retry", "queue", "\u00e9", `q"`, "error_message"})
@@ -172,7 +173,8 @@ func FuzzPatch(f *testing.F) {
 			t.Skip()
 		}
 		for _, name := range []string{set, remove} {
-			// Half a surrogate pair and a byte that is no UTF-8 both read as U+FFFD: such names are not told apart.
+			// Half a surrogate pair and a byte that is no UTF-8 both read as U+FFFD: such names are not
+			// told apart.
 			if name == "class" || name == "args" || name == "jid" || name == "retry_count" || strings.ContainsRune(name, '\ufffd') {
 				t.Skip()
 			}

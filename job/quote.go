@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are spelled as Ruby's JSON spells them: a quote, a backslash and control characters are escaped, nothing
-// else. Where a job moves by Ruby's hand, Ruby finds it by the bytes that it would itself have generated; one "\u003c"
-// and it makes a second copy of the job instead.
+// Strings are spelled as Ruby's JSON spells them: only quotes, backslashes and control characters are
+// escaped. When Ruby moves a job, it looks for the bytes that it would generate itself; one "\u003c", and
+// it stores a second copy instead.
 
 const hexDigits = "0123456789abcdef"
 
 func quote(s string) string { return string(appendQuoted(make([]byte, 0, len(s)+2), s)) }
 
-// appendQuoted writes s as a JSON string, a byte that is no UTF-8 as U+FFFD.
+// appendQuoted writes s as a JSON string. A byte that is not UTF-8 becomes U+FFFD.
 func appendQuoted(out []byte, s string) []byte {
 	out = append(out, '"')
-	done := 0 // s is written up to here
+	done := 0 // s is copied up to here
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {
@@ -38,7 +38,7 @@ func appendQuoted(out []byte, s string) []byte {
 	return append(append(out, s[done:]...), '"')
 }
 
-// appendEscaped writes a character that may not stand in a string as it is.
+// appendEscaped writes a character that must be escaped in a string.
 func appendEscaped(out []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -57,7 +57,8 @@ func appendEscaped(out []byte, c byte) []byte {
 	return append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// escapedRune reads the \uXXXX at i, a pair of surrogates as one character. Half a pair is answered as it is.
+// escapedRune reads the \uXXXX at i, and a pair of surrogates as one character. It returns half a pair
+// unchanged.
 func escapedRune(s string, i int) (r rune, size int) {
 	r, _ = hex4(s, i+2)
 	if !utf16.IsSurrogate(r) {

@@ -16,7 +16,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// asRuby answers what Ruby writes of each text after reading it, as Sidekiq's pages do when they look for a job.
+// asRuby answers what Ruby writes of each text after reading it, as Sidekiq's pages do when they look for a
+// job.
 func asRuby(t *testing.T, texts []string) []string {
 	t.Helper()
 	ruby, err := exec.LookPath("ruby")
@@ -173,7 +174,8 @@ func (d draw) quoted() string {
 	return s.String() + []string{``, `\/`, `\b\f\n\r\t\"\\`}[d.IntN(3)] + `"`
 }
 
-// What Belay writes is what Ruby would write of it: whoever reads a payload there and looks for it again finds it.
+// What Belay writes is what Ruby would write of it: whoever reads a payload there and looks for it again
+// finds it.
 func TestRubyWritesWhatBelayWrites(t *testing.T) {
 	t.Parallel()
 	d := draw{rand.New(rand.NewPCG(13, 3))}

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deeply a payload may nest, its own object included. It is the depth at which Redis' cjson gives up,
-// so that anybody's script can still read what Belay accepts; Ruby's parser stops at a tenth of it.
+// MaxDepth is how deeply a payload may nest, including its own object. Redis' cjson has the same limit, so
+// every script can read what Belay accepts; Ruby's parser allows a tenth of it.
 const MaxDepth = 1000
 
-// A fault is why text is not a payload. The scanner returns one with the byte it stands at.
+// A fault says why a text is not a payload. The scanner returns it with its position.
 type fault uint8
 
 const (
@@ -20,12 +20,12 @@ const (
 	notObject
 )
 
-// A span is a piece of the payload. The zero span is nothing: no value can stand at byte 0, a brace does.
-// 32 bits keep a Job small; Redis' own limit for a value is 512 MB.
+// A span is a part of the payload. The zero span is none: byte 0 is a brace, not a value. 32 bits keep a
+// Job small; Redis limits a value to 512 MB.
 type span struct{ start, end int32 }
 
-// members walks the top-level members of an object once, in order, validating all of the text on the way.
-// After next has returned false, why says whether the text was sound, and if not, at tells where it went wrong.
+// members reads the top-level members of an object in order and validates all of the text. After next has
+// returned false, why says whether the text is valid; if not, at is the position of the fault.
 type members struct {
 	raw         string
 	at          int
@@ -78,7 +78,7 @@ func (m *members) member(at int) bool {
 	return true
 }
 
-// finish stands at the closing brace: only space may follow it.
+// finish is called at the closing brace: only space may follow.
 func (m *members) finish(at int) bool {
 	if end := skipSpace(m.raw, at+1); end != len(m.raw) {
 		return m.fail(end, badSyntax)
@@ -94,8 +94,8 @@ func (m *members) fail(at int, why fault) bool {
 
 func (m *members) text(s span) string { return m.raw[s.start:s.end] }
 
-// A nest is the stack of open containers, one bit each (set for an object), so that no depth of input can grow a
-// goroutine's stack and no value costs an allocation.
+// A nest is the stack of open containers, one bit each (set for an object), so that deep input cannot grow
+// the goroutine's stack and no value costs an allocation.
 type nest struct {
 	objects [MaxDepth/64 + 1]uint64
 	depth   int
@@ -156,8 +156,8 @@ func skipValue(s string, i, depth int) (int, fault) {
 	}
 }
 
-// leave stands behind a value, or at the closer of an empty container. It closes what ends here and stops where the
-// next value begins, or behind the outermost container.
+// leave is called after a value, or at the closer of an empty container. It closes all containers that end
+// here, and returns where the next value begins, or the end of the outermost container.
 func (n *nest) leave(s string, i, floor int) (int, fault) {
 	for n.depth > floor {
 		i = skipSpace(s, i)

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// JSON has many spellings of one value, and Ruby writes one of them. Sidekiq's reschedule looks for an entry
-// by the text that JSON.generate makes of it; if it does not find that text, it adds a second copy of the
-// job. So Belay respells JSON that was written elsewhere before it puts it into a payload, as Ruby would
-// write the same value.
+// JSON has many spellings of one value, and Ruby writes one of them. Sidekiq's reschedule looks for an
+// entry by the text that JSON.generate makes of it; if it does not find that text, it adds a second copy of
+// the job. So Belay respells JSON that was written elsewhere before it puts it into a payload, as Ruby
+// would write the same value.
 
 var (
 	errNotJSON = errors.New("not JSON")
@@ -25,8 +25,8 @@ var (
 )
 
 // appendSpelled writes the one JSON value that text holds. goWrote reports that encoding/json wrote it: the
-// escape \ufffd is then an error, because it replaces a byte that is not UTF-8, a silent change of the user's
-// data. (encoding/json does not escape a real U+FFFD.)
+// escape \ufffd is then an error, because it replaces a byte that is not UTF-8, a silent change of the
+// user's data. (encoding/json does not escape a real U+FFFD.)
 func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
 	start := skipSpace(text, 0)
 	end, why := skipValue(text, start, 0)
@@ -127,8 +127,8 @@ func (s *speller) object() error {
 	return nil
 }
 
-// keepLast merges members with the same name as a Ruby Hash does: the last value, in the place of the first.
-// It is called when their object has just been closed.
+// keepLast merges members with the same name as a Ruby Hash does: the last value, in the place of the
+// first. It is called just after their object was closed.
 func (s *speller) keepLast(members []member) {
 	if len(members) < 2 {
 		return

@@ -129,8 +129,8 @@ type embedded struct {
 	index []int
 }
 
-// fieldsOf finds a struct's fields level by level. Of several fields with one name the shallowest is written;
-// at the same depth the one with a tag; if several are left, none.
+// fieldsOf finds a struct's fields level by level. Of several fields with one name the shallowest is
+// written; at the same depth the one with a tag; if several are left, none.
 func fieldsOf(root reflect.Type) []structField {
 	var fields []structField
 	seen := map[reflect.Type]bool{}

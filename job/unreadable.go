@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -15,16 +16,16 @@ const UnreadableClass = "Belay::Unreadable"
 const TooLargeClass = "Belay::TooLarge"
 
 const (
-	// fieldRaw holds the text, byte for byte once its JSON string is decoded; fieldRawBase64 holds a text that is not valid UTF-8,
-	// which no JSON string can.
+	// fieldRaw holds the text as a JSON string; fieldRawBase64 holds a text that is not valid UTF-8,
+	// because no JSON string can.
 	fieldRaw       = "belay_raw"
 	fieldRawBase64 = "belay_raw_base64"
 )
 
-// KeepUnreadable wraps a text that Parse refuses for the dead set: it returns a valid job of UnreadableClass
-// with the reason, and the text in belay_raw (or, if it is not valid UTF-8, in Base64 in belay_raw_base64).
-// queue is where it was taken from, empty if it was in no queue. A text that is already such a job is
-// returned unchanged.
+// KeepUnreadable wraps a text that Parse refuses for the dead set: it returns a valid job of
+// UnreadableClass with the reason, and the text in belay_raw (or, if it is not valid UTF-8, in Base64 in
+// belay_raw_base64). queue is where it was taken from, empty if it was in no queue. A text that is already
+// such a job is returned unchanged.
 //
 // Its "retry" is 0: a Ruby worker does not have the class, so the job returns to the dead set at once.
 func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) string {
@@ -38,18 +39,16 @@ func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) str
 	return "{" + AroundUnreadable(queue) + "," + reason(UnreadableClass, why.Error(), now, u) + "," + written(field) + "}"
 }
 
-// TooLargeReason returns the JSON members, without braces, that record that a payload of this many bytes was
-// above limit.
+// TooLargeReason returns the JSON members, without braces, that record that a payload of this many bytes
+// was above limit.
 func TooLargeReason(bytes, limit int, now time.Time, u TimeUnit) string {
 	return reason(TooLargeClass, fmt.Sprintf("too large: %d bytes, limit %d", bytes, limit), now, u)
 }
 
-// AroundUnreadable returns the JSON members, without braces, that a job of UnreadableClass has besides its reason and the text.
+// AroundUnreadable returns the JSON members, without braces, that a job of UnreadableClass has besides its
+// reason and the text.
 func AroundUnreadable(queue string) string {
-	if queue == "" {
-		queue = DefaultQueue
-	}
-	return `"retry":0,` + written(SetString("queue", queue)) + `,"class":"` + UnreadableClass + `","args":[],` +
+	return `"retry":0,` + written(SetString("queue", cmp.Or(queue, DefaultQueue))) + `,"class":"` + UnreadableClass + `","args":[],` +
 		written(SetString("jid", NewJID()))
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The functions here read one JSON value whose text the scanner has already found sound. "" is an absent value.
+// The functions in this file read one JSON value that the scanner has validated. "" is an absent value.
 
 func isAbsent(text string) bool { return text == "" || text == "null" }
 
@@ -18,15 +18,15 @@ func isNumber(text string) bool {
 	return text != "" && (text[0] == '-' || '0' <= text[0] && text[0] <= '9')
 }
 
-// isInteger goes by the literal, as Ruby does: 5.0 and 5e0 are no integers.
+// isInteger checks the literal, as Ruby does: 5.0 and 5e0 are not integers.
 func isInteger(text string) bool { return isNumber(text) && !strings.ContainsAny(text, ".eE") }
 
-// integer reads an integer literal; one too large for an int becomes the largest (or smallest) int.
+// integer reads an integer literal. A number beyond an int becomes the nearest int.
 func integer(text string) (n int, ok bool) {
 	if !isInteger(text) {
 		return 0, false
 	}
-	// On a range error ParseInt answers the nearest int, which is what is wanted.
+	// On a range error ParseInt returns the nearest int, as this function promises.
 	wide, _ := strconv.ParseInt(text, 10, strconv.IntSize)
 	return int(wide), true
 }
@@ -40,7 +40,7 @@ func unquote(text string) string {
 		return inner
 	}
 	var s string
-	// It cannot fail: the scanner has accepted the text, and its grammar is encoding/json's.
+	// It cannot fail: the scanner has accepted the text, and it has the same grammar as encoding/json.
 	_ = json.Unmarshal([]byte(text), &s)
 	return s
 }
@@ -53,13 +53,13 @@ func str(text string) string {
 	return unquote(text)
 }
 
-// latestSecond bounds the instants we can show. It lies far beyond milliseconds mistaken for seconds, which Ruby
-// shows as a year around 58,000, and well within what time.Time can hold.
+// latestSecond bounds the instants that can be shown. It is far beyond milliseconds read as seconds, which
+// Ruby shows as a year around 58,000, and a time.Time can hold it.
 const latestSecond = 1e15
 
-// instant reads a payload timestamp by Ruby's rule, which goes by the literal: one with a fraction or an exponent is
-// seconds, any other is milliseconds. Where Ruby 8 would then read an integer as a day in January 1970, we take it for
-// the seconds its producer meant (see millisFrom).
+// instant reads a payload timestamp by Ruby's rule, which depends on the literal: with a fraction or an
+// exponent it is seconds, otherwise milliseconds. An integer that Ruby 8 would read as a day in January
+// 1970 is read as the seconds that its producer meant (see millisFrom).
 func instant(text string) (time.Time, bool) {
 	switch {
 	case !isNumber(text):
@@ -82,16 +82,16 @@ func instant(text string) (time.Time, bool) {
 	return time.Unix(int64(whole), int64(part*1e9)), true
 }
 
-// millisFrom is the least integer taken for milliseconds: as such it is March 1973, before Unix had a queue to speak
-// of, and as seconds it is the year 5138.
+// millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as
+// seconds the year 5138.
 const millisFrom = 1e11
 
-// seconds reads a number of seconds as a duration, cut to what a Duration holds.
+// seconds reads a number of seconds, limited to what a Duration can hold.
 func seconds(text string) (time.Duration, bool) {
 	if !isNumber(text) {
 		return 0, false
 	}
-	// On a range error ParseFloat answers an infinity, which is cut like any other.
+	// On a range error ParseFloat returns an infinity, which is limited like any large number.
 	s, _ := strconv.ParseFloat(text, 64)
 	switch limit := float64(math.MaxInt64 / int64(time.Second)); {
 	case s >= limit:
@@ -100,4 +100,33 @@ func seconds(text string) (time.Duration, bool) {
 		return math.MinInt64, true
 	}
 	return time.Duration(s * float64(time.Second)), true
+}
+
+// A TimeUnit is the unit of a payload's timestamps. Readers recognise it by the literal (see
+// Job.CreatedAt), so one payload may contain both.
+type TimeUnit int
+
+const (
+	// Seconds since 1970 as a float: what Ruby Sidekiq wrote up to 7.3, and what every version reads.
+	Seconds TimeUnit = iota
+	// Millis since 1970 as an integer: what it has written since 8.0. Older versions read them as the year
+	// 58,000.
+	Millis
+)
+
+// Stamp writes an instant as JSON: milliseconds as an integer, or seconds with a fraction, even if it is
+// zero, and never with an exponent. Ruby 8 reads a number without a dot as milliseconds, so "1700000000"
+// would be a day in 1970, and a job with retry_for would be past its limit.
+func Stamp(t time.Time, u TimeUnit) string {
+	if u == Millis {
+		return strconv.FormatInt(t.UnixMilli(), 10)
+	}
+	// A float64 holds an instant of this century to a quarter of a microsecond; Ruby's own have that
+	// precision.
+	seconds := float64(t.Unix()) + float64(t.Nanosecond())/1e9
+	text := strconv.FormatFloat(seconds, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
 }

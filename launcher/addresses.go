@@ -2,8 +2,8 @@ package launcher
 
 import "regexp"
 
-// addresses match the sockets, hosts and name servers in network errors, with what remains of each. The more
-// specific patterns come first.
+// addresses match the sockets, hosts and name servers in network errors, with what remains of each. The
+// more specific patterns come first.
 var addresses = []struct {
 	at   *regexp.Regexp
 	left string

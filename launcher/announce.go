@@ -13,14 +13,15 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// announce keeps our entry among Sidekiq's processes up to date, in the forms that its versions 6, 7 and 8 read.
+// announce keeps our entry among Sidekiq's processes up to date, in the forms that its versions 6, 7 and 8
+// read.
 func (l *Launcher) announce(ctx context.Context) error {
-	life := l.life.Load()
-	if life.Over() {
+	session := l.session.Load()
+	if session.Over() {
 		return nil
 	}
 	runs := l.Running()
-	info, err := json.Marshal(l.processInfo(life.Identity))
+	info, err := json.Marshal(l.processInfo(session.Identity))
 	if err != nil {
 		return fmt.Errorf("describe the process: %w", err)
 	}
@@ -31,9 +32,9 @@ func (l *Launcher) announce(ctx context.Context) error {
 		"quiet", strconv.FormatBool(l.quiet.Load()),
 		"rss", strconv.Itoa(residentKB()),
 		"rtt_us", strconv.FormatInt(time.Duration(l.rtt.Load()).Microseconds(), 10),
-		"concurrency", strconv.Itoa(l.cfg.Concurrency),
+		"concurrency", strconv.Itoa(l.Concurrency()),
 	}
-	_, err = l.keys.Announce(life.Identity, fields, workEntries(runs)).Do(ctx, l.lanes.announce)
+	_, err = l.keys.Announce(session.Identity, fields, workEntries(runs)).Do(ctx, l.lanes.announce)
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
@@ -41,17 +42,21 @@ func (l *Launcher) announce(ctx context.Context) error {
 	return nil
 }
 
-// processInfo is what Sidekiq's readers know of a process, all the keys that any of them needs: one entry they cannot
-// read breaks their page for every process.
+// processInfo is what Sidekiq's readers know of a process, all the keys that any of them needs: one entry
+// they cannot read breaks their page for every process.
 func (l *Launcher) processInfo(identity string) map[string]any {
 	host, _, _ := strings.Cut(identity, ":")
-	weights := make(map[string]int, len(l.cfg.Queues))
-	for _, queue := range l.cfg.Queues {
-		weights[queue.Name] = queue.Weight
-	}
-	mode := "strict"
-	if !l.queues.Strict() {
-		mode = "weighted"
+	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
+	for i, capsule := range l.cfg.allCapsules() {
+		mode, its := "weighted", make(map[string]int, len(capsule.Queues))
+		if l.capsules[i].Order.Strict() {
+			mode = "strict"
+		}
+		for _, queue := range capsule.Queues {
+			its[queue.Name] = queue.Weight
+		}
+		weights = append(weights, its)
+		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": its}
 	}
 	labels := l.cfg.Labels
 	if labels == nil {
@@ -61,10 +66,10 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 		"hostname": host, "identity": identity, "pid": os.Getpid(), "tag": l.cfg.Tag, "labels": labels,
 		// Raw, because a float without a fraction is not a float to Ruby.
 		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
-		"concurrency": l.cfg.Concurrency,
-		"queues":      l.queues.Names(),
-		"weights":     []any{weights},
-		"capsules":    map[string]any{"default": map[string]any{"concurrency": l.cfg.Concurrency, "mode": mode, "weights": weights}},
+		"concurrency": l.Concurrency(),
+		"queues":      l.queues,
+		"weights":     weights,
+		"capsules":    capsules,
 		"version":     "belay " + moduleVersion(),
 		"embedded":    false,
 	}
@@ -102,12 +107,12 @@ type Run struct {
 
 // Running lists what runs now. Before Run has registered the process nothing does.
 func (l *Launcher) Running() []Run {
-	crew := l.crew.Load()
-	if crew == nil {
+	pool := l.pool.Load()
+	if pool == nil {
 		return nil
 	}
 	var runs []Run
-	for _, p := range crew.processors {
+	for _, p := range pool.processors {
 		if r := p.current.Load(); r != nil {
 			runs = append(runs, p.describe(r, l.watch.overdue(r)))
 		}
@@ -118,19 +123,19 @@ func (l *Launcher) Running() []Run {
 // describe says what a processor runs.
 func (p *processor) describe(r *run, overdue time.Duration) Run {
 	return Run{
-		Job: r.job, Queue: r.held.Queue, StartedAt: r.startedAt, Processor: p.id, Goroutine: p.goroutine.Load(), Overdue: overdue,
+		Job: r.job, Queue: r.taken.Queue, StartedAt: r.startedAt, Processor: p.id, Goroutine: p.goroutine.Load(), Overdue: overdue,
 	}
 }
 
 const (
-	// fullPayload is up to what size a payload is shown whole among running jobs, and mostWork how many bytes of them
-	// one announcement carries.
+	// fullPayload is up to what size a payload is shown whole among running jobs, and mostWork how many
+	// bytes of them one announcement carries.
 	fullPayload = 16 << 10
 	mostWork    = 1 << 20
 )
 
-// workEntries are thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads it; long args
-// are left out, because this is written anew every few seconds.
+// workEntries are thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads
+// it; long args are left out, because this is written anew every few seconds.
 func workEntries(runs []Run) []string {
 	entries := make([]string, 0, 2*len(runs))
 	size := 0

@@ -3,33 +3,61 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/lua"
 )
 
-// A Capsule is queues that have processors of their own within a Group.
+// A Capsule is a set of queues with a concurrency of its own. All capsules of a process share its session
+// and its processors.
 type Capsule struct {
-	// Name is its own, and "capsule:" and the name its label in Sidekiq's dashboard.
+	// Name is its own.
 	Name string
-	// Concurrency is how many of its jobs run at once. The Group's.
+	// Concurrency is how many of its jobs run at once. The process' Concurrency.
 	Concurrency int
 	// Queues are in no other capsule.
 	Queues []fetch.Queue
 }
 
-// ownCapsule is what Sidekiq calls the capsule of all that is in none.
+// ownCapsule is what Sidekiq calls the capsule of all queues that are in no other.
 const ownCapsule = "default"
 
-// allCapsules are the worker itself, as a capsule, and its capsules.
-func allCapsules(cfg Config, capsules []Capsule) []Capsule {
-	own := Capsule{Name: ownCapsule, Concurrency: cfg.Concurrency, Queues: cfg.Queues}
-	if len(own.Queues) == 0 {
-		own.Queues = []fetch.Queue{{Name: "default"}}
-	}
-	return append([]Capsule{own}, capsules...)
+// allCapsules returns the capsules of a process: first that of the queues that are in no other.
+func (c Config) allCapsules() []Capsule {
+	return append([]Capsule{{Name: ownCapsule, Concurrency: c.Concurrency, Queues: c.Queues}}, c.Capsules...)
 }
 
-// checkCapsules names everything that is wrong with how queues are shared out. The first is the worker itself.
+// newCapsules builds what the loop needs of the capsules, or names everything that is wrong with them.
+func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
+	wrong := []error{checkCapsules(all)}
+	var capsules []fetch.Capsule
+	queues := 0
+	for i, its := range all {
+		if i > 0 && len(its.Queues) == 0 {
+			continue // named by checkCapsules
+		}
+		order, err := fetch.NewOrder(its.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+		if i > 0 && (its.Concurrency < 1 || its.Concurrency > mostConcurrency) {
+			err = errors.Join(err, fmt.Errorf(wrongConcurrency, its.Concurrency, mostConcurrency))
+		}
+		if err != nil && i > 0 {
+			err = fmt.Errorf("capsule %q: %w", its.Name, err)
+		}
+		wrong = append(wrong, err)
+		if err == nil {
+			queues += len(order.Names())
+			capsules = append(capsules, fetch.Capsule{Order: order, Concurrency: its.Concurrency})
+		}
+	}
+	if queues > lua.MostQueues && len(all) > 1 {
+		wrong = append(wrong, fmt.Errorf("%d queues in all capsules: one process serves at most %d", queues, lua.MostQueues))
+	}
+	return capsules, errors.Join(wrong...)
+}
+
+// checkCapsules names everything that is wrong with how queues are shared out. The first is the worker
+// itself.
 func checkCapsules(all []Capsule) error {
 	var wrong []error
 	names, owner := make(map[string]bool), make(map[string]string)

@@ -4,18 +4,18 @@ import "errors"
 
 var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")
 
-// isClosed says whether somebody has closed the client that this Launcher was made with. Its own connections would live on, and
-// do everything but answer for its health and release what waits. Not every driver can tell.
+// isClosed says whether somebody has closed the client that this Launcher was made with. Its own
+// connections would live on, and do everything but answer for its health and release what waits. Not every
+// driver can tell.
 func (l *Launcher) isClosed() bool {
 	client, tells := l.cfg.Client.(interface{ Closed() bool })
 	return tells && client.Closed()
 }
 
-// watchClient tells once, of all Launchers of a Group, of a client that is closed while they run.
+// watchClient logs, once, that the client was closed while the process runs.
 func (l *Launcher) watchClient() {
-	if l.isClosed() {
-		l.toldClosed.Do(func() {
-			l.cfg.Log.Error().Msg("the client was closed under the running server: it works on, but is not ready")
-		})
+	if l.isClosed() && !l.watch.toldClosed {
+		l.watch.toldClosed = true
+		l.cfg.Log.Error().Msg("the client was closed under the running server: it works on, but is not ready")
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -14,11 +13,7 @@ import (
 func TestAClosedClientIsToldOf(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
-		build := func() *launcher.Group {
-			g, err := launcher.NewGroup(r.config(), launcher.Capsule{Name: "other", Queues: []fetch.Queue{{Name: "other"}}})
-			require.NoError(t, err)
-			return g
-		}
+		build := func() *launcher.Launcher { return r.withCapsule(r.config()) }
 		under := build()
 		done := make(chan error, 1)
 		go func() { done <- under.Run(t.Context()) }()
@@ -31,6 +26,6 @@ func TestAClosedClientIsToldOf(t *testing.T) {
 		require.Equal(t, 1, strings.Count(r.log.String(), line), "not once for each capsule, nor for each look")
 
 		require.ErrorContains(t, build().Run(t.Context()), "the client is closed")
-		require.Equal(t, 2, strings.Count(r.log.String(), `"message":"working"`), "it never came to that")
+		require.Equal(t, 1, strings.Count(r.log.String(), `"message":"working"`), "it never came to that")
 	})
 }

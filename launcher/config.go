@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,22 +25,23 @@ type Config struct {
 	// Concurrency is how many jobs run at once. 25.
 	Concurrency int
 
-	// Beat is how often the process says that it lives, TTL how long it counts as alive after that. 1.5 s, and four
-	// beats. A TTL is at least four beats: two lost in a row must not look like death.
+	// Beat is how often the process says that it lives, TTL how long it counts as alive after that. 1.5 s,
+	// and four beats. A TTL is at least four beats: two lost in a row must not look like death.
 	Beat, TTL time.Duration
-	// Janitor is the least time between the two looks at a process that has lapsed; two of its own beats hold besides.
-	// One beat.
+	// Janitor is the least time between the two looks at a process that has lapsed; two of its own beats
+	// hold besides. One beat.
 	Janitor time.Duration
-	// Poll bounds the time between two looks at the schedule and the retry set, by the one process of the fleet that does
-	// so. 100 ms.
+	// Poll bounds the time between two looks at the schedule and the retry set, by the one process of the
+	// fleet that does so. 100 ms.
 	Poll time.Duration
-	// PollWait is how long after its start the process does not poll the schedule and the retry set. Default:
-	// 0, so jobs that came due while no worker ran are moved at once.
+	// PollWait is how long after its start the process does not poll the schedule and the retry set.
+	// Default: 0, so jobs that came due while no worker ran are moved at once.
 	PollWait time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
-	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it runs alone, and a
-	// crash then buries it. retry.DefaultMostInterruptions; at least retry.LeastMostInterruptions.
+	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it
+	// runs alone, and a crash then buries it. retry.DefaultMostInterruptions; at least
+	// retry.LeastMostInterruptions.
 	MaxInterruptions int
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
@@ -48,21 +50,21 @@ type Config struct {
 	// limits: 10,000 and 180 days.
 	DeadMost int
 	DeadFor  time.Duration
-	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more than
-	// job.PayloadSlack is not run but buried. job.DefaultPayloadLimit; job.MaxPayloadLimit at most.
+	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by
+	// more than job.PayloadSlack is not run but buried. job.DefaultPayloadLimit; job.MaxPayloadLimit at
+	// most.
 	PayloadLimit int
 
-	// Company are the other Launchers of this operating system process. A suspect must be alone among all of them, so
-	// each of them is told the same; nil when there are none.
-	Company *fetch.Company
+	// Capsules are further sets of queues, each with a concurrency of its own. None.
+	Capsules []Capsule
 
 	// Name stands for the host in the identity. This machine's host name.
 	Name string
 	// Tag and Labels are shown by Sidekiq's dashboard. None.
 	Tag    string
 	Labels []string
-	// Log receives what operators should know. Whoever writes to it waits for it, heartbeats included: package logbook
-	// makes loggers that nobody waits for. A disabled logger.
+	// Log receives what operators should know. Whoever writes to it waits for it, heartbeats included:
+	// package logbook makes loggers that nobody waits for. A disabled logger.
 	Log *zerolog.Logger
 	// Logging is what it shows of jobs, and what handlers log with.
 	Logging Logging
@@ -77,6 +79,7 @@ const (
 	defaultDeadMost    = 10_000
 	defaultDeadFor     = 180 * 24 * time.Hour
 	mostConcurrency    = 10_000
+	wrongConcurrency   = "concurrency %d: it lies between 1 and %d"
 )
 
 // withDefaults fills in what was left out.
@@ -93,6 +96,10 @@ func (c Config) withDefaults() Config {
 	set(&c.PayloadLimit, job.DefaultPayloadLimit)
 	if len(c.Queues) == 0 {
 		c.Queues = []fetch.Queue{{Name: "default"}}
+	}
+	c.Capsules = slices.Clone(c.Capsules)
+	for i := range c.Capsules {
+		set(&c.Capsules[i].Concurrency, c.Concurrency)
 	}
 	if c.Log == nil {
 		nop := zerolog.Nop()
@@ -120,7 +127,7 @@ func (c Config) check() error {
 		}
 	}
 	must(c.Client != nil, "no client: pass a driver.Client")
-	must(c.Concurrency >= 1 && c.Concurrency <= mostConcurrency, "concurrency %d: it lies between 1 and %d", c.Concurrency, mostConcurrency)
+	must(c.Concurrency >= 1 && c.Concurrency <= mostConcurrency, wrongConcurrency, c.Concurrency, mostConcurrency)
 	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it is at least 10ms", c.Beat)
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
@@ -135,8 +142,8 @@ func (c Config) check() error {
 
 func (c Config) crashPolicy() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
 
-// drainFor is how long at most the process takes nothing for a suspect's sake: as long as running jobs are waited for at
-// a stop.
+// drainFor is how long at most the process takes nothing for a suspect's sake: as long as running jobs are
+// waited for at a stop.
 func (c Config) drainFor() time.Duration {
 	if c.ShutdownTimeout <= 0 {
 		return defaultShutdown

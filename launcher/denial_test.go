@@ -64,7 +64,7 @@ func TestAPasswordThatIsRotatedIsAnErrorUntilItIsRightAgain(t *testing.T) {
 					login = ":" + before + "@"
 				}
 				r := newRig(t, open, "redis://"+login+server.Addr(), drivertest.Prefix(t))
-				g, err := launcher.NewGroup(r.config())
+				g, err := launcher.New(r.config())
 				require.NoError(t, err)
 				began, goOn, ran := make(chan bool, 1), make(chan bool), make(chan bool, 9)
 				g.Handle("Long", func(ctx context.Context, _ *job.Job) error {
@@ -74,7 +74,7 @@ func TestAPasswordThatIsRotatedIsAnErrorUntilItIsRightAgain(t *testing.T) {
 					return nil
 				}, launcher.Class{})
 				r.push("Long", "[]")
-				r.startGroup(g)
+				r.startJudged(g)
 				receive(t, "the start", began)
 				r.awaitReady(g, "")
 

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/lua"
 )
 
-// A duty is something the process does again and again beside running jobs. A pass neither loops nor sleeps; it may ask
-// to be called again sooner or later than after the duty's period.
+// A duty is something the process does again and again beside running jobs. A pass neither loops nor
+// sleeps; it may ask to be called again sooner or later than after the duty's period.
 type duty struct {
 	name   string
 	period time.Duration
@@ -25,11 +26,13 @@ type duty struct {
 	now <-chan struct{}
 	// rest bounds the rest after failures. longestRest, if zero.
 	rest time.Duration
-	// calls says that each call of a pass has a deadline of its own. Any other pass is of one or two calls, and has one.
+	// calls says that each call of a pass has a deadline of its own. Any other pass is of one or two calls,
+	// and has one.
 	calls bool
 	// pace is what the duty knows of its link. Its own, if nil.
 	pace *lua.Pace
-	// steady says that the period is from the beginning of one pass to that of the next, however long the answer takes.
+	// steady says that the period is from the beginning of one pass to that of the next, however long the
+	// answer takes.
 	steady bool
 }
 
@@ -37,7 +40,8 @@ type duty struct {
 const announceEvery = 5 * time.Second
 
 const (
-	// firstRest is how long a duty leaves Redis alone after a failure, or nearly: twice as long after each further one.
+	// firstRest is how long a duty leaves Redis alone after a failure, or nearly: twice as long after each
+	// further one.
 	firstRest = 100 * time.Millisecond
 	// longestRest bounds that, so that all duties resume well within five seconds of Redis' return.
 	longestRest = 2 * time.Second
@@ -48,16 +52,18 @@ const (
 // duties is the table of everything the process does besides.
 func (l *Launcher) duties() []duty {
 	return []duty{
-		// Its rest is short enough that several attempts fit into one life: a short outage must not cost it.
-		// Steady, because a round trip may be as long as a beat: beats that wait for each other's answers would come half as
-		// often, and the gaps between them look like those of a process that has lost sight of Redis.
+		// Its rest is short enough that several attempts fit into one session: a short outage must not cost
+		// it. Steady, because a round trip may be as long as a beat: beats that wait for each other's
+		// answers would come half as often, and the gaps between them look like those of a process that has
+		// lost sight of Redis.
 		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.pulse, steady: true},
 		// Whoever quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
-		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim does nothing.
+		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim
+		// does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
-		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues.Names()) }), calls: true},
+		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
 		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}
@@ -79,11 +85,11 @@ func each(pass func(context.Context) error) func(context.Context) (time.Duration
 // startDuties runs the table until ctx ends, each duty in a goroutine of its own.
 func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
 	for _, d := range l.duties() {
-		running.Go(func() { l.loop(ctx, d) })
+		running.Go(func() { l.repeat(ctx, d) })
 	}
 }
 
-func (l *Launcher) loop(ctx context.Context, d duty) {
+func (l *Launcher) repeat(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
 	defer timer.Stop()
 	rest := time.Duration(0)
@@ -112,8 +118,8 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 			return
 		case err != nil:
 			l.report.Fail(d.name, err)
-			if driver.Crowded(err) {
-				l.manager.fetcher.Crowded()
+			if driver.TooManyClients(err) {
+				l.loop.TooManyClients()
 			}
 			rest = d.restAfter(err, rest)
 			// Half fixed, half drawn: a fleet must not come back in step.
@@ -130,7 +136,7 @@ func (l *Launcher) loop(ctx context.Context, d duty) {
 func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next time.Duration, err error) {
 	if goneAt := l.goneAt.Load(); goneAt != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, goneAt.Add(-goodbye))
+		ctx, cancel = context.WithDeadline(ctx, goneAt.Add(-fetch.Goodbye))
 		defer cancel()
 	}
 	if d.calls {
@@ -146,13 +152,14 @@ func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next ti
 const (
 	// leastPass is the least that a pass is given, however short the TTL.
 	leastPass = 100 * time.Millisecond
-	// mostPass bounds what it is given after deadlines were missed: five round trips of half a second, enough to connect
-	// and to be answered. Longer waits would hold a heart on a primary that has failed while another one is promoted.
+	// mostPass bounds what it is given after deadlines were missed: five round trips of half a second,
+	// enough to connect and to be answered. Longer waits would hold a heart on a primary that has failed
+	// while another one is promoted.
 	mostPass = 2500 * time.Millisecond
 )
 
-// within calls with a deadline: a longer one after one was missed, because a new connection takes several round trips and
-// each may be long.
+// within calls with a deadline: a longer one after one was missed, because a new connection takes several
+// round trips and each may be long.
 func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(context.Context) error) error {
 	allowed := max(min(pace.Timeout(usual, 0), mostPass), usual)
 	began := time.Now()
@@ -168,8 +175,8 @@ func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(
 	return err
 }
 
-// restAfter is how long the duty leaves Redis alone after an error, or nearly, if it last did so for rest. A refusal has
-// stopped a part of the duty only, so the others do not wait longer and longer for it.
+// restAfter is how long the duty leaves Redis alone after an error, or nearly, if it last did so for rest.
+// A refusal has stopped a part of the duty only, so the others do not wait longer and longer for it.
 func (d duty) restAfter(err error, rest time.Duration) time.Duration {
 	longest := cmp.Or(d.rest, longestRest)
 	if !driver.Outage(err) {

@@ -10,17 +10,18 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// ErrShutdown is the cause with which handlers are cancelled when the process stops and its timeout is over. The job
-// goes back to the head of its queue, and nothing is counted.
+// ErrShutdown is the cause with which handlers are cancelled when the process stops and its timeout is
+// over. The job goes back to the head of its queue, and nothing is counted.
 var ErrShutdown = errors.New("belay: shutdown: this process is stopping and the job goes back to its queue")
 
-// ErrTimeout is the cause with which a run's context ends that takes longer than its class' timeout. The cause is
-// context.DeadlineExceeded too. What the handler then says is its outcome: nil is done, an error is a failure.
+// ErrTimeout is the cause with which a run's context ends that takes longer than its class' timeout. The
+// cause is context.DeadlineExceeded too. What the handler then says is its outcome: nil is done, an error
+// is a failure.
 var ErrTimeout = errors.New("belay: timeout")
 
-// A Handler runs jobs. A nil error is success; others are judged by package retry. Its context ends when the job should:
-// context.Cause says why (ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost). A handler that does not return then keeps
-// its processor, and its job stays in hand; OnStuck hears of it.
+// A Handler runs jobs. A nil error is success; others are judged by package retry. Its context ends when
+// the job should: context.Cause says why (ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost). A handler
+// that does not return then keeps its processor, and its job stays in hand; OnStuck hears of it.
 type Handler func(ctx context.Context, j *job.Job) error
 
 // A Middleware wraps every run; the first one added is the outermost.
@@ -28,18 +29,20 @@ type Middleware func(next Handler) Handler
 
 // Class is what may be said of all jobs of one class.
 type Class struct {
-	// Queue is where its jobs go unless a push says otherwise, RetryQueue where its retries go. They are set
-	// for a class that has a definition, and are only compared with the queues that are taken. Default:
+	// Queue is where its jobs go unless a push says otherwise, RetryQueue where its retries go. They are
+	// set for a class that has a definition, and are only compared with the queues that are taken. Default:
 	// unknown.
 	Queue, RetryQueue string
-	// Timeout ends a run's context after this long, with the cause ErrTimeout; what the handler returns then counts as its
-	// outcome, as ever. None.
+	// Timeout ends a run's context after this long, with the cause ErrTimeout; what the handler returns
+	// then counts as its outcome, as ever. None.
 	Timeout time.Duration
 	// Backoff replaces the retry formula's base delay. nil leaves the formula alone.
 	Backoff retry.BackoffFunc
-	// Middleware wraps the class' own runs, inside of what wraps every run; the first is the outermost. None.
+	// Middleware wraps the class' own runs, inside of what wraps every run; the first is the outermost.
+	// None.
 	Middleware []Middleware
-	// Exhausted hears of the class' jobs that will not be run again by themselves, before every DeathHandler. nil.
+	// Exhausted hears of the class' jobs that will not be run again by themselves, before every
+	// DeathHandler. nil.
 	Exhausted DeathHandler
 }
 
@@ -78,8 +81,8 @@ func (e *timeoutError) Unwrap() []error { return []error{e.err, ErrTimeout} }
 // ErrorClass returns the error_class that operators see.
 func (e *timeoutError) ErrorClass() string { return "Timeout" }
 
-// named returns the error of a run that exceeded its timeout: "context deadline exceeded" alone does not name
-// the deadline. An error that is not about the deadline is returned unchanged.
+// named returns the error of a run that exceeded its timeout: "context deadline exceeded" alone does not
+// name the deadline. An error that is not about the deadline is returned unchanged.
 func (r *registration) named(err error) error {
 	if err == nil || !retry.Is(err, context.DeadlineExceeded) || retry.Is(err, ErrTimeout) {
 		return err
@@ -111,7 +114,7 @@ func (r *run) info() RunInfo {
 		attempt = count + 2
 	}
 	return RunInfo{
-		JID: r.job.JID(), Class: r.job.Class(), Queue: r.held.Queue, Attempt: attempt, Identity: r.held.Life.Identity,
+		JID: r.job.JID(), Class: r.job.Class(), Queue: r.taken.Queue, Attempt: attempt, Identity: r.taken.Session.Identity,
 	}
 }
 

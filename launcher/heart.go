@@ -8,40 +8,37 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// beat is the heart's pass: stay alive, hear who has lapsed and what Ruby's remote control says, and start a new life
-// when this one is over.
+// beat is the heart's pass: stay alive, hear who has lapsed and what Ruby's remote control says, and begin
+// a new session when this one is over.
 func (l *Launcher) beat(ctx context.Context) error {
-	life := l.life.Load()
-	if life.Over() {
-		return l.rebirth(ctx)
+	session := l.session.Load()
+	if session.Over() {
+		return l.reregister(ctx)
 	}
-	pulse, err := life.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.manager.fetcher.Watched(life)...)
+	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.loop.Watched(session)...)
 	if err != nil {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
 	}
 	l.heard()
-	l.rtt.Store(int64(pulse.RTT()))
-	if pulse.Restored {
-		l.cfg.Log.Warn().Str("identity", life.Identity).Msg("session record restored: it had been deleted or evicted")
+	l.rtt.Store(int64(reply.RTT()))
+	if reply.Restored {
+		l.cfg.Log.Warn().Str("identity", session.Identity).Msg("session record restored: it had been deleted or evicted")
 	}
-	l.janitor.Look(pulse.HeartbeatReply, pulse.SentAt)
-	switch pulse.State {
+	l.janitor.Look(reply.HeartbeatReply, reply.SentAt)
+	switch reply.State {
 	case lua.StateAlive:
-		select {
-		case l.looks <- pulse:
-		default: // the manager has not come to the last one yet
-		}
+		l.loop.Heard(reply)
 	case lua.StateDead:
-		l.cfg.Log.Error().Str("identity", life.Identity).
+		l.cfg.Log.Error().Str("identity", session.Identity).
 			Msg("declared dead while we were away: our jobs were recovered, their handlers are cancelled, we go on under a new name")
-		return l.rebirth(ctx)
+		return l.reregister(ctx)
 	default:
-		l.cfg.Log.Error().Str("identity", life.Identity).
+		l.cfg.Log.Error().Str("identity", session.Identity).
 			Msg("redis has forgotten us: its data was lost or flushed; running jobs go on, we go on under a new name")
-		return l.rebirth(ctx)
+		return l.reregister(ctx)
 	}
-	for _, signal := range pulse.Signals {
+	for _, signal := range reply.Signals {
 		l.signal(signal)
 	}
 	return nil
@@ -55,22 +52,23 @@ func (l *Launcher) silence() time.Duration {
 	return time.Since(l.startedAt) - time.Duration(l.beatAt.Load())
 }
 
-// rebirth starts a new life; a process that is stopping has no use for one.
-func (l *Launcher) rebirth(ctx context.Context) error {
+// reregister begins a new session under a new identity; a process that is stopping has no use for one.
+func (l *Launcher) reregister(ctx context.Context) error {
 	if l.asked.Load() {
 		return nil
 	}
-	former := l.life.Load()
-	life, err := l.reincarnate(ctx, former.Identity)
+	former := l.session.Load()
+	session, err := l.newSession(ctx, former.Identity)
 	if err != nil {
 		return err
 	}
-	l.cfg.Log.Info().Str("identity", life.Identity).Str("formerly", former.Identity).Msg("reborn")
-	l.manager.reborn <- life
+	l.cfg.Log.Info().Str("identity", session.Identity).Str("formerly", former.Identity).Msg("reborn")
+	l.loop.Enter(session)
 	return nil
 }
 
-// signal obeys Ruby's remote control. Names that mean nothing here are left alone: another version may send them.
+// signal obeys Ruby's remote control. Names that mean nothing here are left alone: another version may send
+// them.
 func (l *Launcher) signal(name string) {
 	l.cfg.Log.Info().Str("signal", name).Msg("remote control")
 	switch name {

@@ -8,21 +8,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
 
-// ErrInterrupted is the error of a job that was buried because its process died again and again while it ran, the last
-// time with nothing else in hand.
+// ErrInterrupted is the error of a job that was buried because its process died again and again while it
+// ran, the last time with nothing else in hand.
 var ErrInterrupted = errors.New("belay: interrupted: its process died again and again with this job in hand")
 
-// An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm nobody.
+// An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm
+// nobody.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
-// A DeathHandler hears of a job that will not be run again by itself: it is out of retries or of time, was killed by its
-// handler, or has killed too many processes (ErrInterrupted). It is told before that is settled, so it may hear of a job
-// twice. The job is as it was before its last run. Its own panics harm nobody.
+// A DeathHandler hears of a job that will not be run again by itself: it is out of retries or of time, was
+// killed by its handler, or has killed too many processes (ErrInterrupted). It is told before that is
+// settled, so it may hear of a job twice. The job is as it was before its last run. Its own panics harm
+// nobody.
 type DeathHandler func(ctx context.Context, j *job.Job, err error)
 
 // An Orphan is a job that this process has brought back from a process that died.
@@ -37,7 +40,8 @@ type Orphan struct {
 	Home lua.Home
 }
 
-// An OrphanHandler hears of orphans, a while after they came home. It delays nobody; its own panics harm nobody.
+// An OrphanHandler hears of orphans, a while after they came home. It delays nobody; its own panics harm
+// nobody.
 type OrphanHandler func(orphan Orphan)
 
 // An InternalErrorHandler is called with an error outside of any run. source names the place: the call to
@@ -46,8 +50,8 @@ type OrphanHandler func(orphan Orphan)
 // *retry.PanicError.
 //
 // It is called once for each log line of the error: once at the beginning of an outage, once a minute while
-// Redis refuses a call. It runs asynchronously in its own goroutine, possibly concurrently with itself. While
-// 64 calls have not returned, further calls are dropped and logged. Its own panics are only logged.
+// Redis refuses a call. It runs asynchronously in its own goroutine, possibly concurrently with itself.
+// While 64 calls have not returned, further calls are dropped and logged. Its own panics are only logged.
 type InternalErrorHandler func(source string, err error)
 
 // sourcePayload is the source of an unreadable payload's error.
@@ -71,14 +75,14 @@ type hooks struct {
 	telling            sync.WaitGroup // those who are being told; added to under mu, and not once it is over
 }
 
-// mostTelling is how many hooks may be under way that nobody waits for. Whoever does not return in time for more misses
-// what happens then.
+// mostTelling is how many hooks may be under way that nobody waits for. Whoever does not return in time for
+// more misses what happens then.
 const mostTelling = 64
 
-// beforeRun panics when it is too late to say who wants to hear of things: a hook that misses the beginning is a mistake
-// in the program.
+// beforeRun panics when it is too late to say who wants to hear of things: a hook that misses the beginning
+// is a mistake in the program.
 func (l *Launcher) beforeRun(what string) {
-	if l.started.Load() {
+	if l.started() {
 		panic("belay: " + what + " after Run: call it before")
 	}
 }
@@ -89,9 +93,10 @@ func (l *Launcher) OnError(handler ErrorHandler) {
 	l.hooks.errors = append(l.hooks.errors, handler)
 }
 
-// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once it has gone on
-// for as long again as its class' timeout, though at least 5 s and at most a minute (5 s where it was cancelled for another
-// reason), then every ten minutes, and when the process stops without it, unless that was told before. It panics after Run.
+// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once
+// it has gone on for as long again as its class' timeout, though at least 5 s and at most a minute (5 s
+// where it was cancelled for another reason), then every ten minutes, and when the process stops without
+// it, unless that was told before. It panics after Run.
 func (l *Launcher) OnStuck(handler StuckHandler) {
 	l.beforeRun("OnStuck")
 	l.hooks.stuck = append(l.hooks.stuck, handler)
@@ -103,41 +108,43 @@ func (l *Launcher) OnDeath(handler DeathHandler) {
 	l.hooks.deaths = append(l.hooks.deaths, handler)
 }
 
-// OnOrphan adds one who hears of jobs that this process brings back from others that died. It panics after Run.
+// OnOrphan adds one who hears of jobs that this process brings back from others that died. It panics after
+// Run.
 func (l *Launcher) OnOrphan(handler OrphanHandler) {
 	l.beforeRun("OnOrphan")
 	l.hooks.orphans = append(l.hooks.orphans, handler)
 }
 
-// OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses, unreadable payloads,
-// panics of hooks. It panics after Run.
+// OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses,
+// unreadable payloads, panics of hooks. It panics after Run.
 func (l *Launcher) OnInternalError(handler InternalErrorHandler) {
 	l.beforeRun("OnInternalError")
 	l.hooks.inner = append(l.hooks.inner, handler)
 }
 
-// OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It panics after Run.
+// OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It
+// panics after Run.
 func (l *Launcher) OnStart(hook func(ctx context.Context) error) {
 	l.beforeRun("OnStart")
 	l.hooks.start = append(l.hooks.start, hook)
 }
 
-// OnQuiet adds what is to be done once nothing more is taken: after Quiet, or at the beginning of a stop. Nobody waits for
-// it. It panics after Run.
+// OnQuiet adds what is to be done once nothing more is taken: after Quiet, or at the beginning of a stop.
+// Nobody waits for it. It panics after Run.
 func (l *Launcher) OnQuiet(hook func()) {
 	l.beforeRun("OnQuiet")
 	l.hooks.quiet = append(l.hooks.quiet, hook)
 }
 
-// OnStop adds what is to be done when a stop begins, while jobs may still be running. Nobody waits for it. It panics after
-// Run.
+// OnStop adds what is to be done when a stop begins, while jobs may still be running. Nobody waits for it.
+// It panics after Run.
 func (l *Launcher) OnStop(hook func()) {
 	l.beforeRun("OnStop")
 	l.hooks.stop = append(l.hooks.stop, hook)
 }
 
-// OnExit adds what is to be done when the last job has been settled, the last one added first. Run waits for it. It panics
-// after Run.
+// OnExit adds what is to be done when the last job has been settled, the last one added first. Run waits
+// for it. It panics after Run.
 func (l *Launcher) OnExit(hook func()) {
 	l.beforeRun("OnExit")
 	l.hooks.end = append(l.hooks.end, hook)
@@ -188,7 +195,7 @@ func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict
 
 // tellDeath tells the class' own handler first, as Sidekiq does.
 func (l *Launcher) tellDeath(ctx context.Context, j *job.Job, err error) {
-	if own := l.crew.Load().registered(j.Class()).class.Exhausted; own != nil {
+	if own := l.pool.Load().registered(j.Class()).class.Exhausted; own != nil {
 		l.guard("exhausted handler", func() { own(ctx, j, err) })
 	}
 	for _, handler := range l.hooks.deaths {
@@ -273,7 +280,8 @@ func (l *Launcher) tellLater(what string, calls ...func()) {
 	})
 }
 
-// awaitTold gives those who are being told of something a moment to hear it. Nobody is told of anything after that.
+// awaitTold gives those who are being told of something a moment to hear it. Nobody is told of anything
+// after that.
 func (l *Launcher) awaitTold() {
 	l.hooks.mu.Lock()
 	l.hooks.over = true
@@ -285,7 +293,7 @@ func (l *Launcher) awaitTold() {
 	}()
 	select {
 	case <-told:
-	case <-time.After(moment):
+	case <-time.After(fetch.Moment):
 	}
 }
 
@@ -308,8 +316,9 @@ func (l *Launcher) writePanic(what string, value any) {
 	l.cfg.Log.Error().Str("panic", l.errorText("", errors.New(panicText(value)))).Msg(what + " panicked")
 }
 
-// panicText is what a panic was about. To print the value is not enough: its own methods may panic, and with something
-// that panics when it is printed, which package fmt passes on and which would end the process.
+// panicText is what a panic was about. To print the value is not enough: its own methods may panic, and
+// with something that panics when it is printed, which package fmt passes on and which would end the
+// process.
 func panicText(value any) string {
 	return strings.TrimPrefix((&retry.PanicError{Value: value}).Error(), "panic: ")
 }

@@ -88,7 +88,7 @@ func TestAnInternalErrorIsToldAsOftenAsItIsLogged(t *testing.T) {
 			r.do("LPUSH", r.keys.Retry(), "not a sorted set")
 			cfg := r.config()
 			cfg.Beat, cfg.TTL = 50*time.Millisecond, 400*time.Millisecond
-			g := r.group(cfg)
+			g := r.withCapsule(cfg)
 			var outages, refusals atomic.Int64
 			g.OnInternalError(func(_ string, err error) {
 				if driver.Outage(err) {
@@ -97,7 +97,7 @@ func TestAnInternalErrorIsToldAsOftenAsItIsLogged(t *testing.T) {
 					refusals.Add(1)
 				}
 			})
-			done, stop := r.startGroup(g)
+			done, stop := r.startJudged(g)
 			r.awaitReady(g, "")
 			r.eventually("the refusal", func() bool { return refusals.Load() > 0 })
 			proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()})

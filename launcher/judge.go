@@ -34,15 +34,15 @@ const (
 const (
 	// redisSoon is how long a question waits for Redis: Kubernetes gives a probe a second by default.
 	redisSoon = 500 * time.Millisecond
-	// heartGrace is for how long, besides its TTL, a worker may be dead to a Redis that answers: after an outage the heart
-	// needs up to two seconds to find that out.
+	// heartGrace is for how long, besides its TTL, a worker may be dead to a Redis that answers: after an
+	// outage the heart needs up to two seconds to find that out.
 	heartGrace = 10 * time.Second
 	// answeredLately is how recent a reply on another connection must be to show that Redis is reachable
 	// although heartbeats have no reply: an idle wait has one every four seconds.
 	answeredLately = 10 * time.Second
-	// silentTTLs is how many TTLs longer heartbeats may stay unanswered if the probe's own ping has no answer
-	// either. A server without free connections behaves like that too, and a new process would get no
-	// connection either.
+	// silentTTLs is how many TTLs longer heartbeats may stay unanswered if the probe's own ping has no
+	// answer either. A server without free connections behaves like that too, and a new process would get
+	// no connection either.
 	silentTTLs = 5
 )
 
@@ -51,49 +51,48 @@ func (f Finding) Registered() bool {
 	return f.Reason != reasonNotRunning && f.Reason != reasonNotRegistered
 }
 
-// Ready says whether the worker takes jobs: what it knows itself first, then what Redis says, in whose eyes it must live to
-// be given any. It waits for Redis half a second at most.
-func (g *Group) Ready(ctx context.Context) Finding {
-	if found := g.intends(); !found.OK {
+// Ready says whether the worker takes jobs: what it knows itself first, then what Redis says, in whose eyes
+// it must live to be given any. It waits for Redis half a second at most.
+func (l *Launcher) Ready(ctx context.Context) Finding {
+	if found := l.intends(); !found.OK {
 		return found
 	}
-	if err := g.denied(); err != nil {
+	if err := l.report.Denied(); err != nil {
 		return silent(err)
 	}
-	lapsed, err := g.lapsed(ctx)
+	lapsed, err := l.lapsed(ctx)
 	switch {
 	case err != nil:
 		return silent(err)
-	case lapsed != "":
-		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + lapsed + " among the living"}
+	case lapsed:
+		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + l.Identity() + " among the living"}
 	}
 	return Finding{OK: true}
 }
 
-// Alive says whether the worker is worth keeping. Only a Run that has returned, a manager that stands still, and a heart that
-// has stopped although Redis answers, be it this question or other connections of the worker, say no. It waits for Redis half a second at most.
-func (g *Group) Alive(ctx context.Context) Finding {
-	if g.phase.Load() == phaseEnded {
+// Alive says whether the worker is worth keeping. Only a Run that has returned, a loop that stands still,
+// and a heart that has stopped although Redis answers, be it this question or other connections of the
+// worker, say no. It waits for Redis half a second at most.
+func (l *Launcher) Alive(ctx context.Context) Finding {
+	if l.phase.Load() == phaseEnded {
 		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}
 	}
-	if found := g.intends(); !found.Registered() {
+	if found := l.intends(); !found.Registered() {
 		return Finding{OK: true, Reason: found.Reason, Detail: found.Detail}
 	}
-	if stuck := g.standing(ctx); stuck != "" {
-		return Finding{Reason: reasonStandingStill, Detail: "the manager of " + stuck + " does not come to what it is told"}
+	if !l.turns(ctx) {
+		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not come to what it is told"}
 	}
-	lapsed, err := g.lapsed(ctx)
-	if denied := g.denied(); denied != nil {
+	lapsed, err := l.lapsed(ctx)
+	if denied := l.report.Denied(); denied != nil {
 		err = denied // a new process would have the same password, and running jobs would be interrupted
 	}
-	grace := heartGrace + g.ttl
-	if err != nil && driver.Denial(err) == "" {
-		if lapsed = g.unheard(); lapsed != "" {
-			err, grace = nil, grace+silentTTLs*g.ttl
-		}
+	grace := l.grace + l.cfg.TTL
+	if err != nil && driver.Denial(err) == "" && l.unheard() {
+		lapsed, err, grace = true, nil, grace+silentTTLs*l.cfg.TTL
 	}
-	if err != nil || lapsed == "" {
-		g.lapsedSince.Store(0)
+	if err != nil || !lapsed {
+		l.lapsedAt.Store(0)
 		if err != nil {
 			found := silent(err)
 			found.OK = true
@@ -101,34 +100,18 @@ func (g *Group) Alive(ctx context.Context) Finding {
 		}
 		return Finding{OK: true}
 	}
-	now := time.Since(g.bornAt)
-	g.lapsedSince.CompareAndSwap(0, int64(now))
-	if lasted := now - time.Duration(g.lapsedSince.Load()); lasted > grace {
-		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, and has not heard from %s for %v", lapsed, lasted.Round(time.Second))}
+	now := time.Since(l.startedAt)
+	l.lapsedAt.CompareAndSwap(0, int64(now))
+	if lasted := now - time.Duration(l.lapsedAt.Load()); lasted > grace {
+		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, and has not heard from %s for %v", l.Identity(), lasted.Round(time.Second))}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
 }
 
-// unheard returns the identity of a launcher whose heartbeats have had no reply for its TTL although its
-// other connections have; "" if all heartbeats are confirmed, and in an outage, in which no connection has
-// replies.
-func (g *Group) unheard() string {
-	for i, l := range g.launchers {
-		if !g.stop[i].Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately) {
-			return l.Identity()
-		}
-	}
-	return ""
-}
-
-// denied returns the recent error by which Redis denied a launcher access.
-func (g *Group) denied() error {
-	for _, l := range g.launchers {
-		if err := l.report.Denied(); err != nil {
-			return err
-		}
-	}
-	return nil
+// unheard reports whether heartbeats have had no reply for a TTL although other connections have. In an
+// outage no connection has replies.
+func (l *Launcher) unheard() bool {
+	return !l.asked.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
 }
 
 // silent returns the finding for a worker that gets no reply from Redis, or a wrong one.
@@ -140,82 +123,41 @@ func silent(err error) Finding {
 	return found
 }
 
-// intends says whether all launchers are there and mean to take jobs, and if not, why.
-func (g *Group) intends() Finding {
-	if g.phase.Load() != phaseRunning {
+// intends reports whether the process runs and means to take jobs, and if not, why.
+func (l *Launcher) intends() Finding {
+	switch {
+	case l.phase.Load() != phaseRunning:
 		return Finding{Reason: reasonNotRunning, Detail: "Run has not been called, or has returned"}
-	}
-	for i, l := range g.launchers {
-		switch {
-		case g.stop[i].Load():
-			return Finding{Reason: reasonStopping}
-		case g.quiet[i].Load():
-			return Finding{Reason: reasonQuiet}
-		case l.Identity() == "":
-			return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
-		}
+	case l.asked.Load():
+		return Finding{Reason: reasonStopping}
+	case l.quiet.Load():
+		return Finding{Reason: reasonQuiet}
+	case l.Identity() == "":
+		return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
 	}
 	return Finding{OK: true}
 }
 
-// standing is the identity of a launcher whose manager does not turn; empty when all do.
-func (g *Group) standing(ctx context.Context) string {
+// turns reports whether the loop turns.
+func (l *Launcher) turns(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
-	for _, l := range g.launchers {
-		if !l.Turns(ctx) {
-			return l.Identity()
-		}
-	}
-	return ""
+	return l.loop.Turns(ctx)
 }
 
-// staying are the identities of those that do not stop.
-func (g *Group) staying() []string {
-	var names []string
-	for i, l := range g.launchers {
-		if !g.stop[i].Load() {
-			names = append(names, l.Identity())
-		}
-	}
-	return names
-}
-
-// lapsed asks Redis whether it counts the launchers among the living, as it does before it gives jobs to one, and is the
-// identity of one that it does not. One that stops has leave to go before the others.
-func (g *Group) lapsed(ctx context.Context) (identity string, err error) {
+// lapsed asks Redis whether it counts the process as lapsed, as it does before it gives jobs to one. A
+// process that stops may leave.
+func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
-	calls := []driver.Call{driver.Command("TIME")}
-	identities := g.staying()
-	for _, identity := range identities {
-		calls = append(calls, driver.Command("ZSCORE", lua.NewKeys(g.cfg.Prefix).Alive(), identity))
-	}
-	replies := g.cfg.Client.Do(ctx, calls...)
+	replies := l.cfg.Client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", l.keys.Alive(), l.Identity()))
 	for _, reply := range replies {
 		if reply.Err != nil {
-			return "", fmt.Errorf("ask redis: %w", reply.Err)
+			return false, fmt.Errorf("ask redis: %w", reply.Err)
 		}
 	}
-	now := milliseconds(replies[0])
-	for i, identity := range identities {
-		text, _ := replies[i+1].Value.(string)
-		if expires, err := strconv.ParseFloat(text, 64); err != nil || expires <= now {
-			return identity, nil
-		}
-	}
-	return "", nil
-}
-
-// milliseconds are those of an answer to TIME, which is seconds and microseconds.
-func milliseconds(reply driver.Reply) float64 {
-	parts, _ := reply.Value.([]any)
-	if len(parts) != 2 {
-		return 0
-	}
-	seconds, _ := parts[0].(string)
-	micros, _ := parts[1].(string)
-	s, _ := strconv.ParseFloat(seconds, 64)
-	us, _ := strconv.ParseFloat(micros, 64)
-	return s*1e3 + us/1e3
+	now, _ := lua.TimeOf(replies[0]) // without one nothing counts as lapsed
+	text, _ := replies[1].Value.(string)
+	expires, err := strconv.ParseFloat(text, 64)
+	return !l.asked.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
 }

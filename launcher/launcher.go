@@ -22,39 +22,45 @@ type Launcher struct {
 	cfg        Config
 	keys       lua.Keys
 	clock      *lua.Clock
-	queues     *fetch.Order
+	capsules   []fetch.Capsule
+	queues     []string // of all capsules
 	handlers   map[string]registration
 	middleware []Middleware
 	hooks      hooks
-	toldClosed *sync.Once // of all Launchers of a Group
 	report     *fetch.Reporter
+	loop       *fetch.Loop
 
-	orders  chan order
-	looks   chan fetch.Pulse
-	changed chan struct{} // there is news for Sidekiq's readers
-	halt    chan struct{} // closed by the first Stop
-	started atomic.Bool
+	grace     time.Duration // heartGrace, but in tests
+	changed   chan struct{} // there is news for Sidekiq's readers
+	halt      chan struct{} // closed by the first Stop
+	phase     atomic.Int32  // how far Run has come
+	startedAt time.Time     // when New made it
 
-	startedAt time.Time // when New made it
-
-	// What follows exists while Run does.
-	life    atomic.Pointer[fetch.Life]
-	crew    atomic.Pointer[crew] // what runs is asked for at any time, also before
-	manager *manager
-	janitor *janitor.Janitor
-	poller  *scheduler.Poller
-	lanes   lanes
-	work    context.Context
-	bornAt  time.Time
-	rtt     atomic.Int64
-	pulse   lua.Pace     // of registrations and beats, which have one connection: what one learns of its link the other needs
-	beatAt  atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
-	quiet   atomic.Bool
-	asked   atomic.Bool
-	over    atomic.Bool               // the manager has come to its end
-	goneAt  atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
-	watch   watch
+	// The fields below exist while Run does.
+	session  atomic.Pointer[fetch.Session]
+	pool     atomic.Pointer[pool] // what runs is asked for at any time, also before
+	janitor  *janitor.Janitor
+	poller   *scheduler.Poller
+	lanes    lanes
+	work     context.Context
+	cancel   context.CancelCauseFunc // ends work
+	bornAt   time.Time
+	rtt      atomic.Int64
+	pulse    lua.Pace     // of registrations and heartbeats, which have one connection: what one learns of its link the other needs
+	beatAt   atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
+	lapsedAt atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
+	quiet    atomic.Bool
+	asked    atomic.Bool
+	goneAt   atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
+	watch    watch
 }
+
+// How far Run has come.
+const (
+	phaseNew int32 = iota
+	phaseRunning
+	phaseEnded
+)
 
 // lanes are the connections of duties that must not wait for each other, nor behind jobs.
 type lanes struct{ heart, janitor, announce, poll driver.Client }
@@ -63,27 +69,33 @@ func (l *lanes) all() []*driver.Client {
 	return []*driver.Client{&l.heart, &l.janitor, &l.announce, &l.poll}
 }
 
-// New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts nothing.
+// New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts
+// nothing.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
-	queues, err := fetch.NewOrder(cfg.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	capsules, err := newCapsules(cfg.allCapsules())
 	if err := errors.Join(err, cfg.check()); err != nil {
 		return nil, fmt.Errorf("configure a worker: %w", err)
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
-	return &Launcher{
-		cfg: cfg, toldClosed: &sync.Once{}, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, queues: queues,
-		report: fetch.NewReporter(*cfg.Log), startedAt: time.Now(),
-		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)}, orders: make(chan order, 64), looks: make(chan fetch.Pulse, 1), changed: make(chan struct{}, 1), halt: make(chan struct{}),
-	}, nil
+	l := &Launcher{
+		cfg: cfg, capsules: capsules, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, report: fetch.NewReporter(*cfg.Log), startedAt: time.Now(),
+		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)},
+		grace: heartGrace, changed: make(chan struct{}, 1), halt: make(chan struct{}),
+	}
+	for _, capsule := range capsules {
+		l.queues = append(l.queues, capsule.Order.Names()...)
+	}
+	l.loop = fetch.NewLoop(l.loopConfig())
+	return l, nil
 }
 
-// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run, for a class that
-// has a handler, and over a negative timeout: they are mistakes in the program, and a silent second handler would hide the
-// first.
+// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run, for a
+// class that has a handler, and over a negative timeout: they are mistakes in the program, and a silent
+// second handler would hide the first.
 func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	switch {
-	case l.started.Load():
+	case l.started():
 		panic("belay: Handle after Run: register " + class + " before")
 	case handler == nil:
 		panic("belay: Handle " + class + ": the handler is nil")
@@ -97,64 +109,74 @@ func (l *Launcher) Handle(class string, handler Handler, about Class) {
 
 // Use adds middleware around every handler; the first one added is the outermost. It panics after Run.
 func (l *Launcher) Use(middleware ...Middleware) {
-	if l.started.Load() {
+	if l.started() {
 		panic("belay: Use after Run: add middleware before")
 	}
 	l.middleware = append(l.middleware, middleware...)
 }
 
-// Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does nothing.
+func (l *Launcher) started() bool { return l.phase.Load() != phaseNew }
+
+// Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does
+// nothing.
 func (l *Launcher) Quiet() {
-	l.give(orderQuiet)
+	l.noteQuiet()
+	l.loop.Quiet()
 	l.tellQuiet()
 }
 
-// Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end with the cause
-// ErrShutdown, and what is not back a moment later goes to the head of its queue. A second call ends the timeout at once.
+// Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end
+// with the cause ErrShutdown, and what is not back a moment later goes to the head of its queue. A second
+// call ends the timeout at once.
 func (l *Launcher) Stop() {
 	if l.asked.Swap(true) {
-		l.give(orderStopNow)
+		l.loop.StopNow()
 		return
 	}
 	// First: the process may be gone a moment after it has been told.
+	l.noteQuiet()
 	l.tellQuiet()
 	l.tellStop()
 	close(l.halt)
-	l.give(orderStop)
+	l.loop.Stop()
 }
 
-// give passes an order to the manager. A full channel holds more orders than there are kinds, so one more changes
-// nothing.
-func (l *Launcher) give(what order) {
+// noteQuiet lets Sidekiq's readers see that the process takes no more jobs.
+func (l *Launcher) noteQuiet() {
 	l.quiet.Store(true)
-	select {
-	case l.orders <- what:
-	default:
-	}
 	select {
 	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Identity is the name under which the process now lives; empty before it is registered.
+// Identity returns the identity of the process' session; "" before it is registered.
 func (l *Launcher) Identity() string {
-	if life := l.life.Load(); life != nil {
-		return life.Identity
+	if session := l.session.Load(); session != nil {
+		return session.Identity
 	}
 	return ""
 }
 
-// Run registers the process and works until ctx ends, which is the same as Stop, and everything has been settled. It
-// answers nil after a stop, and an error at once if its client is closed. A handler that ignores its context is left behind, and OnStuck hears of it: its job has gone
-// back to its queue, and may run elsewhere, also by another Launcher of this program. Run may be called once.
+// Busy returns how many jobs run.
+func (l *Launcher) Busy() int { return len(l.Running()) }
+
+// Concurrency returns the maximum number of jobs that run at once, in all capsules.
+func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
+
+// Run registers the process and works until ctx ends, which is the same as Stop, and everything has been
+// settled. It answers nil after a stop, and an error at once if its client is closed. A handler that
+// ignores its context is left behind, and OnStuck hears of it: its job has gone back to its queue, and may
+// run elsewhere, also by another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
-	if l.started.Swap(true) {
+	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
 		return errors.New("belay: Run was called before")
 	}
+	defer l.phase.Store(phaseEnded)
 	if l.isClosed() {
 		return errClosed
 	}
+	defer l.warnOfQueues(ctx)()
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -168,39 +190,31 @@ func (l *Launcher) Run(ctx context.Context) error {
 	defer l.close()
 	l.logStart()
 
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	l.work = work
-	life, err := l.register(ctx)
-	if life == nil {
+	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer l.cancel(nil)
+	session, err := l.register(ctx)
+	if session == nil {
 		return err
 	}
-	fetcher, err := fetch.NewFetcher(l.fetcherConfig())
-	if err != nil {
+	if err := l.loop.Open(); err != nil {
 		return fmt.Errorf("open a connection for jobs: %w", err)
 	}
-	defer func() { _ = fetcher.Close() }()
+	defer func() { _ = l.loop.Close() }()
 	l.bornAt = l.clock.Now()
-	crew := newCrew(l, handlers)
-	l.crew.Store(crew)
-	l.manager = &manager{
-		fetcher: fetcher, crew: crew, log: l.cfg.Log, orders: l.orders, looks: l.looks, reborn: make(chan *fetch.Life, 4), cancel: cancel,
-		timeout: max(l.cfg.ShutdownTimeout, 0), running: make(map[*fetch.Held]bool), ghosts: make(ghosts),
-		leaving: func(at time.Time) { l.goneAt.Store(&at) },
-	}
-	fetcher.Enter(life)
-	crew.start()
-	defer crew.stop()
+	pool := newPool(l, handlers)
+	l.pool.Store(pool)
+	l.loop.Enter(session)
+	pool.start()
+	defer l.loop.Dismiss()
 
-	// The heart beats until the last job is settled: its context is not ctx.
+	// Heartbeats go on until the last job is settled: their context is not ctx.
 	vitals, stopVitals := context.WithCancel(context.WithoutCancel(ctx))
 	var duties sync.WaitGroup
 	l.startDuties(vitals, &duties)
 	defer context.AfterFunc(ctx, l.Stop)()
-	l.cfg.Log.Info().Str("identity", life.Identity).Strs("queues", l.queues.Names()).Int("concurrency", l.cfg.Concurrency).Msg("working")
+	l.cfg.Log.Info().Str("identity", session.Identity).Strs("queues", l.queues).Int("concurrency", l.Concurrency()).Msg("working")
 
-	l.manager.run()
-	l.over.Store(true)
+	l.loop.Run()
 
 	stopVitals()
 	l.endDuties(&duties)
@@ -211,12 +225,14 @@ func (l *Launcher) Run(ctx context.Context) error {
 	return nil
 }
 
-func (l *Launcher) fetcherConfig() fetch.Config {
+func (l *Launcher) loopConfig() fetch.Config {
 	return fetch.Config{
-		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Order: l.queues, Concurrency: l.cfg.Concurrency,
+		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Capsules: l.capsules,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
-		Reporter: l.report, Company: l.cfg.Company, Unit: l.cfg.Retry.Unit,
+		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
+		Cancel:  func() { l.cancel(ErrShutdown) },
+		Leaving: func(at time.Time) { l.goneAt.Store(&at) },
 	}
 }
 
@@ -249,14 +265,14 @@ func (l *Launcher) close() {
 	}
 }
 
-// register brings the process to life, waiting for Redis as long as ctx lasts and nobody says Stop. No life and no error:
-// it was stopped first.
-func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
+// register begins the process' first session, waiting for Redis as long as ctx lasts and nobody says Stop.
+// No session and no error: it was stopped first.
+func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 	rest := l.vitalsDeadline() / 4
 	for {
-		life, err := l.reincarnate(ctx, "")
+		session, err := l.newSession(ctx, "")
 		if err == nil {
-			return life, nil
+			return session, nil
 		}
 		if ctx.Err() != nil || l.asked.Load() {
 			return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
@@ -278,31 +294,31 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Life, error) {
 	}
 }
 
-// reincarnate registers a new identity and makes it the process' own.
-func (l *Launcher) reincarnate(ctx context.Context, formerly string) (*fetch.Life, error) {
-	var life *fetch.Life
+// newSession registers a new identity and makes it the process' own.
+func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
+	var session *fetch.Session
 	err := within(ctx, l.vitalsDeadline(), &l.pulse, func(ctx context.Context) (err error) {
-		life, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
-			Queues: l.queues.Names(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.cfg.Concurrency, Formerly: formerly,
+		session, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
+			Queues: l.queues, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
 		})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.life.Store(life)
+	l.session.Store(session)
 	l.heard()
 	l.report.Succeed("register")
-	return life, nil
+	return session, nil
 }
 
 // mostCall bounds a call however long the TTL: a stop must not wait for a silent Redis.
 const mostCall = 5 * time.Second
 
-// vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one life, and no
-// longer than a stop may wait for it.
+// vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one
+// session, and no longer than a stop may wait for it.
 func (l *Launcher) vitalsDeadline() time.Duration {
-	return min(l.cfg.TTL/beatsPerTTL, lastSettle-goodbye)
+	return min(l.cfg.TTL/beatsPerTTL, fetch.LastSettle-fetch.Goodbye)
 }
 
 // leastRound is the minimum timeout of a call of the janitor or the poller: four round trips of half a
@@ -324,7 +340,7 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	select {
 	case <-ended:
 		return
-	case <-time.After(time.Until(l.goneAt.Load().Add(-goodbye))):
+	case <-time.After(time.Until(l.goneAt.Load().Add(-fetch.Goodbye))):
 	}
 	l.close()
 	<-ended
@@ -334,22 +350,24 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	}
 }
 
-// deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are recovered.
+// deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are
+// recovered.
 func (l *Launcher) deregister() {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()
-	life := l.life.Load()
-	if former := life.Formerly(); former != "" {
-		// What reaches its lists from now on is found by the sweep; for one that was declared dead this changes nothing.
-		_, _ = l.keys.Deregister(former, l.queues.Names()).Do(ctx, l.lanes.heart)
+	session := l.session.Load()
+	if former := session.Formerly(); former != "" {
+		// What reaches its lists from now on is found by the sweep; for one that was declared dead this
+		// changes nothing.
+		_, _ = l.keys.Deregister(former, l.queues).Do(ctx, l.lanes.heart)
 	}
-	left, err := l.keys.Deregister(life.Identity, l.queues.Names()).Do(ctx, l.lanes.heart)
+	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:
-		l.cfg.Log.Error().Err(err).Str("identity", life.Identity).Msg("left without telling redis: unfinished jobs are recovered as after a crash")
+		l.cfg.Log.Error().Err(err).Str("identity", session.Identity).Msg("left without telling redis: unfinished jobs are recovered as after a crash")
 	case left > 0:
-		l.cfg.Log.Warn().Str("identity", life.Identity).Int("jobs", left).Msg("left jobs behind that redis would not let us settle: they are recovered as after a crash")
+		l.cfg.Log.Warn().Str("identity", session.Identity).Int("jobs", left).Msg("left jobs behind that redis would not let us settle: they are recovered as after a crash")
 	default:
-		l.cfg.Log.Info().Str("identity", life.Identity).Msg("stopped")
+		l.cfg.Log.Info().Str("identity", session.Identity).Msg("stopped")
 	}
 }

@@ -20,13 +20,13 @@ type Logging struct {
 	// Slog is what handlers get by Log, and by zerolog.Ctx where there is no Zerolog. None.
 	Slog slog.Handler
 
-	// Args shows jobs' arguments, in the line that each run has at level debug. They may hold anything; without it the log
-	// shows none.
+	// Args shows jobs' arguments, in the line that each run has at level debug. They may hold anything;
+	// without it the log shows none.
 	Args bool
 	// Redact says what is shown of a job's arguments. All.
 	Redact func(class string, args json.RawMessage) json.RawMessage
-	// RedactError says what is shown of the error of a run, and, without a class, of a panic elsewhere in the program's own
-	// code. What is stored with a job is another matter. Its text.
+	// RedactError says what is shown of the error of a run, and, without a class, of a panic elsewhere in
+	// the program's own code. What is stored with a job is another matter. Its text.
 	RedactError func(class string, err error) string
 }
 
@@ -39,9 +39,9 @@ const (
 	unshown = "(not shown: its redaction panicked)"
 )
 
-// Log is the logger of the run that ctx belongs to: its lines have the run's jid, class, queue and attempt. Outside of a
-// run it is slog.Default(). zerolog.Ctx(ctx) has the same fields. Both are made when first asked for: a run that logs
-// nothing pays nothing.
+// Log is the logger of the run that ctx belongs to: its lines have the run's jid, class, queue and attempt.
+// Outside of a run it is slog.Default(). zerolog.Ctx(ctx) has the same fields. Both are made when first
+// asked for: a run that logs nothing pays nothing.
 func Log(ctx context.Context) *slog.Logger {
 	run, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -88,8 +88,8 @@ func (l *Logging) of(run RunInfo) *runLoggers {
 	return &runLoggers{slog: slog.New(l.Slog.WithAttrs(attrs)), zerolog: &zero}
 }
 
-// zerologKey is the key under which zerolog.Ctx looks for a logger in a context. It keeps the key to itself, and would have
-// one made for every run; so it is asked what it looks for.
+// zerologKey is the key under which zerolog.Ctx looks for a logger in a context. It keeps the key to
+// itself, and would have one made for every run; so it is asked what it looks for.
 var zerologKey = func() any {
 	var asked keyhole
 	zerolog.Ctx(&asked)
@@ -143,7 +143,7 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 		}
 		event.Str("args", l.argsText(r.job))
 	}
-	event.Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.held.Queue).
+	event.Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).
 		Str("exit", string(exit)).Dur("took_ms", time.Since(r.startedAt)).Msg("run")
 }
 
@@ -155,8 +155,8 @@ func (l *Launcher) errorText(class string, err error) string {
 	return logbook.Cut(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), mostText)
 }
 
-// argsText is what may be shown of a job's arguments: a text, also where they are JSON, so that a store of logs does not
-// make a field of each.
+// argsText is what may be shown of a job's arguments: a text, also where they are JSON, so that a store of
+// logs does not make a field of each.
 func (l *Launcher) argsText(j *job.Job) string {
 	args := j.ArgsJSON()
 	if hide := l.cfg.Logging.Redact; hide != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A processor runs one job at a time. What it shares with others is its current run, for those who list what runs, and
-// its goroutine's number, for those who look where it stands.
+// A processor runs one job at a time. What it shares with others is its current run, for those who list
+// what runs, and its goroutine's number, for those who look where it stands.
 type processor struct {
 	id        int
-	crew      *crew
+	pool      *pool
 	current   atomic.Pointer[run]
 	goroutine atomic.Int64
 }
@@ -27,7 +27,7 @@ type processor struct {
 // A run is one execution of a job.
 type run struct {
 	launcher  *Launcher
-	held      *fetch.Held
+	taken     *fetch.Run
 	job       *job.Job
 	startedAt time.Time // by this machine's clock
 	// made are the loggers of its own, once somebody has asked for one.
@@ -40,29 +40,20 @@ type run struct {
 	refused bool
 }
 
-// ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that was over its
-// timeout before has failed already: whatever came later did not make it late.
-func (r *run) ours() bool { return r.held.Life.Context.Err() != nil && !r.timedOut }
+// ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that
+// was over its timeout before has failed already: whatever came later did not make it late.
+func (r *run) ours() bool { return r.taken.Session.Context.Err() != nil && !r.timedOut }
 
-// ended is the end of a run, on its way to the manager.
-type ended struct {
-	held    *fetch.Held
-	outcome job.Outcome
-	refused bool // the job is requeued, and this process takes nothing from its queue for a while
-}
-
-// A crew is all processors, and what they have in common.
-type crew struct {
+// A pool is all processors, and what they have in common.
+type pool struct {
 	launcher   *Launcher
 	handlers   map[string]registration // with the middleware already around each
 	fallback   *registration
-	work       *tray
-	ended      *ends
 	processors []*processor
 }
 
-// wrapped are the handlers with the middleware around each. Middleware that answers none is a mistake of the program, which
-// would fail every job.
+// wrapped are the handlers with the middleware around each. Middleware that answers none is a mistake of
+// the program, which would fail every job.
 func (l *Launcher) wrapped() (map[string]registration, error) {
 	handlers := make(map[string]registration, len(l.handlers))
 	for class, registered := range l.handlers {
@@ -76,39 +67,37 @@ func (l *Launcher) wrapped() (map[string]registration, error) {
 	return handlers, nil
 }
 
-func newCrew(l *Launcher, handlers map[string]registration) *crew {
-	c := &crew{launcher: l, handlers: handlers, work: newTray(), ended: newEnds()}
+func newPool(l *Launcher, handlers map[string]registration) *pool {
+	c := &pool{launcher: l, handlers: handlers}
 	if fallback, ok := handlers[AnyClass]; ok {
 		delete(handlers, AnyClass) // no class has that name
 		c.fallback = &fallback
 	}
-	for id := range l.cfg.Concurrency {
-		c.processors = append(c.processors, &processor{id: id, crew: c})
+	for id := range l.Concurrency() {
+		c.processors = append(c.processors, &processor{id: id, pool: c})
 	}
 	return c
 }
 
-func (c *crew) start() {
+func (c *pool) start() {
 	for _, p := range c.processors {
 		go p.loop()
 	}
 }
 
-// stop lets idle processors go home; one whose handler does not return stays with it.
-func (c *crew) stop() { c.work.close() }
-
 func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
 	defer func() {
-		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current
-		// run behind. It gets its outcome, and the processor goes on in a new goroutine, also if that happens again here.
+		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow)
+		// leaves a current run behind. It gets its outcome, and the processor goes on in a new goroutine,
+		// also if that happens again here.
 		r := p.current.Load()
 		if r == nil {
 			return
 		}
 		defer func() {
 			if r.outcome == nil { // whoever was asked for the delay ended us twice
-				died := job.Died(r.held.Bytes)
+				died := job.Died(r.taken.Bytes)
 				r.outcome = &died
 			}
 			p.finish(r, *r.outcome)
@@ -119,24 +108,24 @@ func (p *processor) loop() {
 		}
 	}()
 	for {
-		held, ok := p.crew.work.take()
+		taken, ok := p.pool.launcher.loop.Take()
 		if !ok {
 			return
 		}
-		p.execute(held)
+		p.execute(taken)
 	}
 }
 
-func (p *processor) execute(held *fetch.Held) {
-	parsed, err := job.ParseToRun(held.Bytes)
+func (p *processor) execute(taken *fetch.Run) {
+	parsed, err := job.ParseToRun(taken.Bytes)
 	if err != nil {
-		l := p.crew.launcher
-		l.cfg.Log.Error().Err(err).Str("queue", held.Queue).Int("bytes", len(held.Bytes)).Msg("moved to the dead set: the payload cannot be read")
-		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", held.Queue, err))
-		p.crew.ended.lay(ended{held: held, outcome: job.Unread(job.KeepUnreadable(held.Bytes, held.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
+		l := p.pool.launcher
+		l.cfg.Log.Error().Err(err).Str("queue", taken.Queue).Int("bytes", len(taken.Bytes)).Msg("moved to the dead set: the payload cannot be read")
+		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
+		l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(job.KeepUnreadable(taken.Bytes, taken.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return
 	}
-	r := &run{launcher: p.crew.launcher, held: held, job: withLeft(parsed, held.Left()), startedAt: time.Now()}
+	r := &run{launcher: p.pool.launcher, taken: taken, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
 	p.current.Store(r)
 	err = p.call(r)
 	p.finish(r, p.decide(r, err))
@@ -144,7 +133,7 @@ func (p *processor) execute(held *fetch.Held) {
 
 // call runs the handler; a panic becomes an error with a stack.
 func (p *processor) call(r *run) (err error) {
-	registered := p.crew.registered(r.job.Class())
+	registered := p.pool.registered(r.job.Class())
 	if registered.handler == nil {
 		return &retry.UnregisteredError{Class: r.job.Class()}
 	}
@@ -156,7 +145,7 @@ func (p *processor) call(r *run) (err error) {
 			err = &retry.PanicError{Value: value, Stack: debug.Stack()}
 		}
 	}()
-	var ctx context.Context = &runContext{Context: r.held.Life.Context, run: r}
+	var ctx context.Context = &runContext{Context: r.taken.Session.Context, run: r}
 	if registered.class.Timeout > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, registered.class.Timeout, registered.late)
 		defer func() {
@@ -173,13 +162,13 @@ func (p *processor) call(r *run) (err error) {
 // decide makes the outcome of an error, and tells those who want to know.
 func (p *processor) decide(r *run, err error) job.Outcome {
 	if err == nil {
-		p.crew.launcher.logRun(r, "", job.ExitDone)
+		p.pool.launcher.logRun(r, "", job.ExitDone)
 		return job.Done()
 	}
-	l, ours := p.crew.launcher, r.ours()
+	l, ours := p.pool.launcher, r.ours()
 	verdict := retry.Decide(l.cfg.Retry, retry.Run{
-		Job: r.job, Queue: r.held.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
-		Backoff: p.crew.registered(r.job.Class()).class.Backoff, Ours: ours,
+		Job: r.job, Queue: r.taken.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
+		Backoff: p.pool.registered(r.job.Class()).class.Backoff, Ours: ours,
 	})
 	r.outcome = &verdict.Outcome
 	r.refused = verdict.Outcome.Exit() == job.ExitRequeued && !ours
@@ -187,12 +176,12 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		l.logPanic("backoff", verdict.Panic)
 	}
 	l.guard("the log of a failed run", func() { l.logEnd(r, err, verdict.Outcome) })
-	l.tellError(&runContext{Context: r.held.Life.Context, run: r}, r.job, err, verdict)
+	l.tellError(&runContext{Context: r.taken.Session.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }
 
 // registered is what was registered for a class; nothing for one that nobody knows.
-func (c *crew) registered(class string) registration {
+func (c *pool) registered(class string) registration {
 	if registered, ok := c.handlers[class]; ok {
 		return registered
 	}
@@ -204,5 +193,5 @@ func (c *crew) registered(class string) registration {
 
 func (p *processor) finish(r *run, outcome job.Outcome) {
 	p.current.Store(nil)
-	p.crew.ended.lay(ended{r.held, outcome, r.refused})
+	p.pool.launcher.loop.End(fetch.Result{Run: r.taken, Outcome: outcome, Refused: r.refused})
 }

@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// mostStack bounds the text of one goroutine's stack that is told: the innermost calls, which say what it waits for.
+	// mostStack bounds the text of one goroutine's stack that is told: the innermost calls, which say what
+	// it waits for.
 	mostStack = 8 << 10
-	// mostStacks bounds the text of all goroutines' stacks in which one is looked for. The world stands still while it is
-	// written, some milliseconds for each MiB.
+	// mostStacks bounds the text of all goroutines' stacks in which one is looked for. The world stands
+	// still while it is written, some milliseconds for each MiB.
 	mostStacks = 16 << 20
 )
 
-// goroutine is the number of the calling goroutine, 0 if the runtime does not tell. A processor asks once, when it
-// begins, so that a run costs nothing. A number it is, and not pprof's labels, because these belong to handlers: they may
-// change them, and what they start inherits them. Numbers are never used again.
+// goroutine is the number of the calling goroutine, 0 if the runtime does not tell. A processor asks once,
+// when it begins, so that a run costs nothing. A number it is, and not pprof's labels, because these belong
+// to handlers: they may change them, and what they start inherits them. Numbers are never used again.
 func goroutine() int64 {
 	var head [64]byte
 	text, _ := bytes.CutPrefix(head[:runtime.Stack(head[:], false)], []byte("goroutine "))

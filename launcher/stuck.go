@@ -8,21 +8,21 @@ import (
 // watchRuns is the pass that looks over what runs, and whether the client is still there.
 func (l *Launcher) watchRuns(context.Context) error {
 	l.watchClient()
-	l.tellStuck(l.watch.look(time.Now(), l.crew.Load()), false)
+	l.tellStuck(l.watch.look(time.Now(), l.pool.Load()), false)
 	return nil
 }
 
 // tellLeft tells of what a stop leaves behind. Call awaitTold before the process goes.
 func (l *Launcher) tellLeft() {
-	told, more := l.watch.left(time.Now(), l.crew.Load())
+	told, more := l.watch.left(time.Now(), l.pool.Load())
 	l.tellStuck(told, true)
 	if more > 0 {
 		l.cfg.Log.Warn().Int("handlers", more).Msg("left behind: these do not return either, or have been told of as stuck")
 	}
 }
 
-// tellStuck logs stuck runs, each with its own stack, and tells those who want to know. These have a goroutine of their
-// own: neither a stop nor the next look waits for what is the user's.
+// tellStuck logs stuck runs, each with its own stack, and tells those who want to know. These have a
+// goroutine of their own: neither a stop nor the next look waits for what is the user's.
 func (l *Launcher) tellStuck(late []lateness, left bool) {
 	if len(late) == 0 {
 		return

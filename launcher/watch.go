@@ -4,45 +4,52 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/belayq/belay/fetch"
 )
 
 const (
 	// watchEvery is how often runs are looked over. A look costs an atomic load for each processor.
 	watchEvery = time.Second
-	// leastPatience and mostPatience bound for how long a run may be overdue before it is told of: less would tell of every
-	// handler that takes a moment to clean up, and after more an operator has long been wondering.
+	// leastPatience and mostPatience bound for how long a run may be overdue before it is told of: less
+	// would tell of every handler that takes a moment to clean up, and after more an operator has long been
+	// wondering.
 	leastPatience = 5 * time.Second
 	mostPatience  = time.Minute
 	// tellAgain is how long after that it is told of once more.
 	tellAgain = 10 * time.Minute
-	// mostTold is how many runs one look tells of; what is more waits for the next. When a service hangs that everybody
-	// calls, a log of a thousand stacks helps nobody.
+	// mostTold is how many runs one look tells of; what is more waits for the next. When a service hangs
+	// that everybody calls, a log of a thousand stacks helps nobody.
 	mostTold = 10
 )
 
-// A StuckRun is a run whose context has ended and whose handler does not return. It keeps its processor until it does:
-// nothing can end a goroutine from outside.
+// A StuckRun is a run whose context has ended and whose handler does not return. It keeps its processor
+// until it does: nothing can end a goroutine from outside.
 type StuckRun struct {
 	Run
-	// Cause is why its context ended: ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost, to be asked for with errors.Is.
+	// Cause is why its context ended: ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost, to be asked for
+	// with errors.Is.
 	Cause error
-	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text; empty if it could
-	// not be found.
+	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
+	// empty if it could not be found.
 	Stack string
-	// Left says that the process is stopping without it: its job has gone back to its queue, or was recovered from us before.
+	// Left says that the process is stopping without it: its job has gone back to its queue, or was
+	// recovered from us before.
 	Left bool
 }
 
-// A StuckHandler hears of runs that do not end. Its panics harm nobody, it delays no job, and a stop waits for it no
-// longer than a second. It may be called from several goroutines at once.
+// A StuckHandler hears of runs that do not end. Its panics harm nobody, it delays no job, and a stop waits
+// for it no longer than a second. It may be called from several goroutines at once.
 type StuckHandler func(run StuckRun)
 
-// A watch knows which runs are overdue. Time counts for a run only while the watch looks: a process that was frozen
-// gives its handlers the same patience afterwards as any other.
+// A watch knows which runs are overdue. Time counts for a run only while the watch looks: a process that
+// was frozen gives its handlers the same patience afterwards as any other.
 type watch struct {
 	mu       sync.Mutex
 	lookedAt time.Time
 	late     map[*run]*lateness
+
+	toldClosed bool // that the client is closed; confined to the watch's goroutine
 }
 
 // lateness is what is known of an overdue run.
@@ -58,8 +65,9 @@ type lateness struct {
 // over says whether the run has ended.
 func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
 
-// look sees what is overdue now, and answers what is to be told. Runs that end cost it nothing: it finds them gone.
-func (w *watch) look(now time.Time, crew *crew) []lateness {
+// look sees what is overdue now, and answers what is to be told. Runs that end cost it nothing: it finds
+// them gone.
+func (w *watch) look(now time.Time, pool *pool) []lateness {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	passed := min(now.Sub(w.lookedAt), 2*watchEvery)
@@ -71,7 +79,7 @@ func (w *watch) look(now time.Time, crew *crew) []lateness {
 		}
 		late.by += passed
 	}
-	for _, p := range crew.processors {
+	for _, p := range pool.processors {
 		if r := p.current.Load(); r != nil && w.late[r] == nil {
 			w.noteLocked(p, r, now)
 		}
@@ -79,14 +87,14 @@ func (w *watch) look(now time.Time, crew *crew) []lateness {
 	return w.dueLocked(func(late *lateness) bool { return late.by >= late.tellAt })
 }
 
-// left sees what a stop leaves behind, and answers what is to be told of it, because it was not before, and how many more
-// there are.
-func (w *watch) left(now time.Time, crew *crew) (told []lateness, more int) {
-	due := w.look(now, crew)
+// left sees what a stop leaves behind, and answers what is to be told of it, because it was not before, and
+// how many more there are.
+func (w *watch) left(now time.Time, pool *pool) (told []lateness, more int) {
+	due := w.look(now, pool)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, late := range w.late {
-		late.by = max(late.by, moment) // which is what a cancelled handler was given
+		late.by = max(late.by, fetch.Moment) // which is what a cancelled handler was given
 	}
 	told = append(due, w.dueLocked(func(late *lateness) bool { return !late.told })...)
 	return told, len(w.late) - len(told)
@@ -94,11 +102,11 @@ func (w *watch) left(now time.Time, crew *crew) (told []lateness, more int) {
 
 // noteLocked takes note of a run whose context has ended.
 func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
-	about := p.crew.registered(r.job.Class())
+	about := p.pool.registered(r.job.Class())
 	late := &lateness{processor: p, run: r, tellAt: leastPatience}
 	switch {
-	case r.held.Life.Context.Err() != nil:
-		late.cause = context.Cause(r.held.Life.Context)
+	case r.taken.Session.Context.Err() != nil:
+		late.cause = context.Cause(r.taken.Session.Context)
 	case about.class.Timeout > 0 && now.Sub(r.startedAt) >= about.class.Timeout:
 		late.cause = about.late
 		late.tellAt = min(max(about.class.Timeout, leastPatience), mostPatience)

@@ -15,14 +15,14 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A watched is a crew whose runs are only said to be, and a clock.
+// A watched is a pool whose runs are only said to be, and a clock.
 type watched struct {
-	t     *testing.T
-	watch watch
-	crew  *crew
-	end   context.CancelCauseFunc
-	life  *fetch.Life
-	now   time.Time
+	t       *testing.T
+	watch   watch
+	pool    *pool
+	end     context.CancelCauseFunc
+	session *fetch.Session
+	now     time.Time
 }
 
 func newWatched(t *testing.T, concurrency int, timeout time.Duration) *watched {
@@ -32,10 +32,10 @@ func newWatched(t *testing.T, concurrency int, timeout time.Duration) *watched {
 	l.Handle("Deaf", func(context.Context, *job.Job) error { return nil }, Class{Timeout: timeout})
 	handlers, err := l.wrapped()
 	require.NoError(t, err)
-	w := &watched{t: t, crew: newCrew(l, handlers), now: time.Now()}
+	w := &watched{t: t, pool: newPool(l, handlers), now: time.Now()}
 	var ctx context.Context
 	ctx, w.end = context.WithCancelCause(t.Context())
-	w.life = &fetch.Life{Identity: "host:1:abc", Context: ctx}
+	w.session = &fetch.Session{Identity: "host:1:abc", Context: ctx}
 	return w
 }
 
@@ -45,8 +45,8 @@ func (w *watched) run(processor int) *run {
 	payload := fmt.Sprintf(`{"class":"Deaf","args":[],"jid":"jid%d"}`, processor)
 	parsed, err := job.Parse(payload)
 	require.NoError(w.t, err)
-	r := &run{held: &fetch.Held{Bytes: payload, Queue: "default", Life: w.life}, job: parsed, startedAt: w.now}
-	w.crew.processors[processor].current.Store(r)
+	r := &run{taken: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, job: parsed, startedAt: w.now}
+	w.pool.processors[processor].current.Store(r)
 	return r
 }
 
@@ -55,7 +55,7 @@ func (w *watched) pass(d time.Duration) (told []time.Duration) {
 	for passed := time.Duration(0); passed < d; {
 		passed += watchEvery
 		w.now = w.now.Add(watchEvery)
-		for range w.watch.look(w.now, w.crew) {
+		for range w.watch.look(w.now, w.pool) {
 			told = append(told, passed)
 		}
 	}
@@ -94,10 +94,10 @@ func TestWatch(t *testing.T) {
 			require.Empty(t, w.pass(time.Hour), "without a timeout it may take its time")
 			w.end(cause)
 			w.now = w.now.Add(watchEvery)
-			require.Empty(t, w.watch.look(w.now, w.crew))
+			require.Empty(t, w.watch.look(w.now, w.pool))
 			require.Empty(t, w.pass(leastPatience-watchEvery))
 			w.now = w.now.Add(watchEvery)
-			told := w.watch.look(w.now, w.crew)
+			told := w.watch.look(w.now, w.pool)
 			require.Len(t, told, 1)
 			require.ErrorIs(t, told[0].cause, cause)
 			require.Equal(t, leastPatience, told[0].by)
@@ -112,7 +112,7 @@ func TestWatch(t *testing.T) {
 		w.end(ErrShutdown)
 		w.pass(leastPatience - 2*watchEvery)
 		w.now = w.now.Add(watchEvery)
-		told := w.watch.look(w.now, w.crew)
+		told := w.watch.look(w.now, w.pool)
 		require.Len(t, told, 1)
 		require.ErrorIs(t, told[0].cause, ErrTimeout)
 		require.ErrorIs(t, told[0].cause, context.DeadlineExceeded)
@@ -128,7 +128,7 @@ func TestWatch(t *testing.T) {
 		require.Empty(t, w.pass(4*time.Second))
 		require.Zero(t, w.watch.overdue(first))
 		require.Equal(t, 3*time.Second, w.watch.overdue(second))
-		w.crew.processors[0].current.Store(nil)
+		w.pool.processors[0].current.Store(nil)
 		require.Empty(t, w.pass(time.Hour))
 		require.Empty(t, w.watch.late)
 	})
@@ -139,7 +139,7 @@ func TestWatch(t *testing.T) {
 		w.run(0)
 		w.pass(2 * time.Second)
 		w.now = w.now.Add(time.Hour)
-		require.Empty(t, w.watch.look(w.now, w.crew), "the handler has had no time either")
+		require.Empty(t, w.watch.look(w.now, w.pool), "the handler has had no time either")
 		require.NotEmpty(t, w.pass(leastPatience))
 	})
 
@@ -154,7 +154,7 @@ func TestWatch(t *testing.T) {
 		w.pass(leastPatience)
 		for range 4 {
 			w.now = w.now.Add(watchEvery)
-			told := w.watch.look(w.now, w.crew)
+			told := w.watch.look(w.now, w.pool)
 			require.LessOrEqual(t, len(told), mostTold)
 			for _, late := range told {
 				require.False(t, seen[late.run])
@@ -173,12 +173,12 @@ func TestWatch(t *testing.T) {
 			w.run(n + 1)
 		}
 		w.end(ErrShutdown)
-		told, more := w.watch.left(w.now, w.crew)
+		told, more := w.watch.left(w.now, w.pool)
 		require.Len(t, told, mostTold)
 		require.Equal(t, 3, more)
 		for _, late := range told {
 			require.ErrorIs(t, late.cause, ErrShutdown)
-			require.Equal(t, moment, late.by)
+			require.Equal(t, fetch.Moment, late.by)
 		}
 	})
 }

@@ -34,23 +34,19 @@ func Cut(text string, most int) string {
 // cutNames cuts the names in a line. A line shorter than mostName needs no work, so ordinary lines cost
 // nothing.
 func cutNames(text []byte) []byte {
-	line := bytes.TrimSpace(text)
-	if len(line) <= mostName || line[0] != '{' || !json.Valid(line) {
+	if line := bytes.TrimSpace(text); len(line) <= mostName || !isObject(line) {
 		return text
 	}
 	out := []byte{'{'}
-	for rest := line[1 : len(line)-1]; len(rest) > 0; {
-		var name, value []byte
-		name, rest = cutToken(rest)
-		value, rest = cutToken(rest)
-		if len(value) > mostName && value[0] == '"' && names[unquote(name)] {
+	eachPair(text, func(name string, value []byte) {
+		if len(value) > mostName && value[0] == '"' && names[name] {
 			value = quote(CutName(unquote(value)))
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, name...), ':'), value...)
-	}
+		out = append(append(append(out, quote(name)...), ':'), value...)
+	})
 	return append(out, '}', '\n')
 }
 
@@ -68,7 +64,7 @@ func quote(text string) []byte {
 // strings, where JSON escapes ASCII control characters already. It returns text itself if there is nothing to
 // escape, or if text is not JSON (zerolog's build tag binary_log).
 func EscapeJSON(text []byte) []byte {
-	if len(text) == 0 || text[0] >= utf8.RuneSelf || isShowable(text) {
+	if len(text) == 0 || text[0] >= utf8.RuneSelf || utf8.Valid(text) && !bytes.ContainsFunc(text, unshowable) {
 		return text
 	}
 	out := make([]byte, 0, len(text)+16)
@@ -77,27 +73,17 @@ func EscapeJSON(text []byte) []byte {
 		switch {
 		case r == utf8.RuneError && size == 1: // an invalid byte, which a terminal may interpret as a control
 			out = append(out, `\ufffd`...)
-		case showable(r):
+		case !unshowable(r):
 			out = append(out, text[:size]...)
-		case r > 0xFFFF:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
 		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
 		}
 		text = text[size:]
 	}
 	return out
 }
 
-// showable reports whether a character may be shown; the end of a line is not part of the JSON.
-func showable(r rune) bool { return r == '\n' || strconv.IsPrint(r) }
-
-func isShowable(text []byte) bool {
-	for _, c := range text {
-		if c >= utf8.RuneSelf || c == 0x7f { // most lines have nothing but ASCII
-			return utf8.Valid(text) && !bytes.ContainsFunc(text, func(r rune) bool { return !showable(r) })
-		}
-	}
-	return true
-}
+// unshowable reports whether a character must not be shown; the end of a line is not part of the JSON.
+func unshowable(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }

@@ -1,15 +1,17 @@
-// Package logbook brings log lines to whoever reads them, without anybody having to wait for that reader.
+// Package logbook writes log lines without blocking the program that logs.
 //
-// A worker that writes a line while it holds a lock, or between two beats, must not find out that the reader of its standard
-// error has stopped, that a disk is slow, or that a slog.Handler sends each line over a network: other processes would
-// take it for dead. So lines go into a [Book], which has room for a bounded number of them; one goroutine, which exists
-// only while there are lines, carries them out. What there is no room for is dropped, the oldest lines first, counted,
-// and said in the log itself.
+// A worker may log while it holds a mutex, or between two heartbeats. If it waited because the reader of its standard error
+// has stopped, a disk is slow, or a slog.Handler sends each line over a network, other processes would declare it dead. So
+// lines go into a [Book], which buffers a bounded number of lines and bytes. One goroutine, which exists only while lines
+// wait, writes them. If the buffer is full, the oldest lines are dropped, counted, and the count is logged.
 //
-// It is for Belay's own lines. Those of handlers are the user's: nothing drops them, and a handler waits for its logger;
-// [SlogTo] and [ZerologTo] lend it the one library's face on the other.
+// zerolog's diode was rejected: its buffer has no bound in bytes, its goroutines live until Close, a writer that panics ends
+// the program, its Waiter can miss the wake-up for a line, and on contention it logs to standard error, which is the stuck
+// reader, by package log.
 //
-// All of Belay writes zerolog's lines. Where these are to become somebody else's records, they are read again, out of their
-// JSON: that costs a few microseconds a line (BenchmarkSlog), in the goroutine for which nobody waits. The other way, an
-// interface of our own over both, would have a cost in every place that logs, and there are many of these and few lines.
+// The package is for Belay's own lines. Those of handlers are never dropped, and a handler waits for its logger; [SlogTo]
+// and [ZerologTo] offer handlers either library's interface to the other's logger.
+//
+// Belay logs with zerolog. For a slog.Handler a line is read again from its JSON. That costs a few microseconds a line
+// (BenchmarkSlog), in the goroutine that writes. An interface over both libraries would cost more in every place that logs.
 package logbook

@@ -4,82 +4,66 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
-	"strconv"
 
 	"github.com/rs/zerolog"
 )
 
-// eachField calls with the fields of a line in order, without its level, and answers its message. The values are parts of
-// the line. What is no JSON object, as under zerolog's build tag binary_log, is all message.
+// eachField calls call with the fields of a line in order, without its level, and returns its message. Text that is not a
+// JSON object, as with zerolog's build tag binary_log, is all message.
 func eachField(text []byte, call func(name string, value []byte)) (message string) {
 	text = bytes.TrimSpace(text)
-	if !json.Valid(text) || text[0] != '{' {
-		return string(text)
-	}
-	rest := text[1 : len(text)-1]
-	for len(rest) > 0 {
-		var name, value []byte
-		name, rest = cutToken(rest)
-		value, rest = cutToken(rest)
-		switch field := unquote(name); field {
+	eachPair(text, func(name string, value []byte) {
+		switch name {
 		case zerolog.LevelFieldName:
 		case zerolog.MessageFieldName:
 			message = unquote(value)
 		default:
-			call(field, value)
+			call(name, value)
 		}
+	})
+	if !isObject(text) {
+		message = string(text)
 	}
 	return message
 }
 
-// cutToken cuts valid JSON behind its first value: what is before the comma or colon, and what is after it.
-func cutToken(text []byte) (value, rest []byte) {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
-			i++ // stands in strings only, and what follows it does not end them
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		case depth == 0 && (c == ',' || c == ':'):
-			return bytes.TrimSpace(text[:i]), text[i+1:]
-		}
+func isObject(text []byte) bool { return json.Valid(text) && text[0] == '{' }
+
+// eachPair calls call with the names and values of a JSON object, in order; the values are the bytes of the object.
+func eachPair(text []byte, call func(name string, value []byte)) {
+	if !isObject(text) {
+		return
 	}
-	return bytes.TrimSpace(text), nil
+	pairs := json.NewDecoder(bytes.NewReader(text))
+	_, _ = pairs.Token() // the brace; there is no error in valid JSON
+	for pairs.More() {
+		name, _ := pairs.Token()
+		var value json.RawMessage
+		_ = pairs.Decode(&value)
+		text, _ := name.(string)
+		call(text, value)
+	}
 }
 
-// slogValue is a field's value as slog knows it.
+// slogValue converts the value of a field.
 func slogValue(raw []byte) slog.Value {
-	switch raw[0] {
-	case '"':
-		return slog.StringValue(unquote(raw))
-	case 't', 'f':
-		return slog.BoolValue(raw[0] == 't')
-	case 'n', '[', '{':
-		numbers := json.NewDecoder(bytes.NewReader(raw))
-		numbers.UseNumber() // all their digits
-		var value any
-		_ = numbers.Decode(&value) // it is valid
+	numbers := json.NewDecoder(bytes.NewReader(raw))
+	numbers.UseNumber() // keeps all digits
+	var value any
+	_ = numbers.Decode(&value) // it is valid
+	number, is := value.(json.Number)
+	if !is {
 		return slog.AnyValue(value)
 	}
-	if whole, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+	if whole, err := number.Int64(); err == nil {
 		return slog.Int64Value(whole)
 	}
-	float, _ := strconv.ParseFloat(string(raw), 64)
+	float, _ := number.Float64()
 	return slog.Float64Value(float)
 }
 
-// unquote reads a JSON string; most have nothing in them that is escaped.
-func unquote(raw []byte) string {
-	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
-	}
-	var text string
-	_ = json.Unmarshal(raw, &text) // no string is no text
+// unquote reads a JSON string. Other values are the empty string.
+func unquote(raw []byte) (text string) {
+	_ = json.Unmarshal(raw, &text)
 	return text
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ToWriter makes a Book whose lines, of this level and above, are written to w as they are: JSON with the time of each in
-// milliseconds, one call of Write for each; what could control a terminal is escaped (see EscapeJSON). Errors of w are
-// ignored.
+// ToWriter returns a Book that writes its lines, of this level and above, to w: JSON with times in milliseconds, one call of
+// Write for each line, escaped by EscapeJSON. It ignores errors of w.
 func ToWriter(w io.Writer, least zerolog.Level) *Book {
 	return newBook(
 		func(l line) { _, _ = w.Write(EscapeJSON(l.text)) },
@@ -19,12 +18,11 @@ func ToWriter(w io.Writer, least zerolog.Level) *Book {
 	)
 }
 
-// lateAfter is how long a line has to have waited for its reader for that to be said with it, where the reader has the
-// line's time from its own clock.
+// lateAfter is how long a line must have waited to get the field waited_ms, if its time is that of the writing.
 const lateAfter = time.Second
 
-// ToZerolog makes a Book whose lines are written again by log, with its level, fields and hooks, in the Book's goroutine.
-// The time of a line is for log to say, and so is when it gets there; waited_ms says so if that took more than a second.
+// ToZerolog returns a Book that writes its lines by log, with log's level, fields and hooks, in the Book's goroutine. log
+// adds the time, which is that of the writing; waited_ms is added to lines that waited for more than a second.
 func ToZerolog(log zerolog.Logger) *Book {
 	return newBook(func(l line) {
 		event := log.WithLevel(l.level) //nolint:zerologlint // sent below, when its message is known
@@ -36,8 +34,8 @@ func ToZerolog(log zerolog.Logger) *Book {
 	}, func(inner zerolog.Logger) zerolog.Logger { return inner.Level(log.GetLevel()) })
 }
 
-// ToSlog makes a Book whose lines become records of h, with the time at which they were logged, in the Book's goroutine.
-// What h is not Enabled for costs nothing. Errors of h are nobody's.
+// ToSlog returns a Book that passes its lines to h as records, with the time of logging, in the Book's goroutine. Lines that
+// h is not Enabled for cost nothing. It ignores errors of h.
 func ToSlog(h slog.Handler) *Book {
 	return newBook(
 		func(l line) { handle(h, l) },
@@ -45,8 +43,8 @@ func ToSlog(h slog.Handler) *Book {
 	)
 }
 
-// Timestamps is a hook that writes the time of each line, in UTC and milliseconds. (Zerolog's own way has seconds, unless a
-// variable of the whole program says otherwise.)
+// Timestamps is a hook that adds the time to each line, in UTC and milliseconds. zerolog's own timestamps have seconds
+// unless a global variable is set.
 type Timestamps struct{}
 
 // Run implements zerolog.Hook.
@@ -54,7 +52,7 @@ func (Timestamps) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 }
 
-// enabled asks a slog.Handler which lines it wants. A sampler and no level, because that may change while the program runs.
+// enabled asks a slog.Handler for its level each time, because the level may change while the program runs.
 type enabled struct{ slog.Handler }
 
 // Sample implements zerolog.Sampler.

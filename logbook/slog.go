@@ -8,11 +8,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ZerologTo makes a logger whose lines become records of h, in the goroutine that writes them: it is for handlers' own
-// lines.
+// ZerologTo returns a logger whose lines become records of h, in the goroutine that logs: it is for handlers' own lines.
 func ZerologTo(h slog.Handler) zerolog.Logger { return zerolog.New(recorder{h}).Sample(enabled{h}) }
 
-// recorder makes lines records.
+// recorder converts lines to records.
 type recorder struct{ to slog.Handler }
 
 // Write implements io.Writer.
@@ -24,7 +23,7 @@ func (r recorder) WriteLevel(level zerolog.Level, text []byte) (int, error) {
 	return len(text), nil
 }
 
-// handle makes a line a record, if it is wanted.
+// handle passes a line to h as a record, if h is enabled for it.
 func handle(h slog.Handler, l line) {
 	level := slogLevel(l.level)
 	if !h.Enabled(context.Background(), level) {
@@ -39,7 +38,7 @@ func handle(h slog.Handler, l line) {
 	_ = h.Handle(context.Background(), record)
 }
 
-// slogLevel is the level of slog's that means the same.
+// slogLevel converts a level.
 func slogLevel(level zerolog.Level) slog.Level {
 	switch level {
 	case zerolog.TraceLevel:

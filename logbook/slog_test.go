@@ -92,7 +92,7 @@ func TestToSlog(t *testing.T) {
 		}
 		close(goOn)
 		require.True(t, book.Flush(patience))
-		require.Regexp(t, `"level":"WARN","msg":"the log was not read[^"]*","lines":\d+\}`, out.String())
+		require.Regexp(t, `"level":"WARN","msg":"log lines dropped[^"]*","lines":\d+\}`, out.String())
 	})
 }
 

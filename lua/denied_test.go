@@ -90,8 +90,8 @@ var moves = []move{
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "suspect")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
 			{Queue: "q", Jobs: []Promotion{{Old: "due", New: "due"}}},
-			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Bury: true},
-			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Suspect: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Dead: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Quarantine: true},
 		}, w.today))
 	}},
 	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {

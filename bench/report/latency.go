@@ -4,48 +4,29 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-)
-
-// Bounds of a latency histogram: no measurement waits for an hour, and figures are quoted with three digits.
-const (
-	mostLatencyUS = 3_600_000_000
-	digits        = 3
 )
 
 // A Latency is the distribution of latencies, in microseconds.
-type Latency struct {
-	hist *hdrhistogram.Histogram
-	min  float64
-}
+type Latency struct{ sorted []float64 }
 
-// NewLatency makes a distribution of values in microseconds. They must have been taken from intended
-// instants: only then do those that came while the subject was busy count as what they are, and coordinated
-// omission is corrected at its root.
+// NewLatency makes a distribution of values in microseconds. They must have been taken from intended instants:
+// only then do those that came while the subject was busy count as what they are, and coordinated omission is
+// corrected at its root. A job that ran early has a negative value.
 func NewLatency(valuesUS []float64) *Latency {
-	l := &Latency{hist: hdrhistogram.New(1, mostLatencyUS, digits), min: math.Inf(1)}
-	for _, us := range valuesUS {
-		l.min = min(l.min, us)
-		// A histogram holds nothing below 0: what ran early counts as on time here, and Min tells.
-		_ = l.hist.RecordValue(int64(math.Round(min(max(us, 0), mostLatencyUS))))
-	}
-	return l
+	return &Latency{slices.Sorted(slices.Values(valuesUS))}
 }
 
 // At is the value that so many percent of all are not above.
 func (l *Latency) At(percent float64) float64 {
-	return float64(l.hist.ValueAtPercentile(percent))
+	if len(l.sorted) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(float64(len(l.sorted)) * percent / 100))
+	return l.sorted[min(max(rank, 1), len(l.sorted))-1]
 }
 
-// Count is how many values there are.
-func (l *Latency) Count() int64 { return l.hist.TotalCount() }
-
-// Min is the least value, which may be negative for a job that ran before it was due.
-func (l *Latency) Min() float64 { return l.min }
-
-// Max is the greatest value, to the histogram's digits.
-func (l *Latency) Max() float64 { return float64(l.hist.Max()) }
+// Max is the greatest value.
+func (l *Latency) Max() float64 { return l.At(100) }
 
 // LatencyMetrics are the columns that AddLatency fills, in units of so many microseconds: ("ms", 1000).
 // The headline is the named percentile.
@@ -62,7 +43,7 @@ func LatencyMetrics(unit, headline string) []Metric {
 	return append([]Metric{first}, slices.Delete(metrics, at, at+1)...)
 }
 
-// percentiles are the reported ones. The last three stand for what an operator sees on a bad day.
+// percentiles are those that are shown. The last three stand for what an operator sees on a bad day.
 var percentiles = []struct {
 	name    string
 	percent float64

@@ -128,11 +128,10 @@ func TestLatency(t *testing.T) {
 		values = append(values, float64(us))
 	}
 	l := NewLatency(values)
-	require.EqualValues(t, 1000, l.Count())
 	require.InDelta(t, 500, l.At(50), 1)
 	require.InDelta(t, 990, l.At(99), 2)
 	require.InDelta(t, 999, l.Max(), 1)
-	require.InDelta(t, -250, l.Min(), 0, "what ran early is told")
+	require.InDelta(t, -250, l.At(0.01), 0, "a job that ran early is not late")
 	r := &Result{Metrics: LatencyMetrics("ms", "p99")}
 	r.AddLatency(Row{Subject: "Belay", Kind: Belay}, l, 1000)
 	r.Finish()

@@ -10,17 +10,17 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A program is a command that runs the jobs of one class, or of all that have none of their own.
+// A program is a command that runs the jobs of one class, or of all classes without a command.
 type program struct {
 	class string
 	path  string   // where its file was found
-	words []string // as it was given, its name first
+	words []string // as given, the name first
 }
 
-// parsePrograms reads the values of --exec. It names everything that is wrong, at once.
+// parsePrograms reads the values of --exec. It returns all mistakes at once.
 func parsePrograms(specs []string) ([]program, error) {
 	if len(specs) == 0 {
-		return nil, errors.New("there is nothing to run: give at least one --exec CLASS=COMMAND, such as --exec 'WelcomeEmail=./send-welcome'")
+		return nil, errors.New("there are no handlers: give at least one --exec CLASS=COMMAND, such as --exec 'WelcomeEmail=./send-welcome'")
 	}
 	var programs []program
 	var wrong []error
@@ -59,7 +59,7 @@ func parseProgram(spec string) (program, error) {
 	}
 	path, err := exec.LookPath(words[0])
 	if err != nil {
-		return program{}, fmt.Errorf("--exec %s: there is no program %q to be found (%w)", class, words[0], errors.Unwrap(err))
+		return program{}, fmt.Errorf("--exec %s: there is no program %q (%w)", class, words[0], errors.Unwrap(err))
 	}
 	return program{class: class, path: path, words: words}, nil
 }

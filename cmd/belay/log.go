@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -15,40 +17,39 @@ import (
 	"github.com/belayq/belay/logbook"
 )
 
-// logFlags say what is logged, how it looks and where it goes.
 type logFlags struct{ level, format, path string }
 
 func (f *logFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.level, "log-level", "info", "least level that is logged: debug (a line per job), info, warn or error")
 	flags.StringVar(&f.format, "log-format", "console", "json (one object a line) or console (for people)")
-	flags.StringVar(&f.path, "logfile", "", "append the log to this `FILE`, made with mode 0600; USR2 opens it anew (default standard error)")
+	flags.StringVar(&f.path, "logfile", "", "append the log to this `FILE`, created with mode 0600; USR2 reopens it (default standard error)")
 }
 
 var logLevels = map[string]zerolog.Level{
 	"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
 }
 
-// check names what is wrong with the flags.
-func (f *logFlags) check() []error {
-	var wrong []error
+// check returns what is wrong with the flags.
+func (f *logFlags) check() error {
+	var level, format error
 	if _, ok := logLevels[f.level]; !ok {
-		wrong = append(wrong, fmt.Errorf("--log-level %q: it is debug, info, warn or error", f.level))
+		level = fmt.Errorf("--log-level %q: it is debug, info, warn or error", f.level)
 	}
 	if f.format != "json" && f.format != "console" {
-		wrong = append(wrong, fmt.Errorf("--log-format %q: it is json or console", f.format))
+		format = fmt.Errorf("--log-format %q: it is json or console", f.format)
 	}
-	return wrong
+	return errors.Join(level, format)
 }
 
 // lastWords is how long the end of the process waits for the reader of its log.
 const lastWords = time.Second
 
-// A journal is the log of a worker, for which nobody has to wait: neither a job nor a heartbeat stops because the reader of
-// standard error has, or because a disk is slow.
+// A journal is the log of a worker. It does not block: neither a job nor a heartbeat waits for the reader of standard
+// error, or for a disk.
 type journal struct {
 	zerolog.Logger
 	book *logbook.Book
-	file *logFile // nil when the log goes to standard error
+	file *logFile // nil if the log goes to standard error
 }
 
 // openJournal opens the log. It writes to errs unless the flags name a file.
@@ -56,38 +57,66 @@ func openJournal(flags logFlags, errs io.Writer) (*journal, error) {
 	j := &journal{}
 	out := errs
 	if flags.path != "" {
-		file, err := openLogFile(flags.path)
-		if err != nil {
+		j.file = &logFile{path: flags.path}
+		out = j.file
+		if err := j.file.reopen(); err != nil {
 			return nil, err
 		}
-		j.file, out = file, file
 	}
-	shown := out
 	if flags.format == "console" {
-		shown = console(out)
+		out = console(out)
 	}
-	j.book = logbook.ToWriter(shown, logLevels[flags.level])
+	j.book = logbook.ToWriter(out, logLevels[flags.level])
 	j.Logger = j.book.Logger()
 	return j, nil
 }
 
-// reopen opens the log file anew, after it was moved away. Without a file it does nothing.
+// reopen opens the log file again after it was renamed. Without a file it does nothing.
 func (j *journal) reopen() {
 	if j.file == nil {
 		return
 	}
 	if err := j.file.reopen(); err != nil {
-		j.Error().Err(err).Msg("the log file cannot be opened anew: we go on with the old one")
+		j.Error().Err(err).Msg("log file cannot be reopened; still writing to the old one")
 		return
 	}
-	j.Info().Msg("log file opened anew")
+	j.Info().Msg("log file reopened")
 }
 
-// close writes what waits, unless its reader has stopped.
+// close writes the buffered lines, unless the reader has stopped.
 func (j *journal) close() {
 	if j.book.Flush(lastWords) && j.file != nil {
-		j.file.close()
+		_ = j.file.Load().Close()
 	}
+}
+
+// A logFile can be reopened while it is written to. There is no mutex: a write may hang on a full disk or a pipe, and
+// must not block the reopening.
+type logFile struct {
+	path string
+	atomic.Pointer[os.File]
+}
+
+// Write appends. It tries again if the file has just been replaced.
+func (l *logFile) Write(p []byte) (int, error) {
+	n, err := l.Load().Write(p)
+	if errors.Is(err, os.ErrClosed) {
+		return l.Load().Write(p)
+	}
+	return n, err
+}
+
+// reopen opens the file with this name, which may be a new one. On an error the old one stays open.
+func (l *logFile) reopen() error {
+	// 0600: other users must not read class names and error messages.
+	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the log file: %w", err)
+	}
+	if old := l.Swap(file); old != nil {
+		_ = old.Close()
+	}
+	return nil
 }
 
 // stackFields are the log fields that hold stacks.

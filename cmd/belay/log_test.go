@@ -39,7 +39,7 @@ func TestJournal(t *testing.T) {
 		log.close()
 		reader.mu.Lock()
 		defer reader.mu.Unlock()
-		require.Contains(t, reader.text.String(), "lines were dropped")
+		require.Contains(t, reader.text.String(), "log lines dropped")
 	})
 	t.Run("names_bring_no_lines_and_no_colours", func(t *testing.T) {
 		t.Parallel()

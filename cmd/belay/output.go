@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An output is a stream that remembers that something could not be written to it. Who prints need not ask each time.
+// An output keeps the first error of its writes, so that the code that prints need not check each.
 type output struct {
 	io.Writer
 
 	mu   sync.Mutex
 	err  error  // of the first write that failed
-	lost string // what that was to write
+	lost string // the text of that write
 }
 
 func (o *output) Write(text []byte) (int, error) {
@@ -30,7 +30,7 @@ func (o *output) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// outputOf is where a command prints.
+// outputOf returns the output of a command.
 func outputOf(cmd *cobra.Command) *output {
 	if out, ok := cmd.OutOrStdout().(*output); ok {
 		return out
@@ -38,10 +38,10 @@ func outputOf(cmd *cobra.Command) *output {
 	return &output{Writer: cmd.OutOrStdout()}
 }
 
-// mostLost is how much is told of what could not be written: enough for a jid, a receipt or a count.
+// mostLost limits how much of the lost text an error repeats: enough for a jid, a receipt or a count.
 const mostLost = 200
 
-// failure is an error when something could not be written.
+// failure returns an error if a write has failed.
 func (o *output) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,19 +51,19 @@ func (o *output) failure() error {
 	return lostError{o.err, o.lost}
 }
 
-// A lostError says that a command could not tell of what it has done, and tells it.
+// A lostError reports that the result of a command could not be written, and repeats it.
 type lostError struct {
 	error
 	lost string
 }
 
 func (e lostError) Error() string {
-	return fmt.Sprintf("the output cannot be written: %v; it was to say: %s", e.error, strings.TrimSpace(e.lost))
+	return fmt.Sprintf("the output cannot be written: %v; lost output: %s", e.error, strings.TrimSpace(e.lost))
 }
 
 func (e lostError) Unwrap() error { return e.error }
 
-// isTerminal says whether a person is at the other end of a stream.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	if out, ok := stream.(*output); ok {
 		stream = out.Writer

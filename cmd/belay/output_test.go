@@ -34,7 +34,7 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	}
 	var errs bytes.Buffer
 	require.Equal(t, exitAbsent, run(h.at("dead", "retry", "1"), strings.NewReader(""), fullDisk{}, &errs), "what is worse is the status")
-	require.Contains(t, errs.String(), "it was to say: 0 retried")
+	require.Contains(t, errs.String(), "lost output: 0 retried")
 }
 
 // The jid of a job that was pushed is told somewhere: it could not be found again.
@@ -48,7 +48,7 @@ func TestPushTellsTheJIDOneWayOrTheOther(t *testing.T) {
 	h := newHouse(t)
 	var errs bytes.Buffer
 	require.Equal(t, exitFailure, run(h.at("push", "A"), strings.NewReader(""), fullDisk{}, &errs))
-	require.Contains(t, errs.String(), "it was to say: "+pushed(h)+"\n")
+	require.Contains(t, errs.String(), "lost output: "+pushed(h)+"\n")
 
 	h = newHouse(t)
 	theirs, ours, err := os.Pipe()
@@ -60,5 +60,5 @@ func TestPushTellsTheJIDOneWayOrTheOther(t *testing.T) {
 	_ = cmd.Run()
 	_ = ours.Close()
 	require.Equal(t, exitFailure, cmd.ProcessState.ExitCode(), "a broken pipe does not kill it")
-	require.Contains(t, errs.String(), "it was to say: "+pushed(h)+"\n")
+	require.Contains(t, errs.String(), "lost output: "+pushed(h)+"\n")
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// pipes are the ways to and from one program.
+// pipes connect the worker with one program.
 type pipes struct {
 	input  *os.File
 	said   *tail // of its standard error
-	prints *tail // of its standard output; nil when nobody wants it
+	prints *tail // of its standard output; nil if it is discarded
 	theirs []*os.File
 }
 
-// connect makes the pipes and gives cmd its ends. Standard output is thrown away unless the log shows it.
+// connect makes the pipes and gives cmd its ends. Standard output is discarded unless the log shows it.
 func (r *runner) connect(cmd *exec.Cmd) (*pipes, error) {
 	p := &pipes{}
 	theirs, ours, err := os.Pipe()
@@ -36,7 +36,7 @@ func (r *runner) connect(cmd *exec.Cmd) (*pipes, error) {
 	return p, nil
 }
 
-// listen makes one way back. On an error everything is closed again.
+// listen makes a pipe from the program. On an error it closes all pipes.
 func (p *pipes) listen() (*tail, *os.File, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
@@ -48,7 +48,7 @@ func (p *pipes) listen() (*tail, *os.File, error) {
 	return newTail(ours), theirs, nil
 }
 
-// handedOver closes the ends that the program now holds itself.
+// handedOver closes the ends that the program has inherited.
 func (p *pipes) handedOver() {
 	for _, file := range p.theirs {
 		_ = file.Close()
@@ -56,7 +56,7 @@ func (p *pipes) handedOver() {
 	p.theirs = nil
 }
 
-// close ends all ways, whoever may still hold the other end, and answers the ends of what came.
+// close closes all pipes, even if other processes hold the other ends, and returns the ends of the outputs.
 func (p *pipes) close() (said, printed string) {
 	_ = p.input.Close()
 	if p.said != nil {

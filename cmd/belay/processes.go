@@ -120,7 +120,7 @@ func send(cmd *cobra.Command, i *inspect.Inspector, order inspect.Order, identit
 	defer cancel()
 	var missing []string
 	for _, identity := range identities {
-		sent, err := i.Tell(ctx, identity, order)
+		sent, err := i.Signal(ctx, identity, order)
 		switch {
 		case err != nil:
 			return err

@@ -14,11 +14,11 @@ import (
 
 const defaultURL = "redis://127.0.0.1:6379/0"
 
-// urlVariables are where a URL is looked for when no flag says it, the first one first. Programs that --exec runs do not
-// get them.
+// urlVariables may hold the URL if the flag is not given, the first one first. Programs that --exec runs do not inherit
+// them.
 var urlVariables = []string{"BELAY_REDIS_URL", "REDIS_URL"}
 
-// redisFlags say which Redis, which of the two clients talks to it, and under which names.
+// redisFlags select the Redis, the client library and the prefix of the keys.
 type redisFlags struct {
 	url, client, prefix string
 	set                 *pflag.FlagSet
@@ -26,13 +26,13 @@ type redisFlags struct {
 
 func (f *redisFlags) register(flags *pflag.FlagSet) {
 	f.set = flags
-	// The environment is not read for the flags' defaults: help shows those, and a URL may hold a password.
+	// The environment is not a default of the flag: help shows defaults, and a URL may hold a password.
 	flags.StringVar(&f.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N (default "+defaultURL+")")
 	flags.StringVar(&f.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
 	flags.StringVar(&f.prefix, "prefix", "", "prefix of every key, a colon is added (default none)")
 }
 
-// address is the URL to use. It may hold a password: it is for clients, not for people.
+// address returns the URL. It may hold a password and must not be printed.
 func (f *redisFlags) address() string {
 	if f.url != "" {
 		return f.url
@@ -54,7 +54,7 @@ func (f *redisFlags) check() error {
 	return nil
 }
 
-// open makes the client. Nothing is dialled yet.
+// open makes the client, without a connection.
 func (f *redisFlags) open() (driver.Client, error) {
 	if err := f.check(); err != nil {
 		return nil, err

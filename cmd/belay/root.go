@@ -15,7 +15,7 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Exit statuses, as the root's help tells them.
+// The exit statuses, which the root's help explains.
 const (
 	exitOK        = 0
 	exitFailure   = 1
@@ -29,34 +29,34 @@ const (
 const rootHelp = `Belay is background jobs on Redis: Sidekiq's wire format, and workers that survive kill -9 with nothing lost.
 
 Exit status, of every command:
-  0  it did what was asked
-  1  it failed; standard error says in one line what to do
+  0  success
+  1  failure; standard error says in one line what to do
   2  the command line is wrong
   3  a push was refused as a duplicate
-  4  the job, queue, process or lock that was named is not there, or not any more (belay find: 1)
+  4  the job, queue, process or lock is not there, or not any more (belay find: 1)
   5  belay find did not find the job, and its search was incomplete
   130 or 143  INT or TERM ended it before it was done
 
-Redis is where --redis says, else BELAY_REDIS_URL, else REDIS_URL, else ` + defaultURL + `.
-BELAY_CLIENT and BELAY_PREFIX stand for --client and --prefix where these are not given.`
+The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
+Without --client and --prefix, BELAY_CLIENT and BELAY_PREFIX are used.`
 
-const rootExample = `  belay demo                                   see workers killed and nothing lost; needs no Redis
+const rootExample = `  belay demo                                   watch workers being killed without losing a job; needs no Redis
   belay work -q mail,2 -q default --exec 'WelcomeEmail=./send-welcome'
   belay push WelcomeEmail 42 '"welcome"' -q mail
   belay status
   belay find 217d2cffc30f4a168b3a76d9          where is it?
-  belay dead retry --class WelcomeEmail        what died runs again
+  belay dead retry --class WelcomeEmail        run dead jobs again
   belay queues pause mail
   belay check                                  is this Redis fit for it?`
 
-// newRoot puts the commands together.
+// newRoot makes the root command with all commands below it.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "belay COMMAND",
 		Short:             "Background jobs on Redis that survive kill -9",
 		Long:              rootHelp,
 		Example:           rootExample,
-		SilenceErrors:     true, // run prints them, in one line
+		SilenceErrors:     true, // run prints them in one line
 		SilenceUsage:      true, // a page of flags hides the line that matters
 		Version:           belay.Version,
 		Args:              noWords,
@@ -74,8 +74,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// readEverywhere lets the environment speak of what all commands must agree on: a worker under one prefix and a push under
-// another would never meet.
+// readEverywhere reads from the environment what all commands must agree on: a worker with one prefix takes no job that
+// was pushed with another.
 func readEverywhere(flags *pflag.FlagSet) error {
 	for _, key := range []string{"client", "prefix"} {
 		s, _ := settingByKey(key)
@@ -88,16 +88,16 @@ func readEverywhere(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// run is the whole program: it answers the exit status.
+// run runs a command line and returns the exit status.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
 	root.SetArgs(shieldNegatives(root, args))
 	root.SetIn(in)
-	told := &output{Writer: out}
-	root.SetOut(told)
+	kept := &output{Writer: out}
+	root.SetOut(kept)
 	root.SetErr(errs)
 	cmd, err := root.ExecuteC()
-	if lost := told.failure(); lost != nil && !errors.Is(err, errors.Unwrap(lost)) {
+	if lost := kept.failure(); lost != nil && !errors.Is(err, errors.Unwrap(lost)) {
 		_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(lost.Error()))
 		if err == nil {
 			return exitFailure
@@ -127,17 +127,17 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return exitFailure
 }
 
-// A usageError is a command line that cannot be meant.
+// A usageError reports a wrong command line.
 type usageError struct{ error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// A duplicateError says that nothing went wrong, and a push was refused because another job holds its lock.
+// A duplicateError reports that a push was refused because another job holds its lock.
 type duplicateError struct{ error }
 
-// noArgs refuses words that a command has no use for. It does not repeat them: one may be a URL.
+// noArgs refuses arguments. It does not repeat them: one may be a URL with a password.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage("it takes no arguments, only flags")
@@ -168,35 +168,35 @@ func noWords(cmd *cobra.Command, args []string) error {
 	return usage("there is no command %q%s", word, didYouMean(cmd.SuggestionsFor(args[0])))
 }
 
-// urlLike is what may hold a password when it has ended up where no URL belongs.
+// urlLike matches text that may be a URL with a password in the wrong place.
 var urlLike = regexp.MustCompile(`\S*(://|@)\S*`)
 
 func hideURLs(text string) string { return urlLike.ReplaceAllString(text, "(hidden)") }
 
-// userinfo is where a URL in an error holds its password, if it has one. The rest of a URL may be what the error is about:
-// a file's name, or an argument that wants quotes.
+// userinfo matches the place of the password in a URL. The rest of the URL may be what the error is about: a file's name,
+// or an argument without its quotes.
 var userinfo = regexp.MustCompile(`://\S*@`)
 
 func hidePasswords(text string) string { return userinfo.ReplaceAllString(text, "://(hidden)@") }
 
-// oneLine makes an error one line of plain text. Errors that name several problems have one on each line.
+// oneLine converts an error, which may have a line for each problem, to one line of plain text.
 func oneLine(text string) string {
 	text = strings.TrimPrefix(strings.ReplaceAll(text, "\n", "; "), "belay: ")
 	return plain(text)
 }
 
-// advice is what to do about a Redis that is not there, or does not let us in.
+// advice returns what to do about a Redis that is unreachable or refuses access.
 func advice(err error) string {
 	var refused *driver.ServerError
 	if errors.As(err, &refused) {
 		if driver.Denial(err) != "" && driver.Outage(err) {
-			return ": are the user and the password in the Redis URL right? --redis, BELAY_REDIS_URL or REDIS_URL give it"
+			return ": are the user and the password in the Redis URL right? It is --redis, BELAY_REDIS_URL or REDIS_URL"
 		}
 		return ""
 	}
 	var unsent *driver.NotSentError
 	if errors.As(err, &unsent) && driver.Outage(err) {
-		return ": is Redis running there? --redis, BELAY_REDIS_URL or REDIS_URL say where it is"
+		return ": is Redis running there? The URL is --redis, BELAY_REDIS_URL or REDIS_URL"
 	}
 	return ""
 }

@@ -31,20 +31,22 @@ type runner struct {
 func newRunner(log zerolog.Logger) *runner {
 	spawner := newSpawner()
 	return &runner{
-		spawner: spawner, start: spawner.start, environ: withoutRedis(os.Environ()), log: log, shortage: shortage{log: log, now: time.Now},
+		spawner: spawner, start: spawner.start, environ: withoutRedis(os.Environ()), log: log,
+		shortage: shortage{log: log, now: time.Now},
 	}
 }
 
-// withoutRedis is the environment without the way to Redis: a program has no business there, and what it starts or logs
-// should not carry the password. Nor is it told another job's positions, if a program of ours started us.
+// withoutRedis removes the variables that programs must not inherit: the Redis URL with its password, the positions of
+// another job (if a program of ours started us), and systemd's, because the programs are not the service.
 func withoutRedis(environ []string) []string {
+	private := append([]string{walVariable, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}, urlVariables...)
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(urlVariables, name) || name == walVariable // not every job has positions of its own
+		return slices.Contains(private, name)
 	})
 }
 
-// handler runs each job as one process of p.
+// handler returns a handler that runs each job in a process of p.
 func (r *runner) handler(p program) launcher.Handler {
 	return func(ctx context.Context, j *job.Job) error {
 		info, _ := launcher.Info(ctx)
@@ -60,10 +62,10 @@ func (r *runner) handler(p program) launcher.Handler {
 	}
 }
 
-// walVariable tells a program how far the databases must have come that it reads, as a JSON object.
+// walVariable names the variable with the positions that databases must have reached, as a JSON object.
 const walVariable = "BELAY_WAL_POSITIONS"
 
-// failedRuns is how many runs of the job have failed; an operator's retry of a job makes its count -1.
+// failedRuns returns how many runs of the job have failed. An operator's retry sets retry_count to -1.
 func failedRuns(j *job.Job) int {
 	count, failed := j.RetryCount()
 	if !failed {
@@ -72,8 +74,8 @@ func failedRuns(j *job.Job) int {
 	return max(count+1, 0)
 }
 
-// run runs one process to its end, or to the end of ctx. Only files are handed to it, never Go readers and writers: for
-// those exec would wait until nobody holds the other end any more, be it some grandchild that nobody remembers.
+// run runs one process until it ends or ctx ends. It passes only files to exec, never Go readers and writers: for those
+// exec would wait until every process that inherited the other end has closed it, grandchildren included.
 func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -90,7 +92,7 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 	}
 	r.shortage.started()
 	go func() {
-		// A program that does not read its input is within its rights, so an error means nothing.
+		// A program need not read its input, so an error means nothing.
 		_, _ = io.WriteString(pipes.input, j.ArgsJSON())
 		_ = pipes.input.Close()
 	}()
@@ -106,8 +108,8 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 	return err
 }
 
-// wait waits for the process, and ends its group when ctx ends first. What a program says after it was told to stop is
-// no outcome: many end with status 0 at SIGTERM, and the job would be lost.
+// wait waits for the process, and ends its group if ctx ends first. The exit status of a cancelled program is ignored:
+// many exit with status 0 at SIGTERM, and the job would be lost.
 func (r *runner) wait(ctx context.Context, cmd *exec.Cmd) error {
 	var err error
 	exited := make(chan struct{})
@@ -121,7 +123,7 @@ func (r *runner) wait(ctx context.Context, cmd *exec.Cmd) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-exited: // both at once: it ended by itself
+	case <-exited: // both at once: the program ended by itself
 		return err
 	default:
 	}
@@ -130,7 +132,7 @@ func (r *runner) wait(ctx context.Context, cmd *exec.Cmd) error {
 	return context.Cause(ctx)
 }
 
-// A programError is a program's exit with another status than 0.
+// A programError reports that a program ended with a status other than 0.
 type programError struct {
 	how  string // "exit status 3", "signal: killed"
 	said string // the end of its standard error
@@ -143,11 +145,11 @@ func (e *programError) Error() string {
 	return e.how + ": " + e.said
 }
 
-// ErrorClass is how operators see it.
+// ErrorClass returns the error class that operators see.
 func (e *programError) ErrorClass() string { return "ExitStatus" }
 
-// withoutWords is what the log shows of a run's error. What a program has said stays out: it may be anything, arguments
-// included, and stands with the job in Redis.
+// withoutWords returns what the log shows of a run's error. It leaves out the program's output, which may hold anything,
+// arguments included; it is stored with the job in Redis.
 func withoutWords(_ string, err error) string {
 	var exit *programError
 	if errors.As(err, &exit) {

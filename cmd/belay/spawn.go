@@ -9,7 +9,7 @@ import (
 )
 
 // A spawner starts child processes that die with this one. Linux sends a parent-death signal when the *thread* that
-// forked ends, not the process; so all children are started from one thread, kept for nothing else.
+// forked ends, not the process; so one thread starts all children and does nothing else.
 type spawner struct {
 	starts chan start
 
@@ -25,7 +25,7 @@ type start struct {
 func newSpawner() *spawner {
 	s := &spawner{starts: make(chan start), children: make(map[int]int)}
 	go func() {
-		// Never unlocked: when this goroutine ends its thread does, and what it has started.
+		// Never unlocked: when this goroutine ends, its thread and its children end.
 		runtime.LockOSThread()
 		for request := range s.starts {
 			request.done <- s.startChild(request.cmd)
@@ -44,7 +44,7 @@ func (s *spawner) startChild(cmd *exec.Cmd) error {
 	return err
 }
 
-// wait waits for a child. After that its pid may belong to any other process.
+// wait waits for a child. After that its pid may belong to another process.
 func (s *spawner) wait(cmd *exec.Cmd) error {
 	awaitExit(cmd)
 	err := cmd.Wait()
@@ -56,8 +56,8 @@ func (s *spawner) wait(cmd *exec.Cmd) error {
 	return err
 }
 
-// start starts cmd in a process group of its own, so that all that it starts can be ended with it, and so that a
-// Ctrl-C in a terminal is ours alone to answer.
+// start starts cmd in a process group of its own, so that its children can be ended with it, and so that a Ctrl-C in a
+// terminal reaches only the worker.
 func (s *spawner) start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = diesWithParent()
 	cmd.SysProcAttr.Setpgid = true
@@ -71,15 +71,15 @@ func (s *spawner) close() { close(s.starts) }
 
 const (
 	// grace is how long a cancelled program has between SIGTERM and SIGKILL. It is shorter than the second that the
-	// launcher gives cancelled handlers before it hands their jobs back, so that no program still works at a job that
-	// another worker may have.
+	// launcher gives cancelled handlers before it requeues their jobs, so that no program still works on a job that another
+	// worker may have.
 	grace = 600 * time.Millisecond
-	// groupLook is how often the end of a group is looked for: there is no event for it.
+	// groupLook is how often endGroup checks whether the group has ended: there is no event for it.
 	groupLook = 10 * time.Millisecond
 )
 
-// endGroup ends all processes of the group that child leads: SIGTERM, and SIGKILL for what is left after grace. A child
-// that has ended but was not waited for still counts as left.
+// endGroup ends all processes of the group that child leads: SIGTERM, and SIGKILL after grace. A child that has ended but
+// was not waited for still counts as running.
 func endGroup(child int) {
 	_ = syscall.Kill(-child, syscall.SIGTERM)
 	for end := time.Now().Add(grace); time.Now().Before(end); time.Sleep(groupLook) {

@@ -10,11 +10,11 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// A statusView shows one Status after another.
+// A statusView prints one Status after another.
 type statusView struct {
 	out      io.Writer
 	json     bool
-	terminal bool // each picture takes the place of the one before
+	terminal bool // each page replaces the one before
 	last     inspect.Status
 }
 
@@ -22,7 +22,7 @@ func newStatusView(out io.Writer, asJSON bool) *statusView {
 	return &statusView{out: out, json: asJSON, terminal: !asJSON && isTerminal(out)}
 }
 
-// show prints one picture, in one write, so that a terminal does not flicker.
+// show prints one page, in one write, so that a terminal does not flicker.
 func (v *statusView) show(s inspect.Status, watched bool) error {
 	if v.json {
 		return printJSON(v.out, s)
@@ -49,7 +49,7 @@ func (v *statusView) show(s inspect.Status, watched bool) error {
 	return err
 }
 
-// speed is how many jobs ended a second since the last picture.
+// speed returns how many jobs ended per second since the last page.
 func (v *statusView) speed(s inspect.Status) string {
 	between := s.At.Sub(v.last.At).Seconds()
 	if v.last.At.IsZero() || between <= 0 || s.Processed < v.last.Processed {
@@ -59,13 +59,13 @@ func (v *statusView) speed(s inspect.Status) string {
 		float64(s.Processed-v.last.Processed)/between, float64(s.Failed-v.last.Failed)/between)
 }
 
-// watchStatus shows a picture every so often until ctx ends. A Redis that is away for a while is told of and asked again.
+// watchStatus prints a page per interval until ctx ends. It reports an outage once and goes on.
 func watchStatus(ctx context.Context, view *statusView, errs io.Writer, every time.Duration, read func() (inspect.Status, error)) error {
 	away := false
 	for ctx.Err() == nil {
 		status, err := read()
 		switch {
-		case err != nil && ctx.Err() != nil: // interrupted while it asked
+		case err != nil && ctx.Err() != nil: // interrupted
 		case err == nil:
 			away = false
 			if err := view.show(status, true); err != nil {
@@ -73,7 +73,7 @@ func watchStatus(ctx context.Context, view *statusView, errs io.Writer, every ti
 			}
 		case !away:
 			away = true
-			_, _ = fmt.Fprintln(errs, "belay: status: "+err.Error()+"; asking on")
+			_, _ = fmt.Fprintln(errs, "belay: status: "+err.Error()+"; trying again")
 		}
 		select {
 		case <-ctx.Done():

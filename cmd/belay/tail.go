@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// tailBytes is how much of a program's standard error becomes the error message. The last lines say what was wrong;
-	// the message lives in Redis with the job.
+	// tailBytes is how much of a program's standard error becomes the error message, which is stored in Redis with the job.
+	// The cause is usually in the last lines.
 	tailBytes = 4 << 10
-	// mostLeft bounds what is read after the program's end: all that a pipe can hold. Who still writes into it then is
-	// somebody else.
+	// mostLeft limits what is read after the program's end: all that a pipe can hold. Other processes may still write.
 	mostLeft = 1 << 20
 )
 
-// A tail reads a pipe, all the time so that its writer never waits, and keeps the end of what came.
+// A tail reads a pipe continuously, so that its writer never waits, and keeps the end.
 type tail struct {
 	pipe *os.File
 	kept []byte
@@ -47,8 +46,8 @@ func (t *tail) keep(part []byte) {
 	}
 }
 
-// end is for after the writer's end: it reads what is left, without waiting for others that hold the pipe open, closes
-// it, and answers the last tailBytes as valid text.
+// end is called after the program's end. It reads what is left without waiting for other processes that hold the pipe
+// open, closes the pipe, and returns the last tailBytes as valid text.
 func (t *tail) end() string {
 	_ = t.pipe.SetReadDeadline(time.Now())
 	<-t.done
@@ -57,7 +56,7 @@ func (t *tail) end() string {
 	return lastText(t.kept)
 }
 
-// lastText is the last tailBytes as valid text, cut between characters.
+// lastText returns the last tailBytes as valid text, cut between characters.
 func lastText(kept []byte) string {
 	text := strings.ToValidUTF8(string(kept), "\ufffd")
 	for cut := len(text) - tailBytes; cut > 0 && cut < len(text); cut++ {
@@ -69,7 +68,7 @@ func lastText(kept []byte) string {
 	return strings.TrimSpace(text)
 }
 
-// readLeft reads what lies in the pipe now. The deadline may have come before all of it was read.
+// readLeft reads what is in the pipe: the deadline may have come before the reader was done.
 func (t *tail) readLeft() {
 	_ = t.pipe.SetReadDeadline(time.Time{})
 	raw, err := t.pipe.SyscallConn()
@@ -89,6 +88,6 @@ func (t *tail) readLeft() {
 			t.keep(buffer[:n])
 			left -= n
 		}
-		return true // whatever it was, do not wait for more
+		return true // do not wait for more
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,48 +15,47 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-const workHelp = `Takes jobs and runs each as a process of its own, which is a child of the worker.
+const workHelp = `Takes jobs and runs each in a process of its own, a child of the worker.
 
 A program gets
   on standard input   the job's args, a JSON array, byte for byte
   in its environment  BELAY_JID, BELAY_CLASS, BELAY_QUEUE, BELAY_RETRY_COUNT (failed runs so far, 0 at first),
-                      BELAY_WAL_POSITIONS (a JSON object, such as {"main":"16/B374D848"}, of a job that was pushed with
-                      positions: how far the databases must have come that it reads),
+                      BELAY_WAL_POSITIONS (a JSON object, such as {"main":"16/B374D848"}, if the job was pushed with
+                      positions that its databases must have reached),
                       and the worker's own environment without BELAY_REDIS_URL and REDIS_URL
-Exit status 0 is success. Any other is a failure: the job is tried again later, with "exit status N: " and the last
-4 KiB of standard error as its error message. Standard output is thrown away, unless --log-level debug logs its end.
+Exit status 0 is success. Any other is a failure: the job is retried, with "exit status N: " and the last 4 KiB of standard
+error as its error message. Standard output is discarded; with --log-level debug its end is logged.
 
 COMMAND is split into words as a shell splits a line (quotes and backslashes), and run directly: nothing is expanded.
-Give CLASS as * for all classes that have no command of their own.
+Use * as CLASS for all classes without a command of their own.
 
-A program is cancelled with its whole process group, by SIGTERM and 0.6 s later SIGKILL, when the shutdown timeout is
-over or the worker has lost the job; whatever it then exits with, the job is handed back and nothing is counted. It does
-not outlive its worker (Linux), but what it has started itself may, when the worker is killed by SIGKILL.
+When the shutdown timeout is over, or when the worker has lost the job, the program is cancelled with its whole process
+group: SIGTERM, and SIGKILL 0.6 s later. The job is then requeued whatever the exit status, and no failure is counted. On
+Linux a program does not outlive its worker, but processes that it started may, if the worker is killed by SIGKILL.
 
 Signals:
-  TERM, INT   take nothing more, let running jobs finish within --shutdown-timeout, hand back the rest; a second one
-              ends the timeout at once (not the same one within 200 ms: GNU timeout sends two)
-  TSTP, USR1  quiet: take nothing more, and live on
-  TTIN        write the running jobs and all goroutines to the log
-  USR2        open --logfile anew
-  HUP         ends the worker like SIGKILL, as its default is: under nohup it is ignored
+  TERM, INT   take no more jobs, let running jobs finish within --shutdown-timeout, requeue the rest; a second signal ends
+              the timeout at once (the same one within 200 ms does not count: GNU timeout sends two)
+  TSTP, USR1  quiet: take no more jobs, but keep running
+  TTIN        log the running jobs and all goroutines
+  USR2        reopen --logfile
+  HUP         ends the worker like SIGKILL, which is its default; it is ignored under nohup
 
-The log never holds arguments, and nothing waits for its reader: lines that cannot be written in time are dropped and
-counted.
+The log never holds arguments. Logging never blocks: lines that cannot be written in time are dropped and counted.
 
-Under systemd (Type=notify, WatchdogSec=) the worker says when it is ready and how it is, and pings while it lives.
+Under systemd (Type=notify, WatchdogSec=) the worker reports when it is ready, its status, and that it is alive.
 
 A queue name with white space is accepted only in a configuration file: on the command line it is probably two names in one
-pair of quotes. At the start a warning names the queues to which no job was ever pushed.
+pair of quotes. At the start a warning names queues to which no job was ever pushed.
 
-Exit status: 0 after a stop; 1 when it could not work; 2 for a wrong command line.`
+Exit status: 0 after a stop; 1 if it could not work; 2 for a wrong command line.`
 
 const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Belay <hi@example.com>"'
   belay work -q critical,3 -q default -c 50 --exec 'Report=python3 report.py' --exec '*=./any-other'
   belay work --config belay.yml --print-config
   belay work --log-format json --logfile work.log --name blue --exec 'Import=./import --verbose'`
 
-// workFlags are what a worker may be told, before it is understood.
+// workFlags are the flags of a worker as they were given.
 type workFlags struct {
 	set                                 *pflag.FlagSet
 	queues, programs                    []string
@@ -92,21 +89,21 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.queues, "queue", "q", nil, "take from queue `NAME[,WEIGHT]`; again for more. Without weights in the order given, with weights at random by them (default \"default\")")
 	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; again for more")
 	flags.IntVarP(&f.concurrency, "concurrency", "c", 25, "how many jobs run at once")
-	flags.DurationVar(&f.heartbeat, "heartbeat", 1500*time.Millisecond, "how often the worker says that it lives")
+	flags.DurationVar(&f.heartbeat, "heartbeat", 1500*time.Millisecond, "heartbeat interval")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)")
-	flags.DurationVar(&f.poll, "poll", 100*time.Millisecond, "most time between two looks for jobs that have come due, by one worker of all")
-	flags.DurationVar(&f.pollWait, "poll-wait", 0, "how long after the start other workers are left to promote due jobs")
-	flags.DurationVar(&f.janitor, "janitor", 0, "least time between the two looks at a worker that seems dead (default 1 heartbeat)")
+	flags.DurationVar(&f.poll, "poll", 100*time.Millisecond, "maximum poll interval for due jobs, of one worker in the fleet")
+	flags.DurationVar(&f.pollWait, "poll-wait", 0, "how long after the start only other workers promote due jobs")
+	flags.DurationVar(&f.janitor, "janitor", 0, "minimum time between the two checks of a worker that seems dead (default 1 heartbeat)")
 	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")
-	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes of its worker that a job may be in hand for, at least 2; after one less it runs alone, and a crash then buries it")
+	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes allowed before the job is moved to the dead set, at least 2; at one less it is quarantined and runs alone")
 	flags.IntVar(&f.payloadLimit, "payload-limit", job.DefaultPayloadLimit, "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved to the dead set")
 	flags.StringVar(&f.name, "name", "", "name to show instead of the host's")
 	flags.StringVar(&f.tag, "tag", "", "tag to show in Sidekiq's dashboard")
 	flags.StringArrayVar(&f.labels, "label", nil, "label to show in Sidekiq's dashboard; again for more")
-	flags.StringVar(&f.health, "health-addr", "", "answer GET /healthz (alive?) and /readyz (taking jobs?) at this `ADDRESS`, such as 127.0.0.1:7421")
+	flags.StringVar(&f.health, "health-addr", "", "serve GET /healthz (alive?) and /readyz (taking jobs?) at this `ADDRESS`, such as 127.0.0.1:7421")
 	flags.StringVar(&f.retryFormula, "retry-formula", "8.x", "delays between retries as in Sidekiq 8.x, 6.x or 4.2.3")
-	flags.IntVar(&f.maxRetries, "max-retries", retry.DefaultMaxRetries, "retries of jobs that do not say; 0 for none: they die at once")
-	flags.StringVar(&f.timestamps, "timestamps", "seconds", "how times are written into jobs: seconds (every Sidekiq reads them) or milliseconds (Sidekiq 8)")
+	flags.IntVar(&f.maxRetries, "max-retries", retry.DefaultMaxRetries, "retries of jobs that do not set their own; 0 for none: they die at the first failure")
+	flags.StringVar(&f.timestamps, "timestamps", "seconds", "unit of times in jobs: seconds (every Sidekiq reads them) or milliseconds (Sidekiq 8)")
 	f.log.register(flags)
 	f.conf.register(flags)
 }
@@ -125,7 +122,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	if badRedis == nil {
 		defer func() { _ = redis.Close() }()
 	} else {
-		redis = struct{ driver.Client }{} // so that nobody complains of it a second time
+		redis = struct{ driver.Client }{} // so that this mistake is reported once
 	}
 	cfg.Client, cfg.Prefix = redis, at.prefix
 	client, badClient := belay.NewClient(redis, clientOptions(cfg)...)
@@ -143,7 +140,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	if flags.conf.print {
 		return flags.conf.write(cmd.OutOrStdout(), cmd.Flags())
 	}
-	journal, err := openJournal(flags.log, cmd.ErrOrStderr()) // for a command line that cannot be meant no file is made
+	journal, err := openJournal(flags.log, cmd.ErrOrStderr()) // a wrong command line creates no file
 	if err != nil {
 		return err
 	}
@@ -153,7 +150,6 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	}
 	server := belay.NewServer(client, append(options, belay.Logbook(journal.book), belay.RedactError(withoutWords))...)
 	runner := newRunner(journal.Logger)
-	runner.environ = withoutSystemd(runner.environ)
 	defer runner.spawner.close()
 	for _, p := range programs {
 		server.HandleClass(p.class, runner.handler(p))
@@ -165,12 +161,4 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	}
 	runner.spawner.reapOrphans(ctx.Done())
 	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(ctx)
-}
-
-// withoutSystemd is the environment without what concerns the worker alone: its programs are not the service.
-func withoutSystemd(environ []string) []string {
-	return slices.DeleteFunc(environ, func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return name == "NOTIFY_SOCKET" || name == "WATCHDOG_USEC" || name == "WATCHDOG_PID"
-	})
 }

@@ -238,7 +238,7 @@ func TestWorkObeysSignals(t *testing.T) {
 	logged("work.log", "goroutine ")
 	require.NoError(t, os.Rename(filepath.Join(w.dir, "work.log"), filepath.Join(w.dir, "old.log")))
 	w.signal(syscall.SIGUSR2)
-	logged("work.log", "opened anew")
+	logged("work.log", "reopened")
 	w.signal(syscall.SIGTSTP)
 	logged("work.log", "SIGTSTP")
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "go"), nil, 0o600))

@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// config understands the flags, and names everything in them that is wrong.
+// config converts the flags, and returns all mistakes in them.
 func (f *workFlags) config() (launcher.Config, error) {
 	cfg := launcher.Config{
 		Concurrency: f.concurrency, Beat: f.heartbeat, TTL: f.ttl, Janitor: f.janitor, Poll: f.poll, PollWait: f.pollWait, ShutdownTimeout: f.shutdown,
@@ -25,10 +25,10 @@ func (f *workFlags) config() (launcher.Config, error) {
 	var badQueues, badPolicy error
 	cfg.Queues, badQueues = parseQueues(f.queues, "--queue")
 	cfg.Retry, badPolicy = f.policy()
-	return cfg, errors.Join(badQueues, badPolicy, f.checkZeros(), errors.Join(f.log.check()...))
+	return cfg, errors.Join(badQueues, badPolicy, f.checkZeros(), f.log.check())
 }
 
-// checkZeros refuses what a Config would take for "not said": who writes 0 means something else by it.
+// checkZeros refuses zeros that would mean the default in a Config.
 func (f *workFlags) checkZeros() error {
 	var wrong []error
 	for _, name := range []string{"concurrency", "heartbeat", "ttl", "janitor", "poll", "max-interruptions", "payload-limit"} {
@@ -38,7 +38,7 @@ func (f *workFlags) checkZeros() error {
 		}
 	}
 	if f.shutdown < 0 {
-		wrong = append(wrong, fmt.Errorf("--shutdown-timeout %v: it is not negative", f.shutdown))
+		wrong = append(wrong, fmt.Errorf("--shutdown-timeout %v: it must not be negative", f.shutdown))
 	}
 	return errors.Join(wrong...)
 }
@@ -49,7 +49,7 @@ func (f *workFlags) policy() (retry.Policy, error) {
 	var wrong []error
 	switch {
 	case f.maxRetries < 0:
-		wrong = append(wrong, fmt.Errorf("--max-retries %d: it is not negative", f.maxRetries))
+		wrong = append(wrong, fmt.Errorf("--max-retries %d: it must not be negative", f.maxRetries))
 	case f.maxRetries == 0:
 		policy.MaxRetries = -1 // none; a Policy's 0 is its default
 	}
@@ -64,7 +64,7 @@ func (f *workFlags) policy() (retry.Policy, error) {
 	return policy, errors.Join(append(wrong, badFormula)...)
 }
 
-// clientOptions and serverOptions are what the library is told of a configuration.
+// clientOptions and serverOptions return a configuration as options of the library.
 func clientOptions(cfg launcher.Config) []belay.ClientOption {
 	options := []belay.ClientOption{belay.Prefix(cfg.Prefix)}
 	if cfg.PayloadLimit != 0 {
@@ -125,8 +125,7 @@ func checkQueueWords(specs []string) error {
 	return errors.Join(wrong...)
 }
 
-// parseQueues reads the values of -q. A comma stands before a weight and nowhere else: "-q a,b" is more likely meant as
-// two queues than as one of that name, and is told so.
+// parseQueues reads the values of -q. A comma without a weight is an error: "-q a,b" probably means two queues.
 func parseQueues(specs []string, of string) ([]fetch.Queue, error) {
 	var queues []fetch.Queue
 	var wrong []error

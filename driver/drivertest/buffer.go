@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Buffer collects what several goroutines write, such as a log. The zero Buffer is empty and ready.
+// A Buffer collects the writes of several goroutines, such as a log. The zero Buffer is ready for use.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -18,7 +18,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String is all that was written so far.
+// String returns all that was written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

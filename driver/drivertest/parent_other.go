@@ -4,5 +4,6 @@ package drivertest
 
 import "syscall"
 
-// diesWithUs does nothing where the kernel has no parent-death signal: a killed test leaves its server running.
+// diesWithUs does nothing where the kernel has no parent-death signal: a killed test leaves its server
+// running.
 func diesWithUs() *syscall.SysProcAttr { return nil }

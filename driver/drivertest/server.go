@@ -20,8 +20,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
-// A Server is a redis-server process of this test process, without persistence unless its arguments say otherwise.
-// It dies with the test process, however that ends.
+// A Server is a redis-server process of this test process, without persistence unless its arguments say
+// otherwise. It ends with the test process, even if that is killed.
 type Server struct {
 	port int
 	dir  string
@@ -33,7 +33,8 @@ type Server struct {
 	exited chan struct{} // closed when proc has been waited for
 }
 
-// startTimeout is how long a redis-server may take to accept connections; on an idle machine it takes 10 ms.
+// startTimeout is how long a redis-server may take to accept connections; on an idle machine it takes 10
+// ms.
 const startTimeout = 20 * time.Second
 
 // Start runs a private redis-server, with args added to its command line, until the test ends.
@@ -53,7 +54,8 @@ func StartWith(t testing.TB, env []string, args ...string) *Server {
 	return s
 }
 
-// launch starts a server on a port that was free a moment ago, trying another one if it has been taken since.
+// launch starts a server on a port that was free a moment ago. It tries another port if this one has been
+// taken since.
 func launch(dir string, env []string, args ...string) (*Server, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server not found: apt-get install redis-server")
@@ -92,10 +94,11 @@ func (s *Server) start() error {
 	if err != nil {
 		return fmt.Errorf("start redis-server: %w", err)
 	}
-	cmd.Stderr = cmd.Stdout // where it says what it does not understand
+	cmd.Stderr = cmd.Stdout // it reports wrong arguments there
 	started, exited := make(chan error, 1), make(chan struct{})
 	go func() {
-		// The parent-death signal is sent when the thread that forked ends, so this one is kept to the end.
+		// The parent-death signal is sent when the thread that forked ends, so this goroutine keeps its
+		// thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(exited)
@@ -137,13 +140,13 @@ func awaitReady(log io.Reader) error {
 	return fmt.Errorf("redis-server ended before it was ready; it said:\n%s", said.String())
 }
 
-// Addr is the server's host:port. It stays the same after Restart.
+// Addr returns the server's host:port. Restart keeps it.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL is the server's redis:// URL, database 0.
+// URL returns the server's redis:// URL, database 0.
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 
-// PID is the server's process id; another one after Restart.
+// PID returns the server's process id; Restart changes it.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +156,7 @@ func (s *Server) PID() int {
 // Stop freezes the server (SIGSTOP): its sockets stay open and nothing answers until Cont.
 func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
 
-// Cont lets a frozen server go on (SIGCONT). What reached its sockets meanwhile is executed then.
+// Cont continues a frozen server (SIGCONT). It then executes what reached its sockets meanwhile.
 func (s *Server) Cont() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig os.Signal) {
@@ -164,7 +167,7 @@ func (s *Server) signal(sig os.Signal) {
 	}
 }
 
-// Kill ends the server at once (SIGKILL) and returns when it is gone. Killing it again does nothing.
+// Kill ends the server at once (SIGKILL) and returns when it is gone. A second call does nothing.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	proc, exited := s.proc, s.exited
@@ -176,7 +179,7 @@ func (s *Server) Kill() {
 	<-exited
 }
 
-// Restart kills the server and starts it again on the same address: what persistence has not kept is gone.
+// Restart kills the server and starts it again on the same address: only persisted data is kept.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
@@ -185,7 +188,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Do sends one command on a connection of its own and answers nil, a string, an int64 or a []any of these.
+// Do sends one command on a connection of its own and returns nil, a string, an int64 or a []any of these.
 func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())

@@ -12,14 +12,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is the one server of the test process. It is package-level because that is what it means.
+// shared is the server that all tests of the process share, so it is a package-level variable.
 var shared struct {
 	mu     sync.Mutex
 	server *Server
 }
 
-// Redis is a real redis-server that all tests of the process share, started at the first call. Tests keep apart by
-// Prefix, never flush, kill or stop it, and change no setting of it; Start is for those.
+// Redis returns a real redis-server that all tests of the process share. The first call starts it. Each
+// test uses its own Prefix, and must not flush, kill or stop the server or change its settings; Start is
+// for that.
 func Redis(t testing.TB) *Server {
 	t.Helper()
 	shared.mu.Lock()
@@ -39,8 +40,8 @@ func Redis(t testing.TB) *Server {
 	return shared.server
 }
 
-// Main runs a package's tests, ends the shared server, and answers the exit status: that of the tests, or 1 when
-// they left goroutines behind. Use it as
+// Main runs a package's tests, ends the shared server, and returns the exit status: that of the tests, or 1
+// if they left goroutines behind. Use it as
 //
 //	func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 func Main(m *testing.M, ignore ...goleak.Option) int {
@@ -64,7 +65,7 @@ func stopShared() {
 	shared.server = nil
 }
 
-// Prefix is the beginning of key names that no other test uses.
+// Prefix returns a prefix of key names that no other test uses.
 func Prefix(t testing.TB) string {
 	t.Helper()
 	var b [5]byte
@@ -72,8 +73,8 @@ func Prefix(t testing.TB) string {
 	return "t" + hex.EncodeToString(b[:]) + ":"
 }
 
-// Miniredis is the fake server, whose keys expire by the real clock, until the test ends. It knows neither
-// CLIENT UNBLOCK nor "#!lua" lines; the conformance suite lists what else differs.
+// Miniredis returns the fake server, whose keys expire by the real clock. It ends with the test. It has
+// neither CLIENT UNBLOCK nor "#!lua" lines; driver's TestConformance lists the other differences.
 func Miniredis(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	m := miniredis.RunT(t)

@@ -8,9 +8,9 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Slow is a client on a slow link, simulated per call and without a proxy: each call takes a round trip, plus
-// the time of its bytes at the given rate (none if rate is zero). A reply that would arrive after the call's
-// deadline is lost at the deadline, although the server has executed the call.
+// Slow is a client on a slow link, simulated per call and without a proxy: each call takes a round trip,
+// plus the time of its bytes at the given rate (none if rate is zero). A reply that would arrive after the
+// call's deadline is lost at the deadline, although the server has executed the call.
 type Slow struct {
 	driver.Client
 	RoundTrip time.Duration

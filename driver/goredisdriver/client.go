@@ -12,7 +12,7 @@ import (
 
 var _ driver.Client = (*Client)(nil)
 
-// Client is a driver.Client over a *redis.Client. It may be used from any goroutine.
+// Client is a driver.Client over a *redis.Client. It is safe for concurrent use.
 type Client struct {
 	redis   *redis.Client
 	owned   bool
@@ -20,10 +20,10 @@ type Client struct {
 	closed  atomic.Bool
 }
 
-// Open makes a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
-// unix://[user:password@]/path?db=N. Parameters are those of driver.ParseURL, which other adapters know as well, and those that
-// go-redis has for its pool (pool_size, pool_timeout and so on). Nothing is dialled before the first use.
-// Its error never repeats the URL, which may hold a password.
+// Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
+// unix://[user:password@]/path?db=N. It accepts the parameters of driver.ParseURL, like other adapters, and
+// those of go-redis for its pool (pool_size, pool_timeout and so on). Nothing is dialled before the first
+// use. Its error never contains the URL, which may have a password.
 func Open(url string, opts ...Option) (*Client, error) {
 	options, err := parseURL(url)
 	if err != nil {
@@ -35,14 +35,15 @@ func Open(url string, opts ...Option) (*Client, error) {
 	return &Client{redis: redis.NewClient(ours(options)), owned: true, dialect: &driver.Dialect{}}, nil
 }
 
-// New makes a Client over a user's own. Its Do goes through client, hooks, pool, timeouts and all, except that
-// nothing is re-sent; its lanes and waiters are new clients with the same address, credentials and dialer.
-// Close leaves client open.
+// New returns a Client that uses a user's own client. Its Do uses client with its hooks, pool and timeouts,
+// but sends nothing again; its lanes and waiters are new clients with the same address, credentials and
+// dialer. Close leaves client open.
 func New(client *redis.Client) *Client {
 	return &Client{redis: client, dialect: &driver.Dialect{}}
 }
 
-// Lane implements driver.Client. A Do waits for one of the lane's connections as long as its context allows.
+// Lane implements driver.Client. A Do waits for one of the lane's connections until the deadline of its
+// context.
 func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("goredisdriver: a lane of %d connections: at least one is needed", conns)
@@ -61,11 +62,11 @@ func (c *Client) Close() error {
 	return closeOnce(c.redis)
 }
 
-// Closed says whether Close has ended its connections. Of a user's own client it does not know.
+// Closed reports whether Close has closed its connections. For a user's own client it is always false.
 func (c *Client) Closed() bool { return c.closed.Load() }
 
-// Server returns the URL of the server without user, password and parameters, for display. For a client that
-// uses Sentinel it is the primary's name.
+// Server returns the URL of the server without user, password and parameters, for display. For a client
+// that uses Sentinel it is the primary's name.
 func (c *Client) Server() string {
 	o := c.redis.Options()
 	return driver.ServerURL(o.Network, o.Addr, o.DB, o.TLSConfig != nil)

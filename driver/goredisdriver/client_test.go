@@ -101,7 +101,8 @@ func TestAUsersOwnClient(t *testing.T) {
 	})
 }
 
-// A server that has become a replica answers READONLY; the name that was dialled may be another server's by now.
+// A server that has become a replica answers READONLY; the name that was dialled may be another server's by
+// now.
 func TestAReplicaIsDialledAnew(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())

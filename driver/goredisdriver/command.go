@@ -10,21 +10,21 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A command is one call on its way through go-redis. It embeds the one kind of command whose answer go-redis does
-// not parse and that it never sends a second time (NoRetry), in pipelines too.
+// A command is one call for go-redis. It embeds the only kind of command whose reply go-redis does not
+// parse and that it never sends again (NoRetry), in pipelines too.
 type command struct {
 	*redis.RawWriteToCmd
 	written bool
 	reply   reply
 
-	body string // of its script: text or address
+	body string // the text or the digest of its script
 }
 
-// prepare spells the call out. Words are passed as pointers into the call, which saves boxing each of them.
+// prepare spells the call out. Words are pointers into the call, which saves an allocation for each.
 func (c *command) prepare(ctx context.Context, call *driver.Call, how driver.Naming) {
 	args := make([]any, 0, len(call.Keys)+len(call.Args)+3)
 	if call.Script == nil {
-		args = append(args, call.Args[0]) // go-redis looks at the name, so it stays a string
+		args = append(args, call.Args[0]) // go-redis reads the name, so it stays a string
 		args = appendWords(args, call.Args[1:])
 	} else {
 		var verb string
@@ -43,14 +43,14 @@ func appendWords(args []any, words []string) []any {
 	return args
 }
 
-// Args is asked for when the command is written, and (but for a user's hooks, which err on the safe side) not
-// before: a command whose words were never asked for has not been sent.
+// Args is called when the command is written, and not before (except by a user's hooks, which makes the
+// error uncertain): a command whose words were never read has not been sent.
 func (c *command) Args() []any {
 	c.written = true
 	return c.RawWriteToCmd.Args()
 }
 
-// answer tells what became of the command when its batch ended with err.
+// answer returns the command's reply after its batch ended with err.
 func (c *command) answer(err error) driver.Reply {
 	if c.reply.done {
 		if c.reply.err != nil {
@@ -62,7 +62,7 @@ func (c *command) answer(err error) driver.Reply {
 		err = own
 	}
 	if err == nil {
-		err = errors.New("goredisdriver: go-redis gave no answer")
+		err = errors.New("goredisdriver: go-redis returned no reply")
 	}
 	if !c.written {
 		return driver.Reply{Err: unsent(err)}
@@ -73,11 +73,11 @@ func (c *command) answer(err error) driver.Reply {
 	return driver.Reply{Err: &driver.UncertainError{Err: err}}
 }
 
-// errRetired ends a connection whose answers have all been read.
+// errRetired closes a connection after all replies have been read.
 var errRetired = errors.New("goredisdriver: the server has become a replica")
 
-// retire says whether the connection should not be used again: after READONLY, the name it was dialled by may
-// belong to another server now. (go-redis does the same for the commands that it parses.)
+// retire returns an error if the connection must not be used again: after READONLY, the name that was
+// dialled may belong to another server. (go-redis does the same for the commands that it parses.)
 func (c *command) retire() error {
 	if c.reply.err != nil && c.reply.err.Code == "READONLY" {
 		return errRetired
@@ -85,8 +85,8 @@ func (c *command) retire() error {
 	return nil
 }
 
-// unsent marks err as one before anything was written. What the server said while the connection was being
-// prepared (a wrong password, LOADING) keeps its code.
+// unsent marks err as a failure before anything was written. An error reply to the handshake (a wrong
+// password, LOADING) keeps its code.
 func unsent(err error) error {
 	var refused redis.Error
 	if errors.As(err, &refused) {

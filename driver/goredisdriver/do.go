@@ -9,9 +9,9 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Do implements driver.Client. Without a deadline in ctx it gives up after callTimeout. Ending ctx without a
-// deadline does not end a Do that has been written. (Over a user's own client, that client's timeouts hold too,
-// and without ContextTimeoutEnabled they alone.)
+// Do implements driver.Client. Without a deadline in ctx it ends after callTimeout. Cancelling ctx does not
+// end a Do that has been written. (With a user's own client, that client's timeouts count too, and without
+// ContextTimeoutEnabled only they do.)
 func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	if _, ok := ctx.Deadline(); !ok {
 		ctx = until{ctx, time.Now().Add(callTimeout)}
@@ -36,7 +36,8 @@ func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver
 	}
 }
 
-// exec gives the batch to go-redis. Its error is that of the batch: go-redis does not always give it to each command.
+// exec passes the batch to go-redis. It returns the batch's error, because go-redis does not always set it
+// on each command.
 func (c *Client) exec(ctx context.Context, batch []command) error {
 	if len(batch) == 1 {
 		return c.redis.Process(ctx, &batch[0])
@@ -49,7 +50,7 @@ func (c *Client) exec(ctx context.Context, batch []command) error {
 	return err
 }
 
-// retire ends the connection, with its last answer read, if any command asks for that.
+// retire closes the connection, after its last reply was read, if any command asks for that.
 func retire(batch []command) error {
 	for k := range batch {
 		if err := batch[k].retire(); err != nil {

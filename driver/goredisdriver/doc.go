@@ -1,10 +1,10 @@
-// Package goredisdriver lets Belay speak to Redis through go-redis.
+// Package goredisdriver lets Belay use Redis through go-redis.
 //
-// It exists to take from go-redis what a job system needs (connections, TLS, pooling) and to switch off what would
-// lose or double jobs: go-redis re-sends a failed command up to three times, scripts included, drops a pipeline to
-// bare NOSCRIPT errors after a restart, and answers a network failure in the middle of a pipeline the same way as
-// one before it. Here every command goes out at most once and every failure says whether it left.
+// It uses go-redis' connections, TLS and pool, and switches off what would lose or repeat jobs: go-redis
+// sends a failed command again up to three times, scripts included, returns only NOSCRIPT errors for a
+// pipeline after a restart, and reports a network failure in the middle of a pipeline like one before it.
+// Here every command is sent at most once, and every failure says whether it was sent.
 //
-// It must never re-send what may have been executed, close a client that a user handed in, or touch go-redis'
-// process-wide logger.
+// It must never send again what may have been executed, close a client that a user passed in, or change
+// go-redis' process-wide logger.
 package goredisdriver

@@ -13,14 +13,14 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A fresh connection may be closed by the server at once, because it has too many clients. If a write fails,
-// the server's last reply is read for the error; the write's own error would only be a broken pipe. (Servers
-// with TLS send nothing before the handshake.)
+// A fresh is a connection that the server may close at once, because it has too many clients. If a write
+// fails, the server's last reply is read for the error; the write's own error would only be a broken pipe.
+// (Servers with TLS send nothing before the handshake.)
 type fresh struct {
 	net.Conn
-	tcp   *net.TCPConn
-	heard atomic.Bool // a reply has been read
-	full  atomic.Bool // it refused the connection, because the server has too many
+	tcp     *net.TCPConn
+	replied atomic.Bool // a reply has been read
+	full    atomic.Bool // it refused the connection, because the server has too many
 }
 
 // SyscallConn implements syscall.Conn: go-redis asks the system whether an idle connection is still open.
@@ -31,19 +31,20 @@ func (f *fresh) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	switch {
 	case f.full.Load() && err != nil:
-		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and goes on.
+		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and
+		// goes on.
 		err = turnedAway(err)
-	case f.heard.Load():
+	case f.replied.Load():
 	case n > 0:
 		f.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
-		f.heard.Store(true)
+		f.replied.Store(true)
 	case closed(err):
 		err = turnedAway(err)
 	}
 	return n, err
 }
 
-// refusal is how a server answers that has too many connections, before it closes the new one.
+// refusal is the reply of a server with too many connections, before it closes the new one.
 const refusal = "-ERR max number of clients"
 
 // Write implements net.Conn.
@@ -52,7 +53,7 @@ func (f *fresh) Write(p []byte) (int, error) {
 	if err != nil && f.full.Load() {
 		return n, turnedAway(err)
 	}
-	if err == nil || f.heard.Load() || !closed(err) {
+	if err == nil || f.replied.Load() || !closed(err) {
 		return n, err
 	}
 	said := make([]byte, 256)
@@ -68,7 +69,8 @@ func (f *fresh) Write(p []byte) (int, error) {
 // already, or never arrive.
 const lastWords = 10 * time.Millisecond
 
-// closed reports whether an error means that the server closed the connection, possibly with an unread reply.
+// closed reports whether an error means that the server closed the connection, possibly with an unread
+// reply.
 func closed(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

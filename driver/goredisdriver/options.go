@@ -13,19 +13,19 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// An Option changes the go-redis options that Open has read from its URL. What keeps the promises of
-// driver.Client (no retries, deadlines from contexts) is set after it and cannot be changed.
+// An Option changes the go-redis options that Open has read from its URL. The settings for the promises of
+// driver.Client (no retries, deadlines from contexts) are applied later and cannot be changed.
 type Option func(*redis.Options)
 
-// dialTimeout bounds one attempt to connect. A second lets a lost SYN be sent again; a server that has not accepted
-// by two is away, and it is better to say so than to hold up a heartbeat.
+// dialTimeout bounds one attempt to connect. Within a second a lost SYN is sent again; a server that has
+// not accepted after two seconds is away, and an error is better than a late heartbeat.
 const dialTimeout = 2 * time.Second
 
 // callTimeout is the deadline of a Do whose context has none.
 const callTimeout = 5 * time.Second
 
-// parseURL reads a URL without ever repeating it: go-redis quotes the part it stumbles over. Of what it says of connections kept
-// in stock or made for pipelines, and of retries, ours leaves nothing.
+// parseURL reads a URL. Its errors do not contain any of it, while go-redis quotes the part that it cannot
+// read. ours overrides its parameters for idle connections, pipelines and retries.
 func parseURL(text string) (*redis.Options, error) {
 	parsed, err := driver.ParseURL(text, driver.PoolParameters...)
 	if err != nil {
@@ -38,18 +38,18 @@ func parseURL(text string) (*redis.Options, error) {
 	return options, nil
 }
 
-// ours copies options and sets what the promises of driver.Client rest on.
+// ours copies options and applies the settings for the promises of driver.Client.
 func ours(from *redis.Options) *redis.Options {
 	o := *from
 	o.MaxRetries = -1 // 0 would mean three
 	o.ContextTimeoutEnabled = true
-	// Deadlines come from contexts alone: a Do without one is given callTimeout.
+	// Deadlines come only from contexts: a Do without one gets callTimeout.
 	o.ReadTimeout, o.WriteTimeout = -1, -1
 	if o.DialTimeout <= 0 || o.DialTimeout > dialTimeout {
 		o.DialTimeout = dialTimeout
 	}
 	o.Dialer = failLate(&o)
-	// RESP2: nothing here uses pushes, and RESP3 would have go-redis look for them before every command.
+	// RESP2: nothing here uses pushes, and with RESP3 go-redis would look for them before every command.
 	o.Protocol = 2
 	o.DisableIdentity = true // saves a round trip of every new connection
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -64,9 +64,10 @@ func ours(from *redis.Options) *redis.Options {
 // bufferSize holds a usual pipeline (a hundred jobs of some hundred bytes) in one system call.
 const bufferSize = 32 << 10
 
-// failLate makes a dialer whose failures are handed to go-redis as connections that fail on first use. Told of a
-// failed dial, its pool would log every attempt on a process-wide logger, and after PoolSize of them refuse to dial
-// for a second or more, with a goroutine that outlives Close. This way an outage is silent and ends when it ends.
+// failLate returns a dialer that never fails: instead of an error it returns a connection that fails on
+// first use. After a failed dial, go-redis' pool would log every attempt on a process-wide logger, and
+// after PoolSize of them refuse to dial for a second or more, with a goroutine that outlives Close. So an
+// outage logs nothing and ends without a delay.
 func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
 	dial := o.Dialer
 	if dial == nil {
@@ -84,7 +85,7 @@ func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn,
 	}
 }
 
-// A failedDial is the connection that could not be made: whatever is done with it answers why.
+// A failedDial is a connection that could not be made. All of its methods return the reason.
 type failedDial struct{ err error }
 
 func (f failedDial) Read([]byte) (int, error)         { return 0, f.err }

@@ -9,17 +9,17 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A reply builds one neutral value out of the RESP that go-redis streams into it (see redis.RawWriteToCmd): each
-// line, then the line's end, then for a string its bytes and their end.
+// A reply builds one neutral value from the RESP that go-redis streams into it (see redis.RawWriteToCmd):
+// each line, then the line's end, then for a string its bytes and their end.
 //
-// go-redis' own parser is not used because it loses its place: some error replies inside an array (OOM, LOADING)
-// end its reading of that array, and every later answer of the pipeline is then read one place off. It also turns
-// RESP3 maps into Go maps, which have no order.
+// go-redis' own parser is not used because it loses its position: some error replies inside an array (OOM,
+// LOADING) end its reading of that array, and every later reply of the pipeline goes to the wrong command.
+// It also returns RESP3 maps as Go maps, which have no order.
 type reply struct {
 	value any
 	err   *driver.ServerError
 	done  bool
-	// atEnd, where set, is asked once the reply is complete; its error ends the connection.
+	// atEnd, if set, is called when the reply is complete; its error closes the connection.
 	atEnd func() error
 
 	nest    []array
@@ -28,13 +28,13 @@ type reply struct {
 	scratch [16]byte
 }
 
-// An array is one that is being filled.
+// An array is an incomplete array.
 type array struct {
 	items []any
 	left  int
 }
 
-// Write takes a line or the end of one; the bytes of strings come through ReadFrom.
+// Write receives a line or its end; ReadFrom receives the bytes of strings.
 func (r *reply) Write(p []byte) (int, error) {
 	if string(p) == "\r\n" {
 		return len(p), r.finish()
@@ -64,7 +64,7 @@ func (r *reply) line(kind byte, text []byte) error {
 			return fmt.Errorf("goredisdriver: not a length: %.40q", text)
 		}
 		if n > longest {
-			return fmt.Errorf("goredisdriver: a reply of length %d: that is no Redis", n)
+			return fmt.Errorf("goredisdriver: a reply of length %d: the server is not Redis", n)
 		}
 		r.open(kind, n)
 	default:
@@ -73,8 +73,8 @@ func (r *reply) line(kind byte, text []byte) error {
 	return nil
 }
 
-// longest is what no string or array of Redis' exceeds with its default settings. What announces more speaks something else,
-// and room for it would end the program.
+// longest is the maximum length of a string or an array with Redis' default settings. A server that
+// announces more speaks another protocol, and allocating that much memory would end the program.
 const longest = 512 << 20
 
 // open begins a string or an array of n.
@@ -94,12 +94,13 @@ func (r *reply) open(kind byte, n int) {
 	case n == 0:
 		r.add([]any{})
 	default:
-		// Room for a usual answer; beyond it the array grows as its elements come, since a length is only a word.
+		// Room for a usual reply; a longer array grows as its elements arrive, because the length may be
+		// wrong.
 		r.nest = append(r.nest, array{items: make([]any, 0, min(n, 1024)), left: n})
 	}
 }
 
-// ReadFrom reads the bytes of the string that was announced, and their end.
+// ReadFrom reads the bytes of the announced string, and their end.
 func (r *reply) ReadFrom(from io.Reader) (int64, error) {
 	b := r.scratch[:]
 	if r.length+2 > len(b) {
@@ -130,7 +131,7 @@ func (r *reply) finish() error {
 	return nil
 }
 
-// fail notes an error reply. One inside an array is the error of the whole.
+// fail records an error reply. An error inside an array is the error of the whole reply.
 func (r *reply) fail(text string) {
 	if r.err == nil {
 		r.err = driver.NewServerError(text)
@@ -138,7 +139,7 @@ func (r *reply) fail(text string) {
 	r.add(nil)
 }
 
-// add puts v where it belongs, and with it every array that it completes.
+// add appends v to the innermost array, and completes every array that is now full.
 func (r *reply) add(v any) {
 	for len(r.nest) > 0 {
 		top := &r.nest[len(r.nest)-1]
@@ -152,7 +153,7 @@ func (r *reply) add(v any) {
 	r.value, r.done = v, true
 }
 
-// words are answers that come a hundred to a reply; sharing them saves two allocations each.
+// words are values of which one reply may have a hundred; sharing them saves two allocations each.
 var words = map[string]any{"": "", "OK": "OK", "ok": "ok", "lost": "lost", "queued": "queued", "duplicate": "duplicate"}
 
 func word(text []byte) any {
@@ -162,7 +163,7 @@ func word(text []byte) any {
 	return string(text)
 }
 
-// truth gives a RESP3 boolean the shape it has in RESP2.
+// truth returns a RESP3 boolean as the integer that it is in RESP2.
 func truth(text []byte) any {
 	if string(text) == "t" {
 		return int64(1)

@@ -20,13 +20,13 @@ type waiter struct {
 	parent *Client // for CLIENT UNBLOCK, which cannot go over a blocked connection
 
 	waiting atomic.Bool
-	// id is what the server calls the connection, 0 before it has said so. A connection tells its own, so that
-	// one dialled anew is never released under the name of the last.
+	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own
+	// id, so that a release never uses the id of an earlier connection.
 	id        atomic.Int64
 	noRelease atomic.Bool
 }
 
-// Waiter implements driver.Client. Its Release goes over the client that it was made from.
+// Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
 	w := &waiter{parent: c}
 	options := ours(c.redis.Options())
@@ -92,7 +92,7 @@ func (f *flowing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// introduce learns the id of a new connection. A server that will not tell cannot release it.
+// introduce asks for the id of a new connection. A server that denies it cannot release the connection.
 func (w *waiter) introduce(ctx context.Context, conn *redis.Conn) error {
 	w.id.Store(0)
 	id, err := conn.ClientID(ctx).Result()
@@ -108,7 +108,7 @@ func (w *waiter) introduce(ctx context.Context, conn *redis.Conn) error {
 	return nil
 }
 
-// Wait implements driver.Waiter. A limit below a millisecond counts as one: 0 would be for ever.
+// Wait implements driver.Waiter. A limit below a millisecond counts as one: 0 would mean for ever.
 func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration) (string, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return "", false, &driver.NotSentError{Err: err}
@@ -131,8 +131,8 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	return payload, ok, nil
 }
 
-// A blockingMove is a BLMOVE that waits for what is left until its deadline once it is written: a slow dial is
-// taken from the limit, or the answer would come after nobody reads any more.
+// A blockingMove is a BLMOVE that computes its limit when it is written: the time of a slow dial counts, or
+// the reply would come after Wait has stopped reading.
 type blockingMove struct {
 	command
 	deadline time.Time

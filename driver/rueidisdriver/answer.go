@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// answer tells what became of a call. late says that its deadline passed, which is then the cause of a failure, and unsent
-// that it has certainly not been written.
+// answer returns the reply to a call. late means that its deadline passed, which is then the cause of a
+// failure; unsent means that it has certainly not been written.
 func answer(result rueidis.RedisResult, late, unsent bool) driver.Reply {
 	err := result.NonRedisError()
 	if err == nil {
@@ -24,7 +24,7 @@ func answer(result rueidis.RedisResult, late, unsent bool) driver.Reply {
 	case errors.As(err, &undialled):
 		return driver.Reply{Err: undialled}
 	case errors.As(err, &refused):
-		// An error reply in the place of a network error is the server's to our handshake.
+		// An error reply where a network error is expected is the server's reply to the handshake.
 		return driver.Reply{Err: &driver.NotSentError{Err: serverError(refused.Error())}}
 	case late:
 		err = context.DeadlineExceeded
@@ -35,7 +35,7 @@ func answer(result rueidis.RedisResult, late, unsent bool) driver.Reply {
 	return driver.Reply{Err: &driver.UncertainError{Err: err}}
 }
 
-// serverError reads the text of an error from which rueidis has cut an "ERR".
+// serverError returns the ServerError for a text from which rueidis has removed an "ERR".
 func serverError(text string) *driver.ServerError {
 	// "AUTH <password> called without any password configured" begins with a command's name, which is not a
 	// code.
@@ -45,14 +45,15 @@ func serverError(text string) *driver.ServerError {
 	return driver.NewServerError(text)
 }
 
-// value gives an answer its neutral shape.
+// value returns a reply as a neutral value.
 func value(result rueidis.RedisResult) driver.Reply {
 	message, _ := result.ToMessage()
 	v, err := neutral(&message)
 	return driver.Reply{Value: v, Err: err}
 }
 
-// neutral is nil, a string, an int64 or a []any of these. An error inside an array is the error of the whole.
+// neutral returns nil, a string, an int64 or a []any of these. An error inside an array is the error of the
+// whole reply.
 func neutral(m *rueidis.RedisMessage) (any, error) {
 	switch {
 	case m.IsNil():

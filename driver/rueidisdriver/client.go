@@ -14,27 +14,27 @@ import (
 
 var _ driver.Client = (*Client)(nil)
 
-// Client is a driver.Client over a rueidis client of its own. It may be used from any goroutine.
+// Client is a driver.Client over a rueidis client of its own. It is safe for concurrent use.
 type Client struct {
-	options rueidis.ClientOption // as they came
+	options rueidis.ClientOption // as given
 	redis   rueidis.Client
 	link    *link
 	dialect *driver.Dialect
 	closing sync.Once
 }
 
-// dialTimeout bounds one attempt to connect. A second lets a lost SYN be sent again; a server that has not accepted
-// by two is away, and it is better to say so than to hold up a heartbeat.
+// dialTimeout bounds one attempt to connect. Within a second a lost SYN is sent again; a server that has
+// not accepted after two seconds is away, and an error is better than a late heartbeat.
 const dialTimeout = 2 * time.Second
 
-// An Option changes the rueidis options that Open has read from its URL. What keeps the promises of driver.Client
-// is set after it and cannot be changed.
+// An Option changes the rueidis options that Open has read from its URL. The settings for the promises of
+// driver.Client are applied later and cannot be changed.
 type Option func(*rueidis.ClientOption)
 
-// Open makes a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
-// unix://[user:password@]/path?db=N. Parameters are those of driver.ParseURL, which other adapters know as well, and rueidis' own
-// for Sentinel: master_set, and addr for each further sentinel. Nothing is dialled before the first use.
-// Its error never repeats the URL, which may hold a password.
+// Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
+// unix://[user:password@]/path?db=N. It accepts the parameters of driver.ParseURL, like other adapters, and
+// those of rueidis for Sentinel: master_set, and addr for each further sentinel. Nothing is dialled before
+// the first use. Its error never contains the URL, which may have a password.
 func Open(url string, opts ...Option) (*Client, error) {
 	options, err := parseURL(url)
 	if err != nil {
@@ -46,10 +46,10 @@ func Open(url string, opts ...Option) (*Client, error) {
 	return New(options)
 }
 
-// New makes a Client with a user's own options: addresses, credentials, TLS, dialer. A rueidis.Client itself cannot
-// be shared: what keeps a call from being executed twice is decided when it is made, and cannot be read off it.
-// With Sentinel.MasterSet the addresses are those of sentinels, and every connection is dialled to whom they name as the
-// primary then. Nothing is dialled before the first use.
+// New returns a Client with a user's own options: addresses, credentials, TLS, dialer. It cannot use an
+// existing rueidis.Client: the settings that keep a call from being executed twice are fixed when a client
+// is made, and cannot be read from it. With Sentinel.MasterSet the addresses are those of sentinels, and
+// every connection is dialled to the primary that they name then. Nothing is dialled before the first use.
 func New(options rueidis.ClientOption) (*Client, error) {
 	switch n := len(options.InitAddress); {
 	case options.Sentinel.MasterSet != "" && n == 0:
@@ -69,8 +69,8 @@ func newClient(options rueidis.ClientOption, dialect *driver.Dialect) (*Client, 
 	return &Client{options: options, redis: redis, link: link, dialect: dialect}, nil
 }
 
-// connect makes a rueidis client that has not dialled: rueidis dials once while it is made, and while the link is
-// still shut that fails without touching the network.
+// connect returns a rueidis client that has not dialled: rueidis dials once in NewClient, and while the
+// link is shut that fails without using the network.
 func connect(options rueidis.ClientOption, link *link) (rueidis.Client, error) {
 	options.DialCtxFn, options.DialFn = link.Dial, nil
 	client, err := rueidis.NewClient(options)
@@ -81,10 +81,12 @@ func connect(options rueidis.ClientOption, link *link) (rueidis.Client, error) {
 	return client, nil
 }
 
-// ownParameters are the parameters of URLs that only rueidis knows. There is no cache for client_cache to switch off.
+// ownParameters are the URL parameters that only rueidis knows. client_cache has no effect, because there
+// is no cache.
 var ownParameters = []string{"addr", "client_cache", "master_set"}
 
-// parseURL reads a URL without ever repeating it: rueidis quotes the part it stumbles over.
+// parseURL reads a URL. Its errors do not contain any of it, while rueidis quotes the part that it cannot
+// read.
 func parseURL(text string) (rueidis.ClientOption, error) {
 	parsed, err := driver.ParseURL(text, ownParameters...)
 	if err != nil {
@@ -97,24 +99,24 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	return options, nil
 }
 
-// ours sets what the promises of driver.Client rest on.
+// ours applies the settings for the promises of driver.Client.
 func ours(o rueidis.ClientOption) rueidis.ClientOption {
 	o.DisableRetry = true
-	o.ConnLifetime = 0 // at its end rueidis re-sends what was in flight
-	// The pipelining connection is the one that keeps earlier answers when it breaks, and that notices while it is
-	// idle that the server has closed it.
+	o.ConnLifetime = 0 // at its end rueidis sends again what was in flight
+	// Only the pipelining connection keeps earlier replies when it breaks, and notices while it is idle
+	// that the server has closed it.
 	o.AlwaysPipelining, o.DisableAutoPipelining = true, false
 	o.PipelineMultiplex = -1 // one connection
 	o.BlockingPipeline = -1  // however long a pipeline is, it is not moved to the blocking pool
 	o.BlockingPoolSize = 1
 	o.ForceSingleClient = true
-	// The link finds the primary. The one address stands for all.
+	// The link finds the primary, so one address is enough.
 	o.Sentinel, o.InitAddress = rueidis.SentinelOption{}, o.InitAddress[:1]
 	o.DisableCache = true
-	o.AlwaysRESP2 = true // nothing here uses pushes, and answers have one shape
+	o.AlwaysRESP2 = true // nothing here uses pushes, and replies have one form
 	o.ClientSetInfo = rueidis.DisableClientSetInfo
-	// With a negative value there is no background PING, which would cost an idle connection a command per second
-	// and fail a slow call after ten; our own deadlines find a dead connection.
+	// With a negative value there is no background PING, which would cost an idle connection a command per
+	// second and fail a slow call after ten; our own deadlines find a dead connection.
 	o.ConnWriteTimeout = -1
 	if o.Dialer.Timeout <= 0 || o.Dialer.Timeout > dialTimeout {
 		o.Dialer.Timeout = dialTimeout
@@ -127,11 +129,12 @@ func ours(o rueidis.ClientOption) rueidis.ClientOption {
 	return o
 }
 
-// bufferSize holds a usual pipeline (a hundred jobs of some hundred bytes) in one system call; rueidis' own is half
-// a mebibyte each way.
+// bufferSize holds a usual pipeline (a hundred jobs of some hundred bytes) in one system call; rueidis' own
+// is half a mebibyte each way.
 const bufferSize = 32 << 10
 
-// Lane implements driver.Client. It is one connection whatever conns is: everything is pipelined on it, in order.
+// Lane implements driver.Client. It is one connection whatever conns is: everything is pipelined on it, in
+// order.
 func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("rueidisdriver: a lane of %d connections: at least one is needed", conns)
@@ -148,8 +151,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Server returns the URL of the server without user, password and parameters, for display. For a client that
-// uses Sentinel it is the first sentinel's.
+// Server returns the URL of the server without user, password and parameters, for display. For a client
+// that uses Sentinel it is the first sentinel's.
 func (c *Client) Server() string {
 	o := c.options
 	network := "tcp"
@@ -159,5 +162,5 @@ func (c *Client) Server() string {
 	return driver.ServerURL(network, o.InitAddress[0], o.SelectDB, o.TLSConfig != nil)
 }
 
-// Closed says whether Close has ended its connections.
+// Closed reports whether Close has closed its connections.
 func (c *Client) Closed() bool { return c.link.isShut() }

@@ -16,8 +16,8 @@ import (
 // callTimeout is the deadline of a Do whose context has none.
 const callTimeout = 5 * time.Second
 
-// Do implements driver.Client. Without a deadline in ctx it gives up after callTimeout. Ending ctx without a
-// deadline does not end a Do that is under way.
+// Do implements driver.Client. Without a deadline in ctx it ends after callTimeout. Cancelling ctx does not
+// end a Do that has begun.
 func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -32,7 +32,7 @@ func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	})
 }
 
-// unusable says why nothing can be sent at all.
+// unusable returns why nothing can be sent, or nil.
 func (c *Client) unusable(ctx context.Context) error {
 	if c.link.isShut() {
 		return errClosed
@@ -40,8 +40,8 @@ func (c *Client) unusable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// send builds the pipeline and gives it to rueidis. Both panic at callers they disagree with: before it was handed
-// over that is certain, after it is not.
+// send builds the pipeline and passes it to rueidis. Both can panic because of a call. The failure is
+// certain before rueidis has the pipeline, and uncertain after.
 func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
 	handed := false
 	defer func() {
@@ -61,7 +61,8 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	handed = true
 	before := c.link.generation()
 	results, ending, used := c.exec(deadline, batch)
-	// A call that is given up may still be written. Any other was on a connection that there was, or on one dialled since.
+	// An abandoned call may still be written. Any other call used the existing connection, or one dialled
+	// since.
 	unsent := ending != gaveUp && c.link.unasked(before)
 	broken := false
 	for k, i := range indexes {
@@ -73,8 +74,8 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	}
 }
 
-// isBroken says that the connection is not to be used again: it failed, or belongs to a server that has become a
-// replica, when the name it was dialled by may belong to another one now.
+// isBroken reports whether the connection must not be used again: it failed, or its server has become a
+// replica, and the name that was dialled may belong to another server.
 func isBroken(err error) bool {
 	var refused *driver.ServerError
 	if errors.As(err, &refused) {
@@ -83,9 +84,9 @@ func isBroken(err error) bool {
 	return err != nil && !driver.Certain(err)
 }
 
-// replace cuts the connection and waits until rueidis has noticed: it tells callers of a failure a little earlier
-// than it stops using the connection, and the next call would fail on it too. If somebody has had another dialled
-// meanwhile, that one is left alone.
+// replace cuts the connection and waits until rueidis has noticed: it returns a failure to callers a little
+// before it stops using the connection, and the next call would fail on it too. If another connection was
+// dialled meanwhile, replace does nothing.
 func (c *Client) replace(generation int64) {
 	gone := c.link.gone(generation)
 	if gone == nil {
@@ -94,16 +95,17 @@ func (c *Client) replace(generation int64) {
 	c.link.cut()
 	select {
 	case <-gone:
-	case <-time.After(time.Second): // it never takes that long; a failed call is no reason to hang
+	case <-time.After(time.Second): // it never takes that long, but a failed call must not hang
 		return
 	}
-	// A call on the dead connection is what takes it out of use. It cannot dial: its deadline has passed.
+	// A call on the dead connection makes rueidis drop it. The call cannot dial, because its deadline has
+	// passed.
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
 	c.redis.Do(until{ctx, time.Now(), nil}, c.redis.B().Ping().Build())
 }
 
-// pingTimeout matters only if the connection has been replaced at that very moment and is silent again.
+// pingTimeout matters only if the connection was replaced at that moment and is silent again.
 const pingTimeout = 50 * time.Millisecond
 
 func fill(replies []driver.Reply, indexes []int, err error) {
@@ -112,8 +114,8 @@ func fill(replies []driver.Reply, indexes []int, err error) {
 	}
 }
 
-// build spells a call out. No word is declared a key: with one server there is no slot to find, and rueidis would
-// check that all are of one.
+// build spells a call out. It declares no keys: with one server no slot is needed, and rueidis would
+// require that all keys are in one slot.
 func build(b rueidis.Builder, call *driver.Call, how driver.Naming) rueidis.Completed {
 	if call.Script == nil {
 		return b.Arbitrary(call.Args...).Build()
@@ -127,15 +129,17 @@ type ending int
 
 const (
 	inTime ending = iota
-	cut           // its deadline passed on a silent connection
-	gaveUp        // its deadline passed, the connection serves others
+	cut           // its deadline passed on a silent connection, which was cut
+	gaveUp        // its deadline passed, and the connection still serves other calls
 )
 
-// exec runs the batch until its deadline, at which there are two cases. A connection that has brought nothing for
-// half of the time is cut: later calls would wait behind the same silence, and rueidis then keeps the answers that
-// came before. One that still brings answers is not, since they are other callers'; only this call is given up.
+// exec runs the batch until its deadline. There are two cases then. If the connection has received nothing
+// for half of the time, it is cut, because later calls would wait for the same silent server; rueidis keeps
+// the replies that came before. If it still receives replies, they belong to other callers, and only this
+// call is abandoned.
 //
-// The last result is the generation of the connection that was used: the one there was, or the one dialled for it.
+// The last result is the generation of the connection that was used: the existing one, or the one dialled
+// for it.
 func (c *Client) exec(deadline time.Time, batch []rueidis.Completed) ([]rueidis.RedisResult, ending, int64) {
 	used := c.link.generation()
 	ctx, giveUp := context.WithCancel(until{context.Background(), deadline, &used})
@@ -156,16 +160,17 @@ func (c *Client) exec(deadline time.Time, batch []rueidis.Completed) ([]rueidis.
 	return results, ending(passed.Load()), used
 }
 
-// until is a context with a deadline that does not end: rueidis uses it to dial, and is ended by exec.
+// until is a context with a deadline at which it does not end: rueidis dials with it, and exec ends the
+// call.
 type until struct {
 	context.Context
 	at      time.Time
-	dialled *int64 // where to note the generation of a connection that is dialled with it
+	dialled *int64 // receives the generation of a connection that is dialled with this context
 }
 
 func (u until) Deadline() (time.Time, bool) { return u.at, true }
 
-// A dialledKey is asked of a context for until.dialled.
+// A dialledKey is the context key of until.dialled.
 type dialledKey struct{}
 
 func (u until) Value(key any) any {

@@ -1,11 +1,11 @@
-// Package rueidisdriver lets Belay speak to Redis through rueidis.
+// Package rueidisdriver lets Belay use Redis through rueidis.
 //
-// Each client here is one connection on which every call is pipelined in order, since that is how rueidis is
-// fastest and the only way in which it keeps the answers that came before a connection broke. Switched off is what
-// would run a job twice (connections with a lifetime re-send what was in flight) or cost an idle worker commands
-// (client-side caching, a PING a second). Two things are added: deadlines that rueidis does not set on a pipelined
-// connection, and nothing is dialled before it is needed.
+// Each client is one connection on which every call is pipelined in order: that is rueidis' fastest mode,
+// and the only one that keeps the replies that came before a connection broke. The package switches off
+// what would run a job twice (connections with a lifetime send again what was in flight) or cost an idle
+// worker commands (client-side caching, a PING every second). It adds deadlines, which rueidis does not set
+// on a pipelined connection, and it dials nothing before the first use.
 //
-// It must never re-send what may have been executed, end the context of a blocked call, or let one of the panics
-// by which rueidis checks its callers out. Cluster is not served yet.
+// It must never send again what may have been executed, cancel the context of a blocked call, or let a
+// panic escape by which rueidis checks its callers. Cluster is not supported yet.
 package rueidisdriver

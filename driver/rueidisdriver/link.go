@@ -16,26 +16,27 @@ import (
 
 var errClosed = errors.New("rueidisdriver: the client is closed")
 
-// A link stands between one rueidis client and the network. It knows the client's one connection, which rueidis
-// itself does not show, and can end it.
+// A link is between one rueidis client and the network. It has the client's one connection, which rueidis
+// itself does not expose, and can close it.
 type link struct {
 	dial dialer
 	born time.Time
 
 	mu   sync.Mutex
-	shut bool // nothing is dialled: the client is being made, or closed
-	conn *heard
-	// dials counts connections; one and the same number means one and the same connection.
+	shut bool // nothing is dialled: the client is not complete, or closed
+	conn *tracked
+	// dials counts connections; the number of a connection is its generation.
 	dials int64
 
-	// asked is the last connection on which anything but the handshake may have been written.
+	// asked is the generation of the last connection on which more than the handshake may have been
+	// written.
 	asked atomic.Int64
 }
 
 // A dialer connects to an address, with TLS where there is a configuration for it.
 type dialer func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// newLink makes the link of a client with these options, through their own dialer.
+// newLink returns the link of a client with these options. It uses their dialer, if there is one.
 func newLink(o rueidis.ClientOption) *link {
 	l := &link{born: time.Now(), dial: dialPlain, shut: true}
 	switch {
@@ -59,7 +60,7 @@ func dialPlain(ctx context.Context, addr string, dialer *net.Dialer, config *tls
 	return dialer.DialContext(ctx, "tcp", addr)
 }
 
-// Dial is the client's DialCtxFn. Its errors are certain: nothing was sent.
+// Dial is the client's DialCtxFn. After its errors it is certain that nothing was sent.
 func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if l.isShut() {
 		return nil, &driver.NotSentError{Err: errClosed}
@@ -68,7 +69,7 @@ func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config
 	if err != nil {
 		return nil, &driver.NotSentError{Err: err}
 	}
-	conn := &heard{Conn: raw, link: l, gone: make(chan struct{})}
+	conn := &tracked{Conn: raw, link: l, gone: make(chan struct{})}
 	conn.note()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,7 @@ func (l *link) open() {
 	l.shut = false
 }
 
-// close ends the connection and lets no other be dialled.
+// close closes the connection and prevents further dials.
 func (l *link) close() {
 	l.mu.Lock()
 	l.shut = true
@@ -106,25 +107,26 @@ func (l *link) close() {
 	l.cut()
 }
 
-// generation names the connection dialled last; 0 is none.
+// generation returns the generation of the connection dialled last; 0 is none.
 func (l *link) generation() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dials
 }
 
-// unasked says that nothing of ours has been written on the connection of the generation, nor on any dialled after it. (0,
-// before the first dial, is written on by nobody.)
+// unasked reports whether no call has been written on the connection of the generation, nor on any dialled
+// after it. (Nothing is written on generation 0, before the first dial.)
 func (l *link) unasked(generation int64) bool { return l.asked.Load() < max(generation, 1) }
 
-// cut ends the connection: what is in flight on it fails now, and the next call dials another.
+// cut closes the connection: calls in flight on it fail, and the next call dials another one.
 func (l *link) cut() {
 	if conn := l.current(); conn != nil {
 		_ = conn.Conn.Close()
 	}
 }
 
-// gone is closed once rueidis itself has ended the connection of the generation; nil if another has been dialled.
+// gone returns a channel that is closed when rueidis itself has closed the connection of the generation;
+// nil if another one has been dialled.
 func (l *link) gone(generation int64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +136,7 @@ func (l *link) gone(generation int64) <-chan struct{} {
 	return l.conn.gone
 }
 
-// ended says that rueidis itself has ended the connection of the generation, or dialled another.
+// ended reports whether rueidis itself has closed the connection of the generation, or dialled another one.
 func (l *link) ended(generation int64) bool {
 	gone := l.gone(generation)
 	if gone == nil {
@@ -148,7 +150,7 @@ func (l *link) ended(generation int64) bool {
 	}
 }
 
-// silent says that the connection has brought nothing for d.
+// silent reports whether the connection has received nothing for d.
 func (l *link) silent(d time.Duration) bool {
 	conn := l.current()
 	return conn != nil && time.Since(l.born)-time.Duration(conn.last.Load()) >= d
@@ -169,50 +171,51 @@ func (l *link) outlast(d time.Duration, over <-chan struct{}) bool {
 	return true
 }
 
-func (l *link) current() *heard {
+func (l *link) current() *tracked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.conn
 }
 
-// A heard is a connection that knows when it last brought anything, on the monotonic clock.
-type heard struct {
+// A tracked connection records when it last received bytes, on the monotonic clock.
+type tracked struct {
 	net.Conn
 	link *link
 	last atomic.Int64 // nanoseconds since the link was made
 
 	generation int64
-	answered   atomic.Bool // the server has said something
+	answered   atomic.Bool // the server has sent bytes
 
 	ending sync.Once
 	gone   chan struct{}
 }
 
-// Close is what rueidis calls when it gives the connection up.
-func (h *heard) Close() error {
-	h.ending.Do(func() { close(h.gone) })
-	return h.Conn.Close()
+// Close is called by rueidis when it drops the connection.
+func (t *tracked) Close() error {
+	t.ending.Do(func() { close(t.gone) })
+	return t.Conn.Close()
 }
 
-func (h *heard) Read(p []byte) (int, error) {
-	n, err := h.Conn.Read(p)
+func (t *tracked) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
 	if n > 0 {
-		h.answered.Store(true)
-		h.note()
+		t.answered.Store(true)
+		t.note()
 	}
 	return n, err
 }
 
-// Write takes note of whether what is written may be ours. rueidis begins a connection with a handshake, and lets nothing
-// else onto it before the server has answered all of that: what is written before any answer is the handshake alone.
-func (h *heard) Write(p []byte) (int, error) {
-	if h.answered.Load() {
-		h.link.note(h.generation)
+// Write records whether a call may have been written. rueidis begins a connection with a handshake and
+// writes nothing else before the server has answered all of it, so bytes written before any reply are only
+// the handshake.
+func (t *tracked) Write(p []byte) (int, error) {
+	if t.answered.Load() {
+		t.link.note(t.generation)
 	}
-	return h.Conn.Write(p)
+	return t.Conn.Write(p)
 }
 
-// note says that something of ours may be on the connection of the generation.
+// note records that a call may have been written on the connection of the generation.
 func (l *link) note(generation int64) {
 	for {
 		last := l.asked.Load()
@@ -222,4 +225,4 @@ func (l *link) note(generation int64) {
 	}
 }
 
-func (h *heard) note() { h.last.Store(int64(time.Since(h.link.born))) }
+func (t *tracked) note() { t.last.Store(int64(time.Since(t.link.born))) }

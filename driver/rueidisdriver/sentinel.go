@@ -2,6 +2,7 @@ package rueidisdriver
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,16 +18,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// sentinels finds the primary anew at every dial. rueidis' own Sentinel client is not used: it keeps a connection for as
-// long as it lives, also to a primary that was replaced, and re-sends. Here a connection that is refused by a replica, or is
-// silent, is cut as ever, and the next dial asks where the primary is now.
+// sentinels finds the primary at every dial. rueidis' own Sentinel client is not used because it re-sends
+// commands, and because it keeps a connection even to a primary that was replaced. Here a connection to a
+// replica, or a silent one, is cut as without Sentinel, and the next dial asks where the primary is now.
 type sentinels struct {
 	options rueidis.ClientOption
 	mu      sync.Mutex
 	addrs   []string // the one that answered last is first
 }
 
-// throughSentinels makes a dialer of the primary of one for given addresses.
+// throughSentinels returns a dialer that ignores its address and connects to the primary.
 func throughSentinels(o rueidis.ClientOption, dial dialer) dialer {
 	s := &sentinels{options: o, addrs: slices.Clone(o.InitAddress)}
 	return func(ctx context.Context, _ string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
@@ -38,14 +39,14 @@ func throughSentinels(o rueidis.ClientOption, dial dialer) dialer {
 	}
 }
 
-// primary asks one sentinel after the other.
+// primary asks one sentinel after another.
 func (s *sentinels) primary(ctx context.Context, dial dialer) (string, error) {
 	s.mu.Lock()
 	addrs := slices.Clone(s.addrs)
 	s.mu.Unlock()
 	var failures []error
 	for i, sentinel := range addrs {
-		// Its share of the time that is left: one that is silent must not use it all up.
+		// A share of the time that is left: a silent sentinel must not use it all up.
 		until := time.Now().Add(dialTimeout)
 		if deadline, ok := ctx.Deadline(); ok {
 			until = time.Now().Add(time.Until(deadline) / time.Duration(len(addrs)-i+1))
@@ -67,8 +68,8 @@ func (s *sentinels) prefer(sentinel string) {
 	s.addrs = slices.Insert(s.addrs, 0, sentinel)
 }
 
-// ask asks one sentinel on a connection of its own: failovers are rare, and a connection that is kept would have to be
-// watched.
+// ask asks one sentinel on a new connection: failovers are rare, and a connection that is kept would need a
+// watch.
 func (s *sentinels) ask(ctx context.Context, dial dialer, sentinel string, until time.Time) (string, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -81,84 +82,56 @@ func (s *sentinels) ask(ctx context.Context, dial dialer, sentinel string, until
 	if err := conn.SetDeadline(until); err != nil {
 		return "", fmt.Errorf("set a deadline: %w", err)
 	}
-	answers := bufio.NewReader(conn)
+	reply := bufio.NewScanner(conn)
 	if o.Password != "" {
-		words := []string{"AUTH", o.Username, o.Password}
-		if o.Username == "" {
-			words = slices.Delete(words, 1, 2)
-		}
-		if _, err := askOnce(conn, answers, words...); err != nil {
+		words := slices.DeleteFunc([]string{"AUTH", o.Username, o.Password}, func(word string) bool { return word == "" })
+		if _, err := send(conn, reply, words...); err != nil {
 			return "", err
 		}
 	}
-	answer, err := askOnce(conn, answers, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", o.MasterSet)
-	switch {
+	switch first, err := send(conn, reply, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", o.MasterSet); {
 	case err != nil:
 		return "", err
-	case len(answer) != 2:
+	case strings.HasPrefix(first, "*-"):
 		return "", errors.New("it knows no primary of that name")
+	case first != "*2":
+		return "", errNoSentinel
 	}
-	return net.JoinHostPort(answer[0], answer[1]), nil
-}
-
-// askOnce sends one command and reads what it answers: a status, or an array of texts. No more is needed here.
-func askOnce(conn io.Writer, answers *bufio.Reader, words ...string) ([]string, error) {
-	var command strings.Builder
-	fmt.Fprintf(&command, "*%d\r\n", len(words))
-	for _, word := range words {
-		fmt.Fprintf(&command, "$%d\r\n%s\r\n", len(word), word)
-	}
-	if _, err := io.WriteString(conn, command.String()); err != nil {
-		return nil, fmt.Errorf("ask: %w", err)
-	}
-	kind, rest, err := readLine(answers)
-	if err != nil {
-		return nil, err
-	}
-	switch kind {
-	case '+':
-		return []string{rest}, nil
-	case '-':
-		return nil, errors.New(rest)
-	case '*':
-		return readTexts(answers, rest)
-	default:
-		return nil, errOddAnswer
-	}
-}
-
-var errOddAnswer = errors.New("its answer is not that of a sentinel")
-
-// mostTexts is more than any answer that is asked for has.
-const mostTexts = 16
-
-func readTexts(answers *bufio.Reader, count string) ([]string, error) {
-	n, err := strconv.Atoi(count)
-	if err != nil || n > mostTexts {
-		return nil, errOddAnswer
-	}
-	var texts []string
-	for range n {
-		kind, size, err := readLine(answers)
+	var texts [2]string
+	for i := range texts {
+		size, err := line(reply)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		text, err := answers.ReadString('\n')
-		if err != nil || kind != '$' || size != strconv.Itoa(len(text)-len("\r\n")) {
-			return nil, errors.Join(errOddAnswer, err)
+		if texts[i], err = line(reply); err != nil || size != "$"+strconv.Itoa(len(texts[i])) {
+			return "", errors.Join(errNoSentinel, err)
 		}
-		texts = append(texts, strings.TrimSuffix(text, "\r\n"))
 	}
-	return texts, nil
+	return net.JoinHostPort(texts[0], texts[1]), nil
 }
 
-func readLine(answers *bufio.Reader) (kind byte, rest string, err error) {
-	line, err := answers.ReadString('\n')
-	if err != nil {
-		return 0, "", fmt.Errorf("read its answer: %w", err)
+// send sends a command and returns the first line of the reply; an error reply is an error.
+func send(conn io.Writer, reply *bufio.Scanner, words ...string) (first string, err error) {
+	command := fmt.Sprintf("*%d\r\n", len(words))
+	for _, word := range words {
+		command += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
 	}
-	if line = strings.TrimSuffix(line, "\r\n"); line == "" {
-		return 0, "", errOddAnswer
+	if _, err := io.WriteString(conn, command); err != nil {
+		return "", fmt.Errorf("ask: %w", err)
 	}
-	return line[0], line[1:], nil
+	first, err = line(reply)
+	if refusal, refused := strings.CutPrefix(first, "-"); refused {
+		return "", errors.New(refusal)
+	}
+	return first, err
+}
+
+var errNoSentinel = errors.New("its reply is not that of a sentinel")
+
+// line returns the next line of a reply. A line that is too long for the scanner is an error.
+func line(reply *bufio.Scanner) (string, error) {
+	if !reply.Scan() {
+		return "", fmt.Errorf("read its reply: %w", cmp.Or(reply.Err(), io.ErrUnexpectedEOF))
+	}
+	return reply.Text(), nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// A fakeSentinel answers each of its connections with the same bytes once it has been asked, or never if there are none. It
-// notes what it was asked.
+// A fakeSentinel answers each of its connections with the same bytes once it has been asked, or never if
+// there are none. It notes what it was asked.
 type fakeSentinel struct {
 	addr string
 	mu   sync.Mutex

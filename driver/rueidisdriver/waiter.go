@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A waiter blocks on the one connection of a client of its own: that of rueidis' blocking pool, which has room
-// for no other. Its calls get contexts that never end; a silent server is dealt with by cutting the connection.
+// A waiter blocks on the only connection of a client of its own, in rueidis' blocking pool. Its calls get
+// contexts that never end; if the server is silent, the connection is cut.
 type waiter struct {
 	redis   rueidis.Client
 	link    *link
@@ -25,15 +25,15 @@ type waiter struct {
 	noRelease atomic.Bool
 
 	mu sync.Mutex
-	// id is what the server calls the connection of that generation, so that one dialled anew is never released
-	// under the name of the last.
+	// id is the server's id of the connection of that generation, so that a release never uses the id of an
+	// earlier connection.
 	id, generation int64
 }
 
 // waiterBuffer is small since one job comes at a time, and there are as many waiters as queues.
 const waiterBuffer = 8 << 10
 
-// Waiter implements driver.Client. Its Release goes over the client that it was made from.
+// Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
 	link := newLink(c.options)
 	options := ours(c.options)
@@ -72,7 +72,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	if err := w.introduce(unending); err != nil {
 		return "", false, &driver.NotSentError{Err: fmt.Errorf("prepare the connection: %w", err)}
 	}
-	// A slow dial is taken from the limit, or the answer would come after nobody reads any more.
+	// The time of a slow dial counts, or the reply would come after Wait has stopped reading.
 	left := driver.Seconds(time.Until(deadline) - driver.WaitGrace)
 	move := w.redis.B().Arbitrary("BLMOVE", from, to, "RIGHT", "LEFT", left).Blocking()
 	reply := answer(w.redis.Do(unending, move), late.Load(), false)
@@ -86,7 +86,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	return payload, ok, nil
 }
 
-// introduce learns the id of a new connection. A server that will not tell cannot release it.
+// introduce asks for the id of a new connection. A server that denies it cannot release the connection.
 func (w *waiter) introduce(ctx context.Context) error {
 	w.mu.Lock()
 	known := w.generation != 0 && w.generation == w.link.generation() && !w.link.ended(w.generation)
@@ -107,8 +107,8 @@ func (w *waiter) introduce(ctx context.Context) error {
 	return nil
 }
 
-// forget drops the id of a connection that broke. rueidis dials the next one inside a call, so only asking anew tells
-// whose id it is; a wait under a stale one could never be released.
+// forget drops the id of a broken connection. rueidis dials the next one inside a call, so its id must be
+// asked for again; a wait with a stale id could never be released.
 func (w *waiter) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,14 +19,15 @@ const (
 	Fleet  Target = "fleet"
 )
 
-// An Act is one fault. Nothing begins before what was done to the same target is over, but different targets are in trouble
-// at once; one worker at least is always left alone by what is done to single workers.
+// An Act is one fault. Nothing begins before what was done to the same target is over, but different targets
+// are in trouble at once; one worker at least is always left alone by what is done to single workers.
 type Act struct {
 	At     time.Duration
 	Fault  Fault
 	Target Target
 	Number int
-	// For is how long it lasts, or, for signals, until what follows: the TERM after a TSTP, the start after an end.
+	// For is how long it lasts, or, for signals, until what follows: the TERM after a TSTP, the start after an
+	// end.
 	For time.Duration
 	// Text is the error of Errors, or the duration of Delay.
 	Text string `json:",omitempty"`
@@ -46,8 +47,8 @@ type way struct {
 	least, most float64
 }
 
-// ways are weighted by what they find: deaths, and lost replies, most of all. A fault that lasts is drawn on both sides of a
-// life, which decides whether a process lapses by it.
+// ways are weighted by what they find: deaths, and lost replies, most of all. A fault that lasts is drawn on
+// both sides of a life, which decides whether a process lapses by it.
 var ways = []way{
 	{Kill, Worker, 22, 0, 0.5},
 	{Term, Worker, 8, 0, 0.2},

@@ -13,12 +13,12 @@ const (
 	Stop   Fault = "stop"
 	Freeze Fault = "freeze"
 
-	// DropRequests and DropReplies lose some of them, each with its connection: what was asked was not executed, or was and
-	// nobody was told.
+	// DropRequests and DropReplies lose some of them, each with its connection: what was asked was not
+	// executed, or was and nobody was told.
 	DropRequests Fault = "drop requests"
 	DropReplies  Fault = "drop replies"
-	// Unheard and Unanswered leave connections open on which one direction is silent: Redis does not hear the process, or
-	// hears and executes and is not heard. Blackhole silences both.
+	// Unheard and Unanswered leave connections open on which one direction is silent: Redis does not hear the
+	// process, or hears and executes and is not heard. Blackhole silences both.
 	Unheard    Fault = "unheard"
 	Unanswered Fault = "unanswered"
 	Blackhole  Fault = "blackhole"
@@ -33,8 +33,8 @@ const (
 	// Errors answers every request with the error in Text, without executing it.
 	Errors Fault = "errors"
 
-	// RedisStop is SIGSTOP of Redis until SIGCONT. RedisKill is a SIGKILL, and a start when the time is over; nothing that
-	// was acknowledged is lost by it.
+	// RedisStop is SIGSTOP of Redis until SIGCONT. RedisKill is a SIGKILL, and a start when the time is over;
+	// nothing that was acknowledged is lost by it.
 	RedisStop Fault = "redis stop"
 	RedisKill Fault = "redis kill"
 	// FlushScripts is SCRIPT FLUSH, KillClients CLIENT KILL of all of them.

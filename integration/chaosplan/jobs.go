@@ -26,7 +26,8 @@ const (
 	MostBackoff  = 1500 * time.Millisecond
 )
 
-// Executing and Executed are the kinds of unique jobs, by when their locks end. Their ballast is what they are known by.
+// Executing and Executed are the kinds of unique jobs, by when their locks end. Their ballast is what they are
+// known by.
 const (
 	Executing = "until_executing"
 	Executed  = "until_executed"
@@ -39,8 +40,8 @@ type sort struct {
 	make  func(d *dice) history.Spec
 }
 
-// sorts are all kinds but the long one, whose share the settings say. Killers are few: each takes a worker with it, and
-// whoever was in hand there.
+// sorts are all kinds but the long one, whose share the settings say. Killers are few: each takes a worker with
+// it, and whoever was in hand there.
 var sorts = []sort{
 	{"plain", 520, func(d *dice) history.Spec { return d.spec(200) }},
 	{"fails", 130, func(d *dice) history.Spec { return d.first(1+d.IntN(3), history.Failed) }},
@@ -187,8 +188,8 @@ func (d *dice) sort() sort {
 	panic("chaosplan: shares that do not add up")
 }
 
-// monsters are arguments that programs on the way like to change: the numbers by reading them as floats, the empty ones in
-// Lua, the rest by escaping or by their size. They use Ruby's spelling, as a push does.
+// monsters are arguments that programs on the way like to change: the numbers by reading them as floats, the
+// empty ones in Lua, the rest by escaping or by their size. They use Ruby's spelling, as a push does.
 var monsters = []json.RawMessage{
 	json.RawMessage(`[9007199254740993,1.0,1.0e+21,-0.0,0.1,1.0e-07]`),
 	json.RawMessage(`[[],{},[[]],{"a":[]},null,""]`),

@@ -18,7 +18,8 @@ import (
 type Settings struct {
 	// Name tells runs apart in summaries.
 	Name string
-	// Span is how long jobs are pushed and faults happen. What follows, until everything has ended, is not counted.
+	// Span is how long jobs are pushed and faults happen. What follows, until everything has ended, is not
+	// counted.
 	Span time.Duration
 	// Rate is how many jobs are pushed in a second, and Pushers how many processes share that.
 	Rate    float64
@@ -34,8 +35,8 @@ type Settings struct {
 	// Ahead is the most that a scheduled job waits; Longest is how long the longest job takes, in lives (TTL).
 	Ahead   time.Duration
 	Longest float64
-	// Long is the share of jobs that take one life at least. More than the fleet has time for between two kills would be
-	// interrupted again and again, and the run would be about nothing else.
+	// Long is the share of jobs that take one life at least. More than the fleet has time for between two kills
+	// would be interrupted again and again, and the run would be about nothing else.
 	Long float64
 	// Pause is the mean time from the beginning of one fault to that of the next.
 	Pause time.Duration
@@ -61,8 +62,8 @@ func Default(span time.Duration) Settings {
 	}
 }
 
-// Kills are Default's, with nothing but the killing of workers: what is promised for a killed worker's jobs is then to be seen
-// by itself.
+// Kills are Default's, with nothing but the killing of workers: what is promised for a killed worker's jobs is
+// then to be seen by itself.
 func Kills(span time.Duration) Settings {
 	s := Default(span)
 	s.Name, s.KillsOnly = "kills", true

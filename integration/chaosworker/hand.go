@@ -81,8 +81,8 @@ func (h *hand) finish(start history.Event, outcome string) {
 	h.book.Append(history.Event{Kind: history.Finish, Token: start.Token, JID: start.JID, Run: start.Run, Outcome: outcome})
 }
 
-// outcome is that of the job's next run which finishes. How many have, no payload says, for a snooze counts nothing: they
-// are counted by marks, which processes share and which outlive them.
+// outcome is that of the job's next run which finishes. How many have, no payload says, for a snooze counts
+// nothing: they are counted by marks, which processes share and which outlive them.
 func (h *hand) outcome(args Args) string {
 	if n := h.marks(args.Token, "finished"); n < len(args.Spec.Outcomes) {
 		return args.Spec.Outcomes[n]

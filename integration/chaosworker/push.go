@@ -21,7 +21,8 @@ import (
 const (
 	// patience bounds one push. It is shorter than most outages, so that a push ends within one.
 	patience = 2 * time.Second
-	// rest is what lies between a push that was refused and the next: soon enough to be tried several times in an outage.
+	// rest is what lies between a push that was refused and the next: soon enough to be tried several times in
+	// an outage.
 	rest = 150 * time.Millisecond
 )
 
@@ -85,8 +86,8 @@ type try struct {
 	why     string
 }
 
-// until pushes jobs that go together until each is accepted, or nobody can say whether it is. A pusher that repeats does not
-// leave it at that.
+// until pushes jobs that go together until each is accepted, or nobody can say whether it is. A pusher that
+// repeats does not leave it at that.
 func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 	tries := make([]*try, len(jobs))
 	for i, j := range jobs {
@@ -205,7 +206,8 @@ func (p *pusher) pushRaw(ctx context.Context, t *try) error {
 func (p *pusher) item(j chaosplan.Job) belay.Item {
 	i := belay.Item{Repeatable: p.repeats(), Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
 	if kind := j.Spec.Kind; kind == chaosplan.Executing || kind == chaosplan.Executed {
-		// Longer than any run: no lock is to run out. What counts is the ballast: each job has a token of its own.
+		// Longer than any run: no lock is to run out. What counts is the ballast: each job has a token of its
+		// own.
 		i.Unique = &belay.UniqueRule{Until: belay.Until(kind), TTL: time.Hour, By: func(string) (string, error) {
 			return strconv.Quote(kind + " " + string(j.Spec.Ballast)), nil
 		}}

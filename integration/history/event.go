@@ -24,10 +24,11 @@ const (
 
 // What workers write down.
 const (
-	// Up: the process works: its first beat is confirmed. Text is its identity. It is written again after a rebirth.
+	// Up: the process works: its first beat is confirmed. Text is its identity. It is written again after a
+	// rebirth.
 	Up Kind = "up"
-	// Start: a handler has begun; nothing else of the run has happened yet. Token, JID, Run, Queue, Failures and
-	// Interrupted are set, and Spec as it stood in the arguments.
+	// Start: a handler has begun; nothing else of the run has happened yet. Token, JID, Run, Queue, Failures
+	// and Interrupted are set, and Spec as it stood in the arguments.
 	Start Kind = "start"
 	// Cancelled: the context of the run ended before the handler did. Text is the cause.
 	Cancelled Kind = "cancelled"
@@ -39,15 +40,16 @@ const (
 	Down Kind = "down"
 )
 
-// What the nemesis writes down. Proc is the process concerned, empty for Redis; Fault names what was done. A fault that lasts
-// has two events with the same Fault and Proc.
+// What the nemesis writes down. Proc is the process concerned, empty for Redis; Fault names what was done. A
+// fault that lasts has two events with the same Fault and Proc.
 const (
-	// Launch: Proc was started. Signalled: it was sent the signal named in Fault ("KILL", "TERM", "TSTP"). Gone: it has been
-	// waited for; Text is how it ended.
+	// Launch: Proc was started. Signalled: it was sent the signal named in Fault ("KILL", "TERM", "TSTP").
+	// Gone: it has been waited for; Text is how it ended.
 	Launch    Kind = "launch"
 	Signalled Kind = "signalled"
 	Gone      Kind = "gone"
-	// Begin and End enclose a fault that lasts; an instantaneous one is an End alone. Shift is by how much a clock was set.
+	// Begin and End enclose a fault that lasts; an instantaneous one is an End alone. Shift is by how much a
+	// clock was set.
 	Begin Kind = "begin"
 	End   Kind = "end"
 	// Phase: the run has come to where Text says: "chaos", "drain", "drained" or "undrained".
@@ -72,12 +74,13 @@ const (
 
 // A Spec is what a job is told to do, as it stands in its arguments: ["token", spec].
 type Spec struct {
-	// Kind is the sort of job, by which it is counted: "plain", "long", "fails", "dies", "scheduled", and so on.
+	// Kind is the sort of job, by which it is counted: "plain", "long", "fails", "dies", "scheduled", and so
+	// on.
 	Kind string `json:"kind"`
 	// Millis is how long each run takes.
 	Millis int `json:"ms,omitempty"`
-	// Outcomes are those of its first runs that finish, in order; all later ones finish with OK unless Always is set, which
-	// is then the outcome of all later runs.
+	// Outcomes are those of its first runs that finish, in order; all later ones finish with OK unless Always
+	// is set, which is then the outcome of all later runs.
 	Outcomes []string `json:"outcomes,omitempty"`
 	Always   string   `json:"always,omitempty"`
 	// Kills is how many of its first starts kill their own process (SIGKILL); -1 is all of them.

@@ -37,8 +37,8 @@ func Create(dir, proc string) (*Writer, error) {
 	return &Writer{file: file, proc: proc}, nil
 }
 
-// Append writes an event down, as of now, in one write. Proc is the writer's own process unless it is set. A history that
-// cannot be written makes the run worthless, so that is a panic.
+// Append writes an event down, as of now, in one write. Proc is the writer's own process unless it is set. A
+// history that cannot be written makes the run worthless, so that is a panic.
 func (w *Writer) Append(e Event) {
 	e.At = Now()
 	if e.Proc == "" && e.Fault == "" {
@@ -56,8 +56,8 @@ func (w *Writer) Append(e Event) {
 // Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// Read answers the events of all histories in a folder, in the order in which they happened. The last line of a file may
-// have been cut short by its process' death.
+// Read answers the events of all histories in a folder, in the order in which they happened. The last line of a
+// file may have been cut short by its process' death.
 func Read(dir string) ([]Event, error) { return ReadOf(dir, "*") }
 
 // ReadOf is Read of the processes whose names match a pattern of filepath.Match.

@@ -19,11 +19,12 @@ import (
 // root is the module's own folder.
 const root = "../.."
 
-// patience bounds one mutant's build and check. Go's own bound on the check is shorter, and is not a way to be caught.
+// patience bounds one mutant's build and check. Go's own bound on the check is shorter, and is not a way to be
+// caught.
 const patience = 5 * time.Minute
 
-// A check that fails without a bug catches nothing. The checks of a package run in one go test: most of the time of
-// a single one is its build.
+// A check that fails without a bug catches nothing. The checks of a package run in one go test: most of the
+// time of a single one is its build.
 func TestChecksPassWithoutABug(t *testing.T) {
 	checks := make(map[string]*mutant)
 	for _, m := range bugs {

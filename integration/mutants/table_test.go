@@ -40,16 +40,16 @@ var bugs = []mutant{
 		name: "retry, then acknowledge",
 		harm: "between the two calls the job is in two places, and runs twice if its worker dies there",
 		edits: []edit{{
-			"fetch/exchange.go", `	for i, held := range gathered {
-		settled[i]`, `	for i, held := range gathered {
-		if held.outcome.Exit() == job.ExitRetry {
-			at := f.cfg.Clock.Now().Add(held.outcome.After()).UnixMicro()
-			f.lane.Do(b.life.Context, driver.Command("ZADD", f.cfg.Keys.Retry(), fmt.Sprintf("%.6f", float64(at)/1e6), held.outcome.Payload()))
-			held.outcome = job.Discarded(true)
+			"fetch/settle.go", `	for i, r := range gathered {
+		settled[i]`, `	for i, r := range gathered {
+		if r.outcome.Exit() == job.ExitRetry {
+			at := k.cfg.Clock.Now().Add(r.outcome.After()).UnixMicro()
+			k.lane.Do(session.Context, driver.Command("ZADD", k.cfg.Keys.Retry(), fmt.Sprintf("%.6f", float64(at)/1e6), r.outcome.Payload()))
+			r.outcome = job.Discarded(true)
 		}
 		settled[i]`,
 		}, {
-			"fetch/exchange.go", `import (
+			"fetch/settle.go", `import (
 `, `import (
 	"fmt"
 `,
@@ -90,10 +90,10 @@ var bugs = []mutant{
 		name: "no process reconciles",
 		harm: "if the reply to a take is lost, the job stays in that worker's list as long as the worker lives",
 		edits: []edit{{
-			"fetch/look.go", `		s.looked = s.looked || still
-`, `		s.looked = true
-		clear(s.readings)
-		s.toRead = nil
+			"fetch/reconcile.go", `		c.looked = c.looked || still
+`, `		c.looked = true
+		clear(c.readings)
+		c.toRead = nil
 `,
 		}},
 		pkg: "./fetch", run: "TestLostReplies/a_take_whose_reply_is_lost",
@@ -103,11 +103,11 @@ var bugs = []mutant{
 		name: "an unknown entry is run at first sight",
 		harm: "a job that an idle wait is just bringing runs twice",
 		edits: []edit{{
-			"fetch/look.go", `	still := len(f.takes) == 0
+			"fetch/reconcile.go", `	still := len(k.operations) == 0
 `, `	still := true
 `,
 		}, {
-			"fetch/look.go", `len(s.toRead) == 0 || len(f.takes) > 0 ||`, `len(s.toRead) == 0 ||`,
+			"fetch/reconcile.go", `len(c.toRead) == 0 || len(k.operations) > 0 ||`, `len(c.toRead) == 0 ||`,
 		}},
 		pkg: "./fetch", run: "TestLook/adopts_nothing_that_a_wait_is_just_bringing",
 		caught: "TestLook/adopts_nothing_that_a_wait_is_just_bringing", says: "Should be empty",
@@ -172,15 +172,15 @@ var bugs = []mutant{
 		name: "settle re-marshals the job",
 		harm: "a payload of another program is not found in the working list: its result is not stored, and the job runs again and again",
 		edits: []edit{{
-			"fetch/exchange.go", `	for i, held := range gathered {
-		settled[i]`, `	for i, held := range gathered {
+			"fetch/settle.go", `	for i, r := range gathered {
+		settled[i]`, `	for i, r := range gathered {
 		var payload map[string]any
-		_ = json.Unmarshal([]byte(held.Bytes), &payload)
+		_ = json.Unmarshal([]byte(r.Bytes), &payload)
 		written, _ := json.Marshal(payload)
-		held.Bytes = string(written)
+		r.Bytes = string(written)
 		settled[i]`,
 		}, {
-			"fetch/exchange.go", `import (
+			"fetch/settle.go", `import (
 `, `import (
 	"encoding/json"
 `,
@@ -205,10 +205,10 @@ var bugs = []mutant{
 		edits: []edit{{
 			"lua/settle.lua", `ran, fell = ran + ended * group.processed, fell + ended * group.failed`, `ran, fell = 0, 0`,
 		}, {
-			"fetch/exchange.go", `	for i, held := range gathered {
-		settled[i]`, `	for i, held := range gathered {
-		if processed, failed := held.outcome.Counts(); processed && !failed {
-			f.lane.Do(b.life.Context, driver.Command("INCR", f.cfg.Keys.Processed()))
+			"fetch/settle.go", `	for i, r := range gathered {
+		settled[i]`, `	for i, r := range gathered {
+		if processed, failed := r.outcome.Counts(); processed && !failed {
+			k.lane.Do(session.Context, driver.Command("INCR", k.cfg.Keys.Processed()))
 		}
 		settled[i]`,
 		}},
@@ -239,9 +239,9 @@ var bugs = []mutant{
 		name: "a start needs no lease",
 		harm: "a process that was frozen starts jobs that run elsewhere",
 		edits: []edit{{
-			"fetch/fetcher.go", `		if !f.leased(held.Life) {
-			f.suspects`, `		if !f.leased(held.Life) && held.Life == nil {
-			f.suspects`,
+			"fetch/abandoned.go", `		if !k.leased(r.Session) {
+`, `		if !k.leased(r.Session) && r.Session == nil {
+`,
 		}},
 		pkg: "./fetch", run: "TestRecovery/go-redis/nothing_starts_without_a_lease",
 		caught: "TestRecovery/go-redis/nothing_starts_without_a_lease", says: "Should be",
@@ -303,13 +303,13 @@ var bugs = []mutant{
 		name: "the mark is cleared, then the extra run is pushed",
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
-			"fetch/locks.go", `		if parsed, err := job.Parse(held.Bytes); err == nil {
-			lock.Again = dedup.Again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit)
+			"fetch/start.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
+			lock.Again = dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit)
 		}
-`, `		value, _ := f.lane.Do(held.Life.Context, driver.Command("GET", f.cfg.Keys.Lock(lock.Digest)))[0].Value.(string)
-		if parsed, err := job.Parse(held.Bytes); err == nil && value != "" && value[0] == 'd' {
-			f.lane.Do(held.Life.Context, driver.Command("SETRANGE", f.cfg.Keys.Lock(lock.Digest), "0", "s"))
-			f.lane.Do(held.Life.Context, driver.Command("LPUSH", f.cfg.Keys.Queue(held.Queue), dedup.Again(parsed, held.Queue, f.cfg.Clock.Now(), f.cfg.Unit).Bytes))
+`, `		value, _ := k.lane.Do(r.Session.Context, driver.Command("GET", k.cfg.Keys.Lock(lock.Digest)))[0].Value.(string)
+		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
+			k.lane.Do(r.Session.Context, driver.Command("SETRANGE", k.cfg.Keys.Lock(lock.Digest), "0", "s"))
+			k.lane.Do(r.Session.Context, driver.Command("LPUSH", k.cfg.Keys.Queue(r.Queue), dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit).Bytes))
 		}
 `,
 		}},
@@ -381,7 +381,7 @@ var bugs = []mutant{
 		name: "locks of running jobs are not renewed",
 		harm: "while a run outlasts its lock, an equal job is accepted",
 		edits: []edit{{
-			"fetch/locks.go", `	if !f.renew || f.life == nil {`, `	if !f.renew || f.life != nil {`,
+			"fetch/start.go", `	if !k.renew || k.session == nil {`, `	if !k.renew || k.session != nil {`,
 		}},
 		pkg: "./fetch", run: "TestLocksInHand/go-redis/are_renewed",
 		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",

@@ -2,19 +2,22 @@ package oracle
 
 import "time"
 
-// abroad is the state of a job that a foreign program has taken out, in a step of its own, to put it elsewhere in another.
+// abroad is the state of a job that a foreign program has taken out, in a step of its own, to put it elsewhere
+// in another.
 type abroad struct {
 	from  Place
 	since time.Time
 }
 
-// bounded says whether the program must put it back soon: a poller does, a worker that runs it may be done with it.
+// bounded says whether the program must put it back soon: a poller does, a worker that runs it may be done with
+// it.
 func (a *abroad) bounded() bool { return a.from != Queue }
 
 // foreigners is what the option Foreign allows.
 type foreigners struct{ within time.Duration }
 
-// emigrates notes that a foreign program took the job, if there may be one and its command is one that they use.
+// emigrates notes that a foreign program took the job, if there may be one and its command is one that they
+// use.
 func (c *crossing) emigrates(from Place) bool {
 	if c.k.foreign == nil {
 		return false

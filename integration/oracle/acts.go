@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// acts is what holds of each way that an operator sends a job. Some are ways that jobs go by themselves as well.
+// acts is what holds of each way that an operator sends a job. Some are ways that jobs go by themselves as
+// well.
 var acts map[way]func(c *crossing) Move
 
 func init() {
@@ -27,8 +28,8 @@ func init() {
 	}
 }
 
-// byHand says whether it was an operator who moved the job, where it might have been a poller or a worker. Of what both would
-// do alike it does not matter which it was.
+// byHand says whether it was an operator who moved the job, where it might have been a poller or a worker. Of
+// what both would do alike it does not matter which it was.
 func (c *crossing) byHand() bool {
 	switch {
 	case c.out.at.place == Dead && c.in.place() == Nowhere:

@@ -10,16 +10,17 @@ import (
 // A Tenure is the time in which a job held its lock, by the log's seconds; To is zero while it holds it.
 type Tenure struct{ From, To time.Time }
 
-// slack is how far apart the log and a history may be: a second is the log's precision, and another the time between a
-// step and its record.
+// slack is how far apart the log and a history may be: a second is the log's precision, and another the time
+// between a step and its record.
 const slack = 2 * time.Second
 
-// Answers are the histories of pushers and handlers of unique jobs, in the order of time, and the instant of their zero.
+// Answers are the histories of pushers and handlers of unique jobs, in the order of time, and the instant of
+// their zero.
 type Answers struct {
 	Events []history.Event
 	Zero   time.Time
-	// Again is the kind of the jobs that run once more for the duplicates refused while they ran, Until that of the jobs
-	// whose lock ends with their start. The locks of all others end with the job.
+	// Again is the kind of the jobs that run once more for the duplicates refused while they ran, Until that of
+	// the jobs whose lock ends with their start. The locks of all others end with the job.
 	Again, Until string
 	// Dead are the jids in the dead set at the end.
 	Dead map[string]bool
@@ -36,8 +37,8 @@ type unique struct {
 	starts                                int
 }
 
-// JudgeAnswers holds what pushers and handlers saw against the log. The log shows that a lock has one owner at a time, and
-// goes with its job; what it does not show is what a push was answered, and which handler ran when:
+// JudgeAnswers holds what pushers and handlers saw against the log. The log shows that a lock has one owner at
+// a time, and goes with its job; what it does not show is what a push was answered, and which handler ran when:
 //
 //   - an accepted push had the lock, and its job has ended; a refused one has not run;
 //   - a refusal names a job of the same key that held the lock then;

@@ -2,10 +2,11 @@ package oracle
 
 // exits are the ends of runs in one step, as they must be counted.
 type exits struct {
-	// ended are the runs after which the job was gone. Whether one of them failed too (a job that is not to be kept) only
-	// the counter tells.
+	// ended are the runs after which the job was gone. Whether one of them failed too (a job that is not to be
+	// kept) only the counter tells.
 	ended int
-	// failed are those that went to the retry set or to the dead set: of their failure, of a crash too many, or unread.
+	// failed are those that went to the retry set or to the dead set: of their failure, of a crash too many, or
+	// unread.
 	failed int
 }
 

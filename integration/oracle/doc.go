@@ -1,7 +1,7 @@
-// Package oracle judges, after the event, everything that happened to every job: it replays the append-only file of a
-// redis-server 7 step by step and holds Belay's laws at each. What Redis wrote between MULTI and EXEC is one step, a script's
-// writes; a plain command is a step of its own. It exists because a test that looks at Redis from outside sees a few instants,
-// and what loses or doubles a job lasts microseconds.
+// Package oracle judges, after the event, everything that happened to every job: it replays the append-only
+// file of a redis-server 7 step by step and holds Belay's laws at each. What Redis wrote between MULTI and EXEC
+// is one step, a script's writes; a plain command is a step of its own. It exists because a test that looks at
+// Redis from outside sees a few instants, and what loses or doubles a job lasts microseconds.
 //
 // Start the server with
 //
@@ -34,9 +34,10 @@
 //   - locks of jobs that a foreign program or an option's hand has ended: they stand until they run out;
 //   - which of the lawful ways was the wise one: that a job was taken, or recovered in time, is for other tests to see.
 //
-// It reads key names by their first words, which nothing else in Belay does, except working lists: whose those are it knows
-// from what processes registered. A write to a key that holds jobs, by a command that it does not know, is a violation.
-// Memory is linear in the jobs that live (and eight bytes or so for each of the last hundred thousand that ended).
+// It reads key names by their first words, which nothing else in Belay does, except working lists: whose those
+// are it knows from what processes registered. A write to a key that holds jobs, by a command that it does not
+// know, is a violation. Memory is linear in the jobs that live (and eight bytes or so for each of the last
+// hundred thousand that ended).
 //
 // It is for tests, and imports what it judges only for names: payloads are compared by a reader of its own.
 package oracle

@@ -12,7 +12,8 @@ type stride struct {
 	k       *keyspace
 	touched []*subject
 	count   counts
-	// settled are the identities whose record keeps a verdict of this step: what left their lists was settled by them.
+	// settled are the identities whose record keeps a verdict of this step: what left their lists was settled
+	// by them.
 	settled map[string]bool
 	// exits are how its edges must have moved the counters.
 	exits exits
@@ -71,7 +72,8 @@ var verbs = map[string]func(s *stride, c []string){
 
 func isRight(word string) bool { return strings.EqualFold(word, "RIGHT") }
 
-// do takes in one command. One that is not understood and names a key that matters cannot be judged, and so is told.
+// do takes in one command. One that is not understood and names a key that matters cannot be judged, and so is
+// told.
 func (s *stride) do(c []string) {
 	verb, known := verbs[c[0]]
 	if known {
@@ -104,7 +106,8 @@ func (s *stride) trip(of *subject) *trip {
 	return of.trip
 }
 
-// in brings a copy into a place, out takes one away. A copy that comes and goes within the step was there for nobody.
+// in brings a copy into a place, out takes one away. A copy that comes and goes within the step was there for
+// nobody.
 func (s *stride) in(e *entry, l leg) {
 	l.entry = e
 	if !l.merged {
@@ -127,8 +130,8 @@ func (s *stride) out(e *entry, l leg) {
 	t.outs = append(t.outs, l)
 }
 
-// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, or to a key that
-// is damaged, damages it.
+// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, or to a
+// key that is damaged, damages it.
 func (s *stride) lists(key string) *spot { return s.typed(key, false) }
 
 func (s *stride) sets(key string) *spot { return s.typed(key, true) }

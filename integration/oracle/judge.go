@@ -98,8 +98,8 @@ func (s *stride) restore(of *subject, t *trip) {
 	}
 }
 
-// judgeTrip judges what the step did to one subject. A job goes one way in a step; copies that cannot be told apart may go
-// several, and are paired in their order.
+// judgeTrip judges what the step did to one subject. A job goes one way in a step; copies that cannot be told
+// apart may go several, and are paired in their order.
 func (s *stride) judgeTrip(of *subject, t *trip) {
 	added := 0
 	for _, l := range t.ins {

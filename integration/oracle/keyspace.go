@@ -35,7 +35,8 @@ type spot struct {
 	queue, identity string
 	list            deque
 	set             map[string]*entry
-	// damaged is set while the key is of another type, made so by somebody who tests that; no job is in it then.
+	// damaged is set while the key is of another type, made so by somebody who tests that; no job is in it
+	// then.
 	damaged bool
 }
 
@@ -65,7 +66,8 @@ func newKeyspace(r *replay, prefix string) *keyspace {
 	return k
 }
 
-// forget is FLUSHALL: only the names of working lists are remembered, for a move that was parked before it may still come.
+// forget is FLUSHALL: only the names of working lists are remembered, for a move that was parked before it may
+// still come.
 func (k *keyspace) forget() {
 	k.spots, k.jobs = make(map[string]*spot), make(map[string]*subject)
 	k.damaged = make(map[string]bool)
@@ -115,7 +117,8 @@ func (k *keyspace) spot(key string) *spot {
 	return s
 }
 
-// stray says whether a key is the working list of a process that never registered it: a job in it is lost to everybody.
+// stray says whether a key is the working list of a process that never registered it: a job in it is lost to
+// everybody.
 func (k *keyspace) stray(key string) bool {
 	_, known := k.workings[key]
 	return !known && strings.HasPrefix(key, k.prefix+"belay:working:")
@@ -178,7 +181,8 @@ func (p *process) beatAt(ms float64) {
 	p.beat++
 }
 
-// firstBeatFrom is its first beat at or after an instant, and how many there were; ok is false when that is not known any more.
+// firstBeatFrom is its first beat at or after an instant, and how many there were; ok is false when that is not
+// known any more.
 func (p *process) firstBeatFrom(ms float64) (first float64, count int, ok bool) {
 	for n := max(p.beat-keptBeats, 0); n < p.beat; n++ {
 		if at := p.beats[n%keptBeats]; at >= ms {
@@ -242,7 +246,8 @@ func (k *keyspace) bury(p *process) {
 	delete(k.processes, p.identity)
 }
 
-// recently remembers so many jids of jobs that have ended, to know one that comes again; more would be memory without end.
+// recently remembers so many jids of jobs that have ended, to know one that comes again; more would be memory
+// without end.
 type recently struct {
 	known map[uint64]bool
 	ring  []uint64

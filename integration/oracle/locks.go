@@ -17,7 +17,8 @@ type lock struct {
 	// of is its owner, and rule what that one's payload says of it.
 	of   *subject
 	rule uniqueness
-	// excused is set when nothing more can be asked of it: its owner went by hands that know of no locks, or a breach has been told.
+	// excused is set when nothing more can be asked of it: its owner went by hands that know of no locks, or a
+	// breach has been told.
 	excused bool
 }
 
@@ -94,8 +95,8 @@ func (s *stride) setLock(digest string, c []string) {
 	s.k.locks[digest] = l
 }
 
-// leaveWith is how a refused duplicate leaves something with a lock: its state, and what stands behind since when it is held,
-// may change, and nothing else.
+// leaveWith is how a refused duplicate leaves something with a lock: its state, and what stands behind since
+// when it is held, may change, and nothing else.
 func (s *stride) leaveWith(digest, value string) {
 	l := s.k.locks[digest]
 	if l == nil || firstLines(l.value) != firstLines(value) {
@@ -106,7 +107,8 @@ func (s *stride) leaveWith(digest, value string) {
 	l.value = value
 }
 
-// requireLeft holds that what was left with a lock is left with it still, or of the same connection a later position.
+// requireLeft holds that what was left with a lock is left with it still, or of the same connection a later
+// position.
 func (s *stride) requireLeft(l *lock, value string) {
 	now := leftIn(value)
 	for name, was := range leftIn(l.value) {
@@ -276,8 +278,8 @@ func (s *stride) judgeFollower(l, after *lock) {
 	}
 }
 
-// judgeTaking holds that a lock comes with its job: in the step that stores it, or that brings it out of the schedule; or, before a
-// job goes back whose run has not begun after all, again.
+// judgeTaking holds that a lock comes with its job: in the step that stores it, or that brings it out of the
+// schedule; or, before a job goes back whose run has not begun after all, again.
 func (s *stride) judgeTaking(l *lock) {
 	of := l.of
 	back := of != nil && of.movedAt != s.Number && of.inHand() && l.rule.Until == "until_executing"
@@ -294,7 +296,8 @@ func (s *stride) judgeTaking(l *lock) {
 	}
 }
 
-// judgeState holds how a lock's state changes: "s" when a run has begun, "d" when a duplicate was refused after that.
+// judgeState holds how a lock's state changes: "s" when a run has begun, "d" when a duplicate was refused after
+// that.
 func (s *stride) judgeState(was string, l *lock) {
 	switch {
 	case was == "-" && l.state() == "s" && l.of != nil && l.of.inHand() && l.of.movedAt != s.Number:
@@ -360,10 +363,12 @@ func (of *subject) over() bool { return of.abroad == nil && (of.copies == 0 || o
 
 func (of *subject) inHand() bool { return of.edge.To == Working || of.edge.To == Alone }
 
-// clockSlack is how far apart, in ms, two instants may be that one script wrote, if the server was stopped in between.
+// clockSlack is how far apart, in ms, two instants may be that one script wrote, if the server was stopped in
+// between.
 const clockSlack = 2000
 
-// latest is the latest that it can have been, in ms, when the step was taken: its second is all that is written of it.
+// latest is the latest that it can have been, in ms, when the step was taken: its second is all that is written
+// of it.
 func (s *stride) latest() float64 {
 	if s.At.IsZero() || s.k.clockMoves {
 		return math.Inf(1)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A Step is what Redis did at one instant: the writes between a MULTI and its EXEC, which is how it writes down what a
-// script or a transaction did, or one write alone.
+// A Step is what Redis did at one instant: the writes between a MULTI and its EXEC, which is how it writes down
+// what a script or a transaction did, or one write alone.
 type Step struct {
 	// Number counts the steps from 1.
 	Number int
@@ -78,7 +78,8 @@ func Open(dir string) (*Log, error) {
 	return l, nil
 }
 
-// add takes in one line of the manifest: file NAME seq N type b|i|h. History (h) is what a rewrite has replaced.
+// add takes in one line of the manifest: file NAME seq N type b|i|h. History (h) is what a rewrite has
+// replaced.
 func (l *Log) add(dir, line string) error {
 	words := strings.Fields(line)
 	if len(words) != 6 || words[0] != "file" || words[2] != "seq" || words[4] != "type" {
@@ -109,8 +110,8 @@ func (l *Log) Close() error {
 	return err
 }
 
-// Truncated says how the log ends if it ends within a step, as that of a killed server may: such a step was answered to
-// nobody. It is "" otherwise, and until Next has answered io.EOF.
+// Truncated says how the log ends if it ends within a step, as that of a killed server may: such a step was
+// answered to nobody. It is "" otherwise, and until Next has answered io.EOF.
 func (l *Log) Truncated() string { return l.truncated }
 
 // Next answers the next step, and io.EOF after the last.

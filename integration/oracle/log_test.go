@@ -15,7 +15,8 @@ import (
 	"github.com/belayq/belay/integration/oracle"
 )
 
-// Next reads what a redis-server writes: whole transactions as one step, with the second of the last annotation.
+// Next reads what a redis-server writes: whole transactions as one step, with the second of the last
+// annotation.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	a := &aof{}

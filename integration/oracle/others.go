@@ -87,8 +87,8 @@ func (s *stride) overwrite(c []string) {
 	}
 }
 
-// expire takes in a time to live, which a day's counters have and jobs must not. (Whatever sets one, this is how Redis writes
-// it down.)
+// expire takes in a time to live, which a day's counters have and jobs must not. (Whatever sets one, this is
+// how Redis writes it down.)
 func (s *stride) expire(c []string) {
 	if digest, ok := s.k.lockOf(c[1]); ok {
 		s.expireLock(digest, c)
@@ -163,8 +163,8 @@ func (s *stride) set(c []string) {
 	s.overwrite(c)
 }
 
-// dies notes a tombstone, and judges it: its score is the very instant at which the script looked. once is true of one
-// that a process writes for itself when it leaves, and only then.
+// dies notes a tombstone, and judges it: its score is the very instant at which the script looked. once is true
+// of one that a process writes for itself when it leaves, and only then.
 func (s *stride) dies(identity string, atMs float64, once bool) {
 	p := s.k.process(identity)
 	again := p.tombstoned
@@ -185,8 +185,8 @@ func (s *stride) dies(identity string, atMs float64, once bool) {
 	}
 }
 
-// judgeLooks holds that whoever declared a process dead had looked twice since it lapsed, two of the victim's beats apart. A
-// look is an answer to a beat of the janitor's own, and its claim says who it is.
+// judgeLooks holds that whoever declared a process dead had looked twice since it lapsed, two of the victim's
+// beats apart. A look is an answer to a beat of the janitor's own, and its claim says who it is.
 func (s *stride) judgeLooks(p *process, lapsedMs, atMs float64) {
 	janitor := s.k.processes[p.claimant]
 	if janitor == nil || !janitor.known {
@@ -197,8 +197,8 @@ func (s *stride) judgeLooks(p *process, lapsedMs, atMs float64) {
 	if !ok {
 		return // it has been seen lapsed for long
 	}
-	// Redis may have executed the first look as late as at the deadline of its call, a quarter of the TTL and never less than
-	// a tenth of a second.
+	// Redis may have executed the first look as late as at the deadline of its call, a quarter of the TTL and
+	// never less than a tenth of a second.
 	least := 2*p.beatMs - janitor.beatMs/10 - max(janitor.ttlMs/4, 100)
 	if looks < 2 || atMs-first < least {
 		s.violate(nil, Living, "%s is declared dead by %s at look %d, %.0f ms after the first one that could see it lapsed: that takes %.0f ms",

@@ -23,7 +23,8 @@ type subject struct {
 	// abroad is set while a foreign program has it: since when, and out of which place.
 	abroad *abroad
 	trip   *trip // what the present step does to it
-	// edge is the way it went last, in the step movedAt; text is what it was then, and score its due time in a set.
+	// edge is the way it went last, in the step movedAt; text is what it was then, and score its due time in a
+	// set.
 	edge    Edge
 	movedAt int
 	text    string
@@ -61,8 +62,8 @@ func readable(text string, largest int) bool {
 // A member is one field of a payload, its value as it is written.
 type member struct{ name, value string }
 
-// membersOf reads the fields of a payload that job.Parse has found sound. It is a reader of its own: the one that is used
-// to change payloads must not be the one that judges the changes.
+// membersOf reads the fields of a payload that job.Parse has found sound. It is a reader of its own: the one
+// that is used to change payloads must not be the one that judges the changes.
 func membersOf(text string) []member {
 	var found []member
 	at := strings.IndexByte(text, '{') + 1
@@ -85,8 +86,8 @@ func membersOf(text string) []member {
 	}
 }
 
-// apart gives every field of a payload a name of its own: the last of a name is what counts and keeps it, and those before
-// it are told apart by their number.
+// apart gives every field of a payload a name of its own: the last of a name is what counts and keeps it, and
+// those before it are told apart by their number.
 func apart(members []member) []member {
 	seen, total := make(map[string]int), make(map[string]int)
 	for _, m := range members {
@@ -135,7 +136,8 @@ func endOfValue(text string, at int) int {
 // A change is one field before and after; "" is a field that is not there.
 type change struct{ old, new string }
 
-// moved is the name under which changes tells that fields which stayed do not stand in the order in which they stood.
+// moved is the name under which changes tells that fields which stayed do not stand in the order in which they
+// stood.
 const moved = "\x00order"
 
 // changes compares two payloads field by field. It is nil for equal texts.

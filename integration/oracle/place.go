@@ -14,8 +14,8 @@ const (
 	Schedule
 	Retry
 	Dead
-	// Abroad is the hand of a program that is not Belay, between two steps of its own. There is such a place only with the
-	// option Foreign.
+	// Abroad is the hand of a program that is not Belay, between two steps of its own. There is such a place
+	// only with the option Foreign.
 	Abroad
 	placeCount
 )

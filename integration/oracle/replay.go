@@ -14,8 +14,8 @@ import (
 // An Option says how a log is to be judged.
 type Option func(r *replay)
 
-// Prefix says that the keyspace to judge is the one under a prefix and a colon, as belay's --prefix means it. Without it,
-// and without Prefixes, it is the whole database. Other keys are nobody's business.
+// Prefix says that the keyspace to judge is the one under a prefix and a colon, as belay's --prefix means it.
+// Without it, and without Prefixes, it is the whole database. Other keys are nobody's business.
 func Prefix(prefix string) Option {
 	if prefix != "" {
 		prefix += ":"
@@ -23,8 +23,8 @@ func Prefix(prefix string) Option {
 	return func(r *replay) { r.split = func(string) (string, bool) { return prefix, true } }
 }
 
-// Prefixes says that what stands before a key's first colon is its keyspace's prefix, whatever it is: each keyspace is
-// judged by itself, and the report is of all of them. No prefix may hold a colon.
+// Prefixes says that what stands before a key's first colon is its keyspace's prefix, whatever it is: each
+// keyspace is judged by itself, and the report is of all of them. No prefix may hold a colon.
 func Prefixes() Option {
 	return func(r *replay) {
 		r.split = func(key string) (string, bool) {
@@ -34,14 +34,14 @@ func Prefixes() Option {
 	}
 }
 
-// Allow lets jobs go from a place to another by hands that are not Belay's, a test's or an operator's; nothing is asked of
-// such a move. Nowhere to a place is planting a job there, a place to Nowhere deleting it.
+// Allow lets jobs go from a place to another by hands that are not Belay's, a test's or an operator's; nothing
+// is asked of such a move. Nowhere to a place is planting a job there, a place to Nowhere deleting it.
 func Allow(from, to Place) Option {
 	return func(r *replay) { r.allow[way{from, to}] = true }
 }
 
-// Operators lets people do in one step what Sidekiq's pages and commands do: delete and clear, retry and kill, and give
-// another time to what lies in a sorted set.
+// Operators lets people do in one step what Sidekiq's pages and commands do: delete and clear, retry and kill,
+// and give another time to what lies in a sorted set.
 func Operators() Option {
 	return func(r *replay) {
 		for _, set := range []Place{Schedule, Retry, Dead} {
@@ -53,13 +53,14 @@ func Operators() Option {
 	}
 }
 
-// Acts says that operators act by Belay's own commands: they retry, kill, delete and clear. Unlike with Operators, what they do
-// is judged: one step a job, by one removal and one addition, and no byte changes but for those that it may.
+// Acts says that operators act by Belay's own commands: they retry, kill, delete and clear. Unlike with
+// Operators, what they do is judged: one step a job, by one removal and one addition, and no byte changes but
+// for those that it may.
 func Acts() Option { return func(r *replay) { r.acts = true } }
 
-// Foreign says that programs which are not Belay share the keyspace and move jobs as Sidekiq does: out of a set in one step
-// and into a queue in another, at most within later; and out of a queue into a hand that no key shows, and from there to a
-// queue or a set, or nowhere. Their counters move when they like.
+// Foreign says that programs which are not Belay share the keyspace and move jobs as Sidekiq does: out of a set
+// in one step and into a queue in another, at most within later; and out of a queue into a hand that no key
+// shows, and from there to a queue or a set, or nowhere. Their counters move when they like.
 func Foreign(within time.Duration) Option {
 	return func(r *replay) { r.foreign = &foreigners{within} }
 }
@@ -67,12 +68,12 @@ func Foreign(within time.Duration) Option {
 // ClockMoves says that the server's clock is set while it runs: nothing is judged by it.
 func ClockMoves() Option { return func(r *replay) { r.clockMoves = true } }
 
-// Largest says how long a payload may be, in bytes, before it may be buried unread. Without it, it is as long as a worker
-// takes by default.
+// Largest says how long a payload may be, in bytes, before it may be buried unread. Without it, it is as long
+// as a worker takes by default.
 func Largest(bytes int) Option { return func(r *replay) { r.largest = bytes } }
 
-// MostInterruptions is the workers' --max-interruptions, which decides who is a suspect. Without it, it is the default; 0 is
-// for a fleet whose workers do not agree, and then nothing is decided by it.
+// MostInterruptions is the workers' --max-interruptions, which decides who is a suspect. Without it, it is the
+// default; 0 is for a fleet whose workers do not agree, and then nothing is decided by it.
 func MostInterruptions(n int) Option { return func(r *replay) { r.blame = n } }
 
 // replay is one reading of a log.
@@ -90,8 +91,9 @@ type replay struct {
 	report Report
 }
 
-// Replay judges the append-only file of the server whose directory is dir, from its first step to its last. The server must
-// be gone, or quiet. An error says that the log could not be read; what is wrong with what it tells is in the Report.
+// Replay judges the append-only file of the server whose directory is dir, from its first step to its last. The
+// server must be gone, or quiet. An error says that the log could not be read; what is wrong with what it tells
+// is in the Report.
 func Replay(dir string, options ...Option) (*Report, error) {
 	r := newReplay(options)
 	r.report.dir, r.report.options = dir, options

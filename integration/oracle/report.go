@@ -66,20 +66,21 @@ const mostViolations = 100
 type Report struct {
 	// Steps is how many there are.
 	Steps int
-	// Accepted counts the jobs that came in, those that were there when the log began included. Each is in exactly one of
-	// the other counts.
+	// Accepted counts the jobs that came in, those that were there when the log began included. Each is in
+	// exactly one of the other counts.
 	Accepted int
-	// Done are those whose last run ended and left nothing; Discarded are how many of them failed in it (which only the
-	// counters tell: a job that its handler discards without an error looks like one that is done).
+	// Done are those whose last run ended and left nothing; Discarded are how many of them failed in it (which
+	// only the counters tell: a job that its handler discards without an error looks like one that is done).
 	Done, Discarded int
 	// Dead lie in the dead set at the end, Trimmed fell out of it. Waiting are those in the other places.
 	Dead, Trimmed int
 	Waiting       map[Place]int
-	// Deleted are those that somebody took away who may, Abroad those that foreign workers took, Flushed those that went
-	// with all data, Merged those that were equal in every byte to another in a sorted set. Lost should be none.
+	// Deleted are those that somebody took away who may, Abroad those that foreign workers took, Flushed those
+	// that went with all data, Merged those that were equal in every byte to another in a sorted set. Lost
+	// should be none.
 	Deleted, Abroad, Flushed, Merged, Lost int
-	// Locks is how many stand at the end. Tenures are, by jid, when jobs held theirs; Follows has for each job that was
-	// run once more for duplicates the jid of that run.
+	// Locks is how many stand at the end. Tenures are, by jid, when jobs held theirs; Follows has for each job
+	// that was run once more for duplicates the jid of that run.
 	Locks   int
 	Tenures map[string][]Tenure
 	Follows map[string]string

@@ -106,8 +106,8 @@ func (c *crossing) snoozed() Move {
 // leftPositions is the field in which a run that lives on keeps what refused duplicates left.
 const leftPositions = "dedup_wal_locations"
 
-// dies tells apart the three ways to the dead set out of a process' hand: a run that failed for good, what could not be
-// read, and a suspect whose process crashed once too often. Each counts as a failed run.
+// dies tells apart the three ways to the dead set out of a process' hand: a run that failed for good, what
+// could not be read, and a suspect whose process crashed once too often. Each counts as a failed run.
 func (c *crossing) dies() Move {
 	if c.diesUnread() {
 		return Buried
@@ -134,8 +134,9 @@ func (c *crossing) changed() map[string]change {
 	return changes(c.before(), c.after())
 }
 
-// back judges the ways back into the line: a hand-back, which changes nothing; a recovery, which counts an interruption and
-// is only from the dead; and what is found with the dead after their lists had been empty, which was in nobody's hand.
+// back judges the ways back into the line: a hand-back, which changes nothing; a recovery, which counts an
+// interruption and is only from the dead; and what is found with the dead after their lists had been empty,
+// which was in nobody's hand.
 func (c *crossing) back() Move {
 	c.requireEnd(c.in, true)
 	if c.out.at.place == Working {
@@ -195,8 +196,8 @@ func (c *crossing) requireInterruption(found map[string]change) {
 	})
 }
 
-// requireHome holds where a job goes that was in hand in so many crashes: among suspects from one short of the limit on, and
-// to the dead only from the limit on, when it crashed alone.
+// requireHome holds where a job goes that was in hand in so many crashes: among suspects from one short of the
+// limit on, and to the dead only from the limit on, when it crashed alone.
 func (c *crossing) requireHome(interruptions int) {
 	if c.k.blame == 0 {
 		return
@@ -251,11 +252,11 @@ func sameText(value, text string) bool {
 }
 
 const (
-	// fresh is how far enqueued_at may be from the second of the step: it goes by a clock that is estimated from beats, and a
-	// server that is stopped for a while executes a promotion so much later.
+	// fresh is how far enqueued_at may be from the second of the step: it goes by a clock that is estimated
+	// from beats, and a server that is stopped for a while executes a promotion so much later.
 	fresh = time.Minute
-	// early is how much, in seconds, a due time may lie beyond the second that is written beside a step: that is the one in
-	// which the script began.
+	// early is how much, in seconds, a due time may lie beyond the second that is written beside a step: that
+	// is the one in which the script began.
 	early = 0.01
 )
 

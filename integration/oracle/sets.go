@@ -24,7 +24,8 @@ func (s *stride) unset(spot *spot, e *entry, verb string) {
 	s.out(e, leg{at: spot, verb: verb})
 }
 
-// zadd takes in ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member ..., of which Redis writes down only what changed something.
+// zadd takes in ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member ..., of which Redis writes down only what
+// changed something.
 func (s *stride) zadd(c []string) {
 	at, once, adds := 2, false, false
 	for ; at < len(c); at++ {

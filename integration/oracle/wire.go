@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// readCommand reads one command, its name in capitals. Annotations on the way ("#TS:SECONDS") set at; io.EOF is the end
-// before a command, io.ErrUnexpectedEOF the end within one.
+// readCommand reads one command, its name in capitals. Annotations on the way ("#TS:SECONDS") set at; io.EOF is
+// the end before a command, io.ErrUnexpectedEOF the end within one.
 func readCommand(r *bufio.Reader, at *time.Time) ([]string, error) {
 	count := 0
 	for count == 0 {
@@ -80,8 +80,8 @@ func number(kind byte, line string) (int, error) {
 	return 0, fmt.Errorf("not a line of a log: %.60q", line)
 }
 
-// requireEmptySnapshot holds that a snapshot (RDB) has nothing but remarks in it, because this package reads no keys from
-// one: after the header, remarks (0xFA, name and value), then the end (0xFF).
+// requireEmptySnapshot holds that a snapshot (RDB) has nothing but remarks in it, because this package reads no
+// keys from one: after the header, remarks (0xFA, name and value), then the end (0xFF).
 func requireEmptySnapshot(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -112,7 +112,8 @@ func skipText(text []byte, at int) int {
 	return len(text)
 }
 
-// describe renders a step's commands for people, those left out that are only about other jobs than jid; "" is all of them.
+// describe renders a step's commands for people, those left out that are only about other jobs than jid; "" is
+// all of them.
 func describe(commands [][]string, jid string) string {
 	const most = 12
 	var shown []string
@@ -136,7 +137,8 @@ func describe(commands [][]string, jid string) string {
 	return strings.Join(shown, "; ")
 }
 
-// shorten keeps both ends of a long word: a payload begins with what it is, and ends with what has happened to it.
+// shorten keeps both ends of a long word: a payload begins with what it is, and ends with what has happened to
+// it.
 func shorten(word string) string {
 	const first, last = 100, 200
 	if len(word) > first+last+20 {

@@ -47,7 +47,8 @@ func install(t *testing.T) *postgres {
 	return p
 }
 
-// binaries is where initdb and its kin are: Debian keeps them off the PATH, and there may be links to some of them on it.
+// binaries is where initdb and its kin are: Debian keeps them off the PATH, and there may be links to some of
+// them on it.
 func binaries(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")

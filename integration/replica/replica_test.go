@@ -25,8 +25,9 @@ type sight struct {
 	there, onPrimary, then int   // revisions: on the replica then, on the primary, and on the replica when it had waited
 }
 
-// Fifty pushes are refused, each after a write. The one run that there is knows of the last of them, before it and at its retry,
-// and reads it from the replica as soon as that has it; from the primary, if that takes too long.
+// Fifty pushes are refused, each after a write. The one run that there is knows of the last of them, before it
+// and at its retry, and reads it from the replica as soon as that has it; from the primary, if that takes too
+// long.
 func TestTheRunSeesWhatTheLastRefusedPushWroteBefore(t *testing.T) {
 	both := newPair(t)
 	url := drivertest.Redis(t).URL()

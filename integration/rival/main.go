@@ -1,5 +1,6 @@
-// Command rival is the processes of a storm of unique jobs: a worker, or, with --push, some who push rivals, jobs of few kinds,
-// until they are killed or told to stop. Both write down what they live through, by single appends, for package
+// Command rival is the processes of a storm of unique jobs: a worker, or, with --push, some who push rivals,
+// jobs of few kinds, until they are killed or told to stop. Both write down what they live through, by single
+// appends, for package
 //
 // It is a user's program: of Belay it knows what users import.
 package main
@@ -30,7 +31,8 @@ import (
 // Args is what every job is called with.
 type Args struct {
 	Key string
-	// Millis is how long a run takes, and Odds of how many runs one fails. They are the key's own: rivals have equal arguments.
+	// Millis is how long a run takes, and Odds of how many runs one fails. They are the key's own: rivals have
+	// equal arguments.
 	Millis, Odds int
 }
 
@@ -123,7 +125,8 @@ func (f *flags) pushAll(book *history.Writer, client *belay.Client) error {
 	return nil
 }
 
-// pushOne pushes one job and writes down what it is told. Every other one is repeated while its answer does not come.
+// pushOne pushes one job and writes down what it is told. Every other one is repeated while its answer does not
+// come.
 func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writer, client *belay.Client) {
 	n := dice.IntN(f.keys)
 	mode := modes[n%len(modes)]

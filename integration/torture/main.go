@@ -1,8 +1,10 @@
-// Command torture spends a given time on whatever breaks job systems: first the crash-point sweep, which kills a process at
-// each command it sends, then a storm of unique jobs, then rounds of chaos, with Belay's default settings, with fast ones, and with kills alone, in turn. Everything is
-// drawn from one seed, and its last lines are the verdict. It exits with 1 when anything was lost or unlawful.
+// Command torture spends a given time on whatever breaks job systems: first the crash-point sweep, which kills
+// a process at each command it sends, then a storm of unique jobs, then rounds of chaos, with Belay's default
+// settings, with fast ones, and with kills alone, in turn. Everything is drawn from one seed, and its last
+// lines are the verdict. It exits with 1 when anything was lost or unlawful.
 //
-// Run it in the module's folder; it builds and runs the tests of ./integration, which say more about what they do.
+// Run it in the module's folder; it builds and runs the tests of ./integration, which say more about what they
+// do.
 package main
 
 import (
@@ -27,9 +29,9 @@ import (
 func main() {
 	// Whoever started this may die without a word, and then nothing of it is to go on.
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
-	// A terminal that is closed (but under nohup), or a reader of what is printed that goes away, ends it as Ctrl-C does, with
-	// nothing left behind.
-	endings := append(service.Heard(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	// A terminal that is closed (but under nohup), or a reader of what is printed that goes away, ends it as
+	// Ctrl-C does, with nothing left behind.
+	endings := append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), endings...)
 	t, err := asked(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
@@ -105,8 +107,8 @@ func seedOf(text string) (uint64, error) {
 	return seed, nil
 }
 
-// lineFile is the file for the rounds' lines, by a path that a test finds too, which runs in another folder. One that cannot be written is
-// told of now and not after the first round.
+// lineFile is the file for the rounds' lines, by a path that a test finds too, which runs in another folder.
+// One that cannot be written is told of now and not after the first round.
 func lineFile(path string) (string, error) {
 	if path == "" {
 		return "", nil

@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	// sweepShare and stormShare are what the sweep and the storm of unique jobs have, of a time that is worth sharing. After
-	// longestStorm a storm has nothing new to say.
+	// sweepShare and stormShare are what the sweep and the storm of unique jobs have, of a time that is worth
+	// sharing. After longestStorm a storm has nothing new to say.
 	sweepShare   = 0.2
 	stormShare   = 0.1
 	longestStorm = 2 * time.Minute
 	worth        = 150 * time.Second
 	// span is how long a round's faults go on at most.
 	span = 150 * time.Second
-	// least is the shortest span in which every kind of job is pushed; brief is one that is too short for default settings.
+	// least is the shortest span in which every kind of job is pushed; brief is one that is too short for
+	// default settings.
 	least, brief = 10 * time.Second, 60 * time.Second
-	// overhead and longOverhead are what a round takes besides, until everything has ended and been judged: with fast settings, and
-	// with default ones, whose lives and retries are longer.
+	// overhead and longOverhead are what a round takes besides, until everything has ended and been judged:
+	// with fast settings, and with default ones, whose lives and retries are longer.
 	overhead, longOverhead = 25 * time.Second, 60 * time.Second
 )
 
 // turns are the settings that the rounds have one after the other, as far as there is time for them.
 var turns = [...]string{"default", "fast", "kills"}
 
-// A plan is what a run does and for how long, made of the seed and the time alone. No clock is asked: a slow build, or a slow round,
-// would make another plan of the same numbers.
+// A plan is what a run does and for how long, made of the seed and the time alone. No clock is asked: a slow
+// build, or a slow round, would make another plan of the same numbers.
 type plan struct {
 	seed    uint64
 	lasting time.Duration

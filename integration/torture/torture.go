@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,14 +30,14 @@ type torture struct {
 
 	rounds, faults, kills, jobs, lost int
 	steps, violations                 int
-	swept, stormed                    string
+	did                               string // by the sweep and the storm
 	failed                            bool
 	// mute counts the rounds that passed and left no line: what they did is not in the sums.
 	mute int
 }
 
-// run builds the tests, for which the plan has no time, and carries the plan out. Its error is one that kept it from doing so; what it
-// found wrong is no error.
+// run builds the tests, for which the plan has no time, and carries the plan out. Its error is one that kept it
+// from doing so; what it found wrong is no error.
 func (t *torture) run(ctx context.Context) (err error) {
 	text, digest := t.plan.told()
 	fmt.Printf("torture: seed %d, about %v and the build, plan %s\n%s", t.plan.seed, t.plan.lasting, digest, text)
@@ -61,11 +60,15 @@ func (t *torture) run(ctx context.Context) (err error) {
 
 // perform does all that is planned, however long it takes.
 func (t *torture) perform(ctx context.Context) error {
-	if t.plan.sweep > 0 {
-		if err := t.sweep(ctx, t.plan.sweep); err != nil {
-			return err
+	for _, p := range []part{
+		{"sweep", "TestCrashPoints", "BELAY_SWEEP", `(\d+) points of (\d+) were tried`, "%s of %s crash points", t.plan.sweep},
+		{"storm", "TestRivals", "BELAY_STORM", `storm: (\d+) pushes: \d+ accepted, (\d+) refused`,
+			"%s unique pushes, %s of them refused", t.plan.storm},
+	} {
+		if p.lasting == 0 {
+			continue
 		}
-		if err := t.storm(ctx, t.plan.storm); err != nil {
+		if err := t.part(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -77,66 +80,75 @@ func (t *torture) perform(ctx context.Context) error {
 	return nil
 }
 
-// sweep kills processes at one command after the other.
-func (t *torture) sweep(ctx context.Context, lasting time.Duration) error {
-	began := time.Now()
-	said, passed, err := t.test(ctx, "TestCrashPoints", lasting, "BELAY_SWEEP="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.plan.seed, 10))
-	if err != nil {
-		return err
-	}
-	if points := regexp.MustCompile(`(\d+) points of (\d+) were tried`).FindStringSubmatch(said); points != nil {
-		t.swept = fmt.Sprintf("%s of %s crash points", oracle.Thousands(number(points[1])), oracle.Thousands(number(points[2])))
-	}
-	fmt.Printf("sweep: %s, %v, oracle: %s steps: %s\n", t.swept, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))
-	return nil
+// A part is a test that goes on for a while: the sweep, which kills processes at one command after the other,
+// and the storm of unique jobs. Its log says in numbers, by the pattern, what it did.
+type part struct {
+	name, test, span string
+	pattern, summary string
+	lasting          time.Duration
 }
 
-// storm has rivals pushed and run while processes are killed, and judges their locks.
-func (t *torture) storm(ctx context.Context, lasting time.Duration) error {
+func (t *torture) part(ctx context.Context, p part) error {
 	began := time.Now()
-	said, passed, err := t.test(ctx, "TestRivals", lasting, "BELAY_STORM="+lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.plan.seed, 10))
+	said, passed, err := t.test(ctx, p.test, p.lasting, p.span+"="+p.lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.plan.seed, 10))
 	if err != nil {
 		return err
 	}
-	if told := regexp.MustCompile(`storm: (\d+) pushes: (\d+) accepted, (\d+) refused`).FindStringSubmatch(said); told != nil {
-		t.stormed = fmt.Sprintf("%s unique pushes, %s of them refused", oracle.Thousands(number(told[1])), oracle.Thousands(number(told[3])))
+	did := ""
+	if found := regexp.MustCompile(p.pattern).FindStringSubmatch(said); found != nil {
+		did = fmt.Sprintf(p.summary, oracle.Thousands(number(found[1])), oracle.Thousands(number(found[2])))
+		t.did += "; " + did
 	}
-	fmt.Printf("storm: %s, %v, oracle: %s steps: %s\n", t.stormed, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))
+	fmt.Printf("%s: %s, %v, oracle: %s steps: %s\n", p.name, did, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))
 	return nil
 }
 
 // round is one run of chaos.
 func (t *torture) round(ctx context.Context, r round) error {
 	t.rounds++
-	lines := t.out
-	if lines == "" {
-		lines = filepath.Join(t.dir, "rounds.jsonl")
-	}
-	before := size(lines)
+	lines := filepath.Join(t.dir, fmt.Sprintf("round-%d.json", t.rounds))
 	said, passed, err := t.test(ctx, "TestChaos", r.span, "BELAY_SEED="+strconv.FormatUint(r.seed, 10), "BELAY_CHAOS="+r.span.String(),
 		"BELAY_CHAOS_SETTINGS="+r.settings, "BELAY_CHAOS_OUT="+lines)
 	if err != nil {
 		return err
 	}
 	steps := t.read(said)
-	s := lastLine(lines, before)
-	if s == nil && passed {
-		fmt.Printf("round %d: seed %d, %s settings, %v: lawful, but it left no line in %s\n", t.rounds, r.seed, r.settings, r.span, lines)
+	about := fmt.Sprintf("round %d: seed %d, %s settings, %v", t.rounds, r.seed, r.settings, r.span)
+	line, _ := os.ReadFile(lines) // a round without a line is counted below
+	var s summary
+	switch err := json.Unmarshal(line, &s); {
+	case err != nil && passed:
+		fmt.Printf("%s: lawful, but it left no line\n", about)
 		t.mute++
 		return nil
-	}
-	if s == nil {
-		fmt.Printf("round %d: seed %d, %s settings, %v: it did not come to a verdict\n", t.rounds, r.seed, r.settings, r.span)
+	case err != nil:
+		fmt.Printf("%s: it did not come to a verdict\n", about)
 		return nil
+	}
+	if err := t.keep(line); err != nil {
+		return err
 	}
 	jobs := 0
 	for _, n := range s.Jobs {
 		jobs += n
 	}
 	t.faults, t.kills, t.jobs, t.lost = t.faults+s.Faults, t.kills+s.Kills, t.jobs+jobs, t.lost+s.Lost
-	fmt.Printf("round %d: seed %d, plan %s, %s settings, %.0f s: %s jobs, %d faults, %d kills, oracle: %s steps, %d violations, lost: %d: %s\n", t.rounds, r.seed,
-		s.Plan, r.settings, s.Seconds, oracle.Thousands(jobs), s.Faults, s.Kills, oracle.Thousands(steps), s.Violations, s.Lost, word(passed))
+	fmt.Printf("%s, plan %s, %.0f s: %s jobs, %d faults, %d kills, oracle: %s steps, %d violations, lost: %d: %s\n", about,
+		s.Plan, s.Seconds, oracle.Thousands(jobs), s.Faults, s.Kills, oracle.Thousands(steps), s.Violations, s.Lost, word(passed))
 	return nil
+}
+
+// keep adds a round's line to the file that was asked for.
+func (t *torture) keep(line []byte) error {
+	if t.out == "" {
+		return nil
+	}
+	file, err := os.OpenFile(t.out, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(line)
+	return errors.Join(err, file.Close())
 }
 
 func word(passed bool) string {
@@ -146,8 +158,8 @@ func word(passed bool) string {
 	return "UNLAWFUL"
 }
 
-// test runs one test, that does something for so long, and answers what it said and whether it passed. What a failed one
-// said is printed.
+// test runs one test, that does something for so long, and answers what it said and whether it passed. What a
+// failed one said is printed.
 func (t *torture) test(ctx context.Context, name string, lasting time.Duration, env ...string) (said string, passed bool, err error) {
 	cmd := exec.CommandContext(ctx, t.program, "-test.run", "^"+name+"$", "-test.v", "-test.timeout", (2*lasting + stuck).String())
 	cmd.Dir = "integration"
@@ -202,37 +214,9 @@ type summary struct {
 	Violations int `json:"oracle_violations"`
 }
 
-func size(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-// lastLine reads the line that was added to a file since it had a size; nil when there is none.
-func lastLine(path string, since int64) *summary {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = file.Close() }()
-	s := new(summary)
-	if _, err := file.Seek(since, io.SeekStart); err != nil || json.NewDecoder(file).Decode(s) != nil {
-		return nil
-	}
-	return s
-}
-
 // tell prints the verdict on everything, and answers whether it is a good one.
 func (t *torture) tell() bool {
-	besides := ""
-	for _, told := range []string{t.swept, t.stormed} {
-		if told != "" {
-			besides += "; " + told
-		}
-	}
-	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.plan.seed, t.rounds, oracle.Thousands(t.jobs), oracle.Thousands(t.faults), oracle.Thousands(t.kills), besides)
+	fmt.Printf("seed %d: %d rounds, %s jobs, %s faults, %s kills%s\n", t.plan.seed, t.rounds, oracle.Thousands(t.jobs), oracle.Thousands(t.faults), oracle.Thousands(t.kills), t.did)
 	fmt.Printf("oracle: %s steps, %s violations\n", oracle.Thousands(t.steps), oracle.Thousands(t.violations))
 	verdict := word(!t.failed)
 	if t.mute > 0 {

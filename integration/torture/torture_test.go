@@ -45,7 +45,8 @@ func TestAFileThatCannotBeWrittenIsToldOfAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "-out")
 }
 
-// What passed is not unlawful because its line is missing; but it is not counted, and so it is no success either.
+// What passed is not unlawful because its line is missing; but it is not counted, and so it is no success
+// either.
 func TestAPassedRoundWithoutALineIsNotCalledUnlawful(t *testing.T) {
 	tort := stage(t, "echo '--- PASS: TestChaos (1.00s)'\n")
 	require.NoError(t, tort.perform(t.Context()))

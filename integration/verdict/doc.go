@@ -1,12 +1,13 @@
-// Package verdict judges the histories of a chaos run by four rules. Its input is what pushers, handlers and the
-// nemesis wrote (package history), what lies in Redis at the end, and how often Redis gave each job to a worker.
+// Package verdict judges the histories of a chaos run by four rules. Its input is what pushers, handlers and
+// the nemesis wrote (package history), what lies in Redis at the end, and how often Redis gave each job to a
+// worker.
 //
 //   - Lost: each accepted job is done, or dead for a reason.
 //   - Phantom: each start has a push and a take, with the bytes of the push, and none follows a recorded success.
 //   - Early: no job starts before its time by Redis' clock.
 //   - Late: the jobs of a killed process run again in the promised time.
 //
-// Package oracle judges every single step in Redis: counts, bytes, places, who may recover what. This package judges
-// what Redis cannot see: the answers that pushers got, and when handlers ran. It never reads a clock, a file or a
-// server: everything is an argument.
+// Package oracle judges every single step in Redis: counts, bytes, places, who may recover what. This package
+// judges what Redis cannot see: the answers that pushers got, and when handlers ran. It never reads a clock, a
+// file or a server: everything is an argument.
 package verdict

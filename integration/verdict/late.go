@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The promise of recovery holds while some process can judge who is dead, some process can take jobs, and nothing else is
-// wrong. Other time is excused: the rounds of chaos that only kill have none of it.
+// The promise of recovery holds while some process can judge who is dead, some process can take jobs, and
+// nothing else is wrong. Other time is excused: the rounds of chaos that only kill have none of it.
 
 // turn is how long a processor must have nothing to do to count as free: between two jobs it has a moment.
 const turn = 100 * time.Millisecond
@@ -70,7 +70,8 @@ func (w *world) followers() map[*run]follower {
 	return next
 }
 
-// witnessed reports whether one process, and not several after each other, could judge the dead one all the time.
+// witnessed reports whether one process, and not several after each other, could judge the dead one all the
+// time.
 func (w *world) witnessed(dead *process, took span) bool {
 	return slices.ContainsFunc(w.sorted(), func(p *process) bool {
 		return p != dead && p.up != 0 && p.up+w.TTL+2*w.Beat < took.from+w.TTL && p.until() > took.to
@@ -82,8 +83,8 @@ func (w *world) excused() []span {
 	var wrong, free []span
 	for _, f := range w.faults {
 		if !f.slow() {
-			// A janitor needs two checks two heartbeats apart, the delay that it draws, and another's claim, each below a
-			// heartbeat; after a step of Redis' clock it must know the clock for a TTL.
+			// A janitor needs two checks two heartbeats apart, the delay that it draws, and another's claim,
+			// each below a heartbeat; after a step of Redis' clock it must know the clock for a TTL.
 			wrong = append(wrong, f.later(max(w.healing()+4*w.Beat, w.TTL+2*w.Beat)))
 		}
 	}

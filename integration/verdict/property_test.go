@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/integration/verdict"
 )
 
-// A course is that of one job, drawn at random, and lawful. Each of its runs is in a process of its own, so that what
-// happens to that one explains nothing else.
+// A course is that of one job, drawn at random, and lawful. Each of its runs is in a process of its own, so
+// that what happens to that one explains nothing else.
 type course struct {
 	*story
 	t     *rapid.T

@@ -65,8 +65,8 @@ type run struct {
 // A process is one worker or pusher, from its launch to its end. An instant that never came is 0.
 type process struct {
 	name string
-	// up is its registration, quiet the first signal after which it takes nothing more, killed a SIGKILL, down its own
-	// end, gone when it had been waited for, and last its last sign of life.
+	// up is its registration, quiet the first signal after which it takes nothing more, killed a SIGKILL, down
+	// its own end, gone when it had been waited for, and last its last sign of life.
 	up, quiet, killed, down, gone, last time.Duration
 	runs                                []*run
 }
@@ -251,8 +251,8 @@ func sameSpec(a, b *history.Spec) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(one, other)
 }
 
-// ended reports whether the run ended with an outcome that is the job's end. What a handler says after Belay has
-// cancelled it counts only if it is done.
+// ended reports whether the run ended with an outcome that is the job's end. What a handler says after Belay
+// has cancelled it counts only if it is done.
 func (r *run) ended(outcomes ...string) bool {
 	return r.finish != 0 && slices.Contains(outcomes, r.outcome) && (!r.cancelled || r.outcome == history.OK)
 }

@@ -53,7 +53,8 @@ func (w *world) judgeStarts(t *token) {
 	}
 }
 
-// recorded reports whether the end of a run must have reached Redis: the process lived on, and nothing was in its way.
+// recorded reports whether the end of a run must have reached Redis: the process lived on, and nothing was in
+// its way.
 func (w *world) recorded(r *run) bool {
 	settling := span{r.finish, r.finish + w.Settling}
 	died, ok := r.proc.died()
@@ -67,8 +68,8 @@ func (w *world) troubled(p *process, during span) bool {
 	})
 }
 
-// healing is how long the effects of a fault may last after it: a call that waits for its deadline, of half a TTL and at
-// least a second, and then a backoff of a quarter of the TTL.
+// healing is how long the effects of a fault may last after it: a call that waits for its deadline, of half a
+// TTL and at least a second, and then a backoff of a quarter of the TTL.
 func (w *world) healing() time.Duration { return max(w.TTL/2, time.Second) + w.TTL/4 + time.Second/2 }
 
 // judgeTimes holds that no run starts before its time.

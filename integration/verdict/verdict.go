@@ -40,7 +40,8 @@ type Facts struct {
 	Concurrency, MaxRetries, MaxCrashes int
 	// MinBackoff is the least delay of a retry; MinLater and MinSnooze are those that handlers ask for. 0.
 	MinBackoff, MinLater, MinSnooze time.Duration
-	// Settling is how long the end of a run may take to reach Redis, with everything in order, on a busy machine. 3 s.
+	// Settling is how long the end of a run may take to reach Redis, with everything in order, on a busy
+	// machine. 3 s.
 	Settling time.Duration
 	// Left is what lay in Redis at the end.
 	Left []Remnant
@@ -60,16 +61,18 @@ func (f Facts) withDefaults() Facts {
 
 // A Verdict is what was found.
 type Verdict struct {
-	// Tokens counts the jobs that were pushed, Accepted those that must have been in Redis: the push was acknowledged,
-	// or a handler started. Each accepted job is in exactly one of the next five counts.
+	// Tokens counts the jobs that were pushed, Accepted those that must have been in Redis: the push was
+	// acknowledged, or a handler started. Each accepted job is in exactly one of the next five counts.
 	Tokens, Accepted                        int
 	Done, Discarded, Dead, Crashed, Missing int
 	// Starts counts handlers that started, Again those of a job that had started before.
 	Starts, Again int
-	// Kills counts processes that died otherwise than by a graceful stop. Quarantined jobs wait for an idle process.
+	// Kills counts processes that died otherwise than by a graceful stop. Quarantined jobs wait for an idle
+	// process.
 	Kills, Quarantined int
-	// Recoveries are, the shortest first, the times from a kill to the next start of each job in hand, if nothing else
-	// was wrong meanwhile; Excused are the others. MostCharged is the longest without the time that was excused.
+	// Recoveries are, the shortest first, the times from a kill to the next start of each job in hand, if
+	// nothing else was wrong meanwhile; Excused are the others. MostCharged is the longest without the time
+	// that was excused.
 	Recoveries, Excused []time.Duration
 	MostCharged         time.Duration
 
@@ -150,8 +153,8 @@ func spread(sorted []time.Duration) string {
 	return text
 }
 
-// Timeline lists the events of one job, and what was done to processes and to Redis meanwhile, in seconds since its
-// first event.
+// Timeline lists the events of one job, and what was done to processes and to Redis meanwhile, in seconds since
+// its first event.
 func (v *Verdict) Timeline(name string) string {
 	w := v.world
 	var of []time.Duration

@@ -1,40 +1,41 @@
-// Package args says which Go values are which arguments of a job, and reads and writes them so.
+// Package args maps Go values to the arguments of a job, and back.
 //
-// It exists because a job's arguments are a list, as for Ruby's perform(user_id, team_id), and Go has no type for a list
-// whose elements differ. A struct stands for one here, and a [Shape] is how that struct and the list correspond: it is
-// found out once for a type, when the program starts, and a type that could not do without loss is refused then ([For]).
+// It exists because a job's arguments are a list, as for Ruby's perform(user_id, team_id), and Go has no
+// type for a list whose elements differ in type. Here a struct represents the list, and a [Shape] is the
+// mapping between the two. [For] computes it once per type, when the program starts, and refuses a type
+// that would lose data.
 //
-// These are all of its rules. T is the type that stands for the whole list.
+// These are all of its rules. T is the type that represents the whole list.
 //
 // # Which values are arguments
 //
-//   - A struct's exported fields, in order, are the arguments: {42, 7} is [42,7]. Their names count for nothing and their
-//     order for everything, so that a new field goes last. The fields of an embedded struct stand in its place, unless it
-//     has a name in JSON; then it is one argument. A field tagged belay:"-" or json:"-" is none.
-//   - Any other T is one argument: int is [5], and []int is [[1,2]]. So is a struct that writes itself by MarshalJSON or
-//     MarshalText, such as time.Time. struct{} is no argument at all.
-//   - The last field may be a slice tagged belay:",rest": its elements are what stands behind the other arguments.
+//   - A struct's exported fields, in order, are the arguments: {42, 7} is [42,7]. Their names do not count,
+//     only their order counts, so a new field goes last. The fields of an embedded struct take its place,
+//     unless it has a name in JSON; then it is one argument. A field tagged belay:"-" or json:"-" is none.
+//   - Any other T is one argument: int is [5], and []int is [[1,2]]. So is a struct with its own MarshalJSON
+//     or MarshalText, such as time.Time. struct{} is no argument.
+//   - The last field may be a slice tagged belay:",rest": its elements are the arguments after the others.
 //     struct{ IDs []int `belay:",rest"` } is perform(*ids).
-//   - A field tagged json:",omitempty" or json:",omitzero" is left out when it is empty and nothing follows it; Ruby then
-//     takes its default. Before others it is written all the same, or those would move up.
+//   - A field tagged json:",omitempty" or json:",omitzero" is omitted if it is empty and nothing follows it;
+//     Ruby then uses its default. Before other arguments it is always written, or they would move up.
 //
 // # How they are written
 //
 //   - Numbers keep all their digits: int64 and uint64 are exact, and a float keeps its fraction: 12.0.
-//   - Structs, wherever they stand inside of an argument, are objects by encoding/json's rules, []byte is Base64, time.Time
-//     RFC 3339. Maps are written in the order of their keys, which are strings.
-//   - What writes itself only by a pointer, as big.Int does, is written so wherever it has an address: in a field, an
-//     array, a slice, behind a pointer. The values of a map have none, and such a map is refused. What an any holds is not
-//     known before it is there: put a pointer into it.
+//   - Structs inside an argument are objects by encoding/json's rules, []byte is Base64, time.Time RFC 3339.
+//     Maps have strings as keys and are written in their order.
+//   - A type that writes itself only by a pointer, such as big.Int, is written by its method wherever it has
+//     an address: in a field, an array, a slice, behind a pointer. The values of a map have no address, so
+//     such a map is refused. The content of an any is not known in advance: put a pointer into it.
 //
 // # How they are read
 //
-//   - A missing argument at the end is a zero value: older producers did not know it. One too many is an [Error], because
-//     it would be lost without a word.
+//   - A missing argument at the end is a zero value: older producers may not send it. A surplus argument is
+//     an [Error], because it would be lost silently.
 //   - A pointer is an argument that may be null. For other types null is the zero value.
-//   - In an any a number is a json.Number, because 9007199254740993 is no float64 and 1.0 is to stay 1.0. json.RawMessage
-//     keeps an argument's text as it is; when it is written again, job.Marshal spells it.
-//   - What does not fit is an [Error], which shows types and never the argument.
+//   - In an any a number is a json.Number, because no float64 is 9007199254740993 and 1.0 must stay 1.0.
+//     json.RawMessage keeps an argument's text; job.Marshal respells it when it is written again.
+//   - An argument of a wrong type is an [Error], which shows types and never the argument.
 //
-// The package must never let a value be written that could not be read again, and never show an argument in a message.
+// The package must never write a value that cannot be read again, and never show an argument in a message.
 package args

@@ -9,19 +9,20 @@ import (
 	"strings"
 )
 
-// An Error says which argument of a job does not fit. It shows types and never the argument, which
-// may be secret: error messages are stored with the job, and logged.
+// An Error says which argument of a job has a wrong type. It shows types and never the argument, which may
+// be secret: error messages are stored in the job and logged.
 type Error struct {
 	// Position counts the job's arguments from 1.
 	Position int
-	// Field is the struct field that the argument, or the part of it that does not fit, was for, such as Owner.Name; "" when
-	// it is for none.
+	// Field is the struct field for the argument, or for the wrong part of it, such as Owner.Name; "" if
+	// there is none.
 	Field string
-	// Got is what the job has there: null, boolean, number, string, array or object; "value" when that is not known.
+	// Got is the kind of the job's value: null, boolean, number, string, array or object; "value" if it is
+	// not known.
 	Got string
-	// Want is the field's type; nil when the argument is one too many.
+	// Want is the field's type; nil for a surplus argument.
 	Want reflect.Type
-	// Err is what the type's decoder said, and may quote the argument. nil when the argument is one too many.
+	// Err is the error of the type's decoder, which may quote the argument; nil for a surplus argument.
 	Err error
 
 	of    reflect.Type
@@ -45,10 +46,10 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrorClass is how it is shown to operators, who know it by the name that programs use.
+// ErrorClass returns the name that operators see, which is the public name of this type.
 func (e *Error) ErrorClass() string { return "belay.ArgumentError" }
 
-// error is what is said when the argument with this index, from 0, could not be read.
+// error returns the Error for the argument with this index, from 0.
 func (p *place) error(index int, text string, err error) error {
 	wrong := &Error{Position: index + 1, Field: p.name, Got: kindOf(text), Want: p.of, Err: err}
 	inner, found := errors.AsType[*json.UnmarshalTypeError](err)
@@ -59,7 +60,8 @@ func (p *place) error(index int, text string, err error) error {
 	return wrong
 }
 
-// kindNamed is the kind of a JSON value by encoding/json's name for it, behind which the value itself may stand.
+// kindNamed returns the kind of a JSON value from encoding/json's description, which may also contain the
+// value.
 func kindNamed(name string) string {
 	name, _, _ = strings.Cut(name, " ")
 	switch name {
@@ -68,10 +70,10 @@ func kindNamed(name string) string {
 	case "bool":
 		return "boolean"
 	}
-	return "value" // by somebody's own UnmarshalJSON
+	return "value" // from a type's own UnmarshalJSON
 }
 
-// kindOf is the kind of a JSON value.
+// kindOf returns the kind of a JSON value.
 func kindOf(text string) string {
 	switch text[0] {
 	case 'n':

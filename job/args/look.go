@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// What is looked for here is found when a program starts, or it would be found when a job fails: a type that cannot be
-// written as JSON, or that would not come back as it was.
+// The checks in this file run when a program starts. Without them jobs would fail later: they find types
+// that cannot be written as JSON, or would be read back as other values.
 
-// A look goes through a type and all that it is made of.
+// A look checks a type and all types in it.
 type look struct {
-	path string // of the field that is looked at, for people
+	path string // of the current field, for messages
 	seen map[seen]bool
-	// foundAny: numbers may come that have no type of their own.
+	// foundAny reports that there is an any, which may receive a number without a Go type.
 	foundAny bool
 }
 
-// A type is seen where package job writes it, or where encoding/json does, which it does from a struct on down.
+// A type may occur where package job writes it, or inside a struct, where encoding/json's rules hold.
 type seen struct {
 	t    reflect.Type
 	ours bool
@@ -30,10 +30,10 @@ func (l *look) wrong(format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// at says why no argument can be a t, or hold one.
+// at returns an error if no argument can be a t or contain one.
 func (l *look) at(t reflect.Type, ours bool) error {
 	if l.seen[seen{t, ours}] {
-		return nil // a tree, say: its values end although its type does not
+		return nil // a recursive type, such as a tree
 	}
 	if l.seen == nil {
 		l.seen = map[seen]bool{}
@@ -74,7 +74,7 @@ func (l *look) atItsOwnWriter(t reflect.Type) error {
 		return l.wrong("%v has a %s and no Un%s: no handler could read it", t, method, strings.ToLower(method[:1])+method[1:])
 	}
 	if embedded, borrowed := borrowedWriter(t); borrowed {
-		return l.wrong("%v has the %s of its embedded %v, which would be all that is written: give the embedded field a name", t, method, embedded)
+		return l.wrong("%v has the %s of its embedded %v, and nothing else would be written: give the embedded field a name", t, method, embedded)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (l *look) atMap(t reflect.Type, ours bool) error {
 	return l.at(t.Elem(), ours)
 }
 
-// atStruct looks at one that encoding/json writes as an object.
+// atStruct checks a struct that is written as an object.
 func (l *look) atStruct(t reflect.Type) error {
 	path := l.path
 	defer func() { l.path = path }()

@@ -64,20 +64,20 @@ func TestForRefuses(t *testing.T) {
 		"keys that are structs":                    {refusal[struct{ S struct{ M map[nested]int } }](), "field S.M: a map[args.nested]int has keys that cannot be written"},
 		"one that is written and not read":         {refusal[writeOnly](), "args.writeOnly has a MarshalJSON and no UnmarshalJSON"},
 		"one that is written as text and not read": {refusal[struct{ X []textOnly }](), "field X: args.textOnly has a MarshalText and no UnmarshalText"},
-		"a writer that is an embedded field's":     {refusal[stampedText](), "has the MarshalJSON of its embedded time.Time, which would be all that is written"},
+		"a writer that is an embedded field's":     {refusal[stampedText](), "has the MarshalJSON of its embedded time.Time, and nothing else would be written"},
 		"such a one further in":                    {refusal[struct{ At *stampedText }](), "field At: args.stampedText has the MarshalJSON"},
 		"copies of what needs an address":          {refusal[map[string]celsius](), "make it a map of pointers"},
 		"fields that are there twice": {refusal[struct {
 			Base
 			Tenant string
 		}](), "field Tenant is there twice"},
-		"a pointer that is embedded":        {refusal[struct{ *Base }](), "field Base: a job without it could not be told"},
+		"a pointer that is embedded":        {refusal[struct{ *Base }](), "field Base: a job without it and a job with zeros"},
 		"a hidden pointer that is embedded": {refusal[struct{ S struct{ *small } }](), "field S.small: no handler could make a *args.small"},
-		"a rest that is not last":           {refusal[restFirst](), "field Last stands behind Rest, which takes the rest: put Rest last"},
+		"a rest that is not last":           {refusal[restFirst](), "field Last follows Rest, which takes the rest: put Rest last"},
 		"a rest that is no slice":           {refusal[restNumber](), "field Rest: a rest is a slice"},
 		"a rest that is bytes":              {refusal[restBytes](), "field Rest: a rest is a slice"},
 		"a rest of what has no JSON":        {refusal[restFuncs](), "field Rest: a func() has no JSON"},
-		"a tag that says nothing":           {refusal[tagged](), `field A: the tag belay:"rest" says nothing`},
+		"an unknown tag":                    {refusal[tagged](), `field A: the tag belay:"rest" is not known`},
 		"a number that is to be a string":   {refusal[quoted](), `field A: the tag json:",string" is not for arguments`},
 		"everything that is wrong, not the first": {refusal[struct {
 			A chan int

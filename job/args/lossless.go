@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// Lossless says why the JSON of v, which it has, would be the same for other values of its type that anybody would tell apart: a
-// struct in it has fields, and none of them is written. nil when there is no such struct. What For says of a type before there is a
-// value, this says of a value whose type nobody knew, such as one in an any; that it can be read again is not asked.
+// Lossless returns an error if the JSON of v would be the same for different values of its type, because
+// none of the fields of a struct in it are written. For checks a type in advance; Lossless checks a value
+// whose type is known only at run time, such as the content of an any. It does not check whether the value
+// can be read again.
 //
-// v must not hold itself, which its JSON says.
+// v must have JSON, so it must not contain itself.
 func Lossless(v any) error { return lossless(reflect.ValueOf(v), false) }
 
-// lossless goes where encoding/json goes. addressed says that v lies where a method of a pointer to it can be called.
+// lossless visits what encoding/json visits. addressed reports that methods of a pointer to v can be
+// called.
 func lossless(v reflect.Value, addressed bool) error {
 	if !v.IsValid() {
 		return nil
@@ -58,7 +60,7 @@ func lossless(v reflect.Value, addressed bool) error {
 	return nil
 }
 
-// mayHoldStructs spares the elements of long slices that have none.
+// mayHoldStructs reports whether elements of type t may contain structs; others need no visit.
 func mayHoldStructs(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Interface, reflect.Pointer, reflect.Map, reflect.Slice, reflect.Array, reflect.Struct:
@@ -67,7 +69,8 @@ func mayHoldStructs(t reflect.Type) bool {
 	return false
 }
 
-// losslessWriter is for a struct that writes itself, which knows what it leaves out, unless an embedded one's method does it.
+// losslessWriter checks a struct that writes itself. Its method decides what to omit, unless it is an
+// embedded struct's.
 func losslessWriter(t reflect.Type) error {
 	if embedded, borrowed := borrowedWriter(t); borrowed {
 		return fmt.Errorf("%v is written by the method of its embedded %v, and nothing else of it is: give the embedded field a name", t, embedded)
@@ -87,7 +90,7 @@ func losslessStruct(v reflect.Value, addressed bool) error {
 	return fmt.Errorf("%v has no exported fields and would be written as {}; capitalize their names", t)
 }
 
-// losslessFields is how many fields of a struct are written, those of embedded ones among them.
+// losslessFields returns how many fields of a struct are written, including those of embedded structs.
 func losslessFields(v reflect.Value, addressed bool) (written int, err error) {
 	t := v.Type()
 	for i := range t.NumField() {
@@ -102,7 +105,7 @@ func losslessFields(v reflect.Value, addressed bool) (written int, err error) {
 			if err != nil {
 				return 0, err
 			}
-			written += within // none is no loss beside others, as of a marker
+			written += within // an embedded marker without fields is no loss
 			continue
 		}
 		written++

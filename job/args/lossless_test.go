@@ -28,7 +28,8 @@ type stamped struct {
 	Place string
 }
 
-// marked is as useless as it looks to JSON, and so are those that have it in them, but for what else they have.
+// marked is as useless as it looks to JSON, and so are those that have it in them, but for what else they
+// have.
 type marked struct{ _ [0]func() }
 
 type branch struct{ Children []*branch }

@@ -103,8 +103,8 @@ func drawFurther(t *rapid.T) further {
 	}
 }
 
-// Whatever stands in a job, reading it into a T ends without a panic, in an *Error or in a T; and what was read
-// is on the wire what is read again.
+// Whatever stands in a job, reading it into a T ends without a panic, in an *Error or in a T; and what was
+// read is on the wire what is read again.
 func FuzzFill(f *testing.F) {
 	for _, args := range []string{
 		`[]`, `[null,null,null]`, `[1,"a",2,1.5,"2026-01-02T03:04:05Z",[{"name":"n"}],"",{"Sub":{"OK":true},"By":{"1":true}},{"a":[1]},"AQI=",{"Size":1}]`,

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// A reader is how the text of an argument becomes a value.
+// A reader converts the text of an argument into a value.
 type reader struct {
-	// quickly spares the commonest types the way through encoding/json; false: it could not, and has changed nothing.
-	// The text is one sound JSON value, because package job has scanned it.
+	// quickly reads the commonest types without encoding/json. It returns false, and changes nothing, if it
+	// cannot. The text is one valid JSON value, because package job has scanned it.
 	quickly func(v reflect.Value, text string) bool
-	// exactly reads the numbers of an any as json.Number: 9007199254740993 and 1.0 are not what a float64 says they are.
+	// exactly reads the numbers in an any as json.Number, because a float64 changes 9007199254740993 and
+	// 1.0.
 	exactly bool
 }
 
@@ -34,7 +35,7 @@ func readerOf(t reflect.Type, holdsAny bool) reader {
 }
 
 func readInt(v reflect.Value, text string) bool {
-	if text == "null" { // for which strconv would make an error
+	if text == "null" { // for strconv it is an error
 		return true
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -49,7 +50,7 @@ func readString(v reflect.Value, text string) bool {
 	if text[0] != '"' || strings.IndexByte(text, '\\') >= 0 {
 		return false
 	}
-	v.SetString(strings.Clone(text[1 : len(text)-1])) // or a handler that keeps a name would keep the payload
+	v.SetString(strings.Clone(text[1 : len(text)-1])) // without a copy, a handler that keeps a name would keep the payload in memory
 	return true
 }
 

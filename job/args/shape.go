@@ -8,36 +8,36 @@ import (
 	"strings"
 )
 
-// A Shape is how a type and a job's positional arguments correspond; the package's documentation tells the rules. For makes
-// it. It never changes, and may be used from any goroutine.
+// A Shape is the mapping between a type and a job's positional arguments, by the rules in the package's
+// documentation. For returns it. It never changes and is safe for concurrent use.
 type Shape struct {
 	of     reflect.Type
 	places []place
-	// rest takes the arguments behind the places, one per element of its slice. nil without such a field.
+	// rest receives the arguments after the places, one per element of its slice; nil without such a field.
 	rest *place
 }
 
-// A place is where in a T one argument stands.
+// A place is the position of one argument in a T.
 type place struct {
-	path []int  // the indexes of fields, down through embedded structs; none: T itself is the argument
+	path []int  // field indexes, through embedded structs; empty if T itself is the argument
 	name string // of the field, "" for T itself
 	of   reflect.Type
-	// byAddress: the argument is handed on as a pointer, because something in it writes itself only by one.
+	// byAddress passes the argument as a pointer, because a type in it writes itself only by a pointer.
 	byAddress bool
-	// isEmpty says whether the value is left out where nothing follows it. nil: never.
+	// isEmpty reports whether to omit the value if nothing follows it; nil means never.
 	isEmpty func(reflect.Value) bool
 	read    reader
 }
 
-// For finds out the shape of a type. Its error names all that is wrong with the type: no JSON for it, or none that would
-// come back as it was.
+// For returns the shape of a type. Its error lists everything wrong with the type: values that have no
+// JSON, or would be read back as other values.
 func For(t reflect.Type) (*Shape, error) {
 	s := &Shape{of: t}
 	if t.Kind() == reflect.Pointer && isPlainStruct(t.Elem()) {
 		return nil, fmt.Errorf("%v is a pointer: leave out the asterisk, and the fields of the struct are the arguments", t)
 	}
 	if !isPlainStruct(t) {
-		// A type that writes itself is one value, too (time.Time is a struct).
+		// A struct that writes itself is one value too (time.Time).
 		return s, s.add(place{of: t})
 	}
 	if err := s.addFields(t, nil); err != nil {
@@ -51,7 +51,7 @@ func For(t reflect.Type) (*Shape, error) {
 
 func isPlainStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && !writesItself(t) }
 
-// addFields adds the arguments that stand in the fields of t, which is T or embedded in it at path.
+// addFields adds the arguments for the fields of t, which is T or embedded in it at path.
 func (s *Shape) addFields(t reflect.Type, path []int) error {
 	var wrong []error
 	for i := range t.NumField() {
@@ -64,7 +64,7 @@ func (s *Shape) addFields(t reflect.Type, path []int) error {
 		case field.Anonymous && tag.name == "" && isPlainStruct(field.Type):
 			err = s.addFields(field.Type, at)
 		case field.Anonymous && tag.name == "" && field.Type.Kind() == reflect.Pointer && isPlainStruct(field.Type.Elem()):
-			err = fmt.Errorf("field %s: a job without it could not be told from one with zeros: embed the struct itself", field.Name)
+			err = fmt.Errorf("field %s: a job without it and a job with zeros would be the same: embed the struct itself", field.Name)
 		case field.IsExported():
 			p := place{path: at, name: field.Name, of: field.Type, isEmpty: tag.omit}
 			if tag.rest {
@@ -80,7 +80,7 @@ func (s *Shape) addFields(t reflect.Type, path []int) error {
 
 func (s *Shape) add(p place) error {
 	if s.rest != nil {
-		return fmt.Errorf("field %s stands behind %s, which takes the rest: put %[2]s last", p.name, s.rest.name)
+		return fmt.Errorf("field %s follows %s, which takes the rest: put %[2]s last", p.name, s.rest.name)
 	}
 	if err := s.checkName(p.name); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Shape) addRest(p place) error {
 	return nil
 }
 
-// checkName refuses a second field of one name: with an embedded struct a reader could not tell which is which.
+// checkName refuses a second field of one name, which an embedded struct could add: they could be confused.
 func (s *Shape) checkName(name string) error {
 	for _, earlier := range s.places {
 		if earlier.name == name {
@@ -118,8 +118,8 @@ func (s *Shape) checkName(name string) error {
 	return nil
 }
 
-// Write makes the arguments that v stands for, ready for job.MarshalArgs. v is of the shape's type and can be addressed;
-// the arguments may be pointers into it.
+// Write returns the arguments of v for job.MarshalArgs. v has the shape's type and is addressable; the
+// arguments may be pointers into it.
 func (s *Shape) Write(v reflect.Value) []any {
 	args := make([]any, 0, len(s.places))
 	for i := range s.places {
@@ -141,10 +141,10 @@ func (s *Shape) Write(v reflect.Value) []any {
 	return args
 }
 
-// Fill puts a job's arguments, each of them JSON as job.Job.Args answers it, into v, which is zero, of the shape's type and
-// can be addressed. Its error is an *Error, and v is then of no use.
+// Fill reads a job's arguments, as job.Job.Args returns them, into v, which is zero, has the shape's type
+// and is addressable. Its error is an *Error; v is then undefined.
 func (s *Shape) Fill(v reflect.Value, args []string) error {
-	// A missing argument may be one that older producers did not send; a surplus one would be lost without a word.
+	// Older producers may not send the last arguments; a surplus one would be lost silently.
 	if len(args) > len(s.places) && s.rest == nil {
 		return &Error{Position: len(s.places) + 1, Got: kindOf(args[len(s.places)]), of: s.of, given: len(args)}
 	}
@@ -166,9 +166,9 @@ func (s *Shape) Fill(v reflect.Value, args []string) error {
 	return nil
 }
 
-// Position is which argument a field of T is, counted from 1, in every job. The error says why none is: no field of that
-// name, or one that stands for any number of arguments, or that may be left out, because a job without it would then not
-// count as the same as one that has it with the same value.
+// Position returns the position, from 1, of a field of T among the arguments of every job. It returns an
+// error if there is none: T has no field of that name, or the field is the rest of the arguments, or it may
+// be omitted. A job without an omitted field would not count as equal to a job that has the same value.
 func (s *Shape) Position(field string) (int, error) {
 	for i := range s.places {
 		switch p := &s.places[i]; {
@@ -185,7 +185,7 @@ func (s *Shape) Position(field string) (int, error) {
 	return 0, fmt.Errorf("%v has no field %s that is an argument", s.of, field)
 }
 
-// in is the place's own part of a T.
+// in returns the place's part of a T.
 func (p *place) in(v reflect.Value) reflect.Value {
 	for _, i := range p.path {
 		v = v.Field(i)
@@ -200,7 +200,7 @@ func (p *place) value(v reflect.Value) any {
 	return v.Interface()
 }
 
-// fill reads one argument. What the quick way cannot read, encoding/json may, or it says why not.
+// fill reads one argument. encoding/json reads what quickly cannot, or returns the error.
 func (p *place) fill(v reflect.Value, text string) error {
 	if p.read.quickly != nil && p.read.quickly(v, text) {
 		return nil

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// A fieldTag is what the tags of a T's field say of its argument.
+// A fieldTag is the content of the tags of a T's field.
 type fieldTag struct {
 	skip, rest bool
-	// name is the field's name in JSON, which an argument has no use for: but an embedded struct that has one is an object.
+	// name is the field's name in JSON. An argument has no name, but an embedded struct with a name is one
+	// argument.
 	name string
 	omit func(reflect.Value) bool
 }
@@ -25,7 +26,7 @@ func readTag(field reflect.StructField) (fieldTag, error) {
 	said := strings.Split(options, ",")
 	switch {
 	case ours != "" && !tag.rest:
-		return tag, fmt.Errorf(`field %s: the tag belay:%q says nothing; there are belay:"-" and belay:",rest"`, field.Name, ours)
+		return tag, fmt.Errorf(`field %s: the tag belay:%q is not known; there are belay:"-" and belay:",rest"`, field.Name, ours)
 	case slices.Contains(said, "string"):
 		return tag, fmt.Errorf(`field %s: the tag json:",string" is not for arguments: make the field a string`, field.Name)
 	case slices.Contains(said, "omitzero"):
@@ -36,7 +37,7 @@ func readTag(field reflect.StructField) (fieldTag, error) {
 	return tag, nil
 }
 
-// isEmpty is what json:",omitempty" calls so.
+// isEmpty reports whether json:",omitempty" omits v.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
@@ -48,7 +49,7 @@ func isEmpty(v reflect.Value) bool {
 	}
 }
 
-// isZero is what json:",omitzero" calls so.
+// isZero reports whether json:",omitzero" omits v.
 func isZero(v reflect.Value) bool {
 	if v.IsZero() {
 		return true

@@ -1,7 +1,7 @@
-// Package service is a worker process as the operating system sees it: signals, health checks, systemd.
+// Package service connects a worker process with the operating system: signals, health checks, systemd.
 //
-// A Process runs a Worker and carries to it what the world outside says: a signal becomes Quiet, Stop or Dump, and a question
-// about its health, by HTTP or by systemd's watchdog, goes to Ready or Alive.
+// A Process runs a Worker. It translates signals to Quiet, Stop and Dump, and answers health checks, by HTTP and to
+// systemd's watchdog, from Ready and Alive.
 //
-// It must never judge the worker itself (package launcher does), nor speak to Redis.
+// It must never judge the worker's health itself (package launcher does), nor use Redis.
 package service

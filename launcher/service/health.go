@@ -11,8 +11,7 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Health answers GET /healthz with what the judge says of Alive, and GET /readyz with Ready: status 200 or 503, and the
-// Finding as JSON.
+// Health serves GET /healthz from Alive and GET /readyz from Ready: status 200 or 503, and the Finding as JSON.
 func Health(judge Judge) http.Handler {
 	mux := http.NewServeMux()
 	for path, ask := range map[string]func(context.Context) launcher.Finding{"/healthz": judge.Alive, "/readyz": judge.Ready} {
@@ -23,7 +22,7 @@ func Health(judge Judge) http.Handler {
 			if !found.OK {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
-			_ = json.NewEncoder(w).Encode(found) // to one who has gone
+			_ = json.NewEncoder(w).Encode(found) // an error means that the client has gone
 		})
 	}
 	return mux
@@ -33,8 +32,8 @@ func Health(judge Judge) http.Handler {
 // probe.
 const probeTimeout = 5 * time.Second
 
-// answerHealth serves Health until end is called.
-func (p Process) answerHealth() (end func(), err error) {
+// serveHealth serves Health until end is called.
+func (p Process) serveHealth() (end func(), err error) {
 	if p.HealthAddr == "" {
 		return func() {}, nil
 	}
@@ -42,7 +41,7 @@ func (p Process) answerHealth() (end func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: listen for health checks: %w", err)
 	}
-	p.Log.Info().Str("address", listener.Addr().String()).Msg("answering health checks")
+	p.Log.Info().Str("address", listener.Addr().String()).Msg("serving health checks")
 	server := &http.Server{Handler: Health(p.Worker), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: 16 << 10}
 	// Each probe has its own connection: a connection kept alive holds a descriptor that jobs may need.
 	server.SetKeepAlivesEnabled(false)

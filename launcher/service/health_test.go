@@ -44,7 +44,7 @@ func TestAProcessAnswersAtItsAddressAsLongAsItRuns(t *testing.T) {
 	text, err := bufio.NewReader(lines).ReadBytes('\n')
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &said))
-	require.Equal(t, "answering health checks", said.Message)
+	require.Equal(t, "serving health checks", said.Message)
 	url := "http://" + said.Address + "/healthz"
 	answer, err := http.Get(url)
 	require.NoError(t, err)

@@ -30,13 +30,13 @@ type world struct {
 }
 
 // build makes a worker in a keyspace of its own.
-func build(t *testing.T, url string, cfg launcher.Config) (*launcher.Group, world) {
+func build(t *testing.T, url string, cfg launcher.Config) (*launcher.Launcher, world) {
 	t.Helper()
 	client, err := goredisdriver.Open(url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	cfg.Client, cfg.Prefix = client, drivertest.Prefix(t)
-	g, err := launcher.NewGroup(cfg)
+	g, err := launcher.New(cfg)
 	require.NoError(t, err)
 	return g, world{Client: client, keys: lua.NewKeys(cfg.Prefix)}
 }

@@ -11,43 +11,42 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Signals carries to a worker what signals say, as Sidekiq's do: those of versions 4 and 5 as well. TERM and INT stop, a
-// second one at once; TSTP and USR1 quiet; TTIN dumps; USR2 reopens the log. HUP is left alone: it ends the process, and
-// under nohup it does not. Who ends a program may tell both the process and its group, as GNU timeout does: the same signal
-// again within SameSignal of the first to stop is no second one.
+// Signals handles Sidekiq's signals, those of versions 4 and 5 too. TERM and INT stop, a second one at once; TSTP and USR1
+// quiet; TTIN dumps; USR2 reopens the log. HUP keeps its default: it ends the process, and is ignored under nohup. GNU
+// timeout signals a process and then its group, so the same signal again within SameSignal does not count as a second one.
 type Signals struct {
 	Worker Commanded
-	// Stop ends the context of the worker's Run, and with it whatever else of the program hangs on that: the first signal
-	// to stop calls it, because a worker that still waits for Redis hears of nothing else.
+	// Stop cancels the context of the worker's Run. The first TERM or INT calls it, because a worker that still waits for
+	// Redis reacts to nothing else.
 	Stop func()
-	// Reopen is called at USR2, in a goroutine of its own: it may hang on a pipe. It may be nil.
+	// Reopen is called at USR2, in a goroutine of its own: it may block on a pipe. It may be nil.
 	Reopen func()
 	// Log has a line for each signal.
 	Log zerolog.Logger
 }
 
-// Heard are those of signals that this program was not started to ignore, as nohup has it of HUP, and a shell of INT in what it
-// starts in the background: signal.Notify would bring such a one back.
-func Heard(signals ...os.Signal) []os.Signal {
+// NotIgnored returns the signals that were not ignored when the program started. nohup ignores HUP, and a shell ignores INT
+// for background programs; signal.Notify would enable them again.
+func NotIgnored(signals ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(slices.Clone(signals), signal.Ignored)
 }
 
-// SameSignal is for how long a signal that comes again is the first one: GNU timeout tells a process, and then its group. It is many
-// times what that takes, and less than a person takes for two.
+// SameSignal is how long a repeated signal counts as the first one. It is many times what GNU timeout needs for its two
+// signals, and less than a person needs to send two.
 const SameSignal = 200 * time.Millisecond
 
-// asked is by which signal a stop was first asked for, and when.
+// asked is the signal that first asked for a stop, and its time.
 type asked struct {
 	by os.Signal
 	at time.Time
 }
 
-// same says whether a signal means what was asked before, and nothing more.
+// same reports whether a signal only repeats the first one.
 func (a asked) same(sig os.Signal, now time.Time) bool {
 	return sig == a.by && now.Sub(a.at) < SameSignal
 }
 
-// Obey obeys signals, those that this system has, until end is called.
+// Obey obeys signals until end is called.
 func (s Signals) Obey() (end func()) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, slices.Collect(maps.Keys(signalNames))...)
@@ -57,10 +56,10 @@ func (s Signals) Obey() (end func()) {
 		var first asked
 		for sig := range signals {
 			if first.same(sig, time.Now()) {
-				s.Log.Info().Str("signal", signalNames[sig]).Msg("the same signal again at once: taken for the first")
+				s.Log.Info().Str("signal", signalNames[sig]).Msg("repeated signal ignored")
 				continue
 			}
-			s.Log.Info().Str("signal", signalNames[sig]).Msg("obeying")
+			s.Log.Info().Str("signal", signalNames[sig]).Msg("signal received")
 			switch sig {
 			case syscall.SIGTERM, os.Interrupt:
 				if first.by == nil {

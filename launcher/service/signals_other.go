@@ -9,7 +9,7 @@ import (
 
 var signalNames = map[os.Signal]string{syscall.SIGTERM: "SIGTERM", os.Interrupt: "SIGINT"}
 
-// OutliveReaders has nothing to do: on this system nobody is ended for a reader that has gone.
+// OutliveReaders does nothing: on this system a write to a reader that has gone does not end the process.
 func OutliveReaders() {}
 
 func (s Signals) obey(os.Signal) {}

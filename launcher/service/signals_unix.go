@@ -13,12 +13,12 @@ var signalNames = map[os.Signal]string{
 	syscall.SIGTTIN: "SIGTTIN", syscall.SIGUSR2: "SIGUSR2",
 }
 
-// OutliveReaders keeps the process alive, to its very end, when the reader of its standard output or error has gone: Go ends
-// it at the next write otherwise. The signal is caught and not ignored, because programs would inherit that; for good,
-// because the last words come after Run.
+// OutliveReaders keeps the process alive after the reader of its standard output or error has gone; otherwise Go ends it at
+// the next write. It catches SIGPIPE instead of ignoring it, because child processes would inherit that, and it never stops,
+// because the last log lines come after Run.
 func OutliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// obey does what a signal says that has to do with more than the end.
+// obey handles the signals that do not stop.
 func (s Signals) obey(sig os.Signal) {
 	switch sig {
 	case syscall.SIGTSTP, syscall.SIGUSR1:

@@ -12,13 +12,13 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A notifier speaks to systemd, as sd_notify(3) does: lines in a datagram to the socket that it named.
+// A notifier notifies systemd, as sd_notify(3) does: lines in a datagram to a socket.
 type notifier struct {
-	socket   string        // empty when nobody listens
-	watchdog time.Duration // within which systemd wants to hear of us; 0 for never
+	socket   string        // empty without systemd
+	watchdog time.Duration // within which systemd expects a ping; 0 for never
 }
 
-// newNotifier reads what systemd says in the environment, and takes it out, as sd_notify does when asked to.
+// newNotifier reads systemd's variables and removes them from the environment, as sd_notify can.
 func newNotifier(lookup func(string) (string, bool), unset func(string) error) notifier {
 	var n notifier
 	n.socket, _ = lookup("NOTIFY_SOCKET")
@@ -33,18 +33,18 @@ func newNotifier(lookup func(string) (string, bool), unset func(string) error) n
 	return n
 }
 
-// aMoment is how long systemd is waited for.
-const aMoment = 500 * time.Millisecond
+// notifyTimeout limits the wait for systemd.
+const notifyTimeout = 500 * time.Millisecond
 
-// say sends lines such as READY=1. It waits for nobody longer than a moment.
-func (n notifier) say(lines ...string) error {
-	// Go takes an @ at the beginning for the abstract socket that systemd means by it.
+// send sends lines such as READY=1.
+func (n notifier) send(lines ...string) error {
+	// A leading @ means an abstract socket, to Go as to systemd.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("notify systemd: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetWriteDeadline(time.Now().Add(aMoment))
+	_ = conn.SetWriteDeadline(time.Now().Add(notifyTimeout))
 	if _, err := conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
 		return fmt.Errorf("notify systemd: %w", err)
 	}
@@ -52,25 +52,24 @@ func (n notifier) say(lines ...string) error {
 }
 
 const (
-	// beforeReady is how often the worker is looked at until it is ready, and statusEvery how often STATUS is renewed after
-	// that.
+	// beforeReady is how often the worker is checked until it is ready, and statusEvery how often STATUS is sent after that.
 	beforeReady = 200 * time.Millisecond
 	statusEvery = 5 * time.Second
-	// moreStart is asked of systemd for as long as Redis has not answered: a worker that waits for it has not failed.
+	// moreStart is the time that is asked for while Redis has not answered: a worker that waits for Redis has not failed.
 	moreStart = 30 * time.Second
 )
 
-// tellSystemd tells systemd how the worker is until end is called. It must be called before the worker's Run.
-func (p Process) tellSystemd(n notifier) (end func()) {
+// notifySystemd reports the state of the worker to systemd until end is called. It must be called before the worker's Run.
+func (p Process) notifySystemd(n notifier) (end func()) {
 	if n.socket == "" {
 		return func() {}
 	}
-	told := func(lines ...string) {
-		if err := n.say(lines...); err != nil {
-			p.Log.Warn().Err(err).Msg("systemd does not listen")
+	send := func(lines ...string) {
+		if err := n.send(lines...); err != nil {
+			p.Log.Warn().Err(err).Msg("systemd cannot be notified")
 		}
 	}
-	p.Worker.OnStop(func() { told("STOPPING=1", "STATUS=stopping") })
+	p.Worker.OnStop(func() { send("STOPPING=1", "STATUS=stopping") })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -79,7 +78,7 @@ func (p Process) tellSystemd(n notifier) (end func()) {
 		for ctx.Err() == nil {
 			began := time.Now()
 			if lines := r.lines(ctx); len(lines) > 0 {
-				told(lines...)
+				send(lines...)
 			}
 			select {
 			case <-ctx.Done():
@@ -93,7 +92,7 @@ func (p Process) tellSystemd(n notifier) (end func()) {
 	}
 }
 
-// A report is what systemd has been told so far.
+// A report is what was reported to systemd so far.
 type report struct {
 	worker   Worker
 	notifier notifier
@@ -102,7 +101,7 @@ type report struct {
 	status   string
 }
 
-// lines are what there is to tell now.
+// lines returns what is new.
 func (r *report) lines(ctx context.Context) []string {
 	var lines []string
 	found := r.worker.Ready(ctx)
@@ -132,8 +131,7 @@ func (r *report) describe(found launcher.Finding) string {
 	return status
 }
 
-// rest is how long until there may be something to tell. A ping every half of the watchdog's time leaves room for one to
-// be late.
+// rest returns the time until the next report. Pings come twice per watchdog time, so one may be late.
 func (r *report) rest() time.Duration {
 	rest := statusEvery
 	if !r.ready {

@@ -11,25 +11,26 @@ import (
 	"time"
 )
 
-// Before calls f and passes the frame when f has returned; what follows in its direction waits too. On a request, the
-// server has not heard of the command while f runs; on a reply, it has executed it, and nobody has been told.
+// Before calls f and passes the frame when f has returned; later frames in its direction wait too. On a
+// request, the server has not received the command while f runs; on a reply, it has executed it, and no
+// reply has arrived.
 func Before(f func()) Action { return Action{kind: calling, call: f} }
 
-// After passes the frame and then calls f; what follows in its direction waits until f has returned. On a request, the
-// command may or may not have been executed when f runs, and its reply may be on its way: use Before on the reply, or
-// After, to be sure.
+// After passes the frame and then calls f; later frames in its direction wait until f has returned. On a
+// request, the command may or may not have been executed when f runs, and its reply may be on its way: for
+// certainty, use Before or After on the reply.
 func After(f func()) Action { return Action{kind: passing, call: f} }
 
-// Kill is a function for Before and After that ends a process by SIGKILL and returns when nothing of it runs any more:
-// all its threads have ended and its sockets are closed, whether or not anybody has waited for it. It fails the test
-// when that does not happen.
+// Kill returns a function for Before and After that ends a process by SIGKILL and returns when all its
+// threads have ended and its sockets are closed, even if its parent has not waited for it. It fails the
+// test if that does not happen.
 func Kill(t testing.TB, pid int) func() {
 	return func() { signal(t, pid, syscall.SIGKILL, "ZX") }
 }
 
-// Freeze is a function for Before and After that stops a process by SIGSTOP and returns when all its threads stand
-// still. Its sockets stay open. It fails the test when that does not happen; waking the process (SIGCONT) is the
-// caller's.
+// Freeze returns a function for Before and After that stops a process by SIGSTOP and returns when all its
+// threads have stopped. Its sockets stay open. It fails the test if that does not happen. The caller
+// continues the process (SIGCONT).
 func Freeze(t testing.TB, pid int) func() {
 	return func() { signal(t, pid, syscall.SIGSTOP, "TZX") }
 }
@@ -50,12 +51,12 @@ func signal(t testing.TB, pid int, sig syscall.Signal, states string) {
 	}
 }
 
-// every says whether all threads of a process are in one of the states; a process that is not there has no threads.
-// A signal has been sent before its effect is there, and not to all threads at once: the first thread alone would
-// say too early that the process is gone, with its sockets still open.
+// every reports whether all threads of a process are in one of the states; a process that is gone has no
+// threads. A signal takes effect later, and not in all threads at once: with the first thread alone, a
+// process would count as gone while its sockets are still open.
 func every(pid int, states string) bool {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
-		return false // without /proc nobody knows
+		return false // without /proc the state is unknown
 	}
 	threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	if err != nil {

@@ -17,10 +17,10 @@ type conn struct {
 	client, server net.Conn
 	done           chan struct{}
 	ending         sync.Once
-	dark           [2]atomic.Bool // by direction: a rule has ended the traffic
+	dark           [2]atomic.Bool // by direction: a rule has stopped the traffic
 
 	mu      sync.Mutex // also orders what is written to the client
-	waiting []request  // those whose reply has not been passed on, oldest first
+	waiting []request  // requests whose reply has not been passed on, oldest first
 }
 
 // A request waits for its reply, which forged holds if the server is not asked.
@@ -89,7 +89,7 @@ func (c *conn) pumpReplies() error {
 			return err
 		}
 		if frame.Kind == '>' {
-			// It belongs to no request, so no rule is for it.
+			// A push belongs to no request, so no rule applies to it.
 			if err := c.await(Replies, Pass()); err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func (c *conn) reply(raw []byte) error {
 	c.mu.Lock()
 	if len(c.waiting) == 0 {
 		c.mu.Unlock()
-		return errors.New("faultproxy: a reply that nobody asked for")
+		return errors.New("faultproxy: a reply without a request")
 	}
 	asked := c.waiting[0].raw
 	c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *conn) reply(raw []byte) error {
 		return err
 	}
 	err := c.answer(raw)
-	action.passed() // also when whom it was for has gone: it was passed on all the same
+	action.passed() // even if the client has gone
 	return err
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A Proxy forwards to one server. Its methods may be called from any goroutine.
+// A Proxy forwards to one server. Its methods are safe for concurrent use.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -22,7 +22,8 @@ type Proxy struct {
 	accepted int
 }
 
-// New starts a proxy on a free loopback port before the server at target (host:port). It ends with the test.
+// New starts a proxy on a free loopback port before the server at target (host:port). It ends with the
+// test.
 func New(t testing.TB, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,7 +43,7 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // URL is the redis:// URL of Addr.
 func (p *Proxy) URL() string { return "redis://" + p.Addr() }
 
-// Add puts rules behind those that are there. The first rule that matches a frame is the one that acts on it.
+// Add appends rules. The first rule that matches a frame acts on it.
 func (p *Proxy) Add(rules ...Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,42 +52,42 @@ func (p *Proxy) Add(rules ...Rule) {
 	}
 }
 
-// Clear removes all rules. What a rule already holds stays held.
+// Clear removes all rules. Frames that a rule already holds stay held.
 func (p *Proxy) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = nil
 }
 
-// Count is how many requests of that name, in capitals, have arrived, whatever became of them.
+// Count returns how many requests with this name, in capitals, have arrived.
 func (p *Proxy) Count(name string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts[name]
 }
 
-// Counts is Count for every name.
+// Counts returns Count for every name.
 func (p *Proxy) Counts() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.counts)
 }
 
-// Open is how many connections are open.
+// Open returns how many connections are open.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns)
 }
 
-// Accepted is how many connections there have been, those included behind which no server was.
+// Accepted returns how many connections there have been, including those for which no server was reached.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// CloseConns ends the connections that are open now; new ones are still accepted.
+// CloseConns closes all open connections; new ones are still accepted.
 func (p *Proxy) CloseConns() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +96,8 @@ func (p *Proxy) CloseConns() {
 	}
 }
 
-// Close ends the proxy with all its connections, and returns when nothing of it runs. Closing again does nothing.
+// Close closes the proxy and all its connections, and returns when its goroutines have ended. A second call
+// does nothing.
 func (p *Proxy) Close() {
 	p.ending.Do(func() {
 		close(p.done)
@@ -137,7 +139,8 @@ func (p *Proxy) serve(client net.Conn) {
 	c.run()
 }
 
-// enter registers a connection unless the proxy is ending, in which case nobody else would close it.
+// enter registers a connection so that Close closes it. It reports false if the proxy has been closed
+// already.
 func (p *Proxy) enter(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +166,7 @@ func (p *Proxy) arrived(name string) {
 	p.counts[name]++
 }
 
-// decide gives the action for a frame that belongs to a request.
+// decide returns the action for a frame that belongs to a request.
 func (p *Proxy) decide(on Direction, request []byte) Action {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package resp reads and writes the Redis protocol for tests: whole frames, RESP2 and RESP3, nothing interpreted
-// that a test does not ask for. It is no client and knows no command.
+// Package resp reads and writes the Redis protocol for tests: whole frames, RESP2 and RESP3. It is not a
+// client and does not interpret commands.
 package resp
 
 import (
@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// A Frame is one complete value as it stood on the wire.
+// A Frame is one complete value from the wire.
 type Frame struct {
 	// Kind is the first byte: + - : $ * _ # , ( ! = % ~ > |
 	Kind byte
-	// Raw is every byte of the frame, those of its items included.
+	// Raw is every byte of the frame, including its items.
 	Raw []byte
 	// Text is a scalar's text without its framing.
 	Text string
-	// Null is true of RESP2's null string and null array.
+	// Null is true for RESP2's null string and null array.
 	Null bool
 	// Items are an aggregate's elements; a map's keys and values alternate.
 	Items []Frame
 }
 
-// maxLine bounds a line that is not a string's bytes: an inline command or an error text.
+// maxLine bounds a line, such as an inline command or an error text. Strings may be longer.
 const maxLine = 64 << 10
 
-// Read reads one frame. An error other than io.EOF at its start means that the stream is of no use any more.
+// Read reads one frame. After an error other than io.EOF at its start, the stream cannot be read further.
 func Read(r *bufio.Reader) (Frame, error) {
 	line, err := r.ReadString('\n')
 	switch {
@@ -52,7 +52,7 @@ func Read(r *bufio.Reader) (Frame, error) {
 	return Frame{}, fmt.Errorf("resp: unknown type in %.60q", line)
 }
 
-// midFrame tells a stream that ended inside a frame from one that ended after it.
+// midFrame returns io.ErrUnexpectedEOF for a stream that ended inside a frame.
 func midFrame(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -81,7 +81,7 @@ func (f *Frame) readItems(r *bufio.Reader) error {
 	switch f.Kind {
 	case '%':
 		n *= 2
-	case '|': // attributes stand before the value that they belong to: one frame together
+	case '|': // attributes precede their value, and form one frame with it
 		n = n*2 + 1
 	}
 	f.Text = ""
@@ -96,7 +96,7 @@ func (f *Frame) readItems(r *bufio.Reader) error {
 	return nil
 }
 
-// length reads the number that a string or an aggregate begins with, -1 being null.
+// length reads the length of a string or an aggregate; -1 is null.
 func (f *Frame) length() (int, error) {
 	n, err := strconv.Atoi(f.Text)
 	if err != nil || n < -1 {
@@ -106,7 +106,7 @@ func (f *Frame) length() (int, error) {
 	return n, nil
 }
 
-// Name is the first word of a command in capitals, or "".
+// Name returns the first word of a command in capitals, or "".
 func (f Frame) Name() string {
 	if len(f.Items) == 0 {
 		return ""
@@ -114,7 +114,7 @@ func (f Frame) Name() string {
 	return strings.ToUpper(f.Items[0].Text)
 }
 
-// Value is the frame as nil, string, int64, []any of these, or, for an error reply, an error.
+// Value returns the frame as nil, string, int64, []any of these, or, for an error reply, an error.
 func (f Frame) Value() any {
 	switch f.Kind {
 	case '-', '!':
@@ -143,7 +143,7 @@ func (f Frame) Value() any {
 	return f.Text
 }
 
-// Command is the frame of a command's words.
+// Command returns the frame of a command.
 func Command(words ...string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, word := range words {

@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	// burst is how long an idle lane may then exceed its bandwidth. It compensates for timers and goroutines
-	// that wake late: without it a busy machine would lower the bandwidth.
+	// burst is how long an idle lane may then exceed its bandwidth. It compensates for timers and
+	// goroutines that wake late: without it a busy machine would lower the bandwidth.
 	burst = 20 * time.Millisecond
-	// chunk is how many bytes one connection sends before the next has its turn. At 10 Mbit/s it takes 13 ms: much more would
-	// keep a heartbeat behind a page, and much less would cost too many wakeups at 100 Mbit/s.
+	// chunk is how many bytes one connection sends before the next has its turn. At 10 Mbit/s it takes 13
+	// ms: much more would keep a heartbeat behind a page, and much less would cost too many wakeups at 100
+	// Mbit/s.
 	chunk = 16 << 10
 )
 

@@ -66,8 +66,8 @@ func (l *Link) Set(speed Speed) {
 // Bytes returns how many bytes have been sent to the server and from it, on all connections.
 func (l *Link) Bytes() (up, down int64) { return l.up.sent(), l.down.sent() }
 
-// Close ends the link with all its connections, and returns when all its goroutines have ended. Closing again
-// does nothing.
+// Close ends the link with all its connections, and returns when all its goroutines have ended. Closing
+// again does nothing.
 func (l *Link) Close() {
 	l.ending.Do(func() {
 		close(l.done)
@@ -93,8 +93,8 @@ func (l *Link) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	// Bytes in the kernel's buffer are not on the link yet. A buffer of megabytes would hide the link's speed
-	// from the sender.
+	// Bytes in the kernel's buffer are not on the link yet. A buffer of megabytes would hide the link's
+	// speed from the sender.
 	_, _ = client.(*net.TCPConn).SetReadBuffer(chunk), server.(*net.TCPConn).SetReadBuffer(chunk)
 	pass(client, server, &l.up, &l.down, l.done)
 }

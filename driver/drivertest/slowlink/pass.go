@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// inFlight is how many chunks of a connection fit into one direction. A bandwidth of 100 Mbit/s fills 400 of them in half a
-// second; without a bandwidth, latency would otherwise hold what loopback delivers meanwhile.
+// inFlight is how many chunks of a connection fit into one direction. A bandwidth of 100 Mbit/s fills 400
+// of them in half a second; without a bandwidth, latency would otherwise hold what loopback delivers
+// meanwhile.
 const inFlight = 1024
 
 // A parcel is a chunk in flight.
@@ -38,7 +39,8 @@ func pass(client, server net.Conn, up, down *lane, done <-chan struct{}) {
 	both.Wait()
 }
 
-// carry forwards bytes from one end to the other through a lane. It calls cut when the last byte has arrived.
+// carry forwards bytes from one end to the other through a lane. It calls cut when the last byte has
+// arrived.
 func carry(to, from net.Conn, through *lane, gone <-chan struct{}, cut func()) {
 	way := make(chan parcel, inFlight)
 	var delivery sync.WaitGroup
@@ -58,7 +60,8 @@ func carry(to, from net.Conn, through *lane, gone <-chan struct{}, cut func()) {
 			case <-gone:
 				return
 			}
-			// A connection sends its next chunk after this one, so that others have their turn between the two.
+			// A connection sends its next chunk after this one, so that others have their turn between the
+			// two.
 			if !wait(sent, gone) {
 				return
 			}

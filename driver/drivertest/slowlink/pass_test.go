@@ -32,7 +32,8 @@ func (tr *trial) dial() (client, server net.Conn) {
 	return client, server
 }
 
-// write sends n bytes without waiting for their arrival. An error would show as bytes that are not received.
+// write sends n bytes without waiting for their arrival. An error would show as bytes that are not
+// received.
 func (tr *trial) write(to net.Conn, n int) {
 	go func() { _, _ = to.Write(make([]byte, n)) }()
 }
@@ -79,7 +80,8 @@ func TestBandwidthIsLimited(t *testing.T) {
 	})
 }
 
-// A heartbeat that is sent while another connection transfers a page waits for one chunk of it, not for all.
+// A heartbeat that is sent while another connection transfers a page waits for one chunk of it, not for
+// all.
 func TestConnectionsShareTheBandwidth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, Speed{BitsPerSecond: 10 * Mbit})

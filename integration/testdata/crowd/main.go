@@ -1,10 +1,10 @@
-// Command crowd is a worker of the integration tests that has hundreds of jobs in hand at once, which programs run by
-// belay work --exec would be too many for:
+// Command crowd is a worker of the integration tests that has hundreds of jobs in hand at once, which programs
+// run by belay work --exec would be too many for:
 //
 //	crowd -redis URL -prefix TEXT -c N [-ttl 1s] LEDGER
 //
-// A job takes as many milliseconds as its second argument says, or until it is cancelled. Each run appends a line to LEDGER
-// when it starts and one when it ends, as the program hand does.
+// A job takes as many milliseconds as its second argument says, or until it is cancelled. Each run appends a
+// line to LEDGER when it starts and one when it ends, as the program hand does.
 package main
 
 import (

@@ -1,9 +1,10 @@
-// Command deaf is a worker of the integration tests, in Go, because no program run by belay work --exec can ignore its end:
+// Command deaf is a worker of the integration tests, in Go, because no program run by belay work --exec can
+// ignore its end:
 //
 //	deaf -redis URL -prefix TEXT LEDGER RELEASE
 //
-// It runs jobs of the classes Deaf and Quick. Each run appends a line to LEDGER when it starts and one when it ends, as the
-// program hand does. A run of Deaf ends when there is a file RELEASE, and heeds nothing else.
+// It runs jobs of the classes Deaf and Quick. Each run appends a line to LEDGER when it starts and one when it
+// ends, as the program hand does. A run of Deaf ends when there is a file RELEASE, and heeds nothing else.
 package main
 
 import (

@@ -2,9 +2,10 @@
 //
 //	hand [-for 500ms] [-deaf] [-fail TEXT] LEDGER
 //
-// It appends one line to LEDGER when it starts and one when it has done its work, each with a single write, so that what
-// several hands append never mixes. Its work is to sleep: as long as -for says, else as many milliseconds as the job's
-// second argument says. -deaf ignores SIGTERM. -fail ends it with status 1 and TEXT on standard error.
+// It appends one line to LEDGER when it starts and one when it has done its work, each with a single write, so
+// that what several hands append never mixes. Its work is to sleep: as long as -for says, else as many
+// milliseconds as the job's second argument says. -deaf ignores SIGTERM. -fail ends it with status 1 and TEXT
+// on standard error.
 package main
 
 import (

@@ -1,13 +1,13 @@
-// Command sweepworker is who dies in the sweep of crash points: a worker whose runs end in every way there is, or a
-// producer of jobs.
+// Command sweepworker is who dies in the sweep of crash points: a worker whose runs end in every way there is,
+// or a producer of jobs.
 //
 //	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] [-hold CLASS] [-queue Q]... work
 //	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] push
 //
-// What a run does is its job's class: one that begins with what -hold says goes on until it is cancelled. Any other ends;
-// Slow a little later, Dies by a failure each time, Snoozes by asking once to run later, and what ends in Fails fails once.
-// Each run appends to the ledger when it starts and when it has done its work, and each push once it is acknowledged, in
-// lines as the program hand writes them.
+// What a run does is its job's class: one that begins with what -hold says goes on until it is cancelled. Any
+// other ends; Slow a little later, Dies by a failure each time, Snoozes by asking once to run later, and what
+// ends in Fails fails once. Each run appends to the ledger when it starts and when it has done its work, and
+// each push once it is acknowledged, in lines as the program hand writes them.
 package main
 
 import (
@@ -32,8 +32,8 @@ const (
 	beat, ttl = 100 * time.Millisecond, 400 * time.Millisecond
 	// soon is how long retries and snoozes wait.
 	soon = 20 * time.Millisecond
-	// awhile is how long Slow takes: longer than it takes to bring back the jobs of a dead process, so that suspects wait for
-	// it, and its process drains.
+	// awhile is how long Slow takes: longer than it takes to bring back the jobs of a dead process, so that
+	// suspects wait for it, and its process drains.
 	awhile = 3 * ttl
 	// grace is how long running jobs may go on after TERM.
 	grace = beat / 2
@@ -115,7 +115,8 @@ func (a *actor) run(ctx context.Context, j *belay.Job) error {
 	return nil
 }
 
-// first says once of each job, to all processes together, that this is the first run: a snooze leaves no trace in a job.
+// first says once of each job, to all processes together, that this is the first run: a snooze leaves no trace
+// in a job.
 func (a *actor) first(jid string) bool {
 	file, err := os.OpenFile(a.ledger+"."+jid, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -125,8 +126,8 @@ func (a *actor) first(jid string) bool {
 	return true
 }
 
-// push pushes in every way there is: one, one for later, several to one queue, several to several and for later. The name
-// of a job begins with that of its push.
+// push pushes in every way there is: one, one for later, several to one queue, several to several and for
+// later. The name of a job begins with that of its push.
 func (a *actor) push(ctx context.Context) error {
 	for _, together := range [][]belay.Item{
 		{a.item("one", "a", 0)},
@@ -154,7 +155,8 @@ func (a *actor) item(name, queue string, in time.Duration) belay.Item {
 	return belay.Item{Class: "Done", Queue: queue, JID: a.prefix + "-" + name, In: in}
 }
 
-// note appends a line in a single write, so that lines of several processes never mix and a kill leaves no half of one.
+// note appends a line in a single write, so that lines of several processes never mix and a kill leaves no half
+// of one.
 func (a *actor) note(what, class, jid string) {
 	line, err := json.Marshal(map[string]any{"what": what, "class": class, "jid": jid, "worker": os.Getpid(), "at": time.Now().UnixNano()})
 	if err != nil {

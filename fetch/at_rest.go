@@ -1,0 +1,70 @@
+package fetch
+
+// Most processes of a fleet have no run most of the time, and readings that find empty lists would be half
+// of what they ask of Redis. So the heartbeat of a process at rest stands for such a reading: an empty list
+// is no key, and while none of the keys exists that it would read, there is nothing to see.
+
+// An atRest is a session without runs, with the keys that a reading of the lengths would read.
+type atRest struct {
+	session *Session
+	keys    []string
+}
+
+// mostUnlooked is how many heartbeats in a row stand for readings at most: a reading is also what finds out
+// that the loop's own connection is dead before a job needs it.
+const mostUnlooked = 3
+
+// heard makes sure, after each confirmed heartbeat, that what lies in our lists and which queues are paused
+// is known: the heartbeat has told it, or the next turn reads it.
+func (k *keyspace) heard(reply HeartbeatReply) {
+	k.renew, k.fenced, k.yielded = true, false, false
+	for _, q := range k.queues {
+		if q.broken {
+			q.intake.dry = false
+		}
+	}
+	if k.isAtRest() && reply.watched && reply.There == 0 && k.unlooked < mostUnlooked {
+		k.unlooked++
+		return
+	}
+	k.reconcile.due, k.unlooked = true, 0
+}
+
+// isAtRest reports whether there is no run, and nothing known or suspected that a reading would have to
+// settle.
+func (k *keyspace) isAtRest() bool {
+	c, q := &k.reconcile, &k.loop.quarantine
+	return !c.due && q.ledgerEmpty() && k.outage.since.IsZero() && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&
+		!k.hasQuarantined() && q.draining == nil
+}
+
+func (k *keyspace) anyPaused() bool {
+	for _, q := range k.queues {
+		if q.paused {
+			return true
+		}
+	}
+	return false
+}
+
+// noteAtRest lets watched know whether the process is at rest.
+func (k *keyspace) noteAtRest() {
+	at := k.atRest.Load()
+	switch {
+	case !k.isAtRest():
+		if at != nil {
+			k.atRest.Store(nil)
+		}
+	case at == nil || at.session != k.session:
+		k.atRest.Store(&atRest{session: k.session, keys: append(k.listsToSee(k.names()), k.cfg.Keys.Paused())})
+	}
+}
+
+// watched returns the keys for the session's next heartbeat to ask for; none when a reading is needed
+// anyway. It may be called from any goroutine.
+func (k *keyspace) watched(session *Session) []string {
+	if at := k.atRest.Load(); at != nil && at.session == session {
+		return at.keys
+	}
+	return nil
+}

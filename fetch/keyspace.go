@@ -1,0 +1,166 @@
+package fetch
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A keyspace is all that the loop knows of one keyspace: its session there, its queues, the pipelines in
+// flight, and whether its Redis answers. A silent keyspace stops no other one.
+type keyspace struct {
+	loop    *Loop
+	cfg     *Config
+	ledger  ledger
+	lane    driver.Client
+	session *Session   // nil before the first
+	former  []*Session // earlier sessions that still had runs when the next one began
+	fenced  bool       // the last take was refused: the session has lapsed, or holds a quarantined job; until the next heartbeat
+	lease   lease
+	renew   bool // the locks of the runs are to be renewed
+
+	intakes   []*intake // one for each capsule
+	queues    map[string]*queueState
+	backedOff int // queues that are
+	waiting
+
+	flights
+	unacked   []*batch       // settles whose answer did not come
+	blockedAt time.Time      // when the blocked runs are settled again
+	obsolete  []string       // jids of settled jobs whose left-over positions can be deleted
+	large     []lua.TooLarge // entries of our lists that are too large to be runs
+	reconcile reconcile
+	outage    outage
+
+	atRest   atomic.Pointer[atRest]
+	unlooked int // heartbeats in a row that have stood for a reading of the lengths
+}
+
+// lease is the answer of Session.Leased, for the runs that one event or turn has made ready: the clock that
+// counts suspends is a system call, and the jobs of a batch start within microseconds.
+type lease struct {
+	session *Session
+	holds   bool
+}
+
+func newKeyspace(l *Loop, cfg *Config) (*keyspace, error) {
+	lane, err := cfg.Client.Lane(mostInFlight)
+	if err != nil {
+		return nil, err
+	}
+	k := &keyspace{
+		loop: l, cfg: cfg, lane: lane, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
+		flights: flights{operations: make(map[int64]bool)}, waiting: waiting{limit: longestWait},
+	}
+	for _, c := range l.capsules {
+		in := &intake{space: k, capsule: c}
+		for _, name := range c.Order.Names() {
+			q := &queueState{name: name, intake: in}
+			in.queues = append(in.queues, q)
+			k.queues[name] = q
+		}
+		k.intakes = append(k.intakes, in)
+	}
+	return k, nil
+}
+
+// names returns the names of all queues, in their order.
+func (k *keyspace) names() []string {
+	var names []string
+	for _, in := range k.intakes {
+		names = append(names, in.capsule.Order.Names()...)
+	}
+	return names
+}
+
+// capsuleOf returns the capsule of a queue; the first for a queue that this process does not take from any
+// more.
+func (k *keyspace) capsuleOf(queue string) *capsule {
+	if q := k.queues[queue]; q != nil {
+		return q.intake.capsule
+	}
+	return k.intakes[0].capsule
+}
+
+// enter makes a session the one under which jobs are taken. Runs of an earlier session are still settled
+// under that.
+func (k *keyspace) enter(session *Session) {
+	k.former = slices.DeleteFunc(append(k.former, k.session), func(s *Session) bool { return s == nil || s.held == 0 })
+	k.session, k.fenced, k.reconcile = session, false, newReconcile()
+	k.notDry()
+	k.loop.quarantine.forget(k)
+	k.release()
+}
+
+// leased returns whether the session's runs may start.
+func (k *keyspace) leased(session *Session) bool {
+	if k.lease.session != session {
+		k.lease.session, k.lease.holds = session, session.Leased()
+	}
+	return k.lease.holds
+}
+
+// settled reports whether nothing is left that this process could still do for its jobs here: every settle
+// is confirmed (or refused for good), and no wait is open that may still bring a job.
+func (k *keyspace) settled() bool {
+	return k.inFlight == 0 && k.openWaits() == 0 && len(k.unacked) == 0 &&
+		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) == 0 && len(k.reconcile.orphaned) == 0 && len(k.large) == 0
+}
+
+// turn sends what is to be sent now and returns when it must be called again at the latest; zero for no
+// such time.
+func (k *keyspace) turn(now time.Time) time.Time {
+	k.lease.session = nil
+	k.retryBlocked(now)
+	backOffEnds := k.endBackOffs(now)
+	if k.outage.resting(now) {
+		return k.outage.until
+	}
+	k.reclaim()
+	k.loop.quarantine.advance(k, now)
+	for k.maySend() {
+		p := k.compose(now)
+		if p == nil {
+			break
+		}
+		k.send(p)
+	}
+	k.adjustWaits(now)
+	k.noteAtRest()
+	return earlier(k.wake(now), backOffEnds)
+}
+
+// earlier returns the earlier of two instants; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// wake returns the next instant at which time alone makes something to do.
+func (k *keyspace) wake(now time.Time) time.Time {
+	var at time.Time
+	if now.Before(k.noWaitsUntil) && !k.loop.quiet {
+		for _, in := range k.intakes {
+			if in.dry {
+				at = earlier(at, earlier(in.pacedAt, k.noWaitsUntil))
+			}
+		}
+		if !at.IsZero() && !at.After(now) {
+			at = now.Add(pacedTake) // there is a reason not to take now; it ends with an event or with the next heartbeat
+		}
+	}
+	if k.ledger.count(blocked) > 0 {
+		at = earlier(at, k.blockedAt)
+	}
+	return earlier(at, k.loop.quarantine.wake())
+}
+
+func (k *keyspace) close() error {
+	k.closeWaits()
+	return k.lane.Close()
+}

@@ -1,0 +1,270 @@
+package fetch
+
+import (
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// The quarantine is what the process knows of jobs that were in hand in so many crashes that they run
+// alone: a crash beside one would move it to the dead set for what another job did. A process takes one
+// while its ledger is empty, and nothing beside it. One that is never idle, because there is always more to
+// do, asks to become so: it drains.
+type quarantine struct {
+	loop *Loop
+
+	draining   *queueState // the queue for whose quarantined jobs nothing is taken, if any
+	drainUntil time.Time   // when that is given up
+	restUntil  time.Time   // until when the process does not ask to drain again, having given it up
+	wish       *queueState // the queue to ask for in the next pipeline
+	undrain    *queueState // the queue whose drain ends in the next pipeline
+	asking     bool        // a take of a quarantined job is in flight
+	asideSince time.Time   // since when nothing is taken for a quarantined job's sake; zero when that is not so
+	othersTill time.Time   // until when ordinary jobs come first, after a quarantined one, if there are any
+}
+
+const (
+	// ordinaryFactor is how many times as long as it stood aside for a quarantined job a process then takes
+	// ordinary ones, if there are any: otherwise the quarantined jobs that a bad hour leaves behind would
+	// stop a whole fleet until each of them has run.
+	ordinaryFactor = 3
+	// restFactor is how many times as long as it drained in vain a process takes again before it drains
+	// once more.
+	restFactor = 10
+)
+
+// forget drops what was known under an earlier session.
+func (q *quarantine) forget(k *keyspace) {
+	for _, queue := range k.queues {
+		queue.quarantined = false
+	}
+	*q = quarantine{loop: q.loop}
+}
+
+// ledgerEmpty reports whether the process has no run and nothing on its way but idle waits.
+func (q *quarantine) ledgerEmpty() bool {
+	for _, k := range q.loop.spaces {
+		if k.session == nil || k.session.held > 0 || k.inFlight > 0 || len(k.reconcile.orphaned) > 0 {
+			return false
+		}
+	}
+	return q.loop.count(running, abandoned, returned) == 0
+}
+
+// hasProcess reports whether the process has no run, and nothing that could bring one.
+func (q *quarantine) hasProcess() bool {
+	for _, k := range q.loop.spaces {
+		if k.session.held > 0 || len(k.operations) > 0 {
+			return false
+		}
+	}
+	return q.loop.count(running, abandoned, returned) == 0
+}
+
+// aside reports whether nothing may be taken for the sake of a quarantined job: one runs, or is about to be
+// asked for, or the process drains for it.
+func (q *quarantine) aside() bool {
+	if q.loop.quiet {
+		return false
+	}
+	if q.draining != nil || q.asking {
+		return true
+	}
+	for _, k := range q.loop.spaces {
+		if k.session == nil {
+			continue
+		}
+		if k.session.quarantined != nil || k.reconcile.quarantineUnsure || k.reconcile.foundQuarantined() ||
+			(q.serves(k) && !k.fenced && k.session.Leased() && q.ledgerEmpty()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayTake reports whether a quarantined job can be asked for now. An idle wait might bring another job
+// beside it.
+func (q *quarantine) mayTake(k *keyspace) bool {
+	return !q.loop.quiet && q.serves(k) && !k.reconcile.quarantineUnsure && !k.reconcile.unsure && !k.fenced &&
+		q.ledgerEmpty() && q.hasProcess() && k.session.Leased()
+}
+
+// serves reports whether there are quarantined jobs, and ordinary ones have had their share since the last
+// of them.
+func (q *quarantine) serves(k *keyspace) bool {
+	return k.hasQuarantined() && !time.Now().Before(q.othersTill)
+}
+
+func (k *keyspace) hasQuarantined() bool { return k.firstQuarantined() != nil }
+
+// firstQuarantined returns the first queue that has quarantined jobs, or nil.
+func (k *keyspace) firstQuarantined() *queueState {
+	for _, in := range k.intakes {
+		for _, queue := range in.queues {
+			if queue.quarantined {
+				return queue
+			}
+		}
+	}
+	return nil
+}
+
+// noQuarantined records that no queue has quarantined jobs, or none that may be taken, until the next
+// reading.
+func (k *keyspace) noQuarantined() {
+	for _, queue := range k.queues {
+		queue.quarantined = false
+	}
+	k.notDry()
+}
+
+// noOthers records that no ordinary jobs wait that a quarantined one would have to let go first.
+func (q *quarantine) noOthers(k *keyspace) {
+	for _, in := range k.intakes {
+		if !in.dry {
+			return
+		}
+	}
+	q.othersTill = time.Time{}
+}
+
+// advance gives a drain up when it was in vain, and notes since when nothing has been taken for a
+// quarantined job's sake.
+func (q *quarantine) advance(k *keyspace, now time.Time) {
+	if q.draining != nil && !now.Before(q.drainUntil) {
+		// What runs may go on for hours.
+		if k.session.quarantined == nil {
+			q.restUntil = now.Add(restFactor * k.cfg.DrainFor)
+		}
+		q.endDrain()
+	}
+	switch {
+	case !q.aside():
+		q.asideSince = time.Time{}
+	case q.asideSince.IsZero():
+		q.asideSince = now
+	}
+}
+
+// wake returns when a drain is given up; zero for none.
+func (q *quarantine) wake() time.Time {
+	if q.draining == nil {
+		return time.Time{}
+	}
+	return q.drainUntil
+}
+
+// ended lets ordinary jobs have their share after a quarantined one.
+func (q *quarantine) ended(k *keyspace, now time.Time) {
+	if !q.asideSince.IsZero() {
+		q.othersTill = now.Add(ordinaryFactor * now.Sub(q.asideSince))
+	}
+	q.endDrain()
+	k.notDry()
+}
+
+// consider decides whether to drain, now that it is known which queues have quarantined jobs.
+func (q *quarantine) consider(k *keyspace) {
+	first := k.firstQuarantined()
+	switch {
+	case q.draining != nil && !q.draining.quarantined:
+		q.endDrain()
+	case first != nil && q.serves(k) && !q.aside() && !time.Now().Before(q.restUntil):
+		q.wish = first
+	}
+}
+
+func (q *quarantine) endDrain() {
+	if q.draining == nil {
+		return
+	}
+	q.draining.intake.space.notDry()
+	q.undrain, q.draining = q.draining, nil
+}
+
+// addDrain adds what is to be said about draining to a pipeline.
+func (k *keyspace) addDrain(p *pipeline) {
+	q := &k.loop.quarantine
+	if queue := q.wish; queue != nil && queue.intake.space == k {
+		q.wish = nil
+		if !k.loop.quiet {
+			ask := k.cfg.Keys.Drain(queue.name, k.session.Identity, k.cfg.DrainFor, k.session.record.TTL)
+			p.add(ask.Call, func(reply driver.Reply) { k.handleDrain(queue, ask, reply) })
+		}
+	}
+	if queue := q.undrain; queue != nil && queue.intake.space == k {
+		q.undrain = nil
+		p.add(k.cfg.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // it lapses by itself where that failed
+	}
+}
+
+func (k *keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply driver.Reply) {
+	q := &k.loop.quarantine
+	held, err := ask.Read(reply)
+	switch {
+	case driver.Outage(err):
+		k.fail("drain", err)
+	case err != nil:
+		k.cfg.Reporter.refuse("drain", err)
+		q.restUntil = time.Now().Add(restFactor * k.cfg.DrainFor)
+	case held:
+		q.draining, q.drainUntil = queue, time.Now().Add(k.cfg.DrainFor)
+	}
+}
+
+// addTakeQuarantined asks for a quarantined job.
+func (k *keyspace) addTakeQuarantined(p *pipeline) {
+	session, queues := k.session, k.names()
+	ask := k.cfg.Keys.TakeQuarantined(session.Identity, queues)
+	k.loop.quarantine.asking = true
+	p.promise(k.intakes[0].capsule, 1) // any capsule would do: there is no other run
+	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })
+}
+
+func (k *keyspace) handleQuarantined(session *Session, queues []string, ask lua.Ask[lua.TakenQuarantined], reply driver.Reply) {
+	k.loop.quarantine.asking = false
+	taken, err := ask.Read(reply)
+	if err != nil {
+		k.reconcile.quarantineUnsure = session == k.session
+		k.doubt(session, err)
+		if driver.Outage(err) {
+			k.fail("take a suspect", err)
+			return
+		}
+		k.cfg.Reporter.refuse("take a suspect", err)
+		k.noQuarantined()
+		return
+	}
+	k.succeed()
+	switch taken.Word {
+	case lua.QuarantineTaken:
+		if len(taken.Bytes) > k.cfg.Largest {
+			k.addLarge(session, place{queue: queues[taken.Queue], quarantined: true}, lua.LargeOf(taken.Bytes))
+			return
+		}
+		k.arriveQuarantined(session, queues[taken.Queue], taken.Bytes, session == k.session)
+	case lua.QuarantineFenced:
+		k.fenced = k.fenced || session == k.session
+	case lua.QuarantineEmpty, lua.QuarantineBusy:
+		// Busy: a job lies in our lists that is not in the ledger yet. Reconciling will find it.
+		k.noQuarantined()
+	}
+}
+
+// arriveQuarantined makes a run of a quarantined job.
+func (k *keyspace) arriveQuarantined(session *Session, queue, bytes string, wanted bool) *Run {
+	r := newRun(k, session, queue, bytes)
+	r.quarantined, session.quarantined = true, r
+	session.aloneQueue.Store(&queue)
+	switch {
+	case !wanted || k.loop.quiet:
+		k.ledger.finish(r, job.Requeued())
+	default:
+		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).
+			Msg("a suspect runs alone: it was in hand in too many crashes; nothing else is taken meanwhile")
+		k.prepare(r)
+	}
+	return r
+}

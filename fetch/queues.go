@@ -1,0 +1,139 @@
+package fetch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A queueState is what the loop knows of one queue.
+type queueState struct {
+	name   string
+	intake *intake
+
+	paused, broken bool
+	backOffUntil   time.Time // until when the queue is left to other processes, after one of its jobs was refused here
+	quarantined    bool      // it has quarantined jobs and is not paused, by the last reading
+
+	wait   *wait         // the idle wait that is open
+	waiter driver.Waiter // its connection between two waits
+}
+
+// backOff is how long a queue is left to other processes after one of its jobs was refused here. Without a
+// pause, taking and refusing the job would repeat as fast as a round trip allows.
+const backOff = time.Second
+
+// An intake is one capsule's way into one keyspace.
+type intake struct {
+	space   *keyspace
+	capsule *capsule
+	queues  []*queueState
+	dry     bool      // the last take found all queues empty, and nothing has contradicted that since
+	pacedAt time.Time // when the next take is due while idle waits are not possible
+	waits   int       // open idle waits
+}
+
+// spare returns how many jobs a take may ask for: not for the processors that orphaned entries need, and
+// one less for each open wait, which may bring a job at any moment.
+func (in *intake) spare() int {
+	return in.capsule.idle() - len(in.space.reconcile.orphaned) - in.waits
+}
+
+// next returns the queues of one take, in this turn's order and without those that are backed off.
+func (in *intake) next() []string {
+	names := in.capsule.Order.Next()
+	if in.space.backedOff == 0 {
+		return names
+	}
+	var open []string
+	for _, name := range names {
+		if in.space.queues[name].backOffUntil.IsZero() {
+			open = append(open, name)
+		}
+	}
+	return open
+}
+
+// backedOff returns how many of the queues are.
+func (in *intake) backedOff() (count int) {
+	if in.space.backedOff == 0 {
+		return 0
+	}
+	for _, q := range in.queues {
+		if !q.backOffUntil.IsZero() {
+			count++
+		}
+	}
+	return count
+}
+
+// backOff leaves a queue to other processes for a while.
+func (q *queueState) backOff(now time.Time) {
+	if q.backOffUntil.IsZero() {
+		q.intake.space.backedOff++
+	}
+	q.backOffUntil = now.Add(backOff)
+	q.release()
+}
+
+// endBackOffs opens the queues whose time has come, and returns when the next one's will.
+func (k *keyspace) endBackOffs(now time.Time) (next time.Time) {
+	if k.backedOff == 0 {
+		return next
+	}
+	for _, q := range k.queues {
+		switch {
+		case q.backOffUntil.IsZero():
+		case !now.Before(q.backOffUntil):
+			q.backOffUntil = time.Time{}
+			k.backedOff--
+			q.intake.dry = false
+		default:
+			next = earlier(next, q.backOffUntil)
+		}
+	}
+	return next
+}
+
+// notDry makes all intakes look at their queues again.
+func (k *keyspace) notDry() {
+	for _, in := range k.intakes {
+		in.dry = false
+	}
+}
+
+// paceTakes makes takes replace idle waits until then, the first of them at at.
+func (k *keyspace) paceTakes(until, at time.Time) {
+	k.noWaitsUntil = until
+	for _, in := range k.intakes {
+		in.pacedAt = at
+	}
+}
+
+// learnPaused takes note of which queues are paused. One that is not any more is looked at again.
+func (q *queueState) learnPaused(paused bool) {
+	if q.paused && !paused {
+		q.intake.dry = false
+	}
+	q.paused = paused
+}
+
+// learn takes in what a take says of the queues that it was asked for.
+func (in *intake) learn(queues []string, taken lua.Taken) {
+	for i, name := range queues {
+		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i)
+		q.paused = slices.Contains(taken.Paused, i)
+		if broken && !q.broken {
+			in.space.cfg.Log.Error().Str("queue", name).Str("key", in.space.cfg.Keys.Queue(name)).
+				Msg("queue passed over: its key, or our working list, is not a list; rename or delete the key")
+		}
+		switch taken.Why {
+		case lua.WhyEmpty:
+			q.broken = broken
+		case lua.WhyEnough, lua.WhyBytes: // such a take has not seen the queues behind
+			q.broken = q.broken || broken
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package fetch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// ErrOwnershipLost is the cause with which handlers are cancelled when their process has been declared
+// dead: the job belongs to another process by now.
+var ErrOwnershipLost = errors.New("belay: ownership lost: this process was declared dead and its jobs were recovered")
+
+// A Session is the registration of this process in one keyspace: one identity, until its tombstone. A
+// process that is declared dead registers anew; the runs of the earlier session are still settled under
+// that.
+type Session struct {
+	// Identity is host, pid and 12 random hex digits.
+	Identity string
+	// Context ends, with the cause ErrOwnershipLost, when the identity has been declared dead. Handlers run
+	// under it.
+	Context context.Context
+
+	record lua.Record
+	end    context.CancelCauseFunc
+	// confirmedAt is when, since boot, the last beat that was answered had been sent.
+	confirmedAt atomic.Int64
+	over        atomic.Bool
+	// aloneQueue is the queue of the last quarantined job that was taken, as the record has it.
+	aloneQueue atomic.Pointer[string]
+
+	// The fields below are confined to the loop's goroutine.
+	seq         int64    // number of the last run; a run's number is drawn here and never used again
+	held        int      // runs in the ledger
+	left        int      // runs that have left the session's lists
+	quarantined *Run     // the quarantined job, if any: then it is the only run
+	number      int64    // number of the last settle
+	unread      []*batch // settles whose answer has not been read, by ascending number
+}
+
+// NewIdentity draws a name that was never used: host (this machine's when empty), pid and 12 random hex
+// digits. Colons in the host become dashes, because Ruby's readers split names at colons.
+func NewIdentity(host string) string {
+	if host == "" {
+		host, _ = os.Hostname()
+	}
+	host = strings.Map(func(r rune) rune {
+		if r == ':' || r <= ' ' || r == 0x7f {
+			return '-'
+		}
+		return r
+	}, host)
+	if host == "" {
+		host = "unknown"
+	}
+	var nonce [6]byte
+	_, _ = rand.Read(nonce[:]) // never fails: the runtime ends the process instead
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(nonce[:]))
+}
+
+// Register begins a session under a new identity. parent ends with the process' last handler.
+func Register(parent context.Context, ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, host string, record lua.Record) (*Session, error) {
+	for {
+		identity := NewIdentity(host)
+		sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
+		answer, err := keys.Register(identity, record).Do(ctx, client)
+		if err != nil {
+			return nil, fmt.Errorf("register %s: %w", identity, err)
+		}
+		if !answer.OK {
+			continue
+		}
+		clock.Saw(answer.Now, sentAt, time.Now())
+		return newSession(parent, identity, record, sentSinceBoot), nil
+	}
+}
+
+func newSession(parent context.Context, identity string, record lua.Record, confirmedAt time.Duration) *Session {
+	session := &Session{Identity: identity, record: record}
+	session.Context, session.end = context.WithCancelCause(parent)
+	session.confirm(confirmedAt)
+	return session
+}
+
+// restore writes the session's record again after it was deleted or evicted. It returns false if Redis
+// refused.
+func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Keys) (bool, error) {
+	record := s.record
+	if queue := s.aloneQueue.Load(); queue != nil {
+		record.QuarantineQueue = *queue
+	}
+	sentSinceBoot := lua.SinceBoot()
+	answer, err := keys.Register(s.Identity, record).Do(ctx, client)
+	if err != nil {
+		return false, fmt.Errorf("restore the record of %s: %w", s.Identity, err)
+	}
+	if answer.OK {
+		s.confirm(sentSinceBoot)
+	}
+	return answer.OK, nil
+}
+
+// Beat renews the session and returns Redis' reply, also about the keys that are watched (see
+// Loop.Watched). A session that is dead or unknown stays so: register another.
+func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (HeartbeatReply, error) {
+	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
+	reply, err := keys.Heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
+	if err != nil {
+		return HeartbeatReply{}, err
+	}
+	clock.Saw(reply.Now, sentAt, time.Now())
+	restored := false
+	if reply.State == lua.StateUnrecorded {
+		if restored, err = s.restore(ctx, client, keys); err != nil {
+			return HeartbeatReply{}, err
+		}
+		if reply.State = lua.StateUnknown; restored {
+			reply.State = lua.StateAlive
+		}
+	}
+	switch reply.State {
+	case lua.StateAlive:
+		s.confirm(sentSinceBoot)
+	case lua.StateDead:
+		s.over.Store(true)
+		s.end(ErrOwnershipLost)
+	default:
+		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
+		s.over.Store(true)
+	}
+	return HeartbeatReply{HeartbeatReply: reply, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+}
+
+// A HeartbeatReply is the reply to a heartbeat.
+type HeartbeatReply struct {
+	lua.HeartbeatReply
+	// Restored reports that the session's record had been lost and that the heartbeat restored it.
+	Restored bool
+	// SentAt is when the heartbeat was sent, since boot.
+	SentAt  time.Duration
+	rtt     time.Duration
+	watched bool
+}
+
+// RTT returns how long the reply took.
+func (r HeartbeatReply) RTT() time.Duration { return r.rtt }
+
+func (s *Session) confirm(sentSinceBoot time.Duration) { s.confirmedAt.Store(int64(sentSinceBoot)) }
+
+// Leased reports whether a job may be started now: the last confirmed heartbeat is so recent that no
+// process can have declared this session dead, with a margin of one heartbeat.
+func (s *Session) Leased() bool {
+	age := lua.SinceBoot() - time.Duration(s.confirmedAt.Load())
+	return !s.over.Load() && age < s.record.TTL-s.record.Beat
+}
+
+// Formerly returns the identity that the process had before this session; "" for the first.
+func (s *Session) Formerly() string { return s.record.Formerly }
+
+// Over reports whether the session has ended for good.
+func (s *Session) Over() bool { return s.over.Load() }
+
+// mark returns the lowest number of a settle whose answer has not been read.
+func (s *Session) mark() int64 {
+	if len(s.unread) > 0 {
+		return s.unread[0].number
+	}
+	return s.number + 1
+}
+
+// mayNumber reports whether Redis keeps the verdict of one more settle.
+func (s *Session) mayNumber() bool { return s.number-s.mark()+1 < lua.MostUnread }
+
+// read records that the settle's answer has been read, or that none will come that matters.
+func (s *Session) read(b *batch) {
+	for i, unread := range s.unread {
+		if unread == b {
+			s.unread = append(s.unread[:i], s.unread[i+1:]...)
+			return
+		}
+	}
+}

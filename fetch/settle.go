@@ -1,0 +1,198 @@
+package fetch
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// mostBatches is how many unacknowledged settles go into one pipeline.
+	mostBatches = 2
+	// retryBlocked is how often a settle is tried again that Redis refuses for a reason waiting does not
+	// cure.
+	retryBlocked = time.Minute
+	// leastPart is the least that a settle is cut to: with less, what each round trip costs is more than
+	// what is gained.
+	leastPart = 32
+)
+
+// A batch is one settle under one number, kept with its exact bytes until its answer has been read.
+type batch struct {
+	session *Session
+	number  int64
+	runs    []*Run // in the order of the settlement
+	ask     lua.Ask[lua.SettleVerdict]
+}
+
+// finish decides the outcome of a run, which is settled in one of the next pipelines.
+func (l *ledger) finish(r *Run, outcome job.Outcome) {
+	r.outcome = outcome
+	l.move(r, finished)
+}
+
+// addSettles adds settles: those that are unacknowledged, those of isolated runs, and that of what has
+// finished since. It reports whether some of them are sent again.
+func (k *keyspace) addSettles(p *pipeline) (again bool) {
+	most := min(len(k.unacked), mostBatches)
+	batches := slices.Clone(k.unacked[:most])
+	k.unacked = slices.Delete(k.unacked, 0, most)
+	again = most > 0
+	for r := k.ledger.first(isolated); r != nil && len(batches) < mostBatches && r.owner.mayNumber(); r = k.ledger.first(isolated) {
+		batches = append(batches, k.newBatch(r.owner, []*Run{r}))
+	}
+	if next := k.nextBatch(); next != nil {
+		batches = append(batches, next)
+	}
+	for _, b := range batches {
+		p.add(b.ask.Call, func(reply driver.Reply) { k.handleSettle(b, reply) })
+	}
+	return again
+}
+
+// nextBatch gathers finished runs of one session into a new settle.
+func (k *keyspace) nextBatch() *batch {
+	first := k.ledger.first(finished)
+	if first == nil {
+		return nil
+	}
+	ordered := k.ledger.in(finished)
+	if k.loop.quiet {
+		// What is requeued goes to the head, the last one first in line: so the oldest goes last.
+		runs := slices.SortedStableFunc(ordered, func(x, y *Run) int { return int(y.seq - x.seq) })
+		first, ordered = runs[0], slices.Values(runs)
+	}
+	session := first.owner
+	if !session.mayNumber() {
+		return nil
+	}
+	bytes, most, room := 0, k.part(), k.room()
+	gathered := make([]*Run, 0, min(k.ledger.count(finished), most))
+	for r := range ordered {
+		if len(gathered) == most || bytes > room {
+			break
+		}
+		if r.owner != session {
+			continue
+		}
+		bytes += len(r.Bytes) + len(r.outcome.Payload())
+		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) {
+			bytes += len(r.Bytes)
+		}
+		gathered = append(gathered, r)
+	}
+	return k.newBatch(session, gathered)
+}
+
+// part returns how many outcomes go into one settle at most. It is half of what can run at once, so that
+// Redis works on one half while the processors work on the other; in one piece, they would take turns.
+func (k *keyspace) part() int {
+	half := (k.loop.Concurrency() + 1) / 2
+	if k.loop.quiet || half < leastPart { // what is requeued goes in order, and two pipelines have none
+		return lua.MostItems
+	}
+	return min(half, lua.MostItems)
+}
+
+// room returns how many bytes go into one settle at most, but for the last job's. On a slow link they are
+// few, so that heartbeats come through between two settles.
+func (k *keyspace) room() int {
+	if k.loop.quiet { // as for part
+		return lua.MostBytes
+	}
+	return k.pace.Page()
+}
+
+// newBatch makes a settle of these runs, with its number and its bytes.
+func (k *keyspace) newBatch(session *Session, gathered []*Run) *batch {
+	settled := make([]lua.Settled, len(gathered))
+	for i, r := range gathered {
+		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i, Lock: k.lockAtEnd(r)}
+		k.ledger.move(r, settling)
+	}
+	session.number++
+	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled))}
+	session.unread = append(session.unread, b)
+	b.ask = k.cfg.Keys.Settle(lua.Settlement{
+		Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled,
+		Today: k.cfg.Clock.Now(), DeadMost: k.cfg.DeadMost, DeadFor: k.cfg.DeadFor,
+	})
+	for i := range settled { // Settle has brought them into its order
+		b.runs[i] = gathered[settled[i].Index]
+	}
+	return b
+}
+
+func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
+	verdict, err := b.ask.Read(reply)
+	switch {
+	case err == nil:
+		k.succeed()
+		k.confirm(b, verdict)
+	case driver.Outage(err):
+		// Unknown or not now: the same bytes under the same number do no harm if they were executed after
+		// all.
+		k.moveAll(b, unacked)
+		k.unacked = append(k.unacked, b)
+		k.fail("settle", err)
+	case len(b.runs) > 1:
+		// One of them is refused for good and takes the others with it: each is settled by itself.
+		b.session.read(b)
+		k.moveAll(b, isolated)
+	default:
+		b.session.read(b)
+		k.cfg.Log.Error().Err(err).Str("queue", b.runs[0].Queue).Str("exit", string(b.runs[0].outcome.Exit())).
+			Msg("settle refused: the job stays in its working list and is tried again each minute")
+		if k.ledger.count(blocked) == 0 {
+			k.blockedAt = time.Now().Add(retryBlocked)
+		}
+		k.moveAll(b, blocked) // it stays known, so that it is not reclaimed, and its processor is free
+	}
+}
+
+func (k *keyspace) moveAll(b *batch, to state) {
+	for _, r := range b.runs {
+		k.ledger.move(r, to)
+	}
+}
+
+// retryBlocked settles the blocked runs once more when it is time.
+func (k *keyspace) retryBlocked(now time.Time) {
+	if now.Before(k.blockedAt) {
+		return
+	}
+	k.ledger.moveAll(blocked, isolated)
+}
+
+// confirm ends the runs of a settle that Redis has executed.
+func (k *keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
+	b.session.read(b)
+	for _, i := range verdict.Lost {
+		k.cfg.Log.Warn().Str("jid", b.runs[i].JID()).Str("queue", b.runs[i].Queue).Str("identity", b.session.Identity).
+			Str("exit", string(b.runs[i].outcome.Exit())).Msg("ownership lost: the job was recovered from us; nothing was written for this run")
+	}
+	for i, r := range b.runs {
+		k.leave(r)
+		if r.lock.kept() && needless(r.outcome) && !slices.Contains(verdict.Lost, i) {
+			k.obsolete = append(k.obsolete, r.lock.JID)
+		}
+		if r.quarantined && r.owner == k.session {
+			k.loop.quarantine.ended(k, time.Now())
+		}
+	}
+}
+
+// needless reports that what was kept for a job's next start is of no more use: the job has ended, or its
+// bytes carry it.
+func needless(outcome job.Outcome) bool {
+	switch outcome.Exit() {
+	case job.ExitDone, job.ExitDiscarded, job.ExitDead:
+		return true
+	}
+	return strings.Contains(outcome.Payload(), `"`+dedup.FieldRefusedWAL+`"`)
+}

@@ -1,0 +1,132 @@
+package fetch
+
+import (
+	"time"
+
+	"github.com/belayq/belay/job"
+)
+
+const (
+	// Moment is what a cancelled handler is given to return. What it returns then still counts as its
+	// outcome.
+	Moment = time.Second
+	// LastSettle bounds what is waited for once all handlers are done with, deregistration included: Redis
+	// may be away, and then the jobs are recovered as from a crash. One deadline for all, because a silent
+	// Redis uses up every single one.
+	LastSettle = 2 * time.Second
+	// Goodbye is what is kept of it for leaving, many times what a Redis takes that is there.
+	Goodbye = 250 * time.Millisecond
+)
+
+// stopping is how far a stop has come. Each instant is zero until it is set.
+type stopping struct {
+	asked     bool
+	cancelAt  time.Time // when handlers are cancelled
+	requeueAt time.Time // when what is unfinished is requeued
+	leaveAt   time.Time // when the loop ends, settled or not
+}
+
+// obeyAll obeys what has been ordered.
+func (l *Loop) obeyAll() {
+	for {
+		select {
+		case what := <-l.orders:
+			l.obey(what)
+		default:
+			return
+		}
+	}
+}
+
+func (l *Loop) obey(what order) {
+	now := time.Now()
+	switch what {
+	case orderQuiet:
+		l.beQuiet()
+	case orderStop:
+		l.beQuiet()
+		if !l.stop.asked {
+			l.stop.asked, l.stop.cancelAt = true, now.Add(l.cfg.ShutdownTimeout)
+		}
+	case orderStopNow:
+		l.beQuiet()
+		l.stop.asked = true
+		if l.stop.requeueAt.IsZero() {
+			l.stop.cancelAt = now
+		}
+	case orderTooManyClients:
+		for _, k := range l.spaces {
+			k.tooManyClients = true
+		}
+	case orderNothing:
+	}
+}
+
+// beQuiet takes no more jobs, ever. Jobs still on their way are requeued.
+func (l *Loop) beQuiet() {
+	l.quiet = true
+	for _, k := range l.spaces {
+		k.requeueAll()
+		k.release()
+	}
+	l.quarantine.endDrain()
+}
+
+// advance takes a stop further when its time has come, and returns when it wants to be called again.
+func (l *Loop) advance(now, wake time.Time) time.Time {
+	s := &l.stop
+	if !s.asked {
+		return wake
+	}
+	working := l.count(running, abandoned) > 0
+	if working && s.requeueAt.IsZero() && !now.Before(s.cancelAt) {
+		l.cfg.Cancel()
+		s.requeueAt = now.Add(Moment)
+	}
+	if working && !s.requeueAt.IsZero() && !now.Before(s.requeueAt) {
+		l.requeueUnfinished()
+		working, wake = false, now // there is something to send
+	}
+	if !working && s.leaveAt.IsZero() {
+		s.leaveAt = now.Add(LastSettle - Goodbye)
+		l.cfg.Leaving(now.Add(LastSettle))
+	}
+	for _, at := range []time.Time{s.leaveAt, s.requeueAt, s.cancelAt} {
+		if at.After(now) && (wake.IsZero() || at.Before(wake)) {
+			wake = at
+		}
+	}
+	return wake
+}
+
+// requeueUnfinished returns every job that came back unfinished, or still runs, to the head of its queue,
+// byte for byte. The handler of one that still runs may go on and return what it likes: the job is not in
+// our hands any more.
+func (l *Loop) requeueUnfinished() {
+	for _, k := range l.spaces {
+		for _, s := range []state{running, abandoned, returned} {
+			for r := range k.ledger.in(s) {
+				k.ledger.finish(r, job.Requeued())
+			}
+		}
+	}
+}
+
+// done reports whether the stop is complete: every outcome is confirmed, or that has taken too long.
+func (l *Loop) done() bool {
+	if !l.stop.asked || l.count(running, abandoned) > 0 {
+		return false
+	}
+	return l.settled() || (!l.stop.leaveAt.IsZero() && !time.Now().Before(l.stop.leaveAt))
+}
+
+// settled reports whether nothing is left that this process could still do for its jobs. Blocked runs are:
+// Redis refuses them.
+func (l *Loop) settled() bool {
+	for _, k := range l.spaces {
+		if !k.settled() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,172 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// facts are all that Check reads. Judges use nothing else.
+type facts struct {
+	cfg CheckConfig
+	// refused is the server's refusal of access. Nothing else is known then.
+	refused *driver.ServerError
+	trips   []trip // none if TIME is denied
+	scripts
+	permissions permissions
+	// info and config are nil if they are denied.
+	info, config map[string]string
+	// key is the error of a command on a key of Belay's.
+	key      error
+	sidekiqs []string // versions of Sidekiq's processes in this keyspace; empty for a process that does not report one
+}
+
+// A trip is one round trip, and how far Redis' clock was ahead of this machine's in the middle of it.
+type trip struct{ took, ahead time.Duration }
+
+// trips is how many round trips are measured. Of five, the median is not an outlier, and the shortest one
+// compares the clocks well.
+const trips = 5
+
+// settings are the parameters that judges use. No others are read, because some are passwords.
+var settings = []string{
+	"appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag",
+	"maxmemory-policy", "timeout", "tcp-keepalive", "proto-max-bulk-len", "client-query-buffer-limit",
+	"client-output-buffer-limit",
+}
+
+// readFacts reads all facts. It returns an error if no Redis answers.
+func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*facts, error) {
+	f := &facts{cfg: cfg}
+	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
+		return f, err
+	}
+	f.readPermissions(ctx, client)
+	if err := f.readServer(ctx, client); err != nil {
+		return f, err
+	}
+	f.readSidekiqs(ctx, client)
+	return f, ctx.Err()
+}
+
+// readTrips measures round trips by TIME, which costs no more than PING and also returns the server's clock.
+// The first trip may include a dial and does not count.
+func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
+	for i := range 1 + trips {
+		sent := time.Now()
+		reply := client.Do(ctx, lua.AskTime)[0]
+		took := time.Since(sent)
+		if reply.Err != nil {
+			return f.judgeRefusal(reply.Err)
+		}
+		if now, err := lua.TimeOf(reply); err == nil && i > 0 {
+			// Round(0) drops the monotonic clock: both sides are wall clocks, compared in the middle of the
+			// trip.
+			f.trips = append(f.trips, trip{took, now.Sub(sent.Round(0).Add(took / 2))})
+		}
+	}
+	return nil
+}
+
+// judgeRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if
+// no server answered.
+func (f *facts) judgeRefusal(err error) error {
+	var refused *driver.ServerError
+	var unsent *driver.NotSentError
+	switch {
+	case !errors.As(err, &refused):
+		return err
+	case errors.As(err, &unsent), refused.Code == "NOAUTH", strings.Contains(refused.Message, "max number of clients"):
+		f.refused = refused
+	}
+	return nil
+}
+
+// readServer reads INFO and the settings, and tries a key of Belay's.
+func (f *facts) readServer(ctx context.Context, client driver.Client) error {
+	calls := []driver.Call{driver.Command("SMISMEMBER", lua.NewKeys(f.cfg.Prefix).Paused(), "v")}
+	// Commands that are known to be denied are not tried: each start of each worker would add them to the ACL
+	// LOG.
+	mayInfo, mayConfig := f.permissions.may("info"), f.permissions.may("config|get")
+	if mayInfo {
+		calls = append(calls, driver.Command("INFO"))
+	}
+	if mayConfig {
+		for _, name := range settings {
+			calls = append(calls, driver.Command("CONFIG", "GET", name))
+		}
+	}
+	replies := client.Do(ctx, calls...)
+	f.key = replies[0].Err
+	var refused *driver.ServerError
+	if f.key != nil && !errors.As(f.key, &refused) {
+		return f.key
+	}
+	replies = replies[1:]
+	if mayInfo {
+		f.info = readInfo(replies[0])
+		replies = replies[1:]
+	}
+	for _, reply := range replies {
+		if pair, _ := reply.Value.([]any); len(pair) == 2 {
+			name, _ := pair[0].(string)
+			value, _ := pair[1].(string)
+			if f.config == nil {
+				f.config = map[string]string{}
+			}
+			f.config[name] = value
+		}
+	}
+	return nil
+}
+
+// readInfo reads lines of the form name:value.
+func readInfo(reply driver.Reply) map[string]string {
+	text, _ := reply.Value.(string)
+	if text == "" {
+		return nil
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+// sidekiqsAtMost bounds the processes that are read to find Sidekiq's: in most fleets they have one version.
+const sidekiqsAtMost = 2 * processesAtOnce
+
+// readSidekiqs reads which processes of Sidekiq work in this keyspace. It ignores errors, which belay status
+// shows.
+func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
+	i := New(client, f.cfg.Prefix)
+	var r reading
+	names := r.texts("processes", client.Do(ctx, driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(sidekiqsAtMost)))[0])
+	for page := range slices.Chunk(names, processesAtOnce) {
+		for _, p := range i.processPage(ctx, &r, page, time.Now()) {
+			if !p.Belay && p.State == StateAlive {
+				f.sidekiqs = append(f.sidekiqs, p.Version)
+			}
+		}
+	}
+}
+
+// number returns a number from INFO, and whether there is one.
+func (f *facts) number(name string) (int64, bool) {
+	n, err := strconv.ParseInt(f.info[name], 10, 64)
+	return n, err == nil
+}
+
+// limit returns a number from the configuration, and whether there is one.
+func (f *facts) limit(name string) (int64, bool) {
+	n, err := strconv.ParseInt(f.config[name], 10, 64)
+	return n, err == nil
+}

@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/lua"
+)
+
+// A purpose says what fails if a command is denied.
+type purpose string
+
+const (
+	toWork purpose = "work"   // jobs cannot be pushed, taken or ended
+	toWait purpose = "wait"   // an idle worker must poll, or stops slowly
+	toLook purpose = "status" // an operator sees less
+	toAct  purpose = "act"    // an operator cannot list jobs, or act on them
+	toRead purpose = "check"  // Check itself sees less
+)
+
+// A need is a command that Belay calls, with a key. Commands are spelled as in ACL rules: in lower case, a
+// subcommand after a bar.
+type need struct {
+	purpose purpose
+	command string
+	keys    []string
+	words   []string // of the whole call
+}
+
+// forms are the words that follow the key, as few as the command allows. With these words a call of a command
+// in harmless changes nothing and costs almost nothing.
+var forms = map[string]string{
+	"del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
+	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
+	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "setrange": "0 v", "sismember": "v", "smismember": "v", "srandmember": "1",
+	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
+	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
+}
+
+var harmless = []string{
+	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "mget", "pttl", "scard", "sismember", "smismember", "type", "zcard",
+	"zrange", "zrangebyscore", "zscore",
+}
+
+// mostQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules
+// are patterns: what they permit for some queues they usually permit for all.
+const mostQueuesAsked = 16
+
+// needs returns all commands that Belay calls, with their keys. Tests compare it with the scripts, and run a
+// worker whose user may do nothing else.
+func needs(keys lua.Keys, queues []string, identity string) []need {
+	list := slices.Clone(keyless)
+	on := func(purpose purpose, key, commands string) {
+		for _, command := range strings.Fields(commands) {
+			words := append([]string{command, key}, strings.Fields(forms[command])...)
+			list = append(list, need{purpose, command, []string{key}, words})
+		}
+	}
+	move := func(purpose purpose, command, from, to string, more ...string) {
+		words := append([]string{command, from, to, "right", "left"}, more...)
+		list = append(list, need{purpose, command, []string{from, to}, words})
+	}
+	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
+	for _, queue := range queues[:min(len(queues), mostQueuesAsked)] {
+		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Quarantine(queue)
+		on(toWork, waiting, "type lpush rpush")
+		move(toWork, "lmove", waiting, working)
+		move(toWait, "blmove", waiting, working, "0.001")
+		on(toWork, working, "type exists llen lindex lpos lrem")
+		on(toWork, quarantined, "type llen lindex lpush rpush")
+		move(toWork, "lmove", quarantined, keys.QuarantineRun(identity))
+		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
+		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
+		on(toLook, waiting, "llen lindex")
+		on(toAct, waiting, "type llen lrange lpos lrem lpush")
+		on(toAct, quarantined, "type llen lrange lpos lrem")
+	}
+	on(toWork, keys.QuarantineRun(identity), "type exists llen lindex lpos lrem")
+	on(toWork, keys.Queues(), "sadd")
+	on(toWork, keys.IdempotencySlot(identity, 1), "type get set del")
+	on(toWork, keys.Paused(), "smismember")
+	on(toWork, lock, "type mget set setrange pexpire del")
+	on(toWork, keys.Left("jid"), "mget set del")
+	on(toWork, keys.Unique(), "type zadd zrem zrangebyscore")
+	on(toWork, keys.Refusals(), "incrby")
+	on(toWork, keys.Schedule(), "type zadd zrem zscore zrange zrangebyscore")
+	on(toWork, keys.Retry(), "type zadd zrem zscore zrange zrangebyscore")
+	on(toWork, keys.Dead(), "type zadd zcard zcount zremrangebyrank")
+	today := time.Now()
+	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.ProcessedOn(today), keys.FailedOn(today)} {
+		on(toWork, counter, "incrby")
+	}
+	on(toWork, keys.ProcessedOn(today), "expire")
+	on(toWork, keys.FailedOn(today), "expire")
+	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrange zrangebyscore")
+	on(toWork, keys.Tombstones(), "zadd zrem zscore zrangebyscore zrevrange")
+	on(toWork, keys.Record(identity), "exists hget hmget hset hdel hexists del")
+	for _, lease := range []string{keys.Claim(identity), keys.Poller(), keys.Sweeper()} {
+		on(toWork, lease, "get pttl set")
+	}
+	on(toWork, keys.Processes(), "sadd srem")
+	for _, shown := range []string{keys.Process(identity), keys.Work(identity), keys.Workers(identity)} {
+		on(toWork, shown, "hset expire del")
+	}
+	on(toWork, keys.Signals(identity), "rpop")
+
+	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
+		on(toLook, set, "zcard")
+	}
+	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
+		on(toAct, set, "type zcard zrange zrevrange zrank zcount zscore zrem")
+	}
+	on(toAct, keys.Dead(), "zadd")
+	on(toAct, keys.Queues(), "sadd sismember")
+	on(toAct, keys.Paused(), "sadd srem")
+	on(toAct, keys.Processes(), "sismember")
+	on(toAct, keys.Alive(), "zscore")
+	on(toAct, keys.Signals(identity), "type lpush expire")
+	on(toAct, lock, "type get mget pttl set pexpire del")
+	on(toAct, keys.Unique(), "type zadd zrem zcount zrange zrank zscore")
+	on(toLook, keys.Processed(), "get")
+	on(toLook, keys.Failed(), "get")
+	on(toLook, keys.Refusals(), "get")
+	on(toLook, keys.Queues(), "scard srandmember")
+	on(toLook, keys.Processes(), "scard srandmember")
+	on(toLook, keys.Paused(), "sismember")
+	on(toLook, keys.Alive(), "zrange")
+	on(toLook, keys.Process(identity), "hmget")
+	on(toLook, keys.Work(identity), "hgetall")
+	on(toLook, keys.Workers(identity), "hgetall")
+	return list
+}
+
+// keyless are the needs without a key. Redis never denies AUTH, HELLO and their kind.
+var keyless = []need{
+	{toWork, "evalsha", nil, []string{"evalsha", "x", "0"}},
+	{toWork, "eval", nil, []string{"eval", "x", "0"}},
+	{toWork, "time", nil, []string{"time"}},
+	{toWork, "ping", nil, []string{"ping"}},
+	{toWait, "client|id", nil, []string{"client", "id"}},
+	{toWait, "client|unblock", nil, []string{"client", "unblock", "0"}},
+	{toRead, "info", nil, []string{"info"}},
+	{toRead, "config|get", nil, []string{"config", "get", "save"}},
+	{toRead, "acl|whoami", nil, []string{"acl", "whoami"}},
+}

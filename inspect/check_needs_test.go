@@ -1,0 +1,61 @@
+package inspect
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/lua"
+)
+
+// calls finds the commands that Belay's scripts and its plain calls name.
+var calls = map[string]*regexp.Regexp{
+	"../lua/*.lua":      regexp.MustCompile(`redis\.p?call\('(\w+)'`),
+	"../lua/*.go":       regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../janitor/*.go":   regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../client/*.go":    regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../scheduler/*.go": regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../launcher/*.go":  regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"*.go":              regexp.MustCompile(`driver\.Command\("(\w+)"`),
+}
+
+// notNeeded are commands that Check itself can do without.
+var notNeeded = []string{"acl", "config"}
+
+func TestNeedsNameEveryCommandThatIsCalled(t *testing.T) {
+	t.Parallel()
+	named := map[string]bool{}
+	for _, n := range needs(lua.NewKeys("p"), []string{"q"}, "host:1:aa") {
+		named[n.command] = true
+		require.Equal(t, strings.Split(n.command, "|")[0], n.words[0])
+		_, formed := forms[n.command]
+		require.True(t, formed || len(n.keys) != 1, "%s has no form", n.command)
+	}
+	for _, command := range notNeeded {
+		named[command] = true
+	}
+	for pattern, call := range calls {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		found := 0
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, match := range call.FindAllStringSubmatch(string(text), -1) {
+				found++
+				require.True(t, named[strings.ToLower(match[1])], "%s calls %s: add it to needs, with the key", file, match[1])
+			}
+		}
+		require.True(t, found > 0 || pattern == "../scheduler/*.go" || pattern == "../launcher/*.go", "%s: nothing was found", pattern)
+	}
+	for command := range forms {
+		require.True(t, named[command], "%s has a form and is not needed", command)
+	}
+}

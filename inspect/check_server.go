@@ -1,0 +1,197 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/belayq/belay/driver"
+)
+
+// judgeAccess says why the server refuses access.
+func judgeAccess(f *facts) Finding {
+	switch f.refused.Code {
+	case "NOAUTH":
+		return bad("put the password into the Redis URL, percent-encoded: redis://user:password@host", "Redis wants a password, and the URL has none")
+	case "WRONGPASS":
+		return bad("correct the user and the password in the Redis URL", "Redis does not accept this user and password")
+	}
+	if strings.Contains(f.refused.Message, "max number of clients") {
+		return bad("raise maxclients, or find out which clients keep so many connections open (CLIENT LIST)", "Redis accepts no more connections")
+	}
+	return bad("fix what the message says; the Redis URL has the user, the password and the database number",
+		"Redis refuses access: %s", f.refused.Message)
+}
+
+// judgeVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
+// Valkey, whose first version was 7.2.
+func judgeVersion(f *facts) Finding {
+	version := cmp.Or(f.info["redis_version"], f.version)
+	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
+		return ok("Valkey %s, as good as Redis", cmp.Or(valkey, version))
+	}
+	if dragonfly := f.info["dragonfly_version"]; dragonfly != "" {
+		return warn("try it well before you rely on it", "Dragonfly %s: Belay is not tested with it", dragonfly)
+	}
+	major, err := strconv.Atoi(strings.Split(version, ".")[0])
+	switch {
+	case err != nil:
+		return warn("make sure that it is Redis 7.0 or newer, or Valkey", "cannot see the version")
+	case major < 7:
+		return bad("upgrade to Redis 7.0 or newer, or to Valkey: until then a full Redis cannot be drained", "Redis %s is too old", version)
+	}
+	return ok("Redis %s", version)
+}
+
+// judgeRole requires the primary.
+func judgeRole(f *facts) Finding {
+	if f.info["loading"] == "1" {
+		return bad("wait until it has loaded its data", "Redis is still loading its data")
+	}
+	switch role := f.info["role"]; role {
+	case "slave":
+		host := f.info["master_host"] + ":" + f.info["master_port"]
+		if f.info["slave_read_only"] == "0" {
+			return bad("give the URL of the primary", "this is a writable replica of %s: all that is written here is lost at its next full sync", host)
+		}
+		return bad("give the URL of the primary", "this is a read-only replica of %s: nothing can be pushed, taken or ended here", host)
+	case "":
+		return silence
+	default:
+		return ok("%s", role)
+	}
+}
+
+// judgeCluster requires all keys in one slot, and that slot on this node.
+func judgeCluster(f *facts) Finding {
+	var refused *driver.ServerError
+	moved := errors.As(f.key, &refused) && (refused.Code == "MOVED" || refused.Code == "CLUSTERDOWN" || refused.Code == "ASK")
+	if !moved && f.info["cluster_enabled"] != "1" && f.info["redis_mode"] != "cluster" {
+		if f.info == nil {
+			return silence
+		}
+		return ok("not a Cluster")
+	}
+	switch {
+	case !oneSlot(f.cfg.Prefix):
+		return bad("give a prefix with a hash tag, which keeps all keys in one slot: --prefix '{belay}'",
+			"this is a Redis Cluster and the prefix has no hash tag: Belay's scripts need all their keys in one slot")
+	case moved && refused.Code == "CLUSTERDOWN":
+		return bad("repair the Cluster: redis-cli --cluster check", "the Cluster is down, or no node serves the prefix' slot: %s", refused.Message)
+	case moved:
+		return bad("give the URL of the node that the reply names", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
+	}
+	return ok("a Cluster; all keys lie in one slot of this node. After a failover give the new primary's URL")
+}
+
+// oneSlot reports whether the prefix has a hash tag by Redis' rule: text between the first { and the next }.
+func oneSlot(prefix string) bool {
+	_, rest, found := strings.Cut(prefix, "{")
+	tag, _, closed := strings.Cut(rest, "}")
+	return found && closed && tag != ""
+}
+
+// judgeScripts requires EVAL, which loads a script, EVALSHA, which runs it from then on, and script flags.
+func judgeScripts(f *facts) Finding {
+	byText, byAddress := f.byText, f.byAddress
+	var refused *driver.ServerError
+	if errors.As(cmp.Or(byText, byAddress), &refused) && driver.Outage(refused) {
+		return bad("fix what the message says", "Redis runs no scripts at the moment: %s", refused.Message)
+	}
+	if refused != nil && strings.Contains(refused.Message, "rror compiling script") {
+		return bad("upgrade to Redis 7.0 or newer, or to Valkey", "scripts with a line #!lua flags=allow-oom are not understood: a full Redis cannot be drained")
+	}
+	const permit = "permit EVAL and EVALSHA: ACL SETUSER %s +eval +evalsha"
+	advice := strings.ReplaceAll(permit, "%s", f.permissions.name())
+	switch {
+	case byText != nil && byAddress != nil:
+		return bad(advice, "scripts cannot be run, and everything that Belay does is a script: %v", byText)
+	case byAddress != nil:
+		return bad(advice, "EVALSHA is refused, and all of Belay's scripts are run by it: %v", byAddress)
+	case byText != nil:
+		return bad(advice, "EVAL is refused: after a restart of Redis no script could be loaded again: %v", byText)
+	}
+	return ok("EVAL, EVALSHA and #!lua flags=allow-oom work; SCRIPT LOAD and FUNCTION are not needed")
+}
+
+// judgePermissions requires every command on every key.
+func judgePermissions(f *facts) Finding {
+	p := f.permissions
+	toRepair, missed := p.lacking(toWork)
+	if len(toRepair) > 0 && p.unseen > 0 {
+		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s; %d other calls that Belay makes could not be tried", missed, p.unseen)
+	}
+	if len(toRepair) > 0 {
+		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s", missed)
+	}
+	if toRepair, missed = p.lacking(toLook); len(toRepair) > 0 {
+		return warn(p.permit(f.cfg.Prefix, toRepair), "workers may do all they need, but belay status sees less: this user may not %s", missed)
+	}
+	if p.unseen > 0 {
+		return warn("permit EVAL, or ACL WHOAMI and ACL DRYRUN", "cannot see what this user may do: %d of the calls that Belay makes could not be tried", p.unseen)
+	}
+	if toRepair, missed = p.lacking(toAct); len(toRepair) > 0 {
+		// A worker's user need not have an operator's permissions.
+		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
+	}
+	return ok("this user may do all that Belay does (asked by %s)", p.how)
+}
+
+// judgeBlocking checks what an idle worker needs to wait without polling.
+func judgeBlocking(f *facts) Finding {
+	p := f.permissions
+	list, missed := p.lacking(toWait)
+	switch {
+	case len(list) == 0 && p.unseen > 0:
+		return silence
+	case len(list) == 0:
+		return ok("BLMOVE, CLIENT ID and CLIENT UNBLOCK are permitted: idle workers wait without polling")
+	case p.may("blmove"):
+		return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle waits end by themselves, so that a pause or a stop may take a second longer", missed)
+	}
+	return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle workers poll their queues a few times a second instead of waiting", missed)
+}
+
+// lacking returns the denied needs of a purpose, and the first few of them as text.
+func (p permissions) lacking(why purpose) (list []need, words string) {
+	const atMost = 4
+	var named []string
+	for _, n := range p.denied {
+		if n.purpose != why {
+			continue
+		}
+		list = append(list, n)
+		if len(named) < atMost {
+			named = append(named, strings.TrimSpace(strings.ReplaceAll(n.command, "|", " ")+" "+strings.Join(n.keys, " ")))
+		}
+	}
+	words = strings.Join(named, ", ")
+	if more := len(list) - len(named); more > 0 {
+		words += " and " + strconv.Itoa(more) + " more"
+	}
+	return list, words
+}
+
+// permit returns the ACL rule that permits these needs: their commands, and all keys under the prefix.
+// Without a prefix that is all keys, because the key of a process' hash begins with the name of its host.
+func (p permissions) permit(prefix string, list []need) string {
+	rule := []string{"ACL SETUSER", p.name()}
+	keys := false
+	for _, n := range list {
+		if command := "+" + n.command; !slices.Contains(rule, command) {
+			rule = append(rule, command)
+		}
+		keys = keys || len(n.keys) > 0
+	}
+	if keys && prefix != "" {
+		rule = append(rule, "~"+prefix+":*")
+	} else if keys {
+		rule = append(rule, "~*")
+	}
+	return strings.Join(rule, " ")
+}
+
+// name returns the user's name, or a placeholder.
+func (p permissions) name() string { return cmp.Or(p.user, "USER") }

@@ -1,0 +1,83 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// heldByLapsed counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of
+// Belay will recover. Such a queue may no longer be in Sidekiq's list of queues.
+func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Process) map[string]int64 {
+	lapsed := slices.DeleteFunc(slices.Clone(processes), func(p Process) bool { return !p.Belay || p.State != StateLapsed })
+	jobs := make(map[string]int64)
+	for page := range slices.Chunk(lapsed, processesAtOnce) {
+		lists, err := i.workingPage(ctx, identities(page))
+		if err != nil {
+			r.value("the jobs of lapsed processes", driver.Reply{Err: err})
+			continue
+		}
+		for _, list := range lists {
+			jobs[list.Queue] += int64(max(list.Size, 0))
+		}
+		calls := make([]driver.Call, len(page))
+		for n, p := range page {
+			calls[n] = driver.Command("LINDEX", i.keys.QuarantineRun(p.Identity), "0") // it has at most one job
+		}
+		for n, reply := range i.do(ctx, calls) {
+			if payload, ok := r.value("the quarantined job of "+page[n].Identity, reply).(string); ok {
+				jobs[queueOf(payload)]++
+			}
+		}
+	}
+	return jobs
+}
+
+func identities(processes []Process) []string {
+	names := make([]string, len(processes))
+	for n, p := range processes {
+		names[n] = p.Identity
+	}
+	return names
+}
+
+func queueOf(payload string) string {
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		return job.DefaultQueue
+	}
+	return parsed.QueueOrDefault()
+}
+
+// addHeldByLapsed puts the counts into the queues' rows, and adds rows for queues that are not listed.
+func (s *Status) addHeldByLapsed(jobs map[string]int64) {
+	for n := range s.Queues {
+		s.Queues[n].HeldByLapsed = jobs[s.Queues[n].Name]
+		delete(jobs, s.Queues[n].Name)
+	}
+	for name, count := range jobs {
+		if count > 0 && len(s.Queues) < mostShown {
+			s.Queues = append(s.Queues, Queue{Name: name, HeldByLapsed: count})
+		}
+	}
+	slices.SortFunc(s.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	for _, queue := range s.Queues {
+		s.HeldByLapsed += queue.HeldByLapsed
+	}
+}
+
+// addNoConsumer marks queues whose jobs no process takes, because those jobs would stay for ever. It marks
+// none unless the queues of all processes are known: a process that just started has not reported them yet.
+func (s *Status) addNoConsumer() {
+	if s.ProcessCount > int64(len(s.Processes)) {
+		return
+	}
+	for n := range s.Queues {
+		queue := &s.Queues[n]
+		takes := func(p Process) bool { return p.takes(queue.Name) }
+		queue.NoConsumer = queue.Size+queue.Quarantined+queue.HeldByLapsed > 0 && !slices.ContainsFunc(s.Processes, takes)
+	}
+}
