@@ -8,13 +8,13 @@ SHELL := /bin/bash
 ifndef TOGETHER
 .NOTPARALLEL:
 endif
-.PHONY: help quick check need format vet belayvet lint lua test integration replica mutants bench-guard peers \
-	torture fuzz bench demo
+.PHONY: help quick check need format vet belayvet lint lua test integration replica mutants bench-guard torture \
+	fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
 # The other modules. They have dependencies that a program with Belay must not get.
-MODULES := bench bench/peers cmd/belayvet integration/replica
+MODULES := bench cmd/belayvet integration/replica
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
 PURE := ./job/... ./retry ./dedup/... ./driver ./driver/drivertest/resp ./integration/verdict ./integration/chaosplan
 # Compilers and linters yield to the integration tests beside them, whose bounds are seconds on the wall clock.
@@ -37,7 +37,7 @@ quick: ## vet, and the tests that need no Redis (less than half a minute)
 # The tests of real processes mostly wait, so everything that mostly computes runs beside them: make starts the
 # next of the steps whenever one of the two that run has ended, and prints each step's output when it has ended.
 check: need format vet lua bench-guard ## everything, in the order that takes the least time
-	@$(MAKE) --no-print-directory -j 2 -O TOGETHER=1 integration lint belayvet peers test mutants replica
+	@$(MAKE) --no-print-directory -j 2 -O TOGETHER=1 integration lint belayvet test mutants replica
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -88,11 +88,6 @@ replica: ## the promises of package dedup/wal, with a real PostgreSQL and a repl
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"
 	@$(YIELD) go test -count=1 -timeout 15m ./integration/mutants
-
-# The tests of asynq and River themselves need their servers, so this runs what the bench needs of all of them.
-peers: ## the bench's peers: they compile, and speak the bench's language
-	@echo "== peers: go vet ./... and go test ./talk ./measure in bench/peers"
-	@cd bench/peers && export GOWORK=off && go vet ./... && go test -count=1 ./talk ./measure
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"

@@ -8,7 +8,7 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-var backlogMeasure = measure{
+var backlogMeasure = measurement{
 	name:  "backlog",
 	title: "Working off a long queue",
 	short: "Whether a long queue slows a worker down",

@@ -85,7 +85,7 @@ func TestAReportKeepsTheSectionsOfWhatElseLiesInItsFolder(t *testing.T) {
 func TestEveryMeasureOfFullQueuesRuns(t *testing.T) {
 	b := quietBench(t)
 	b.jobs, b.repeat, b.client = 300, 1, "go-redis"
-	for _, m := range []measure{enqueueMeasure, memoryMeasure} {
+	for _, m := range []measurement{enqueueMeasure, memoryMeasure} {
 		r, err := b.measure(bounded(t), m)
 		require.NoError(t, err, m.name)
 		for _, metric := range r.Metrics {
@@ -114,7 +114,7 @@ func TestAPeerThatCannotBeMadeReadyIsLeftOutAloud(t *testing.T) {
 	require.NoError(t, b.preparePeers(t.Context(), []peer{absent}))
 	require.Contains(t, said.String(), "left out: Absent: its runtime is not here")
 
-	r, err := b.measure(t.Context(), measure{name: "any", metrics: drainMeasure.metrics, run: func(_ context.Context, b *bench, r *report.Result) error {
+	r, err := b.measure(t.Context(), measurement{name: "any", metrics: drainMeasure.metrics, run: func(_ context.Context, b *bench, r *report.Result) error {
 		require.Empty(t, b.able(r))
 		r.Add(report.Row{Subject: "Belay", Metric: "jobs/s"}, 1)
 		return nil

@@ -49,7 +49,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 				if err := o.refuse(m.name, m.noUseFor()); err != nil {
 					return err
 				}
-				return measureAll(cmd.Context(), *o, []measure{m}, stdout, stderr)
+				return measureAll(cmd.Context(), *o, []measurement{m}, stdout, stderr)
 			},
 		})
 	}
@@ -81,7 +81,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 }
 
 // measureAll does the measures and shows what each found as soon as it is known.
-func measureAll(ctx context.Context, o options, measures []measure, stdout, stderr io.Writer) (err error) {
+func measureAll(ctx context.Context, o options, measures []measurement, stdout, stderr io.Writer) (err error) {
 	defer func() { err = o.hideError(err) }()
 	if err := o.check(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func measureAll(ctx context.Context, o options, measures []measure, stdout, stde
 		return err
 	}
 	defer b.close()
-	if slices.ContainsFunc(measures, func(m measure) bool { return !m.alone }) {
+	if slices.ContainsFunc(measures, func(m measurement) bool { return !m.alone }) {
 		if err := b.preparePeers(ctx, allPeers()); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-var drainMeasure = measure{
+var drainMeasure = measurement{
 	name:  "drain",
 	title: "Draining a full queue",
 	short: "How fast one worker process empties a full queue of jobs that do nothing",

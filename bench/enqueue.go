@@ -9,7 +9,7 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-var enqueueMeasure = measure{
+var enqueueMeasure = measurement{
 	name:  "enqueue",
 	title: "Enqueueing",
 	short: "How fast jobs are pushed, one a call from ten producers, and in bulk",

@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
 )
 
-var fleetMeasure = measure{
+var fleetMeasure = measurement{
 	name:  "fleet",
 	title: "A fleet that has nothing to do",
 	short: "What 500 idle worker processes cost Redis",
@@ -68,7 +69,7 @@ func fleet(ctx context.Context, b *bench, r *report.Result) error {
 
 // watchIdle looks at Redis for a while.
 func (b *bench) watchIdle(ctx context.Context) (map[string]float64, error) {
-	if err := pause(ctx, settleFor); err != nil {
+	if err := measure.Pause(ctx, settleFor); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -76,7 +77,7 @@ func (b *bench) watchIdle(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, watchFor); err != nil {
+	if err := measure.Pause(ctx, watchFor); err != nil {
 		return nil, err
 	}
 	after, err := b.spent(ctx)

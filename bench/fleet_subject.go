@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/launcher"
 )
@@ -39,7 +40,7 @@ func fleetSubject(ctx context.Context, task subject.Task, talk *subject.Talk) (e
 		}
 		fleet = append(fleet, w)
 		w.start(ctx)
-		if err := pause(ctx, time.Until(began.Add(time.Duration(n+1)*startEvery))); err != nil {
+		if err := measure.Pause(ctx, time.Until(began.Add(time.Duration(n+1)*startEvery))); err != nil {
 			return err
 		}
 	}
@@ -64,7 +65,7 @@ func registered(ctx context.Context, fleet []*timedWorker) error {
 			if time.Now().After(deadline) {
 				return fmt.Errorf("worker %d of %d is not registered %v after the last was started", n+1, len(fleet), startWithin)
 			}
-			if err := pause(ctx, 10*time.Millisecond); err != nil {
+			if err := measure.Pause(ctx, 10*time.Millisecond); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,7 @@ const idleRate = 40
 // than one or two.
 const idleConcurrency = 25
 
-var latencyMeasure = measure{
+var latencyMeasure = measurement{
 	name:  "latency",
 	title: "Picking up a job on an idle queue",
 	short: "How long it takes from the enqueuing of a job to its handler, where the worker has nothing else to do",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/driver"
 )
@@ -24,18 +25,18 @@ func pingpong(ctx context.Context, task subject.Task, talk *subject.Talk, p *pus
 	if err := talk.Ready(ctx); err != nil {
 		return err
 	}
-	timing := newTiming(countOf(task))
+	timing := measure.NewTiming(measure.Count(task))
 	taking, stop := context.WithCancel(ctx)
 	taken := make(chan error, 1)
 	go func() { taken <- takeAll(taking, waiter, timing) }()
-	sent, err := openLoop(ctx, task, timing.due, func(n int) error {
+	sent, err := measure.OpenLoop(ctx, task, timing.Due, func(n int) error {
 		return p.conn.Do(ctx, driver.Command("LPUSH", pingList, strconv.Itoa(n)))[0].Err
 	})
 	if err != nil {
 		stop()
 		return errors.Join(err, <-taken)
 	}
-	e, err := timing.finish(ctx)
+	e, err := timing.Finish(ctx)
 	stop()
 	if err := errors.Join(err, <-taken); err != nil {
 		return err
@@ -45,8 +46,8 @@ func pingpong(ctx context.Context, task subject.Task, talk *subject.Talk, p *pus
 }
 
 // takeAll takes values until all have come or ctx ends.
-func takeAll(ctx context.Context, waiter driver.Waiter, timing *timing) error {
-	for ctx.Err() == nil && timing.left.Load() > 0 {
+func takeAll(ctx context.Context, waiter driver.Waiter, timing *measure.Timing) error {
+	for ctx.Err() == nil && timing.Left() > 0 {
 		value, ok, err := waiter.Wait(ctx, pingList, pongList, time.Second)
 		now := time.Now()
 		if err != nil && ctx.Err() == nil {
@@ -59,7 +60,7 @@ func takeAll(ctx context.Context, waiter driver.Waiter, timing *timing) error {
 		if err != nil {
 			return err
 		}
-		if err := timing.starts(n, now); err != nil {
+		if err := timing.Starts(n, now); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/bench/report"
 )
 
-// A measure is one question that the bench answers.
-type measure struct {
+// A measurement is one question that the bench answers.
+type measurement struct {
 	// name is the command, the file names, and how it is called everywhere.
 	name string
 	// title is the headline of its section, short the line in the list of commands.
@@ -30,7 +30,7 @@ type measure struct {
 }
 
 // noUseFor are the flags that it refuses.
-func (m measure) noUseFor() []string {
+func (m measurement) noUseFor() []string {
 	if m.alone {
 		return append(slices.Clone(m.unused), "peers", "install")
 	}
@@ -38,7 +38,7 @@ func (m measure) noUseFor() []string {
 }
 
 // help is all that there is to say of it before it runs.
-func (m measure) help() string {
+func (m measurement) help() string {
 	paragraphs := []string{m.short + ".", m.what, m.read}
 	if unused := m.noUseFor(); len(unused) > 0 {
 		paragraphs = append(paragraphs, "It has no use for --"+strings.Join(unused, ", --")+".")
@@ -47,8 +47,8 @@ func (m measure) help() string {
 }
 
 // allMeasures is the table of measures, in the order of the report.
-func allMeasures() []measure {
-	return slices.Concat([]measure{drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure}, timedMeasures())
+func allMeasures() []measurement {
+	return slices.Concat([]measurement{drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure}, timedMeasures())
 }
 
 // measuredIn are the measures' names of results.
@@ -61,7 +61,7 @@ func measuredIn(results []*report.Result) []string {
 }
 
 // measure does one measure and finishes its result.
-func (b *bench) measure(ctx context.Context, m measure) (*report.Result, error) {
+func (b *bench) measure(ctx context.Context, m measurement) (*report.Result, error) {
 	r := &report.Result{
 		Measure: m.name, Title: m.title, What: m.what, HowToRead: m.read, Metrics: m.metrics,
 		Command: b.hide("go run ./bench " + strings.Join(os.Args[1:], " ")), Date: time.Now().UTC().Truncate(time.Second),

@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-var memoryMeasure = measure{
+var memoryMeasure = measurement{
 	name:  "memory",
 	title: "Memory of a queued job",
 	short: "How much memory Redis needs for a job that waits in a queue",

@@ -116,7 +116,7 @@ func findHouse(progress io.Writer) (*house, error) {
 		return nil, err
 	}
 	for dir := here; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "bench", "peers", "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "bench", "peers", "doc.go")); err == nil {
 			return &house{root: dir, cache: filepath.Join(cache, "belay-bench"), progress: progress}, nil
 		}
 		if dir == filepath.Dir(dir) {
@@ -165,7 +165,6 @@ func areNot(names []string) string {
 func (h *house) run(ctx context.Context, dir, program string, args ...string) error {
 	command := exec.CommandContext(ctx, program, args...)
 	command.Dir = dir
-	command.Env = append(os.Environ(), "GOWORK=off") // a peer is built with the versions that its go.mod names
 	command.WaitDelay = 5 * time.Second
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		command.Path = filepath.Join(dir, program)

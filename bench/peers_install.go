@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-// buildGo builds a peer of the module bench/peers, which keeps their dependencies out of Belay's.
+// buildGo builds a peer that is written in Go, as a program of its own.
 func buildGo(folder string) func(context.Context, *house) (subject.Command, error) {
 	return func(ctx context.Context, h *house) (subject.Command, error) {
 		binary := filepath.Join(h.cache, folder)

@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/bench/report"
 )
 
-var recoveryMeasure = measure{
+var recoveryMeasure = measurement{
 	name:  "recovery",
 	title: "Running a killed worker's jobs again",
 	short: "How long after a kill -9 the jobs that a worker had in hand run again in another",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/job"
@@ -62,7 +63,7 @@ func (b *bench) kill(ctx context.Context, d *death, after time.Duration) error {
 	if err := survivor.Go(); err != nil {
 		return err
 	}
-	if err := pause(ctx, after); err != nil {
+	if err := measure.Pause(ctx, after); err != nil {
 		return err
 	}
 	killedAt := time.Now()

@@ -16,7 +16,7 @@ import (
 // balancer.
 const farAway = time.Millisecond
 
-var rttMeasure = measure{
+var rttMeasure = measurement{
 	name:  "rtt",
 	title: "Draining a queue that is a millisecond away",
 	short: "How fast one worker process empties a full queue when each round trip to Redis takes a millisecond",

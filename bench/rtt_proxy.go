@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/belayq/belay/bench/peers/measure"
 )
 
 // A delayProxy stands between clients and a server and makes the way long: whatever is sent arrives after the
@@ -87,7 +89,7 @@ func (p *delayProxy) carry(to io.Writer, from io.Reader, cut func()) {
 	p.running.Go(func() {
 		defer cut() // what is still read from then on goes nowhere, so let the reader find its end
 		for parcel := range way {
-			if sleepUntil(p.ctx, parcel.due) != nil {
+			if measure.SleepUntil(p.ctx, parcel.due) != nil {
 				break
 			}
 			if _, err := to.Write(parcel.bytes); err != nil {

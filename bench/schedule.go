@@ -13,7 +13,7 @@ import (
 // dueRate is how many jobs fall due a second, where they do so one by one.
 const dueRate = 100
 
-var scheduleMeasure = measure{
+var scheduleMeasure = measurement{
 	name:  "schedule",
 	title: "Running a job when it is due",
 	short: "How late a job starts that was stored for an instant: one by one, and all at once",

@@ -8,16 +8,15 @@ import (
 )
 
 // timedMeasures are those whose figures are times: how long until something happens.
-func timedMeasures() []measure {
-	return []measure{latencyMeasure, scheduleMeasure, recoveryMeasure, fleetMeasure, rttMeasure}
+func timedMeasures() []measurement {
+	return []measurement{latencyMeasure, scheduleMeasure, recoveryMeasure, fleetMeasure, rttMeasure}
 }
 
 // timedSubject is what Belay's subject does for them, by the task's measure.
 func timedSubject() map[string]subject.Func {
-	return map[string]subject.Func{
-		"latency": latencySubject, "pingpong": pushing(pingpong), "schedule": scheduleSubject, "burst": burstSubject,
-		"victim": victimSubject, "survivor": survivorSubject, "fleet": fleetSubject,
-	}
+	all := timed()
+	all["pingpong"], all["fleet"] = pushing(pingpong), fleetSubject
+	return all
 }
 
 // A variant is a contender with settings of one kind.

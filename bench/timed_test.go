@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/driver"
@@ -74,38 +75,13 @@ func TestScheduleSubject(t *testing.T) {
 				task.Measure, task.Concurrency = name, 5
 				done, err := b.do(bounded(t), who, task, nil)
 				require.NoError(t, err)
-				require.Len(t, done.LatenciesUS, max(task.Jobs, countOf(task)))
+				require.Len(t, done.LatenciesUS, max(task.Jobs, measure.Count(task)))
 				for _, us := range done.LatenciesUS {
 					require.GreaterOrEqual(t, us, 0.0)
 				}
 			})
 		})
 	}
-}
-
-func TestTiming(t *testing.T) {
-	timed := func(starts ...int) error {
-		timing := newTiming(2)
-		timing.due[0], timing.due[1] = time.Now(), time.Now()
-		for _, n := range starts {
-			if err := timing.starts(n, time.Now()); err != nil {
-				return err
-			}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // it waits for nothing more
-		select {
-		case <-timing.all:
-			ctx = t.Context()
-		default:
-		}
-		_, err := timing.finish(ctx)
-		return err
-	}
-	t.Run("all jobs once is a result", func(t *testing.T) { require.NoError(t, timed(1, 0)) })
-	t.Run("a job that runs twice is none", func(t *testing.T) { require.ErrorContains(t, timed(0, 0, 1), "job 0 ran 2 times") })
-	t.Run("a job that does not start is none", func(t *testing.T) { require.ErrorContains(t, timed(1), "1 of 2 jobs have not started") })
-	t.Run("a job with a strange number is none", func(t *testing.T) { require.ErrorContains(t, timed(2), "none of ours") })
 }
 
 func TestFleetSubject(t *testing.T) {

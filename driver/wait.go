@@ -1,9 +1,11 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,16 +20,25 @@ func Seconds(limit time.Duration) string {
 	return strconv.FormatFloat(max(limit, time.Millisecond).Seconds(), 'f', 3, 64)
 }
 
-// Unblock returns the Call that releases the connection with this id.
-func Unblock(id int64) Call {
-	return Command("CLIENT", "UNBLOCK", strconv.FormatInt(id, 10))
+// A Releaser is the part of Waiter.Release that all adapters share.
+type Releaser struct {
+	Client Client // sends CLIENT UNBLOCK, which cannot use the blocked connection
+	// Waiting is set while a Wait runs. Denied is set when the server has shown that it cannot release one.
+	Waiting, Denied atomic.Bool
 }
 
-// Released converts the reply to Unblock to the results of Waiter.Release: ErrNoRelease if the server does
-// not know the command or denies it.
-func Released(reply Reply) (bool, error) {
+// Release implements Waiter.Release for a Wait on the connection with this id, 0 if it is not known.
+func (r *Releaser) Release(ctx context.Context, id int64) (bool, error) {
+	if r.Denied.Load() {
+		return false, ErrNoRelease
+	}
+	if !r.Waiting.Load() || id == 0 {
+		return false, nil
+	}
+	reply := r.Client.Do(ctx, Command("CLIENT", "UNBLOCK", strconv.FormatInt(id, 10)))[0]
 	var refused *ServerError
 	if errors.As(reply.Err, &refused) && (refused.Code == "NOPERM" || strings.Contains(strings.ToLower(refused.Message), "unknown")) {
+		r.Denied.Store(true)
 		return false, ErrNoRelease
 	}
 	return reply.Value == int64(1), reply.Err

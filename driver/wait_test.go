@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -18,9 +19,20 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-func TestReleased(t *testing.T) {
+// A oneReply client returns one reply to every call.
+type oneReply struct {
+	Client
+	reply Reply
+	calls []Call
+}
+
+func (s *oneReply) Do(_ context.Context, calls ...Call) []Reply {
+	s.calls = append(s.calls, calls...)
+	return []Reply{s.reply}
+}
+
+func TestRelease(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, Command("CLIENT", "UNBLOCK", "7"), Unblock(7))
 	lost := &UncertainError{Err: errors.New("EOF")}
 	for _, c := range []struct {
 		reply Reply
@@ -34,8 +46,22 @@ func TestReleased(t *testing.T) {
 		{Reply{Err: NewServerError("ERR unknown subcommand 'UNBLOCK'")}, false, ErrNoRelease},
 		{Reply{Err: NewServerError("ERR Unknown subcommand")}, false, ErrNoRelease},
 	} {
-		done, err := Released(c.reply)
-		require.Equal(t, c.done, done)
-		require.Equal(t, c.err, err)
+		client := &oneReply{reply: c.reply}
+		release := &Releaser{Client: client}
+		done, err := release.Release(t.Context(), 7)
+		require.False(t, done || err != nil, "no Wait runs")
+		release.Waiting.Store(true)
+		done, err = release.Release(t.Context(), 0)
+		require.False(t, done || err != nil, "the id is not known")
+		for range 2 {
+			done, err = release.Release(t.Context(), 7)
+			require.Equal(t, c.done, done)
+			require.Equal(t, c.err, err)
+		}
+		want := []Call{Command("CLIENT", "UNBLOCK", "7"), Command("CLIENT", "UNBLOCK", "7")}
+		if c.err == ErrNoRelease { //nolint:errorlint // it is never wrapped
+			want = want[:1] // a server that cannot release is not asked again
+		}
+		require.Equal(t, want, client.calls)
 	}
 }

@@ -213,12 +213,13 @@ func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, wh
 		atOnce = 1 // Redis executes a pipeline without a break, and each of these calls is a search
 	}
 	for some := range slices.Chunk(parcels, atOnce) {
-		calls := make([]driver.Call, len(some))
+		asks, calls := make([]lua.Ask[lua.Acted], len(some)), make([]driver.Call, len(some))
 		for n, p := range some {
-			calls[n] = p.ask.Call
+			asks[n] = a.i.keys.Act(source, []lua.Errand{p.errand})
+			calls[n] = asks[n].Call
 		}
 		for n, reply := range a.i.do(ctx, calls) {
-			acted, wrong := some[n].ask.Read(reply)
+			acted, wrong := asks[n].Read(reply)
 			switch {
 			case wrong == nil:
 				a.tally.Moved += len(some[n].at) - len(acted.Gone) - len(acted.Held)

@@ -18,14 +18,8 @@ import (
 // millisecond.
 const mostSearched = 16 << 10
 
-// A parcel is one script call, with the positions of its jobs among the chosen ones.
+// A parcel is one script call: its jobs, and their positions among the chosen ones.
 type parcel struct {
-	ask lua.Ask[lua.Acted]
-	at  []int
-}
-
-// A batch collects the jobs of one parcel.
-type batch struct {
 	errand lua.Errand
 	at     []int
 	bytes  int
@@ -34,14 +28,13 @@ type batch struct {
 // pack distributes the chosen jobs at these positions over calls of bounded size. Each call serves one queue,
 // so that a key of a wrong type stops only the jobs of its own queue, and has either jobs that need their
 // lock or jobs that do not. left are the positions of jobs that cannot be sent at all.
-func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []parcel, left []int) {
+func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []*parcel, left []int) {
 	most := mostOf(source)
 	type kind struct {
 		queue string
 		need  bool
 	}
-	open := make(map[kind]*batch)
-	var order []*batch
+	open := make(map[kind]*parcel)
 	for _, n := range which {
 		entry := chosen[n]
 		errand, jobs, why := a.send(entry)
@@ -57,15 +50,12 @@ func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []pa
 			size += len(jobs.Lock.Again.Bytes)
 		}
 		if b == nil || len(b.at) == most || b.bytes+size > lua.MostBytes {
-			b = &batch{errand: errand}
+			b = &parcel{errand: errand}
 			open[of] = b
-			order = append(order, b)
+			parcels = append(parcels, b)
 		}
 		b.errand.Jobs, b.at = append(b.errand.Jobs, jobs), append(b.at, n)
 		b.bytes += size
-	}
-	for _, b := range order {
-		parcels = append(parcels, parcel{a.i.keys.Act(source, []lua.Errand{b.errand}), b.at})
 	}
 	return parcels, left
 }

@@ -93,7 +93,8 @@ func Check(ctx context.Context, client driver.Client, cfg CheckConfig) (Findings
 	return facts.judge(), nil
 }
 
-// judges are all checks, in reading order. Each returns a Finding without a severity if it has nothing to say.
+// judges are all checks, in reading order. Each returns a Finding without a severity if it has nothing to
+// say.
 var judges = []struct {
 	name  string
 	judge func(*facts) Finding

@@ -164,7 +164,8 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 	})
 }
 
-// Workers check at each start: what a tight user is denied anyway must not fill the operator's log of denials.
+// Workers check at each start: what a tight user is denied anyway must not fill the operator's log of
+// denials.
 func TestCheckCallsNothingThatIsDenied(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)

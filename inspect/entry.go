@@ -49,7 +49,8 @@ type Entry struct {
 	parsed *job.Job // nil when it cannot be read
 }
 
-// mostShownBytes is how much of an unreadable payload is shown: enough to recognise the program that wrote it.
+// mostShownBytes is how much of an unreadable payload is shown: enough to recognise the program that wrote
+// it.
 const mostShownBytes = 1024
 
 func newEntry(home Home, raw lua.Entry) Entry {

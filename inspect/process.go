@@ -51,7 +51,8 @@ type Process struct {
 	Running []Run    `json:"running"`
 }
 
-// processesAtOnce is how many processes one pipeline asks for: the running jobs of one may be up to a megabyte.
+// processesAtOnce is how many processes one pipeline asks for: the running jobs of one may be up to a
+// megabyte.
 const processesAtOnce = 16
 
 func (i *Inspector) processes(ctx context.Context, r *reading, names []string, now time.Time) []Process {

@@ -101,10 +101,3 @@ func quarantinedFor(payload string, now time.Time) Seconds {
 	}
 	return Seconds{max(now.Sub(at), 0)}
 }
-
-// QueueSize returns how many jobs wait in a queue; 0 for a queue that does not exist.
-func (i *Inspector) QueueSize(ctx context.Context, queue string) (int64, error) {
-	reply := i.driver.Do(ctx, driver.Command("LLEN", i.keys.Queue(queue)))[0]
-	size, _ := reply.Value.(int64)
-	return size, reply.Err
-}

@@ -56,9 +56,9 @@ func TestStatus(t *testing.T) {
 				got.Latency, got.QuarantinedFor = Seconds{}, Seconds{}
 				require.Equal(w, want, got)
 			}
-			size, err := w.inspector.QueueSize(w.Context(), "mail")
+			size, err := w.inspector.Size(w.Context(), Waiting("mail"))
 			require.NoError(w, err)
-			require.Equal(w, int64(2), size)
+			require.Equal(w, 2, size)
 		},
 		"keys of other types hide nothing else": func(w *world) {
 			w.do("LPUSH", w.keys.Processed(), "x")

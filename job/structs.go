@@ -37,7 +37,7 @@ func appendStruct(out []byte, v reflect.Value, inside place) ([]byte, error) {
 	first := true
 	for _, f := range fields {
 		value, reached := f.in(v)
-		if !reached || f.omitEmpty && isEmpty(value) || f.omitZero && isZero(value) {
+		if !reached || f.omitEmpty && IsEmpty(value) || f.omitZero && IsZero(value) {
 			continue
 		}
 		if !first {
@@ -89,7 +89,8 @@ func (f *structField) append(out []byte, v reflect.Value, inside place) ([]byte,
 	return appendString(out, strings.TrimSuffix(text.String(), "\n"))
 }
 
-func isEmpty(v reflect.Value) bool {
+// IsEmpty reports whether encoding/json omits v from a field with omitempty.
+func IsEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
 		return v.Len() == 0
@@ -99,8 +100,9 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// isZero uses the value's IsZero method, if its type has one.
-func isZero(v reflect.Value) bool {
+// IsZero reports whether encoding/json omits v from a field with omitzero: it calls v's IsZero method, if
+// there is one.
+func IsZero(v reflect.Value) bool {
 	type zeroer interface{ IsZero() bool }
 	asked, t := reflect.TypeFor[zeroer](), v.Type()
 	switch {

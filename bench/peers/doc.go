@@ -3,10 +3,7 @@
 // ends.
 //
 // A subject is a process of its own, so that no system shares a heap, a scheduler or a connection with
-// another or with the clock that measures it. Package subject of the bench describes the conversation that it
-// keeps with the bench. For those written in Go, package talk is the subject's end of that, package measure
-// does the measures, and a subject's own folder says only how its system is used, and why that is its best.
-//
-// The subjects written in Go are a module of their own, so that programs which import Belay do not get their
-// dependencies.
+// another or with the clock that measures it. Package subject describes the conversation between subjects and
+// the bench. Package measure does the measures for subjects written in Go, for Belay too where the figure is a
+// time; a subject's own folder says only how its system is used, and why that is its best.
 package peers

@@ -86,7 +86,7 @@ func hintQueue(cmd *cobra.Command, i *inspect.Inspector, queue string) {
 	if exists, err := i.QueueExists(ctx, queue); err != nil || exists {
 		return
 	}
-	if size, err := i.QueueSize(ctx, queue); err != nil || size > 0 { // Ruby's "clear" removes the name from the list
+	if size, err := i.Size(ctx, inspect.Waiting(queue)); err != nil || size > 0 { // Ruby's "clear" removes the name from the list
 		return
 	}
 	names, _ := i.QueueNames(ctx)

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -80,4 +81,24 @@ func Miniredis(t testing.TB) *miniredis.Miniredis {
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
 	return m
+}
+
+// A Buffer collects the writes of several goroutines, such as a log. The zero Buffer is ready for use.
+type Buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write appends p. It never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns all that was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }

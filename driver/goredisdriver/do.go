@@ -9,12 +9,12 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Do implements driver.Client. Without a deadline in ctx it ends after callTimeout. Cancelling ctx does not
-// end a Do that has been written. (With a user's own client, that client's timeouts count too, and without
-// ContextTimeoutEnabled only they do.)
+// Do implements driver.Client. Without a deadline in ctx it ends after driver.CallTimeout. Cancelling ctx
+// does not end a Do that has been written. (With a user's own client, that client's timeouts count too, and
+// without ContextTimeoutEnabled only they do.)
 func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	if _, ok := ctx.Deadline(); !ok {
-		ctx = until{ctx, time.Now().Add(callTimeout)}
+		ctx = until{ctx, time.Now().Add(driver.CallTimeout)}
 	}
 	return c.dialect.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
 		c.send(ctx, calls, replies, indexes, how)

@@ -17,13 +17,6 @@ import (
 // driver.Client (no retries, deadlines from contexts) are applied later and cannot be changed.
 type Option func(*redis.Options)
 
-// dialTimeout bounds one attempt to connect. Within a second a lost SYN is sent again; a server that has
-// not accepted after two seconds is away, and an error is better than a late heartbeat.
-const dialTimeout = 2 * time.Second
-
-// callTimeout is the deadline of a Do whose context has none.
-const callTimeout = 5 * time.Second
-
 // parseURL reads a URL. Its errors do not contain any of it, while go-redis quotes the part that it cannot
 // read. ours overrides its parameters for idle connections, pipelines and retries.
 func parseURL(text string) (*redis.Options, error) {
@@ -43,10 +36,10 @@ func ours(from *redis.Options) *redis.Options {
 	o := *from
 	o.MaxRetries = -1 // 0 would mean three
 	o.ContextTimeoutEnabled = true
-	// Deadlines come only from contexts: a Do without one gets callTimeout.
+	// Deadlines come only from contexts: a Do without one gets driver.CallTimeout.
 	o.ReadTimeout, o.WriteTimeout = -1, -1
-	if o.DialTimeout <= 0 || o.DialTimeout > dialTimeout {
-		o.DialTimeout = dialTimeout
+	if o.DialTimeout <= 0 || o.DialTimeout > driver.DialTimeout {
+		o.DialTimeout = driver.DialTimeout
 	}
 	o.Dialer = failLate(&o)
 	// RESP2: nothing here uses pushes, and with RESP3 go-redis would look for them before every command.
@@ -57,12 +50,9 @@ func ours(from *redis.Options) *redis.Options {
 	// One pool for single commands and pipelines, or a lane of one connection could open eleven.
 	o.PipelinePoolSize = -1
 	o.MinIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = 0, 0, 0
-	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
+	o.ReadBufferSize, o.WriteBufferSize = driver.BufferSize, driver.BufferSize
 	return &o
 }
-
-// bufferSize holds a usual pipeline (a hundred jobs of some hundred bytes) in one system call.
-const bufferSize = 32 << 10
 
 // failLate returns a dialer that never fails: instead of an error it returns a connection that fails on
 // first use. After a failed dial, go-redis' pool would log every attempt on a process-wide logger, and

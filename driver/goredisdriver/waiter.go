@@ -16,22 +16,19 @@ import (
 
 // A waiter blocks on the one connection of a client of its own.
 type waiter struct {
-	redis  *redis.Client
-	parent *Client // for CLIENT UNBLOCK, which cannot go over a blocked connection
-
-	waiting atomic.Bool
-	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own
-	// id, so that a release never uses the id of an earlier connection.
-	id        atomic.Int64
-	noRelease atomic.Bool
+	redis   *redis.Client
+	release driver.Releaser
+	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own id,
+	// so that a release never uses the id of an earlier connection.
+	id atomic.Int64
 }
 
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
-	w := &waiter{parent: c}
+	w := &waiter{release: driver.Releaser{Client: c}}
 	options := ours(c.redis.Options())
 	options.PoolSize = 1
-	options.ReadBufferSize, options.WriteBufferSize = waiterBuffer, waiterBuffer
+	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	options.Dialer = patient(options.Dialer)
 	theirs := options.OnConnect
 	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
@@ -45,9 +42,6 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 	w.redis = redis.NewClient(options)
 	return w, nil
 }
-
-// waiterBuffer is small since one job comes at a time, and there are as many waiters as queues.
-const waiterBuffer = 8 << 10
 
 // patient returns a dialer of connections whose deadline does not interrupt a reply that is arriving.
 func patient(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
@@ -101,7 +95,7 @@ func (w *waiter) introduce(ctx context.Context, conn *redis.Conn) error {
 	case err == nil:
 		w.id.Store(id)
 	case errors.As(err, &refused):
-		w.noRelease.Store(true)
+		w.release.Denied.Store(true)
 	default:
 		return fmt.Errorf("ask for the connection's id: %w", err)
 	}
@@ -113,8 +107,8 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	if err := ctx.Err(); err != nil {
 		return "", false, &driver.NotSentError{Err: err}
 	}
-	w.waiting.Store(true)
-	defer w.waiting.Store(false)
+	w.release.Waiting.Store(true)
+	defer w.release.Waiting.Store(false)
 
 	deadline := time.Now().Add(limit + driver.WaitGrace)
 	ctx = until{context.WithoutCancel(ctx), deadline}
@@ -146,18 +140,7 @@ func (m *blockingMove) Args() []any {
 
 // Release implements driver.Waiter.
 func (w *waiter) Release(ctx context.Context) (bool, error) {
-	if w.noRelease.Load() {
-		return false, driver.ErrNoRelease
-	}
-	id := w.id.Load()
-	if !w.waiting.Load() || id == 0 {
-		return false, nil
-	}
-	released, err := driver.Released(w.parent.Do(ctx, driver.Unblock(id))[0])
-	if errors.Is(err, driver.ErrNoRelease) {
-		w.noRelease.Store(true)
-	}
-	return released, err
+	return w.release.Release(ctx, w.id.Load())
 }
 
 // Close implements driver.Waiter. Closing again does nothing.

@@ -23,10 +23,6 @@ type Client struct {
 	closing sync.Once
 }
 
-// dialTimeout bounds one attempt to connect. Within a second a lost SYN is sent again; a server that has
-// not accepted after two seconds is away, and an error is better than a late heartbeat.
-const dialTimeout = 2 * time.Second
-
 // An Option changes the rueidis options that Open has read from its URL. The settings for the promises of
 // driver.Client are applied later and cannot be changed.
 type Option func(*rueidis.ClientOption)
@@ -118,20 +114,16 @@ func ours(o rueidis.ClientOption) rueidis.ClientOption {
 	// With a negative value there is no background PING, which would cost an idle connection a command per
 	// second and fail a slow call after ten; our own deadlines find a dead connection.
 	o.ConnWriteTimeout = -1
-	if o.Dialer.Timeout <= 0 || o.Dialer.Timeout > dialTimeout {
-		o.Dialer.Timeout = dialTimeout
+	if o.Dialer.Timeout <= 0 || o.Dialer.Timeout > driver.DialTimeout {
+		o.Dialer.Timeout = driver.DialTimeout
 	}
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = 15 * time.Second // Go's default; rueidis' is a second
 	}
-	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
+	o.ReadBufferEachConn, o.WriteBufferEachConn = driver.BufferSize, driver.BufferSize
 	o.RingScaleEachConn = 8 // 256 pipelines in flight; one more waits its turn
 	return o
 }
-
-// bufferSize holds a usual pipeline (a hundred jobs of some hundred bytes) in one system call; rueidis' own
-// is half a mebibyte each way.
-const bufferSize = 32 << 10
 
 // Lane implements driver.Client. It is one connection whatever conns is: everything is pipelined on it, in
 // order.

@@ -13,15 +13,12 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// callTimeout is the deadline of a Do whose context has none.
-const callTimeout = 5 * time.Second
-
-// Do implements driver.Client. Without a deadline in ctx it ends after callTimeout. Cancelling ctx does not
-// end a Do that has begun.
+// Do implements driver.Client. Without a deadline in ctx it ends after driver.CallTimeout. Cancelling ctx
+// does not end a Do that has begun.
 func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		deadline = time.Now().Add(callTimeout)
+		deadline = time.Now().Add(driver.CallTimeout)
 	}
 	return c.dialect.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
 		if err := c.unusable(ctx); err != nil {

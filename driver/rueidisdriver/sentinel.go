@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/belayq/belay/driver"
 )
 
 // sentinels finds the primary at every dial. rueidis' own Sentinel client is not used because it re-sends
@@ -47,7 +49,7 @@ func (s *sentinels) primary(ctx context.Context, dial dialer) (string, error) {
 	var failures []error
 	for i, sentinel := range addrs {
 		// A share of the time that is left: a silent sentinel must not use it all up.
-		until := time.Now().Add(dialTimeout)
+		until := time.Now().Add(driver.DialTimeout)
 		if deadline, ok := ctx.Deadline(); ok {
 			until = time.Now().Add(time.Until(deadline) / time.Duration(len(addrs)-i+1))
 		}

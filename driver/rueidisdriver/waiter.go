@@ -18,11 +18,9 @@ import (
 type waiter struct {
 	redis   rueidis.Client
 	link    *link
-	parent  *Client // for CLIENT UNBLOCK, which cannot go over a blocked connection
 	closing sync.Once
 
-	waiting   atomic.Bool
-	noRelease atomic.Bool
+	release driver.Releaser
 
 	mu sync.Mutex
 	// id is the server's id of the connection of that generation, so that a release never uses the id of an
@@ -30,20 +28,17 @@ type waiter struct {
 	id, generation int64
 }
 
-// waiterBuffer is small since one job comes at a time, and there are as many waiters as queues.
-const waiterBuffer = 8 << 10
-
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
 	link := newLink(c.options)
 	options := ours(c.options)
-	options.ReadBufferEachConn, options.WriteBufferEachConn = waiterBuffer, waiterBuffer
+	options.ReadBufferEachConn, options.WriteBufferEachConn = driver.WaiterBufferSize, driver.WaiterBufferSize
 	options.RingScaleEachConn = 1 // one call at a time
 	redis, err := connect(options, link)
 	if err != nil {
 		return nil, err
 	}
-	return &waiter{redis: redis, link: link, parent: c}, nil
+	return &waiter{redis: redis, link: link, release: driver.Releaser{Client: c}}, nil
 }
 
 // Wait implements driver.Waiter. A limit below a millisecond counts as one.
@@ -54,8 +49,8 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	if err := ctx.Err(); err != nil {
 		return "", false, &driver.NotSentError{Err: err}
 	}
-	w.waiting.Store(true)
-	defer w.waiting.Store(false)
+	w.release.Waiting.Store(true)
+	defer w.release.Waiting.Store(false)
 
 	deadline := time.Now().Add(limit + driver.WaitGrace)
 	var late atomic.Bool
@@ -99,7 +94,7 @@ func (w *waiter) introduce(ctx context.Context) error {
 	if reply.Err != nil && !errors.As(reply.Err, &refused) {
 		return reply.Err
 	}
-	w.noRelease.Store(refused != nil)
+	w.release.Denied.Store(refused != nil)
 	id, _ := reply.Value.(int64)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,20 +112,13 @@ func (w *waiter) forget() {
 
 // Release implements driver.Waiter.
 func (w *waiter) Release(ctx context.Context) (bool, error) {
-	if w.noRelease.Load() {
-		return false, driver.ErrNoRelease
-	}
 	w.mu.Lock()
-	id, current := w.id, w.generation == w.link.generation()
+	id := w.id
+	if w.generation != w.link.generation() {
+		id = 0 // another connection was dialled, and its id is not known yet
+	}
 	w.mu.Unlock()
-	if !w.waiting.Load() || id == 0 || !current {
-		return false, nil
-	}
-	released, err := driver.Released(w.parent.Do(ctx, driver.Unblock(id))[0])
-	if errors.Is(err, driver.ErrNoRelease) {
-		w.noRelease.Store(true)
-	}
-	return released, err
+	return w.release.Release(ctx, id)
 }
 
 // Close implements driver.Waiter. Closing again does nothing.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/belayq/belay/job"
 )
 
 // A fieldTag is the content of the tags of a T's field.
@@ -30,33 +32,9 @@ func readTag(field reflect.StructField) (fieldTag, error) {
 	case slices.Contains(said, "string"):
 		return tag, fmt.Errorf(`field %s: the tag json:",string" is not for arguments: make the field a string`, field.Name)
 	case slices.Contains(said, "omitzero"):
-		tag.omit = isZero
+		tag.omit = job.IsZero
 	case slices.Contains(said, "omitempty"):
-		tag.omit = isEmpty
+		tag.omit = job.IsEmpty
 	}
 	return tag, nil
-}
-
-// isEmpty reports whether json:",omitempty" omits v.
-func isEmpty(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
-		return v.Len() == 0
-	case reflect.Struct:
-		return false
-	default:
-		return v.IsZero()
-	}
-}
-
-// isZero reports whether json:",omitzero" omits v.
-func isZero(v reflect.Value) bool {
-	if v.IsZero() {
-		return true
-	}
-	asked, ok := v.Addr().Interface().(interface{ IsZero() bool })
-	if !ok {
-		asked, ok = v.Interface().(interface{ IsZero() bool }) // a pointer's own method
-	}
-	return ok && asked.IsZero()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/bench/peers/measuretest"
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // startRedis starts a server of the test's own and returns its URL.
@@ -46,7 +46,7 @@ func TestEveryMeasureEndsWithFigures(t *testing.T) {
 func TestNoJobIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	url := startRedis(t)
-	measuretest.Do(t, system, talk.Task{Measure: "push", URL: url, Jobs: 100})
+	measuretest.Do(t, system, subject.Task{Measure: "push", URL: url, Jobs: 100})
 	options, err := redis.ParseURL(url)
 	require.NoError(t, err)
 	conn := redis.NewClient(options)
@@ -58,8 +58,8 @@ func TestNoJobIsLeftBehind(t *testing.T) {
 
 func TestDefaultsAreMeasuredWhereTheyAreAskedFor(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, settings{}, choose(talk.Task{Measure: "survivor", Best: true}))
-	require.Equal(t, settings{concurrency: 7}, choose(talk.Task{Measure: "victim", Concurrency: 7}))
-	require.Zero(t, choose(talk.Task{Measure: "latency", Concurrency: 7}).checkInterval)
-	require.Equal(t, checkInterval, choose(talk.Task{Measure: "latency", Best: true}).checkInterval)
+	require.Equal(t, settings{}, choose(subject.Task{Measure: "survivor", Best: true}))
+	require.Equal(t, settings{concurrency: 7}, choose(subject.Task{Measure: "victim", Concurrency: 7}))
+	require.Zero(t, choose(subject.Task{Measure: "latency", Concurrency: 7}).checkInterval)
+	require.Equal(t, checkInterval, choose(subject.Task{Measure: "latency", Best: true}).checkInterval)
 }

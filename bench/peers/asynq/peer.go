@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/belayq/belay/bench/peers/measure"
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // defaultQueue is asynq's own name for it.
@@ -28,7 +28,7 @@ type peer struct {
 	before   int           // the counter of completed tasks when the worker started
 }
 
-func open(ctx context.Context, task talk.Task) (measure.Peer, error) {
+func open(ctx context.Context, task subject.Task) (measure.Peer, error) {
 	options, err := redis.ParseURL(task.URL)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/peers/measure"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // Why these are asynq's best. The figures are medians of interleaved runs of this subject on 2026-11-21, on
@@ -43,7 +44,7 @@ type settings struct {
 	alone bool
 }
 
-func choose(task talk.Task) settings {
+func choose(task subject.Task) settings {
 	switch task.Measure {
 	case "survivor":
 		return settings{} // how soon it takes over at its defaults is what is measured
@@ -52,13 +53,13 @@ func choose(task talk.Task) settings {
 	}
 	s := settings{connections: connections, checkInterval: checkInterval}
 	switch {
-	case talk.Stores(task.Measure):
+	case measure.Stores(task.Measure):
 	case task.Best:
 		s.concurrency = bestConcurrency
 		s.alone = task.Measure == "drain" && runtime.NumCPU() <= 2
 	default:
 		s.concurrency = task.Concurrency
-		if talk.Timed(task.Measure) {
+		if measure.Timed(task.Measure) {
 			s.checkInterval = 0
 		}
 	}

@@ -8,86 +8,73 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // A task is one measure under way.
 type task struct {
-	talk.Task
-	wire *talk.Wire
+	subject.Task
+	talk *subject.Talk
 	peer Peer
-}
-
-// measures are the measures by name. Each says Ready before it does anything and returns the event that ends
-// it.
-var measures = map[string]func(*task, context.Context) (talk.Event, error){
-	"drain":    (*task).drain,
-	"enqueue":  (*task).enqueue,
-	"bulk":     (*task).bulk,
-	"push":     (*task).push,
-	"latency":  (*task).latency,
-	"schedule": (*task).schedule,
-	"burst":    (*task).burst,
-	"victim":   (*task).victim,
-	"survivor": (*task).survivor,
 }
 
 // Main is a subject's whole main: it reads the task from standard input, does it, and ends the process.
 func Main(system System) {
-	wire := talk.Open(os.Stdin, os.Stdout, func() { os.Exit(1) })
-	if err := Run(context.Background(), wire, system); err != nil {
-		fmt.Fprintln(os.Stderr, system.Name+":", err)
-		_ = wire.Say(talk.Event{Event: talk.Failed, Text: err.Error()}) // nothing else can report an error of this
-		os.Exit(1)
-	}
+	os.Exit(subject.Serve(context.Background(), os.Stdin, os.Stdout, Of(system)))
 }
 
-// Run does the one task that the wire brings and says its last event, unless it returns an error: that is the
-// caller's to say.
-func Run(ctx context.Context, wire *talk.Wire, system System) error {
-	asked, err := wire.Task()
-	if err != nil {
-		return err
-	}
-	if asked.Measure == "version" {
-		return version(wire, system)
-	}
-	do, known := measures[asked.Measure]
-	if !known {
-		return fmt.Errorf("no measure is called %q", asked.Measure)
-	}
-	if system.Refuses != nil {
-		if why := system.Refuses(asked.Measure); why != "" {
-			return errors.New(why)
+// Of returns the measures of a system, by name.
+func Of(system System) map[string]subject.Func {
+	all := map[string]subject.Func{"version": system.version}
+	for name, do := range map[string]func(*task, context.Context) (subject.Event, error){
+		"drain": (*task).drain, "enqueue": (*task).enqueue, "bulk": (*task).bulk, "push": (*task).push,
+		"latency": (*task).latency, "schedule": (*task).schedule, "burst": (*task).burst,
+		"victim": (*task).victim, "survivor": (*task).survivor,
+	} {
+		all[name] = func(ctx context.Context, asked subject.Task, talk *subject.Talk) error {
+			if system.Refuses != nil {
+				if why := system.Refuses(name); why != "" {
+					return errors.New(why)
+				}
+			}
+			peer, err := system.Open(ctx, asked)
+			if err != nil {
+				return fmt.Errorf("open %s: %w", system.Name, err)
+			}
+			done, err := do(&task{Task: asked, talk: talk, peer: peer}, ctx)
+			if err = errors.Join(err, peer.Close(context.WithoutCancel(ctx))); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			done.Settings = peer.Settings()
+			return talk.Done(done)
 		}
 	}
-	peer, err := system.Open(ctx, asked)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", system.Name, err)
-	}
-	done, err := do(&task{Task: asked, wire: wire, peer: peer}, ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", asked.Measure, err)
-	}
-	if err := peer.Close(ctx); err != nil {
-		return fmt.Errorf("close %s: %w", system.Name, err)
-	}
-	done.Event, done.Settings = talk.Done, peer.Settings()
-	return wire.Say(done)
+	return all
 }
 
 // version reads the system's version from the binary itself: it cannot differ from what runs.
-func version(wire *talk.Wire, system System) error {
-	if err := wire.Wait(talk.Event{Event: talk.Ready}); err != nil {
+func (s System) version(ctx context.Context, _ subject.Task, talk *subject.Talk) error {
+	if err := talk.Ready(ctx); err != nil {
 		return err
 	}
-	words := system.Name
+	words := s.Name
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range build.Deps {
-			if module.Path == system.Module {
+			if module.Path == s.Module {
 				words += " " + module.Version
 			}
 		}
 	}
-	return wire.Say(talk.Event{Event: talk.Done, Settings: words + ", " + runtime.Version()})
+	return talk.Done(subject.Event{Settings: words + ", " + runtime.Version()})
+}
+
+// Timed reports whether the measure is how soon a job runs. There, Best asks for the settings under which it
+// runs soonest; without it a system polls as often as it does by default.
+func Timed(measure string) bool {
+	return measure == "latency" || measure == "schedule" || measure == "burst"
+}
+
+// Stores reports whether the measure only stores jobs: no worker runs, and there is no concurrency to choose.
+func Stores(measure string) bool {
+	return measure == "enqueue" || measure == "bulk" || measure == "push"
 }

@@ -1,19 +1,15 @@
 package measure_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/bench/peers/measure"
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/peers/measuretest"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // A fake is a job system in memory. It loses and doubles jobs on demand.
@@ -81,30 +77,18 @@ func (f *fake) WaitAcknowledged(context.Context, int) error { return nil }
 func (f *fake) Settings() string                            { return "none" }
 func (f *fake) Close(context.Context) error                 { return nil }
 
-// do runs a task from its line and returns its events, and the error that main would report.
-func do(t *testing.T, f *fake, task talk.Task) ([]talk.Event, error) {
+// do runs a task and returns its events, and the text of a failure.
+func do(t *testing.T, f *fake, task subject.Task) (events []subject.Event, failed string) {
 	t.Helper()
-	line, err := json.Marshal(task)
-	require.NoError(t, err)
-	var out bytes.Buffer
-	wire := talk.Open(strings.NewReader(string(line)+"\ngo\ngo\n"), &out, func() {})
-	failed := measure.Run(t.Context(), wire, measure.System{
+	events = measuretest.Events(t, measure.System{
 		Name:    "fake",
-		Open:    func(context.Context, talk.Task) (measure.Peer, error) { return f, nil },
+		Open:    func(context.Context, subject.Task) (measure.Peer, error) { return f, nil },
 		Refuses: func(name string) string { return map[string]string{"survivor": "it takes an hour"}[name] },
-	})
-	var events []talk.Event
-	decoder := json.NewDecoder(&out)
-	for {
-		var event talk.Event
-		if err := decoder.Decode(&event); err == io.EOF {
-			return events, failed
-		}
-		events = append(events, event)
-	}
+	}, task)
+	return events, events[len(events)-1].Text
 }
 
-func kinds(events []talk.Event) (kinds []string) {
+func kinds(events []subject.Event) (kinds []string) {
 	for _, event := range events {
 		kinds = append(kinds, event.Event)
 	}
@@ -113,24 +97,24 @@ func kinds(events []talk.Event) (kinds []string) {
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	task := talk.Task{Measure: "drain", Jobs: 100}
+	task := subject.Task{Measure: "drain", Jobs: 100}
 	t.Run("waits when it is ready and when all is stored", func(t *testing.T) {
 		t.Parallel()
-		events, err := do(t, &fake{lose: -1, double: -1}, task)
-		require.NoError(t, err)
-		require.Equal(t, []string{talk.Ready, talk.Pushed, talk.Done}, kinds(events))
+		events, failed := do(t, &fake{lose: -1, double: -1}, task)
+		require.Empty(t, failed)
+		require.Equal(t, []string{subject.Ready, subject.Pushed, subject.Done}, kinds(events))
 		require.Positive(t, events[2].Seconds)
 		require.Equal(t, "none", events[2].Settings)
 	})
 	t.Run("has no figure when a job is lost", func(t *testing.T) {
 		t.Parallel()
-		_, err := do(t, &fake{lose: 42, double: -1}, task)
-		require.ErrorContains(t, err, "job 42 ran 0 times")
+		_, failed := do(t, &fake{lose: 42, double: -1}, task)
+		require.Contains(t, failed, "job 42 ran 0 times")
 	})
 	t.Run("has no figure when a job runs twice", func(t *testing.T) {
 		t.Parallel()
-		_, err := do(t, &fake{lose: -1, double: 42}, task)
-		require.ErrorContains(t, err, "job 42 ran 2 times")
+		_, failed := do(t, &fake{lose: -1, double: 42}, task)
+		require.Contains(t, failed, "job 42 ran 2 times")
 	})
 }
 
@@ -138,8 +122,8 @@ func TestEnqueueStoresEveryNumberOnce(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"enqueue", "bulk", "push"} {
 		f := &fake{}
-		_, err := do(t, f, talk.Task{Measure: name, Jobs: 50, Producers: 7})
-		require.NoError(t, err, name)
+		_, failed := do(t, f, subject.Task{Measure: name, Jobs: 50, Producers: 7})
+		require.Empty(t, failed, name)
 		seen := map[int]bool{}
 		for _, job := range f.stored {
 			seen[job.N] = true
@@ -151,47 +135,47 @@ func TestEnqueueStoresEveryNumberOnce(t *testing.T) {
 
 func TestLatencyIsCountedFromTheInstantFixedBeforehand(t *testing.T) {
 	t.Parallel()
-	events, err := do(t, &fake{lose: -1, double: -1}, talk.Task{Measure: "latency", Rate: 1000, Seconds: 0.05})
-	require.NoError(t, err)
+	events, failed := do(t, &fake{lose: -1, double: -1}, subject.Task{Measure: "latency", Rate: 1000, Seconds: 0.05})
+	require.Empty(t, failed)
 	done := events[len(events)-1]
-	require.Len(t, done.Latencies, 50)
-	for _, us := range done.Latencies {
-		require.GreaterOrEqual(t, us, int64(0))
+	require.Len(t, done.LatenciesUS, 50)
+	for _, us := range done.LatenciesUS {
+		require.GreaterOrEqual(t, us, 0.0)
 	}
 }
 
 func TestAnEarlyRunIsNegative(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"schedule", "burst"} {
-		events, err := do(t, &fake{lose: -1, double: -1}, talk.Task{Measure: name, Jobs: 20, Rate: 20, Seconds: 1})
-		require.NoError(t, err, name)
+		events, failed := do(t, &fake{lose: -1, double: -1}, subject.Task{Measure: name, Jobs: 20, Rate: 20, Seconds: 1})
+		require.Empty(t, failed, name)
 		done := events[len(events)-1]
-		require.Len(t, done.Latencies, 20, name)
-		for _, us := range done.Latencies {
-			require.Less(t, us, -2*time.Second.Microseconds(), "%s: jobs are stored at least three seconds ahead", name)
+		require.Len(t, done.LatenciesUS, 20, name)
+		for _, us := range done.LatenciesUS {
+			require.Less(t, us, -2e6, "%s: jobs are stored at least three seconds ahead", name)
 		}
 	}
 }
 
 func TestRefusal(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"survivor": "it takes an hour", "dance": `no measure is called "dance"`} {
-		events, err := do(t, &fake{}, talk.Task{Measure: name})
-		require.ErrorContains(t, err, want)
-		require.Empty(t, events, "it never was ready")
+	for name, want := range map[string]string{"survivor": "it takes an hour", "dance": `measure "dance": this subject knows`} {
+		events, failed := do(t, &fake{}, subject.Task{Measure: name})
+		require.Contains(t, failed, want)
+		require.Len(t, events, 1, "it never was ready")
 	}
 }
 
 func TestVersionNeedsNoStore(t *testing.T) {
 	t.Parallel()
-	events, err := do(t, nil, talk.Task{Measure: "version"})
-	require.NoError(t, err)
-	require.Equal(t, []string{talk.Ready, talk.Done}, kinds(events))
+	events, failed := do(t, nil, subject.Task{Measure: "version"})
+	require.Empty(t, failed)
+	require.Equal(t, []string{subject.Ready, subject.Done}, kinds(events))
 	require.Contains(t, events[1].Settings, "fake, go1.")
 }
 
 func TestAVictimThatCouldNotTakeAllItsJobsIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := do(t, &fake{}, talk.Task{Measure: "victim", Jobs: 11, Concurrency: 10})
-	require.ErrorContains(t, err, "cannot all start")
+	_, failed := do(t, &fake{}, subject.Task{Measure: "victim", Jobs: 11, Concurrency: 10})
+	require.Contains(t, failed, "cannot all start")
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // A Job is one job that a measure stores.
@@ -43,7 +43,7 @@ type System struct {
 	Name   string // as its authors write it
 	Module string // the Go module whose version is measured
 	// Open connects, and sets up what the task asks for. It starts no worker.
-	Open func(ctx context.Context, task talk.Task) (Peer, error)
+	Open func(ctx context.Context, task subject.Task) (Peer, error)
 	// Refuses says why the system does not take part in a measure, or nothing. Nil: it takes part in all.
 	Refuses func(measure string) string
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // The classes of jobs.
@@ -21,16 +21,16 @@ func noops(n int) Job  { return Job{N: n, Class: Noop} }
 func emails(n int) Job { return Job{N: n, Class: Email} }
 
 // enqueue times Producers callers who store Jobs jobs between them, one call each, every reply awaited.
-func (t *task) enqueue(ctx context.Context) (talk.Event, error) {
+func (t *task) enqueue(ctx context.Context) (subject.Event, error) {
 	if t.Jobs < 1 || t.Producers < 1 {
-		return talk.Event{}, errors.New("jobs and producers are at least 1")
+		return subject.Event{}, errors.New("jobs and producers are at least 1")
 	}
-	if err := t.wire.Wait(talk.Event{Event: talk.Ready}); err != nil {
-		return talk.Event{}, err
+	if err := t.talk.Ready(ctx); err != nil {
+		return subject.Event{}, err
 	}
 	started := time.Now()
 	err := Share(t.Jobs, t.Producers, func(n int) error { return t.peer.Enqueue(ctx, noops(n)) })
-	return talk.Event{Seconds: time.Since(started).Seconds()}, err
+	return subject.Event{Seconds: time.Since(started).Seconds()}, err
 }
 
 // Share calls do for every number below count from so many goroutines, and returns their errors when all have
@@ -51,28 +51,28 @@ func Share(count, goroutines int, do func(n int) error) error {
 }
 
 // bulk times the same jobs stored in the system's fastest way.
-func (t *task) bulk(ctx context.Context) (talk.Event, error) {
-	if err := t.wire.Wait(talk.Event{Event: talk.Ready}); err != nil {
-		return talk.Event{}, err
+func (t *task) bulk(ctx context.Context) (subject.Event, error) {
+	if err := t.talk.Ready(ctx); err != nil {
+		return subject.Event{}, err
 	}
-	seconds, err := t.storeAll(ctx, noops)
-	return talk.Event{Seconds: seconds}, err
+	took, err := t.storeAll(ctx, noops)
+	return subject.Event{Seconds: took.Seconds()}, err
 }
 
 // push stores jobs with a payload and holds still, so that the bench can look at the store's memory.
-func (t *task) push(ctx context.Context) (talk.Event, error) {
-	if err := t.wire.Wait(talk.Event{Event: talk.Ready}); err != nil {
-		return talk.Event{}, err
+func (t *task) push(ctx context.Context) (subject.Event, error) {
+	if err := t.talk.Ready(ctx); err != nil {
+		return subject.Event{}, err
 	}
-	seconds, err := t.storeAll(ctx, emails)
+	took, err := t.storeAll(ctx, emails)
 	if err != nil {
-		return talk.Event{}, err
+		return subject.Event{}, err
 	}
-	return talk.Event{Seconds: seconds}, t.wire.Wait(talk.Event{Event: talk.Pushed, Seconds: seconds})
+	return subject.Event{Seconds: took.Seconds()}, t.talk.Pushed(ctx, took)
 }
 
-// storeAll stores the task's jobs in bulk and says how many seconds that took.
-func (t *task) storeAll(ctx context.Context, job func(n int) Job) (float64, error) {
+// storeAll stores the task's jobs in bulk and returns how long that took.
+func (t *task) storeAll(ctx context.Context, job func(n int) Job) (time.Duration, error) {
 	if t.Jobs < 1 {
 		return 0, errors.New("jobs is at least 1")
 	}
@@ -80,5 +80,5 @@ func (t *task) storeAll(ctx context.Context, job func(n int) Job) (float64, erro
 	if err := t.peer.EnqueueAll(ctx, t.Jobs, job); err != nil {
 		return 0, fmt.Errorf("store %d jobs: %w", t.Jobs, err)
 	}
-	return time.Since(started).Seconds(), nil
+	return time.Since(started), nil
 }

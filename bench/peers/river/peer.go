@@ -13,7 +13,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/belayq/belay/bench/peers/measure"
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // A peer is River, connected to a database that holds River's tables.
@@ -28,7 +28,7 @@ type peer struct {
 	acknowledged <-chan *river.Event
 }
 
-func open(ctx context.Context, task talk.Task) (measure.Peer, error) {
+func open(ctx context.Context, task subject.Task) (measure.Peer, error) {
 	p := &peer{settings: choose(task), worker: &worker{}}
 	config, err := pgxpool.ParseConfig(task.URL)
 	if err != nil {

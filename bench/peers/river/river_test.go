@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/bench/peers/measuretest"
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // bin is where Debian keeps PostgreSQL's programs.
@@ -89,6 +89,6 @@ func TestAnHoursRescueIsNotWaitedFor(t *testing.T) {
 
 func TestDefaultsAreMeasuredWhereTheyAreAskedFor(t *testing.T) {
 	t.Parallel()
-	require.Zero(t, choose(talk.Task{Measure: "latency", Concurrency: 7}).config(&worker{}).FetchPollInterval)
-	require.Equal(t, fetchPollInterval, choose(talk.Task{Measure: "latency", Best: true}).config(&worker{}).FetchPollInterval)
+	require.Zero(t, choose(subject.Task{Measure: "latency", Concurrency: 7}).config(&worker{}).FetchPollInterval)
+	require.Equal(t, fetchPollInterval, choose(subject.Task{Measure: "latency", Best: true}).config(&worker{}).FetchPollInterval)
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/riverqueue/river"
 
-	"github.com/belayq/belay/bench/peers/talk"
+	"github.com/belayq/belay/bench/peers/measure"
+	"github.com/belayq/belay/bench/subject"
 )
 
 // Why these are River's best. The figures are medians of interleaved drains of 20,000 jobs by this subject on
@@ -44,14 +45,14 @@ type settings struct {
 	defaults bool // fetchCooldown and fetchPollInterval are River's own
 }
 
-func choose(task talk.Task) settings {
+func choose(task subject.Task) settings {
 	switch {
-	case talk.Stores(task.Measure):
+	case measure.Stores(task.Measure):
 		return settings{} // a client without workers is how River's users insert from their web servers
 	case task.Best:
 		return settings{workers: bestWorkers}
 	default:
-		return settings{workers: task.Concurrency, defaults: talk.Timed(task.Measure)}
+		return settings{workers: task.Concurrency, defaults: measure.Timed(task.Measure)}
 	}
 }
 

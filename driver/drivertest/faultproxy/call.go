@@ -11,16 +11,6 @@ import (
 	"time"
 )
 
-// Before calls f and passes the frame when f has returned; later frames in its direction wait too. On a
-// request, the server has not received the command while f runs; on a reply, it has executed it, and no
-// reply has arrived.
-func Before(f func()) Action { return Action{kind: calling, call: f} }
-
-// After passes the frame and then calls f; later frames in its direction wait until f has returned. On a
-// request, the command may or may not have been executed when f runs, and its reply may be on its way: for
-// certainty, use Before or After on the reply.
-func After(f func()) Action { return Action{kind: passing, call: f} }
-
 // Kill returns a function for Before and After that ends a process by SIGKILL and returns when all its
 // threads have ended and its sockets are closed, even if its parent has not waited for it. It fails the
 // test if that does not happen.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
@@ -62,13 +61,13 @@ func (c *conn) pumpRequests() error {
 		}
 		c.proxy.arrived(frame.Name())
 		action := c.proxy.decide(Requests, frame.Raw)
-		if action.kind == failing {
-			if err := c.forge(request{raw: frame.Raw, forged: errorReply(action.text)}); err != nil {
+		if action.fail != "" {
+			if err := c.forge(request{raw: frame.Raw, forged: errorReply(action.fail)}); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := c.await(Requests, action); err != nil {
+		if err := c.prepare(Requests, action); err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -90,7 +89,7 @@ func (c *conn) pumpReplies() error {
 		}
 		if frame.Kind == '>' {
 			// A push belongs to no request, so no rule applies to it.
-			if err := c.await(Replies, Pass()); err != nil {
+			if err := c.prepare(Replies, Pass()); err != nil {
 				return err
 			}
 			if err := c.push(frame.Raw); err != nil {
@@ -114,9 +113,9 @@ func (c *conn) reply(raw []byte) error {
 	asked := c.waiting[0].raw
 	c.mu.Unlock()
 	action := c.proxy.decide(Replies, asked)
-	if action.kind == failing {
-		raw = errorReply(action.text)
-	} else if err := c.await(Replies, action); err != nil {
+	if action.fail != "" {
+		raw = errorReply(action.fail)
+	} else if err := c.prepare(Replies, action); err != nil {
 		return err
 	}
 	err := c.answer(raw)
@@ -164,32 +163,11 @@ func (c *conn) writeForged() error {
 
 var errEnded = errors.New("faultproxy: ended by a rule")
 
-// await does what comes before a frame is passed on; an error means that it is not.
-func (c *conn) await(on Direction, a Action) error {
-	switch a.kind {
-	case closing:
-		return errEnded
-	case blackhole:
-		c.dark[Requests].Store(true)
-		c.dark[Replies].Store(true)
-	case halfOpen:
-		c.dark[on].Store(true)
-	case calling:
-		a.call()
-	case holding:
-		a.gate.noteArrival()
-		select {
-		case <-a.gate.opened:
-		case <-c.done:
-			return errEnded
-		}
-	case delaying:
-		timer := time.NewTimer(a.delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-c.done:
-			return errEnded
+// prepare does what comes before a frame is passed on; an error means that it is not.
+func (c *conn) prepare(on Direction, a Action) error {
+	if a.before != nil {
+		if err := a.before(c, on); err != nil {
+			return err
 		}
 	}
 	if c.dark[on].Load() {
@@ -199,10 +177,20 @@ func (c *conn) await(on Direction, a Action) error {
 	return nil
 }
 
+// await waits for a value or the close of a channel; an error means that the connection ended before.
+func await[T any](c *conn, what <-chan T) error {
+	select {
+	case <-what:
+		return nil
+	case <-c.done:
+		return errEnded
+	}
+}
+
 // passed does what comes after a frame has been passed on.
 func (a Action) passed() {
-	if a.kind == passing {
-		a.call()
+	if a.after != nil {
+		a.after()
 	}
 }
 

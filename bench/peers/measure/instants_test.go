@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func TestInstants(t *testing.T) {
 }
 
 func TestWaitingForAnInstant(t *testing.T) {
-	for name, wait := range map[string]func(context.Context, time.Time) error{"asleep": sleepUntil, "awake": wakeUntil} {
+	for name, wait := range map[string]func(context.Context, time.Time) error{"asleep": SleepUntil, "awake": wakeUntil} {
 		t.Run(name+": never returns early", func(t *testing.T) {
 			for _, d := range []time.Duration{-time.Second, 0, 50 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond} {
 				at := time.Now().Add(d)

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -20,12 +20,12 @@ func instants(random *rand.Rand, rate float64, count int) []time.Duration {
 	return at
 }
 
-// sleepUntil returns at that instant, to some ten microseconds where the system can do it; a context's end
+// SleepUntil returns at that instant, to some ten microseconds where the system can do it; a context's end
 // returns sooner. Go's own timers are not used for the last stretch: an idle program waits for them in whole
 // milliseconds, which is several times the measured time.
-func sleepUntil(ctx context.Context, at time.Time) error {
+func SleepUntil(ctx context.Context, at time.Time) error {
 	if rest := time.Until(at) - preciseStretch; rest > 0 {
-		if err := pause(ctx, rest); err != nil {
+		if err := Pause(ctx, rest); err != nil {
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ const preciseStretch = 3 * time.Millisecond
 // wakeUntil returns at that instant, to a microsecond: it is awake before. For what waits once in a while,
 // and not for each of many parcels.
 func wakeUntil(ctx context.Context, at time.Time) error {
-	if err := sleepUntil(ctx, at.Add(-awakeBefore)); err != nil {
+	if err := SleepUntil(ctx, at.Add(-awakeBefore)); err != nil {
 		return err
 	}
 	for time.Now().Before(at) {
