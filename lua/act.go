@@ -23,30 +23,30 @@ const (
 type Source struct {
 	// Key is a queue's list, its quarantine, or a sorted set.
 	Key string
-	// End is OrderOldest or OrderYoungest for a list: from which end the jobs are looked for. Empty for a sorted set.
+	// End is OrderOldest or OrderYoungest for a list: the end from which to search. Empty for a sorted set.
 	End Order
-	// Search is how many entries of a list are looked at for each job; 0 is all. Some seventy nanoseconds each, if they are of
-	// ordinary size, and for a job that has left they are all looked at.
+	// Search is how many entries of a list to search for each job; 0 means all. Each entry of ordinary size
+	// costs some seventy nanoseconds, and the search for a job that has gone reads them all.
 	Search int
 }
 
-// An Errand is jobs that share a fate. Queue is theirs if that is FateQueue. New counts only then.
+// An Errand has jobs with the same fate. Queue and New are used with FateQueue only.
 //
-// A job's Lock, if it has one, is freed with the job, if it is still its own, or passes to the run that Again says. Of a job
-// that goes to a queue it is taken if it is free, for its Hold.
+// A job's Lock, if it has one and still owns it, is freed with the job or passes to the run in Again. A job
+// that goes to a queue takes its lock, if it is free, for its Hold.
 type Errand struct {
 	Fate  Fate
 	Queue string
-	// Need keeps a job where it is, in a sorted set, whose lock another job has.
+	// Need keeps a job in its sorted set if another job holds its lock.
 	Need bool
-	// Quarantined adds jobs that go to a queue to its quarantined jobs, which run alone.
+	// Quarantined moves jobs to the queue's quarantine list instead; they run alone.
 	Quarantined bool
 	Jobs        []Promotion
 }
 
-// Acted is the answer to an Act, in positions from 0 and through all errands. All other jobs are where they were sent.
+// Acted is the result of an Act. Positions count from 0 through all errands. All other jobs have moved.
 type Acted struct {
-	// Gone were not in the source, as far as it was searched: nothing was written for them.
+	// Gone are jobs that were not found in the source; nothing was written for them.
 	Gone []int
 	// Held are where they were, because another job has their lock.
 	Held []Blocked
@@ -55,12 +55,12 @@ type Acted struct {
 // A Blocked is a job that needs its lock and could not get it.
 type Blocked struct {
 	Position int
-	// Holder is the jid of the job that has the lock.
+	// Holder is the jid of the job that holds the lock.
 	Holder string
 }
 
-// Act moves jobs by an operator's word. The caller keeps within MostItems and MostBytes, and sends nothing from the dead set
-// to itself. Jobs that come to a queue come in the order given, the last one last in line.
+// Act moves jobs for an operator. The caller keeps within MostItems and MostBytes, and moves nothing from the
+// dead set to the dead set. Jobs are added to a queue in the given order, so the last one runs last.
 func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique()}
 	args := []string{"set", strconv.Itoa(source.Search)}
@@ -95,7 +95,8 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 	return Ask[Acted]{Call: driver.Call{Script: actScript, Keys: keys, Args: args}, read: readAct}
 }
 
-// alikeLocked yields runs of jobs that have locks, that may be run once more besides, and that have none, in their order.
+// alikeLocked yields runs of jobs with locks, with locks and a possible rerun, and without locks, in their
+// order.
 func alikeLocked(jobs []Promotion) iter.Seq[[]Promotion] {
 	return func(yield func([]Promotion) bool) {
 		for len(jobs) > 0 {
@@ -114,7 +115,7 @@ func alikeLocked(jobs []Promotion) iter.Seq[[]Promotion] {
 	}
 }
 
-// locks is what becomes of the locks of jobs like one with this lock.
+// locks returns what to do with the locks of jobs like one with this lock.
 func (e Errand) locks(lock *Lock) string {
 	switch {
 	case lock == nil:

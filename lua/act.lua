@@ -74,9 +74,10 @@ end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local gone, held, position = {}, {}, 0
--- who_else: the jid of another job that has the lock that this one needs; nil if there is none, or this one has left.
+-- who_else: the jid of another job that holds the lock of this one; nil if there is none, or if this job has
+-- gone.
 local function who_else(job, lock, owner)
-  local value = redis.pcall('GET', lock) -- what is no string is no lock
+  local value = redis.pcall('GET', lock) -- a key of another type is not a lock
   if type(value) == 'string' and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
     return string.match(value, '^.([^\n]*)') or ''
   end
@@ -102,7 +103,7 @@ for _, group in ipairs(groups) do
       end
     else
       if group.fate == 'dead' then
-        -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
+        -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
         redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
       end
       if group.how == 'free' then

@@ -12,8 +12,9 @@ var announceScript = load("announce")
 // announceTTL is how long Sidekiq's readers keep a process that has gone silent; Sidekiq's own value.
 const announceTTL = 60 * time.Second
 
-// Announce writes identity's entry among Sidekiq's processes. fields are names and values of its hash in turn, work
-// thread ids and work entries in turn. It answers false, and writes nothing, for an identity that is dead.
+// Announce writes identity's entry in Sidekiq's list of processes. fields alternates names and values of its
+// hash, work alternates thread ids and work entries. It returns false, and writes nothing, if the identity is
+// dead.
 func (k Keys) Announce(identity string, fields, work []string) Ask[bool] {
 	args := make([]string, 0, 3+len(fields)+len(work))
 	args = append(args, identity, strconv.Itoa(int(announceTTL/time.Second)), strconv.Itoa(len(fields)/2))
@@ -28,7 +29,7 @@ func (k Keys) Announce(identity string, fields, work []string) Ask[bool] {
 	}
 }
 
-// wordIs reads a status word and says whether it is this one.
+// wordIs returns a reader that reports whether the reply is this status word.
 func wordIs(want string) func(any) (bool, error) {
 	return func(value any) (bool, error) {
 		word, err := wordOf(value)

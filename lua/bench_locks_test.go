@@ -13,8 +13,9 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// BenchmarkUnique says what a lock costs Redis: beside calls of plain jobs, the same with locks, in turns, so that a busy
-// machine is busy for both. It is the server's CPU time, its network included, by INFO cpu; of all turns the median.
+// BenchmarkUnique says what a lock costs Redis: beside calls of plain jobs, the same with locks, in turns, so
+// that a busy machine is busy for both. It is the server's CPU time, its network included, by INFO cpu; of
+// all turns the median.
 func BenchmarkUnique(b *testing.B) {
 	for _, size := range []int{100, 10, 1} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {

@@ -14,11 +14,12 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// benchRound is the least number of jobs that is pushed in calls of 256 and taken in calls of 100 without a rest.
+// benchRound is the least number of jobs that is pushed in calls of 256 and taken in calls of 100 without a
+// rest.
 const benchRound = 6400
 
-// BenchmarkTakeSettle100 says what a job costs Redis from its push (256 a call) over its take to its end (100 a call,
-// settle and take in one pipeline): the server's whole CPU time, its network included, by INFO cpu.
+// BenchmarkTakeSettle100 says what a job costs Redis from its push (256 a call) over its take to its end (100
+// a call, settle and take in one pipeline): the server's whole CPU time, its network included, by INFO cpu.
 func BenchmarkTakeSettle100(b *testing.B) {
 	w, identity := benchWorld(b)
 	number, before := int64(0), w.cpu()
@@ -43,7 +44,8 @@ func BenchmarkTakeSettle100(b *testing.B) {
 	require.Equal(b, b.N*benchRound, w.counter(w.keys.Processed()))
 }
 
-// BenchmarkScripts says what each of the three scripts costs inside Redis, by INFO commandstats: the network is left out.
+// BenchmarkScripts says what each of the three scripts costs inside Redis, by INFO commandstats: the network
+// is left out.
 func BenchmarkScripts(b *testing.B) {
 	for _, size := range []int{100, 10, 1} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {

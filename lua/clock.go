@@ -31,11 +31,11 @@ func TimeOf(reply driver.Reply) (time.Time, error) {
 // Scripts compare with TIME itself; nothing is decided by a Clock. Its zero value is this machine's time.
 type Clock struct{ ahead atomic.Int64 }
 
-// Saw learns from an answer that Redis' time was now between sent and received, both read on this machine. The middle
-// is taken: the error is at most half the round trip.
+// Saw records that Redis' time was now between sent and received, both read on this machine. It takes the
+// middle, so the error is at most half the round trip.
 func (c *Clock) Saw(now, sent, received time.Time) {
 	middle := sent.Add(received.Sub(sent) / 2)
-	// Wall clocks on both sides: now has no monotonic reading, so Sub compares what people would read off.
+	// Both sides are wall clocks: now has no monotonic reading, so Sub compares wall time.
 	c.ahead.Store(int64(now.Sub(middle.Round(0))))
 }
 

@@ -16,7 +16,8 @@ import (
 // A move is a script that moves jobs, and a call of it that makes it do all that it can do.
 type move struct {
 	script string
-	// begin makes the keyspace in which the call is made, and answers the call. jobs are all that there are in it.
+	// begin makes the keyspace in which the call is made, and answers the call. jobs are all that there are
+	// in it.
 	begin func(w *world) call
 	jobs  []string
 	// once says that a call that was heeded must not be made again: it would mean something else.
@@ -137,9 +138,9 @@ var moves = []move{
 	}},
 }
 
-// Redis rolls nothing back: a script that is stopped in its middle, at a command that its user may not call, has done its
-// first half. Whatever the command, each job is then in one place, and when the command is allowed the same call ends
-// where it would have ended.
+// Redis rolls nothing back: a script that is stopped in its middle, at a command that its user may not call,
+// has done its first half. Whatever the command, each job is then in one place, and when the command is
+// allowed the same call ends where it would have ended.
 func TestADeniedCommandLosesAndDoublesNoJob(t *testing.T) {
 	t.Parallel()
 	uses := make(map[string][]string)

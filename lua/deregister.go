@@ -4,8 +4,8 @@ import "github.com/belayq/belay/driver"
 
 var deregisterScript = load("deregister")
 
-// Deregister ends identity, whose queues these are, and answers how many jobs still lie in its working lists; a janitor
-// will follow those.
+// Deregister ends identity, whose queues these are, and returns how many jobs are still in its working lists;
+// a janitor will follow those.
 func (k Keys) Deregister(identity string, queues []string) Ask[int] {
 	keys := []string{
 		k.Record(identity), k.Alive(), k.Tombstones(),

@@ -8,7 +8,7 @@ import (
 
 var drainScript = load("drain")
 
-// longestDrain is for how long any process of a fleet is taken to drain: those with other settings as well.
+// longestDrain is the longest drain of any process of the fleet, including those with other settings.
 const longestDrain = 10 * time.Minute
 
 // Drain answers whether identity may stop taking, for at most hold, so that it becomes empty for a quarantined job of queue:

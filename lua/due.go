@@ -9,19 +9,19 @@ import (
 
 var dueScript = load("due")
 
-// Due is what a look at a sorted set answered.
+// Due is a page of the due jobs of a sorted set.
 type Due struct {
 	// Jobs are due, earliest first: a page of them.
 	Jobs []string
 	// Large are due jobs that are too large for the reply; At is their rank in the set.
 	Large []Large
-	// Next is how long it is until the next one that was not due, a million seconds at most; negative for none.
+	// Next is the time until the next job is due, a million seconds at most; negative for none.
 	Next time.Duration
 }
 
-// Due reads a page of the due jobs of a sorted set (Schedule or Retry), passing over the first skip of them: at most
-// MostItems, and page bytes, which the last job may exceed by its own size. For entries larger than largest
-// bytes it returns only what KillLarge needs.
+// Due reads a page of the due jobs of a sorted set (Schedule or Retry), skipping the first skip of them: at
+// most MostItems, and page bytes, which the last job may exceed by its own size. For entries larger than
+// largest bytes it returns only what KillLarge needs.
 func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
 	return Ask[Due]{
 		Call: driver.Call{

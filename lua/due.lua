@@ -16,7 +16,7 @@ local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local too_large = {}
 local answer = { -1, too_large }
--- Few at first: what one look reads is unknown until it is read. Small ones are then read by the dozen.
+-- Few at first, because their sizes are unknown until they are read. Small ones are then read by the dozen.
 local look = 1
 while #answer - 2 < most and room > 0 do
   local jobs = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', offset, math.min(look, most - #answer + 2))
@@ -42,7 +42,8 @@ while #answer - 2 < most and room > 0 do
 end
 local next_one = redis.call('ZRANGEBYSCORE', set, '(' .. string.format('%.17g', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 if next_one[2] then
-  -- Bounded, because a score can be anything: what was written in milliseconds, or infinity. It is asked again long before.
+  -- Bounded, because a score can be anything, such as milliseconds or infinity. The next call comes long
+  -- before.
   answer[1] = math.min(math.ceil(((tonumber(next_one[2]) or math.huge) - now) * 1000000), 1e12)
 end
 return answer

@@ -8,8 +8,8 @@ import (
 
 var forgetScript = load("forget")
 
-// Forget drops the tombstone and the record of identity, if it has stood for stands and all its lists are empty.
-// It answers whether it did.
+// Forget deletes the tombstone and the record of identity if the tombstone is older than stands and all its
+// lists are empty. It answers whether it did.
 func (k Keys) Forget(identity string, queues []string, stands time.Duration) Ask[bool] {
 	keys := append([]string{k.Tombstones(), k.Record(identity)}, k.ListsOf(queues, identity)...)
 	return Ask[bool]{

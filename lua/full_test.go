@@ -10,8 +10,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A Redis that refuses all new memory takes no push, but every script that leads towards an empty one goes through.
-// The fake server has no limit of memory, so this is for real ones.
+// A Redis that refuses all new memory takes no push, but every script that leads towards an empty one goes
+// through. The fake server has no limit of memory, so this is for real ones.
 func TestAFullRedisIsDrained(t *testing.T) {
 	t.Parallel()
 	for _, g := range grounds {

@@ -41,11 +41,11 @@ type HeartbeatReply struct {
 	Signals []string
 	// Processes is how many are alive, or lapsed and not yet recovered.
 	Processes int
-	// There is how many of the keys exist that the beat asked for.
+	// There is how many of the given keys exist.
 	There int
 }
 
-// Beat keeps identity alive for ttl from now, by Redis' clock, and says how many of some keys exist: at most
+// Beat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist: at most
 // 2*MostQueues+2.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
 	return Ask[HeartbeatReply]{

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// Keys spells every name that Belay uses in Redis. Names that Sidekiq shares are Sidekiq's own; what only Belay reads
-// begins with "belay:". Nothing is ever parsed out of a name: queues and hosts may contain anything.
+// Keys spells every name that Belay uses in Redis. Names that Sidekiq shares are Sidekiq's own; names that
+// only Belay reads begin with "belay:". No name is ever parsed, because queues and hosts may contain
+// anything.
 type Keys struct{ prefix string }
 
-// NewKeys puts prefix and a colon before every name, as Ruby's redis-namespace does; an empty prefix adds nothing.
-// A prefix in braces ("{mail}") binds all of a keyspace to one slot of a Redis Cluster.
+// NewKeys puts prefix and a colon before every name, as Ruby's redis-namespace does; an empty prefix adds
+// nothing. A prefix in braces ("{mail}") binds all of a keyspace to one slot of a Redis Cluster.
 func NewKeys(prefix string) Keys {
 	if prefix != "" {
 		prefix += ":"
@@ -18,7 +19,7 @@ func NewKeys(prefix string) Keys {
 	return Keys{prefix: prefix}
 }
 
-// Queues is the set of queue names. Every push adds to it, because Ruby's "clear" takes the name out.
+// Queues is the set of queue names. Every push adds to it, because Ruby's "clear" removes the name.
 func (k Keys) Queues() string { return k.prefix + "queues" }
 
 // Queue is the list of a queue's waiting jobs: pushed on the left, taken from the right.
@@ -33,7 +34,8 @@ func (k Keys) Schedule() string { return k.prefix + "schedule" }
 // Retry is the sorted set of failed jobs by the second at which they run again.
 func (k Keys) Retry() string { return k.prefix + "retry" }
 
-// Dead is the sorted set of jobs that will not run again by themselves, by the second of their death.
+// Dead is the sorted set of jobs that will not run again unless an operator retries them, by the second of
+// their death.
 func (k Keys) Dead() string { return k.prefix + "dead" }
 
 // Processed counts runs that ended, failed ones included.
@@ -73,11 +75,11 @@ func (k Keys) Alive() string { return k.prefix + "belay:alive" }
 // Tombstones is the sorted set of identities that are gone for good, by the millisecond of their death.
 func (k Keys) Tombstones() string { return k.prefix + "belay:tombstones" }
 
-// Record is the hash of what must be known about a process when it is dead (its queues, beat and TTL), and of the
+// Record is the hash of the facts about a process that its recovery needs (queues, beat and TTL), and of the
 // verdicts on its last batches.
 func (k Keys) Record(identity string) string { return k.prefix + "belay:process:" + identity }
 
-// Working is the list of jobs of one queue that one process answers for.
+// Working is the list of jobs of one queue that one process has taken.
 func (k Keys) Working(queue, identity string) string {
 	return k.prefix + "belay:working:" + queue + ":" + identity
 }
@@ -117,19 +119,19 @@ func (k Keys) ListsOf(queues []string, identity string) []string {
 // millisecond at which they give up.
 func (k Keys) Draining(queue string) string { return k.prefix + "belay:drain:" + queue }
 
-// DrainAsked is the sorted set of processes that would do so, by the millisecond at which they asked last.
+// DrainAsked is the sorted set of processes that asked to drain, by the millisecond of their last request.
 func (k Keys) DrainAsked(queue string) string { return k.prefix + "belay:drain-asked:" + queue }
 
-// Lock is held by the one unique job of its digest that has been accepted and has not ended (or, until_executing, not
-// started). No other key's name contains that word.
+// Lock is held by the one unique job of its digest that has been accepted and has not ended (or,
+// until_executing, not started). No other key's name contains that word.
 func (k Keys) Lock(digest string) string { return k.prefix + "belay:lock:" + digest }
 
-// Left is what refused duplicates left with the lock of a job, kept for the job once its start has freed the lock: a string
-// that expires.
+// Left has the WAL positions that refused duplicates left with a job's lock, kept after its start has freed
+// the lock: a string that expires.
 func (k Keys) Left(jid string) string { return k.prefix + "belay:left:" + jid }
 
-// Unique is the sorted set of digests that are locked, by the millisecond at which their lock expires. It may name some
-// whose lock has expired.
+// Unique is the sorted set of digests that are locked, by the millisecond at which their lock expires. It may
+// name some whose lock has expired.
 func (k Keys) Unique() string { return k.prefix + "belay:unique" }
 
 // Refusals counts pushes that were refused as duplicates.
@@ -141,7 +143,7 @@ func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" +
 // Poller is the lease of the process that promotes due jobs.
 func (k Keys) Poller() string { return k.prefix + "belay:poller" }
 
-// Sweeper is the lease of the process that looks through the lists of tombstones.
+// Sweeper is the lease of the process that checks the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
 
 // IdempotencySlot remembers the last push with a number in one of a client's slots, so that it can be sent again and is

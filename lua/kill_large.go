@@ -13,43 +13,44 @@ import (
 
 var killLargeScript = load("kill_large")
 
-// A Large is an entry that is too large for any reply: what a reply says of it instead.
+// A Large describes an entry that is too large for any reply.
 type Large struct {
-	// At is where it was met: the index in its list, the rank in its sorted set, or of a take the queue's position.
+	// At is where it was found: the index in its list, the rank in its sorted set, or for a take the queue's
+	// position.
 	At int
-	// Bytes is its length; Head and Tail are how it begins and how it ends.
+	// Bytes is its length; Head and Tail are its beginning and its end.
 	Bytes      int
 	Head, Tail string
 }
 
-// A TooLarge says of a Large where it lies and what it becomes.
+// A TooLarge is a Large with its place and the job that it becomes.
 type TooLarge struct {
 	Large
-	// Key is the list or the sorted set that it lies in; Sorted says which.
+	// Key is its list or sorted set; Sorted is true for a sorted set.
 	Key    string
 	Sorted bool
-	// Queue is the one that it was taken from; empty for none.
+	// Queue is the queue from which it was taken; empty for none.
 	Queue string
-	// Reason and Around are JSON members, without braces: what the job says it died of, and, if its text is no object, the other
-	// members of a job that keeps the text in belay_raw.
+	// Reason and Around are JSON members, without braces: the reason for the death and, if the text is not an
+	// object, the other members of a job that keeps the text in belay_raw.
 	Reason, Around string
 	// Lock is freed if it is still the entry's own; nil for none. It has no Again.
 	Lock *Lock
 	// Today is a day of the counters.
 	Today time.Time
-	// JID and Class are for the log, as far as the entry's ends tell them; both are empty otherwise.
+	// JID and Class are for the log; both are empty if the entry's ends do not contain them.
 	JID, Class string
 }
 
-// NewTooLarge says of an entry in key, of this queue ("" for none), that it is above limit. now is Redis' time.
+// NewTooLarge describes an entry in key, of this queue ("" for none), that is above limit. now is Redis' time.
 func NewTooLarge(large Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) TooLarge {
 	return TooLarge{
 		Large: large, Key: key, Queue: queue, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,
 	}
 }
 
-// KillLarge moves an entry that is too large to the dead set, with its reason, and counts a failed run. The answer is false if the entry
-// has left meanwhile; nothing was written then.
+// KillLarge moves an entry that is too large to the dead set, with its reason, and counts a failed run. It
+// returns false, and writes nothing, if the entry has gone.
 func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 	keys := []string{b.Key, k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(b.Today), k.FailedOn(b.Today), k.Unique(), k.Queues()}
 	kind := "list"
@@ -89,15 +90,15 @@ func (b TooLarge) Log(log zerolog.Logger, limit int, err error) {
 	event.Msg("moved to the dead set: the payload is too large")
 }
 
-// ends is how many bytes of either end a Large has; large.lua has the same.
+// ends is how many bytes of each end a Large has; large.lua has the same number.
 const ends = 1024
 
-// LargeOf is what a script would say of an entry.
+// LargeOf describes an entry as a script would.
 func LargeOf(entry string) Large {
 	return Large{Bytes: len(entry), Head: entry[:min(len(entry), ends)], Tail: entry[max(len(entry)-ends, 0):]}
 }
 
-// largeOf reads an array of what scripts say of entries that are too large.
+// largeOf reads an array of results of large.lua.
 func largeOf(value any) ([]Large, error) {
 	parts, ok := value.([]any)
 	if !ok {

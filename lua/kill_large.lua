@@ -47,7 +47,7 @@ local function read(at)
   if entry and #entry == length and string.sub(entry, 1, #head) == head and string.sub(entry, -#tail) == tail then
     return entry
   end
-  -- Others may be as large as the one that is searched, and each is copied to be compared.
+  -- Other entries may be as large as this one, and each comparison copies one.
   room = room - (entry and #entry or 0)
 end
 
@@ -76,7 +76,7 @@ if kind == 'zset' then
 else
   redis.call('LREM', from, 1, entry)
 end
--- A set has no two members alike, and a list may have two jobs alike. JSON may end in blanks.
+-- A list may hold two identical jobs, but a set cannot. JSON may end in blanks.
 while redis.call('ZADD', dead, 'NX', time[1] + time[2] / 1000000, job) == 0 do
   job = job .. ' '
 end

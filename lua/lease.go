@@ -9,7 +9,7 @@ import (
 
 var leaseScript = load("lease")
 
-// Lease answers whether holder now has the lease kept at key, for hold from now.
+// Lease reports whether holder now has the lease at key, for hold from now.
 func Lease(key, holder string, hold time.Duration) Ask[bool] {
 	return Ask[bool]{
 		Call: driver.Call{Script: leaseScript, Keys: []string{key}, Args: []string{holder, millis(hold)}},
@@ -18,16 +18,17 @@ func Lease(key, holder string, hold time.Duration) Ask[bool] {
 }
 
 const (
-	// fewProcesses may all ask for a lease as often as its duty would like.
+	// fewProcesses may all ask for a lease at the usual interval.
 	fewProcesses = 50
-	// mostPatience is how many times longer than that each of very many rests.
+	// mostPatience is how many times longer than usual each process of a very large fleet waits.
 	mostPatience = 5
 )
 
-// LeaseRest is how long a process that found a lease busy leaves it alone: usual where there are few processes. Of up to 250
-// each rests longer, so that together they ask hardly more often than 50 would; of more each as long as those, because hundreds may
-// turn into two, who must not rest for minutes. Each time is drawn anew, so that they do not ask all at once and then none
-// for long. It is between usual and five times that.
+// LeaseRest returns how long a process that found a lease busy waits before it asks again: usual in small
+// fleets. In fleets of up to 250 processes each waits longer, so that together they ask hardly more often
+// than 50 would. Larger fleets do not wait longer than that, because hundreds of processes may become two,
+// which must not wait for minutes. The result is random, between usual and five times that, so that the
+// processes do not ask all at once.
 func LeaseRest(usual time.Duration, processes int) time.Duration {
 	if processes <= fewProcesses {
 		return usual

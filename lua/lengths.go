@@ -4,7 +4,7 @@ import "github.com/belayq/belay/driver"
 
 var lengthsScript = load("lengths")
 
-// Lengths answers how many entries each of these lists has, at one instant; -1 for a key that is no list.
+// Lengths returns how many entries each of these lists has, at one instant; -1 for a key that is not a list.
 // At most 2*MostQueues+1 lists.
 func Lengths(lists []string) Ask[[]int] {
 	return Ask[[]int]{Call: driver.Call{Script: lengthsScript, Keys: lists}, read: numbersOf}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- lengths: how many jobs lie in each of some lists.
+-- lengths: read the lengths of lists.
 -- Why one script: the lengths are of one instant.
 -- KEYS     the lists
 -- ARGV     none

@@ -9,15 +9,15 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// usualRound is the round of a Link that names none.
+// usualRound is the default round of a Link.
 const usualRound = 1500 * time.Millisecond
 
-// episode is for how long after its last failed call a link counts as slow: its owner reports it once in that time.
+// episode is how long a link counts as slow after its last failed call. Its owner reports it once in that time.
 const episode = time.Minute
 
-// A Link is one duty's way to Redis. Every call gets a deadline of its own, which fits what the call carries: Do is for
-// calls that carry no jobs, Carry for those that do. Any other deadline of a pass would be missed again and again on a
-// slow link, by whatever stands at its end. It is for one goroutine at a time.
+// A Link is the connection of one duty to Redis. Every call gets its own deadline, which fits the size of the
+// call: Do is for calls that carry no jobs, Carry for those that do. With one deadline for a whole pass, the
+// last calls of a pass would miss it again and again on a slow link. A Link must not be used concurrently.
 type Link struct {
 	driver.Client
 	// Round is what a call may take on a healthy link that carries no jobs. 1.5 s.
@@ -28,10 +28,10 @@ type Link struct {
 	pages Pace
 	small Pace // of calls that carry no jobs: their waits grow too where a new connection takes long
 
-	lost     error     // why the last page did not come, until Check tells
+	lost     error     // why the last page failed, until Check reports it
 	failedAt time.Time // when a page failed last
-	certain  bool      // in this episode a page has timed out, or two have failed: not a connection that somebody closed
-	told     bool      // Check has returned that the link is slow, in this episode
+	certain  bool      // in this episode a page has timed out, or two have failed: not just one closed connection
+	reported bool      // Check has returned that the link is slow, in this episode
 }
 
 // Do is for calls that carry no jobs.
@@ -48,10 +48,10 @@ func (l *Link) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	return replies
 }
 
-// Check tells a slow link from one that is down, when the last page did not come: the error is that a small call is not
-// answered either. slow is why the page did not come although small calls are answered. It is nil for one page whose
-// connection ended, which somebody may have closed, and where it has been returned in this episode. Otherwise Check costs
-// nothing.
+// Check distinguishes a slow link from one that is down when the last page failed. It returns an error if a
+// small call fails too. slow is the error of the page if small calls succeed. slow is nil after a single
+// closed connection, which may have another cause, and if this episode has already been reported. Otherwise
+// Check costs nothing.
 func (l *Link) Check(ctx context.Context) (slow, err error) {
 	if l.lost == nil {
 		return nil, nil
@@ -61,21 +61,21 @@ func (l *Link) Check(ctx context.Context) (slow, err error) {
 		return nil, err
 	}
 	slow, l.lost = l.lost, nil
-	if l.told || !l.certain {
+	if l.reported || !l.certain {
 		return nil, nil
 	}
-	l.told = true
+	l.reported = true
 	return slow, nil
 }
 
-// Unchecked reports whether the last page did not come and Check has not told why.
+// Unchecked reports whether the last page failed and Check has not been called since.
 func (l *Link) Unchecked() bool { return l.lost != nil }
 
 // Page is how many bytes of jobs the next calls may ask for in all.
 func (l *Link) Page() int { return l.pages.Page() }
 
-// Carry is for calls that carry jobs, and may bring so many bytes of them. What came before a failure has been executed
-// and keeps its answers.
+// Carry is for calls that carry jobs, and may bring so many bytes of them. What came before a failure has
+// been executed and keeps its answers.
 func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []driver.Reply {
 	sent := Carried(calls...)
 	if expected > 0 && l.pages.Strained() {
@@ -93,7 +93,7 @@ func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []
 	case !driver.Certain(err):
 		l.pages.Failed()
 		if time.Since(l.failedAt) > episode {
-			l.told, l.certain, l.failedAt = false, false, time.Time{}
+			l.reported, l.certain, l.failedAt = false, false, time.Time{}
 		}
 		l.certain = l.certain || took >= allowed || !l.failedAt.IsZero()
 		l.lost, l.failedAt = err, time.Now()
@@ -108,8 +108,8 @@ func (l *Link) round() time.Duration {
 	return l.Round
 }
 
-// send sends calls with a deadline and answers how long they took, and why they brought no answer, if they did not: a
-// refusal is an answer.
+// send sends calls with a deadline and answers how long they took, and why they brought no answer, if they
+// did not: a refusal is an answer.
 func (l *Link) send(ctx context.Context, allowed time.Duration, expected int, calls []driver.Call) ([]driver.Reply, time.Duration, error) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, allowed)

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// A Lock is a unique job's hold on its digest. It is the job's own as long as the lock's value names its owner.
+// A Lock is a unique job's lock of its digest. The job owns it as long as the lock's value names its owner.
 type Lock struct {
-	// Digest is what all jobs of one kind share; it is the last part of the lock's key.
+	// Digest is equal for all duplicates; it is the last part of the lock's key.
 	Digest string
 	// Owner is the job, see OwnerOf.
 	Owner string
-	// Hold is for how long the lock is held from the step on in which it is taken or held on to: its TTL, and the delay
+	// Hold is when the lock expires, counted from the step that takes or renews it: its TTL, and the delay
 	// before it.
 	Hold time.Duration
-	// Again, if set, runs in place of a job that has ended for good, if that refused a duplicate after its first start.
+	// Again, if set, is the job to store when this one has ended, if a duplicate was refused after its first
+	// start.
 	Again *Again
 }
 
-// An Again is one more run of a job: a job of its own.
+// An Again is the extra run of a job: a job of its own.
 type Again struct {
 	Owner, Bytes string
 	// Queue is where it goes, at the back.
@@ -44,17 +45,17 @@ func (l Lock) Names() (jid, class string) {
 // A Holder is what a lock's value says.
 type Holder struct {
 	JID, Class string
-	// Started: a run of the job has begun, and does not serve a duplicate that is refused now.
+	// Started: a run of the job has begun, and does not serve duplicates refused from now on.
 	Started bool
 	// Dirty: such a duplicate was refused, and the job must run once more for it.
 	Dirty bool
-	// Since is when the lock became the job's, by Redis' clock.
+	// Since is when the job took the lock, by Redis' clock.
 	Since time.Time
-	// Left is what refused duplicates left with it, in lines (see UniqueJob.WAL).
+	// Left has the WAL positions that refused duplicates left with it, in lines (see UniqueJob.WAL).
 	Left string
 }
 
-// HolderOf reads a lock's value; ok is false for what is none.
+// HolderOf parses a lock's value; ok is false if it is not one.
 func HolderOf(value string) (h Holder, ok bool) {
 	parts := strings.SplitN(value, "\n", 4)
 	if len(parts) < 3 || parts[0] == "" {
@@ -71,8 +72,8 @@ func HolderOf(value string) (h Holder, ok bool) {
 	return h, err == nil
 }
 
-// lockKeys adds the keys of locks, one beside the other, and the position of the first one; 0 when the first has none, for then
-// they all have none.
+// lockKeys adds the keys of locks, one beside the other, and the position of the first one; 0 when the first
+// has none, for then they all have none.
 func (k Keys) lockKeys(keys []string, count int, lock func(i int) *Lock) ([]string, string) {
 	if lock(0) == nil {
 		return keys, "0"

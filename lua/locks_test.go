@@ -29,8 +29,8 @@ func (w *world) unique(jid string, change ...func(*UniqueJob)) (holder string) {
 	return answer.Holders[0]
 }
 
-// lock is what the lock of digest d holds, its state and its owner; it must have a TTL, be listed until then, and say since
-// when it is held.
+// lock is what the lock of digest d holds, its state and its owner; it must have a TTL, be listed until then,
+// and say since when it is held.
 func (w *world) lock() (state, owner string) {
 	w.Helper()
 	value, _ := w.redis("GET", w.keys.Lock("d")).(string)

@@ -9,11 +9,13 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Bounds of one script call. They keep any call near a millisecond: while a script runs, Redis does nothing else.
+// Bounds of one script call. They keep any call near a millisecond: while a script runs, Redis does nothing
+// else.
 const (
-	// MostItems is how many jobs one call moves or answers.
+	// MostItems is how many jobs one call moves or returns.
 	MostItems = 256
-	// MostBytes is how many bytes of jobs one call moves or answers; the last job may exceed it by its own size.
+	// MostBytes is how many bytes of jobs one call moves or returns; the last job may exceed it by its own
+	// size.
 	MostBytes = 4 << 20
 	// MostQueues is how many queues one process may serve: recover declares three keys for each.
 	MostQueues = 128
@@ -22,12 +24,13 @@ const (
 //go:embed *.lua shared/*.lua
 var files embed.FS
 
-// load reads the script called name. A missing file is a mistake in this package that no caller could mend.
+// load reads the script called name. A missing file is a bug of this package that no caller could fix.
 func load(name string) *driver.Script {
 	return driver.NewScript(name, source(name+".lua"))
 }
 
-// source is the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which includes nothing itself.
+// source is the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which includes
+// nothing itself.
 func source(path string) string {
 	text, err := files.ReadFile(path)
 	if err != nil {
@@ -55,7 +58,7 @@ func (a Ask[T]) Read(reply driver.Reply) (T, error) {
 	}
 	answer, err := a.read(reply.Value)
 	if err != nil {
-		return answer, fmt.Errorf("read the answer of %s: %w", a.Call.Script.Name(), err)
+		return answer, fmt.Errorf("read the reply of %s: %w", a.Call.Script.Name(), err)
 	}
 	return answer, nil
 }
@@ -65,7 +68,7 @@ func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
 	return a.Read(client.Do(ctx, a.Call)[0])
 }
 
-// errShape says that a reply is not what the script promises: another program answers under our script's address.
+// errShape returns an error for a reply of a type that the script never returns.
 func errShape(value any) error { return fmt.Errorf("unexpected reply %T", value) }
 
 // wordOf reads a reply that is one status word.

@@ -25,8 +25,8 @@ type ground struct {
 	fake bool
 }
 
-// grounds include the fake server: users test their own programs on it, so every promise must hold there too. What it
-// cannot be asked at all (a limit of memory, the cost of a script) has tests that say so.
+// grounds include the fake server: users test their own programs on it, so every promise must hold there too.
+// What it cannot be asked at all (a limit of memory, the cost of a script) has tests that say so.
 var grounds = []ground{
 	{name: "goredis", open: openGoredis},
 	{name: "rueidis", open: openRueidis},

@@ -15,7 +15,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A fleet is what Redis should hold: a model in plain slices and maps of the queues, the processes and the sets.
+// A fleet is what Redis should hold: a model in plain slices and maps of the queues, the processes and the
+// sets.
 type fleet struct {
 	w        *world
 	queues   map[string][]string // oldest first
@@ -42,8 +43,8 @@ type member struct {
 
 var modelQueues = []string{"q", "r"}
 
-// TestEveryJobIsInOnePlace lets processes come, take, settle, lapse and be recovered in any order, and compares after
-// every step all that Redis holds with the model.
+// TestEveryJobIsInOnePlace lets processes come, take, settle, lapse and be recovered in any order, and
+// compares after every step all that Redis holds with the model.
 func TestEveryJobIsInOnePlace(t *testing.T) {
 	t.Parallel()
 	url := drivertest.Redis(t).URL()

@@ -7,32 +7,33 @@ import (
 )
 
 const (
-	// firstPage is what a Pace asks for before it knows its link: little enough for a link of 1 Mbit/s. Six answers
-	// double it to MostBytes.
+	// firstPage is what a Pace asks for before it knows its link: little enough for a link of 1 Mbit/s. Six
+	// answers double it to MostBytes.
 	firstPage = 64 << 10
 	// leastPage is the least that a Pace asks for. A page holds one job at least, whatever its size.
 	leastPage = 4 << 10
-	// fullRate is how many bytes a second a call may count on while no call has failed; each failure halves it.
-	// It is below a link of 100 Mbit/s, so that such a link never strains, and high enough that a call on a dead
-	// connection ends soon.
+	// fullRate is how many bytes a second a call may count on while no call has failed; each failure halves
+	// it. It is below a link of 100 Mbit/s, so that such a link never strains, and high enough that a call on
+	// a dead connection ends soon.
 	fullRate = 4 << 20
 	// mostStrain bounds the halving, at 32 KiB a second: the slowest link on which jobs still move.
 	mostStrain = 7
-	// longestRound bounds the part of a timeout that does not depend on bytes. A new connection takes about four
-	// round trips, and half a second is a long one.
+	// longestRound bounds the part of a timeout that does not depend on bytes. A new connection takes about
+	// four round trips, and half a second is a long one.
 	longestRound = 4 * time.Second
-	// quick is how much longer than a call that carries nothing a full page may take for the next one to be larger. So a
-	// page is at most what the link carries in twice that time, and a heartbeat that stands behind four of them still
-	// comes within a lease of a second and a half. With half of it, pages would stay small where a machine is busy.
+	// quick is how much longer than a call that carries nothing a full page may take for the next one to be
+	// larger. So a page is at most what the link carries in twice that time, and a heartbeat that stands
+	// behind four of them still comes within a lease of a second and a half. With half of it, pages would
+	// stay small where a machine is busy.
 	quick = 100 * time.Millisecond
-	// mostGap bounds how many full pages come before the next larger one, where larger ones failed: a server that closes
-	// connections over its client-output-buffer-limit does so at the same size again.
+	// mostGap bounds how many full pages come before the next larger one, where larger ones failed: a server
+	// that closes connections over its client-output-buffer-limit does so at the same size again.
 	mostGap = 15
 )
 
-// A Pace fits calls that carry jobs to the link: how many bytes to ask for, and how long to wait. After a call that
-// failed, the next one asks for half as much and waits longer; after full pages that came quickly, it asks for more. The
-// zero Pace is ready for use. It is for one goroutine at a time.
+// A Pace fits calls that carry jobs to the link: how many bytes to ask for, and how long to wait. After a
+// call that failed, the next one asks for half as much and waits longer; after full pages that came quickly,
+// it asks for more. The zero Pace is ready for use. It is for one goroutine at a time.
 type Pace struct {
 	bytes  int
 	strain int           // failures that no quick answer has made up for
@@ -50,8 +51,8 @@ func (p *Pace) Page() int {
 	return p.bytes
 }
 
-// Timeout is how long a call may take that carries so many bytes of jobs, in both directions together. round is what
-// a call on a healthy link may take that carries none.
+// Timeout is how long a call may take that carries so many bytes of jobs, in both directions together. round
+// is what a call on a healthy link may take that carries none.
 func (p *Pace) Timeout(round time.Duration, carried int) time.Duration {
 	round = max(round, min(round<<p.strain, longestRound))
 	return round + time.Duration(carried)*time.Second/(fullRate>>p.strain)
@@ -60,8 +61,8 @@ func (p *Pace) Timeout(round time.Duration, carried int) time.Duration {
 // Strained reports whether a call has failed that no quick answer has made up for.
 func (p *Pace) Strained() bool { return p.strain > 0 }
 
-// Answered takes in that a call brought got bytes of jobs after took, of the timeout it was allowed. One that brought
-// none (a look at lengths) says how long a round trip is, and nothing of what the link carries.
+// Answered records that a call brought got bytes of jobs after took, of its timeout. A call without jobs (of
+// lengths) measures the round trip, but not the bandwidth.
 func (p *Pace) Answered(got int, took, allowed time.Duration) {
 	p.learnRound(got, took)
 	if got == 0 {
@@ -79,19 +80,19 @@ func (p *Pace) Answered(got int, took, allowed time.Duration) {
 	}
 }
 
-// learnRound takes in how long a round trip may be. The first call's includes the opening of its connection, so every
-// shorter one says more, whatever it carried: else each page would seem quick beside it.
+// learnRound records how long a round trip may be. The first call includes the opening of its connection, so
+// every shorter call replaces it, whatever it carried; otherwise each page would seem quick by comparison.
 func (p *Pace) learnRound(got int, took time.Duration) {
 	little := got < leastPage
 	switch {
 	case little && p.round == 0, p.round > 0 && took < p.round:
 		p.round = took
 	case little:
-		p.round += (took - p.round) / 8 // slowly: one call that waited behind a page says nothing about the link
+		p.round += (took - p.round) / 8 // slowly: one call that waited behind a page does not mean a slow link
 	}
 }
 
-// Eased takes in that a call was answered after took, of the timeout it was allowed: after quick answers the next timeout is
+// Eased records that a call was answered after took, of its timeout: after quick replies the next timeout is
 // shorter again.
 func (p *Pace) Eased(took, allowed time.Duration) {
 	if p.strain > 0 && took < allowed/4 {
@@ -99,9 +100,9 @@ func (p *Pace) Eased(took, allowed time.Duration) {
 	}
 }
 
-// Failed takes in that a call that carries jobs brought no answer, or that its connection ended before: a server closes
-// one that has more to send than its client-output-buffer-limit. What a call without jobs fails of is no matter of its
-// size.
+// Failed records that a call that carries jobs got no reply, or that its connection was closed: a server
+// closes one that has more to send than its client-output-buffer-limit. The failure of a call without jobs
+// has nothing to do with its size.
 func (p *Pace) Failed() {
 	p.failed = p.Page()
 	p.bytes = max(p.failed/2, leastPage)
@@ -109,7 +110,7 @@ func (p *Pace) Failed() {
 	p.full, p.gap = 0, min(2*p.gap+1, mostGap)
 }
 
-// Carried is how many bytes these calls send.
+// Carried returns how many bytes these calls send.
 func Carried(calls ...driver.Call) (bytes int) {
 	for _, call := range calls {
 		for _, arg := range call.Args {
@@ -119,7 +120,7 @@ func Carried(calls ...driver.Call) (bytes int) {
 	return bytes
 }
 
-// Brought is how many bytes of text a reply's value holds.
+// Brought returns how many bytes of text a reply's value holds.
 func Brought(value any) int {
 	switch value := value.(type) {
 	case string:

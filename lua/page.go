@@ -8,13 +8,13 @@ import (
 
 var pageScript = load("page")
 
-// An Order is which entries of a list or a sorted set come first.
+// An Order defines which entries of a list or a sorted set come first.
 type Order string
 
 // The orders: the first two are of lists, the others of sorted sets.
 const (
 	OrderOldest   Order = "oldest"   // the next one to run first
-	OrderYoungest Order = "youngest" // the one pushed last first
+	OrderYoungest Order = "youngest" // the latest one first
 	OrderLowest   Order = "lowest"
 	OrderHighest  Order = "highest"
 )
@@ -33,9 +33,9 @@ type Page struct {
 	Entries []Entry
 }
 
-// Page reads entries of a list or a sorted set, passing over the first skip of them in this order: at most most of them
-// and never more than MostItems, and MostBytes, which the last one may exceed by its own size. Between two pages entries come
-// and go, so a reader who goes on may see one twice or miss one.
+// Page reads entries of a list or a sorted set, without the first skip of them in this order: at most most
+// of them and never more than MostItems, and MostBytes, which the last one may exceed by its own size.
+// Between two pages entries come and go, so a reader who goes on may see one twice or miss one.
 func (k Keys) Page(key string, order Order, skip, most int) Ask[Page] {
 	scored := order == OrderLowest || order == OrderHighest
 	return Ask[Page]{

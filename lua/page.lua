@@ -13,7 +13,7 @@ local order, first, most, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 
 -- include must_be
 local is_list = order == 'oldest' or order == 'youngest'
--- They come in the order in which they are shown; but a list is read from its left end, whichever way.
+-- The entries are returned in the requested order, but a list is always read from its left end.
 local function look_at(from, count)
   if order == 'lowest' then
     return redis.call('ZRANGE', key, from, from + count - 1, 'WITHSCORES')
@@ -36,7 +36,7 @@ end
 local total = is_list and redis.call('LLEN', key) or redis.call('ZCARD', key)
 local answer, step = { total }, is_list and 1 or 2
 local taken = 0
--- Few at first: what one look reads is unknown until it is read.
+-- Few at first, because their sizes are unknown until they are read.
 local look = 1
 while taken < most and room > 0 and first + taken < total do
   local found = look_at(first + taken, math.min(look, most - taken, total - first - taken))

@@ -9,7 +9,7 @@ import (
 
 var promoteScript = load("promote")
 
-// A Promotion is one due job: its bytes in the set, and those it has from now on. Lock, if set, is taken if it is free.
+// A Promotion is one due job: its bytes in the set, and its new bytes. Lock, if set, is taken if it is free.
 type Promotion struct {
 	Old, New string
 	Lock     *Lock

@@ -29,13 +29,13 @@ type IdempotencyKey struct {
 	Slot string
 	// Number is above that of every earlier push in the slot.
 	Number int64
-	// Mark tells this push from any other to which chance gave the same number. It is drawn once for a push.
+	// Mark distinguishes this push from another one with the same number. It is drawn once for a push.
 	Mark string
 	// Remember is how long the slot is kept after the push was stored.
 	Remember time.Duration
 }
 
-// What becomes of a push that was not refused.
+// The results of a push that was not refused.
 const (
 	// PushStored says that the jobs are stored, by this call or by an earlier one with the same IdempotencyKey.
 	PushStored = "pushed"
@@ -44,8 +44,9 @@ const (
 	PushStale = "stale"
 )
 
-// Push stores the jobs of all batches at the backs of their queues, and those for later in the schedule: all of them or
-// none. A full Redis refuses with OOM. The caller keeps within MostItems and MostBytes and names no queue twice.
+// Push stores the jobs of all batches at the backs of their queues, and those for later in the schedule: all
+// of them or none. A full Redis refuses with OOM. The caller keeps within MostItems and MostBytes and names
+// no queue twice.
 func (k Keys) Push(batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule()}, []string{"", "", ""}, batches, later)
 }

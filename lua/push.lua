@@ -31,7 +31,7 @@ end
 -- include must_be
 local last = numbered and redis.pcall('GET', slot)
 if last and type(last) ~= 'string' then
-  return last -- it is none, or must not be read
+  return last -- it has another type, or must not be read
 elseif last == number .. ' ' .. mark then
   return 'pushed'
 end
@@ -65,7 +65,8 @@ end
 if #names > 0 then
   redis.pcall('SADD', queues, unpack(names)) -- the jobs are there, even if this fails
 end
--- Last: should anything above fail after all, it is worse to lose jobs that are taken for stored than to store them twice.
+-- Last: should anything above fail after all, it is worse to lose jobs that are taken for stored than to
+-- store them twice.
 if numbered then
   redis.call('SET', slot, number .. ' ' .. mark, 'PX', remember_ms)
 end

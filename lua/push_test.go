@@ -137,8 +137,8 @@ func TestPushNumbered(t *testing.T) {
 	)
 }
 
-// Whatever order the copies of a slot's pushes arrive in, none is stored twice, nothing is stored behind a later one, and who
-// is told that it is stored is told the truth.
+// Whatever order the copies of a slot's pushes arrive in, none is stored twice, nothing is stored behind a
+// later one, and who is told that it is stored is told the truth.
 func TestPushNumberedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, g := range grounds {

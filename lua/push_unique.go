@@ -14,26 +14,28 @@ type UniqueJob struct {
 	Queue string
 	// Scheduled is its bytes, and when it is due; In and At both zero is now.
 	Scheduled
-	// Lock is what the job must get to be stored, or nil if it needs none. Its Hold counts from when the job is due.
+	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
+	// the job is due.
 	Lock *Lock
 	// Mark says of a duplicate that it is to be stored all the same, with the jid of the lock's holder as the last of its
 	// fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
-	// WAL are the positions in write-ahead logs that the job wants to find replayed: "NAME LSN" in lines. One that is not stored
-	// leaves them with the lock, of each name the later LSN; see Started.Left.
+	// WAL are the positions in write-ahead logs that the job's database must have replayed: "NAME LSN" in
+	// lines. A refused job leaves them with the lock, which keeps the later LSN of each name; see
+	// Started.Left.
 	WAL string
 }
 
-// Later says whether the job is not for now.
+// Later reports whether the job is not for now.
 func (j UniqueJob) Later() bool { return j.In > 0 || !j.At.IsZero() }
 
-// PushedUnique is the answer to a push of unique jobs.
+// PushedUnique is the result of a push of unique jobs.
 type PushedUnique struct {
 	// Word is PushStored or PushStale.
 	Word string
-	// Holders has, for each job, the jid of the one that holds its lock, for which it was not stored, or was marked; "" for one
-	// that is no duplicate: it is stored, or was before, under the same jid. That jid itself is the holder once its run has begun
-	// and was marked (see Start): then the job counts as a duplicate of its own.
+	// Holders has, for each duplicate, the jid of the job that holds its lock; the duplicate was refused or
+	// marked. It is "" for any other job: it is stored, now or before with the same jid. After the run of a
+	// job has begun and was marked (see Start), another push of it counts as a duplicate of itself.
 	Holders []string
 }
 
@@ -75,7 +77,7 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 type uniqueGroup struct {
 	when, seconds, queue string
 	hold                 string // "" for jobs without a lock
-	duplicate            string // what becomes of one
+	duplicate            string // what to do with one
 	leaves               bool   // positions, if it is not stored
 }
 

@@ -26,7 +26,7 @@ local numbered = number ~= ''
 -- include leave
 local last = numbered and redis.pcall('GET', slot)
 if last and type(last) ~= 'string' then
-  return last -- it is none, or must not be read
+  return last -- it has another type, or must not be read
 end
 local wrong = numbered and may('SET', slot, '') or nil
 local known = last and string.match(last, '^([^\n]*)')
@@ -57,10 +57,10 @@ while at <= #ARGV do
   if group.hold_ms ~= '' then
     group.step, group.lock = group.leaves and 4 or 3, key
     key = key + group.count
-    -- Locks differ by their digest alone: who may write one may write all.
+    -- Locks differ only by their digest: a user that may write one may write all.
     local lock = KEYS[group.lock]
     wrong = wrong or may('SET', lock, '')
-    -- MGET: a key that is no lock reads as none, and becomes one.
+    -- MGET returns nothing for a key of another type, which is then replaced.
     group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
     wrong = wrong or group.values.err and group.values
   end
@@ -75,7 +75,7 @@ local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local now_ms = math.floor(now * 1000)
 local since = string.format('%.0f', now_ms)
--- Many commands for one each would cost more than all the rest: what one command can do for all is gathered.
+-- One command per job would cost more than all the rest, so commands for several jobs are gathered.
 local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
 for _, group in ipairs(groups) do
   local due, arg, stored, listed, until_ms = now, group.first, {}, {}, nil
@@ -89,7 +89,8 @@ for _, group in ipairs(groups) do
     local lock = group.lock and KEYS[group.lock + job]
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
     local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
-    -- It is there already. (Once it has begun, the push asks for what its run may have missed, like any other's.)
+    -- It is stored already. (Once its run has begun, the push counts as a duplicate: the run may have missed
+    -- its change.)
     local waits = value and string.sub(value, 2, #owner + 1) == owner and state ~= 's' and state ~= 'd'
     if not value then
       if lock then
@@ -104,7 +105,7 @@ for _, group in ipairs(groups) do
         holder = string.match(value, '^.([^\n]+)') or '?'
       end
       if group.duplicate == 'mark' and not waits then
-        -- No jid of ours has what JSON would escape; in another's it must not end the string.
+        -- Belay's jids need no JSON escapes; in other ones a quotation mark must not end the string.
         local plain = string.gsub(holder, '[%c"\\\128-\255]', '?')
         bytes = string.sub(bytes, 1, -2) .. ',"duplicate-of":"' .. plain .. '"}'
       else
@@ -139,7 +140,7 @@ for _, group in ipairs(groups) do
     redis.pcall('ZADD', index, unpack(listed))
   end
 end
--- Whatever else lies in them, the index, the counter and the names of queues are for people: the jobs are stored.
+-- pcall: the index, the counter and the names of queues are only for listing, and the jobs are stored.
 if refused > 0 then
   redis.pcall('INCRBY', refusals, refused)
 end

@@ -20,13 +20,13 @@ const (
 	HomeDead       Home = "dead"       // the dead set
 )
 
-// An Orphan is one entry of a dead process' list and what becomes of it.
+// An Orphan is one entry of a dead process' list, with its new bytes.
 type Orphan struct {
-	// Old are its bytes as they lie in the list, New as they are to lie in their next home.
+	// Old are its bytes in the list, New those in its next home.
 	Old, New string
 	// Home is HomeQueue when it is empty.
 	Home Home
-	// Lock is the job's, if it has one: held on to while the job lives on, and ended with it.
+	// Lock is the job's lock, if it has one. It is renewed if the job continues, and freed if it ends.
 	Lock *Lock
 }
 
@@ -40,16 +40,17 @@ type Orphans struct {
 
 // Recovered is the answer to a recovery.
 type Recovered struct {
-	// State is StateDead when the process was or has now been declared dead; StateAlive or StateUnknown when it was
-	// not, and then nothing was written.
+	// State is StateDead when the process was or has now been declared dead; StateAlive or StateUnknown when
+	// it was not, and then nothing was written.
 	State State
-	// Left is how many jobs still lie in all its lists, Moved how many this call moved.
+	// Left is how many jobs are still in its lists, Moved how many this call moved.
 	Left, Moved int
 }
 
-// Recover declares identity dead, if it has lapsed, and moves these entries of its lists. queues are all its queues; with
-// no entries at all it is the verdict that there is nothing there. Each entry that it moves to the dead set counts as a failed run
-// of the UTC day that today, by Redis' clock, lies in. The caller keeps within MostItems and MostBytes.
+// Recover declares identity dead, if it has lapsed, and moves these entries of its lists. queues are all its
+// queues; with no entries at all it is the verdict that there is nothing there. Each entry that it moves to
+// the dead set counts as a failed run of the UTC day that today, by Redis' clock, lies in. The caller keeps
+// within MostItems and MostBytes.
 func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today time.Time) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),

@@ -67,7 +67,8 @@ end
 
 if not died then
   redis.call('ZADD', tombstones, now_ms, identity)
-  -- Its expiry may lie ahead if the clock was set back: nothing may take under this name again.
+  -- Its expiry may be in the future if the clock was set back, but no take with this identity may succeed
+  -- again.
   redis.call('ZADD', alive, 0, identity)
 end
 local moved, killed = 0, 0
@@ -95,7 +96,7 @@ count_runs(failed, failed_today, killed, day_seconds)
 
 local left = redis.call('EXISTS', running)
 for _, triple in ipairs(triples) do
-  -- pcall: a key that is no list holds no job, and must not hold up those that do.
+  -- pcall: a key that is not a list holds no job, and must not block the others.
   local length = redis.pcall('LLEN', triple.working)
   left = left + (type(length) == 'number' and length or 0)
 end

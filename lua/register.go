@@ -12,9 +12,9 @@ import (
 
 var registerScript = load("register")
 
-// Record is what must be known about a process when it is dead, and what operators like to know while it lives.
+// Record has the facts about a process that its recovery needs, and some for operators.
 type Record struct {
-	// Queues are all queues it takes from, and so all lists in which jobs of its may lie.
+	// Queues are all queues it takes from, which name all lists that may hold its jobs.
 	Queues []string
 	// Beat is how often it beats, TTL how long it counts as alive after one.
 	Beat, TTL   time.Duration
@@ -29,7 +29,7 @@ type Record struct {
 	Emptied bool
 }
 
-// Registered is the answer to a registration.
+// Registered is the result of a registration.
 type Registered struct {
 	// OK is false for an identity that exists or existed.
 	OK bool

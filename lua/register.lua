@@ -12,7 +12,7 @@ local record, alive, tombstones, former_record = KEYS[1], KEYS[2], KEYS[3], KEYS
 local identity, ttl_ms, former, fields_at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
 
 local time = redis.call('TIME')
--- Fields that other scripts write do not make a record: without ttl_ms it has been lost.
+-- Other scripts write fields too; without ttl_ms the record has been lost.
 if redis.call('HEXISTS', record, 'ttl_ms') == 1 or redis.call('ZSCORE', tombstones, identity) then
   return { 'taken', tonumber(time[1]), tonumber(time[2]) }
 end
@@ -22,7 +22,7 @@ if former ~= identity then
   if redis.call('EXISTS', former_record) == 0 and not redis.call('ZSCORE', tombstones, former) then
     redis.call('HSET', former_record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
   end
-  -- The last to register is who has the former one's jobs in hand: an earlier registration may be one whose reply was lost.
+  -- The last registration has the former identity's jobs: the reply to an earlier one may have been lost.
   redis.call('HSET', former_record, 'heir', identity)
 end
 redis.call('HSET', record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))

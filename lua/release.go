@@ -6,9 +6,9 @@ var releaseScript = load("release")
 
 // A Released is the answer to a Release.
 type Released struct {
-	// Held says that there was something to free.
+	// Held reports whether there was a lock to free.
 	Held bool
-	// Value is what HolderOf reads; "" also when the key was no lock, but something else.
+	// Value is the lock's value, for HolderOf; "" if the key had another type.
 	Value string
 }
 

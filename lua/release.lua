@@ -16,7 +16,7 @@ local value = kind == 'string' and redis.call('GET', lock) or ''
 if kind ~= 'none' then
   redis.call('DEL', lock)
 end
-redis.pcall('ZREM', index, digest) -- it is for people
+redis.pcall('ZREM', index, digest) -- pcall: the index is only for listing
 if kind == 'none' then
   return { 'free' }
 end

@@ -4,8 +4,8 @@ import "github.com/belayq/belay/driver"
 
 var renewScript = load("renew")
 
-// Renew holds on to locks of jobs in hand for as long as each says, and answers how many were still their own. The caller
-// keeps within MostItems.
+// Renew renews the locks of running jobs, each for its Hold, and returns how many the jobs still owned. The
+// caller keeps within MostItems.
 func (k Keys) Renew(locks []Lock) Ask[int] {
 	keys, args := []string{k.Unique()}, make([]string, 0, 3*len(locks))
 	for _, lock := range locks {

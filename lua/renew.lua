@@ -26,6 +26,6 @@ for job = 1, #ARGV, 3 do
   end
 end
 if #renewed > 0 then
-  redis.pcall('ZADD', index, unpack(renewed)) -- it is for people
+  redis.pcall('ZADD', index, unpack(renewed)) -- pcall: the index is only for listing
 end
 return #renewed / 2

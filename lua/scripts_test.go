@@ -206,8 +206,8 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 	}
 }
 
-// harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job at hand,
-// none that decides by what it finds under names it was not given, none that blocks.
+// harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job
+// at hand, none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
 	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
 	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "SADD", "SREM", "SISMEMBER", "SMISMEMBER",

@@ -16,7 +16,7 @@ const keepDay = 5 * 365 * 24 * time.Hour
 // daySeconds is keepDay as an argument of scripts.
 var daySeconds = strconv.Itoa(int(keepDay / time.Second))
 
-// MostUnread is how many batches of one identity may be without an answer: the script keeps that many verdicts.
+// MostUnread is how many batches of one identity may be unanswered: the script keeps that many verdicts.
 const MostUnread = 8
 
 // A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its quarantine.
@@ -33,10 +33,10 @@ type Settled struct {
 
 // A Settlement is one batch of ends, numbered so that it may be sent again.
 type Settlement struct {
-	// Identity is whose working lists the jobs were taken into.
+	// Identity is the owner of the working lists into which the jobs were taken.
 	Identity string
-	// Number counts the batches of Identity from 1. Mark is the lowest number whose answer has not been read, this
-	// one included; Number is below Mark+MostUnread.
+	// Number counts the batches of Identity from 1. Mark is the lowest number whose answer has not been read,
+	// this one included; Number is below Mark+MostUnread.
 	Number, Mark int64
 	Jobs         []Settled
 	// Today is the instant by Redis' clock whose UTC day the counters belong to.
@@ -51,14 +51,14 @@ type SettleWord string
 
 // What a settle may answer.
 const (
-	SettleSettled SettleWord = "settled" // each job is where its outcome says, but for those that were lost
+	SettleSettled SettleWord = "settled" // each job is where its outcome requires, except those that were lost
 	SettleRefused SettleWord = "refused" // this number was answered and acknowledged long ago
 )
 
-// SettleVerdict is the answer to a Settlement.
+// SettleVerdict is the result of a Settlement.
 type SettleVerdict struct {
 	Word SettleWord
-	// Lost are positions in Jobs (from 0) that were not ours any more; nothing was written for them.
+	// Lost are positions in Jobs (from 0) of jobs that the process had lost; nothing was written for them.
 	Lost []int
 }
 
@@ -76,7 +76,7 @@ type origin struct {
 	alone bool
 }
 
-// lists are the list in hand and the list of the waiting.
+// lists returns the working list and the list of waiting jobs.
 func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 	if from.alone {
 		return k.QuarantineRun(identity), k.Quarantine(from.queue)
@@ -87,7 +87,7 @@ func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 // Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Requeued jobs come to the
 // head of their queue in the order given, the last one first in line.
 //
-// The positions in the verdict are those of s.Jobs, which Settle may reorder: jobs of one kind go together.
+// The positions in the verdict are those of s.Jobs, which Settle may reorder to group similar jobs.
 func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	keys := []string{
 		k.Record(s.Identity), k.Retry(), k.Schedule(), k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(s.Today), k.FailedOn(s.Today),
@@ -142,8 +142,8 @@ func groupOf(s *Settled) settleGroup {
 	return group
 }
 
-// groupJobs brings jobs of one group together, keeping the order inside each. Most batches are one group already, and
-// a batch has few groups, so this is a look over the batch and no sort.
+// groupJobs reorders jobs by group and keeps the order inside each. Most batches are one group already, and a
+// batch has few groups, so it scans the batch instead of sorting it.
 func groupJobs(jobs []Settled) {
 	for first := 0; first < len(jobs); {
 		group := groupOf(&jobs[first])

@@ -96,7 +96,7 @@ local now_ms = math.floor(now * 1000)
 local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
-  -- Locals, because this is the loop of which a job's cost is made.
+  -- Locals, because the cost of a job is the cost of this loop.
   local working, home, step, locked, arg = group.working, group.home, group.step, group.lock > 0, group.first
   local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
@@ -105,7 +105,7 @@ for _, group in ipairs(groups) do
     else
       ended = ended + 1
       if home then
-        -- A microsecond apart: Ruby's readers tell members of a set apart by their score.
+        -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
         add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1], position + job)
       elseif requeued then
         redis.call('RPUSH', group.queue, ARGV[arg])
@@ -122,7 +122,7 @@ for _, group in ipairs(groups) do
 end
 unlocked(index)
 
--- pcall from here on: the jobs have ended, and a command that is denied must not make that look like a failure.
+-- pcall from here on: the jobs have ended, and a denied command must not make that look like a failure.
 count_runs(processed, processed_today, ran, day_seconds)
 count_runs(failed, failed_today, fell, day_seconds)
 if died > 0 then
@@ -135,7 +135,8 @@ if died > 0 then
   end
 end
 
--- The verdict, in case its answer is lost. Without it a repeated batch would find its jobs gone, and write nothing.
+-- Keep the verdict in case its reply is lost. Without it a repeated batch would not find its jobs, and all
+-- would count as lost.
 local words = {}
 for at_word = 2, #answer do
   words[at_word - 1] = answer[at_word]

@@ -21,23 +21,24 @@ type Start struct {
 	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until ForgetLeft: so that a
 	// start of the job that is sent again, or comes again, returns it.
 	Leave bool
-	// Mark has a duplicate that is refused from now on be run for, when the job ends with an Again.
+	// Mark makes duplicates that are refused from now on cause a rerun, when the job ends with an Again.
 	Mark bool
-	// Back says that the run does not begin after all, though it may have been said that it does: the job goes back to where it
-	// was taken from, and takes its lock again, if that is free. Release, Leave and Mark do not count then.
+	// Back means that the run does not begin after all, possibly after an earlier Start: the job goes back to
+	// its place, and takes its lock again if it is free. Release, Leave and Mark are ignored then.
 	Back bool
 }
 
-// Started is the answer to a Start, in positions from 0.
+// Started is the result of a Start, in positions from 0.
 type Started struct {
-	// Lost are not in the process' hands any more and must not be run.
+	// Lost are jobs that the process has lost and must not run.
 	Lost []int
-	// Left is what refused duplicates left with the jobs' locks, in lines (see UniqueJob.WAL), of those that have any.
+	// Left has the WAL positions that refused duplicates left with the jobs' locks, in lines (see
+	// UniqueJob.WAL), for jobs that have any.
 	Left map[int]string
 }
 
-// Start says that these runs of a process begin. Until the answer has been read no handler may run. The caller keeps within
-// MostItems and MostBytes.
+// Start records that these runs of a process begin. No handler may run before its reply. The caller keeps
+// within MostItems and MostBytes.
 func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
 	args := make([]string, 0, 2+4*len(starts))
@@ -64,7 +65,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	return Ask[Started]{Call: driver.Call{Script: startScript, Keys: keys, Args: args}, read: readStart}
 }
 
-// startLeave is what the script calls a start that frees a lock, and keeps what was left with it.
+// startLeave is the script's word for a start that frees a lock and keeps its positions.
 const startLeave = "leave"
 
 // what becomes of the lock.
@@ -82,12 +83,13 @@ func (s Start) what() string {
 	return "hold"
 }
 
-// like says whether both can stand in one group.
+// like reports whether both can be in one group.
 func (s Start) like(other Start) bool {
 	return s.Queue == other.Queue && s.Quarantined == other.Quarantined && s.what() == other.what()
 }
 
-// ForgetLeft takes away what starts have kept for these jobs, which know it themselves now, or have ended. There is at least one.
+// ForgetLeft deletes the positions that starts have kept for these jobs, whose payloads have them now, or
+// which have ended. There is at least one job.
 func (k Keys) ForgetLeft(jids []string) driver.Call {
 	words := []string{"DEL"}
 	for _, jid := range jids {

@@ -29,7 +29,7 @@ end
 -- include take_lock
 for _, group in ipairs(groups) do
   local lock = KEYS[group.lock]
-  -- Locks differ by their digest alone: who may write one may write all.
+  -- Locks differ only by their digest: a user that may write one may write all.
   local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or may('SETRANGE', lock, '0', '') or may('DEL', lock)
     or may('PEXPIRE', lock, '0') or may('SET', lock, '')
   -- MGET: a key that is no lock reads as none, and belongs to no job.
@@ -81,7 +81,7 @@ for _, group in ipairs(groups) do
     end
   end
 end
--- pcall: the index is for people.
+-- pcall: the index is only for listing.
 if #freed > 0 then
   redis.call('DEL', unpack(freed))
   redis.pcall('ZREM', index, unpack(unlisted))

@@ -8,7 +8,7 @@ import (
 
 var takeScript = load("take")
 
-// Why says why a take answered no more jobs than it did.
+// Why is the reason why a take returned no more jobs.
 type Why string
 
 // The reasons of a take.
@@ -23,8 +23,8 @@ const (
 // Taken is what a take answered.
 type Taken struct {
 	Why Why
-	// Paused and Broken are positions (from 0) in the queues asked for: those that rest, and those whose keys have a
-	// wrong type. Neither keeps jobs of other queues from being taken.
+	// Paused and Broken are positions (from 0) of queues that are paused, or whose keys have a wrong type.
+	// Jobs of other queues are taken all the same.
 	Paused, Broken []int
 	// Large were taken too, but are too large for the reply: they stay in the working lists of their queues
 	// until KillLarge moves them. At is the position of the queue, from 0.

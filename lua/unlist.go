@@ -9,7 +9,7 @@ import (
 
 var unlistScript = load("unlist")
 
-// Unlist takes out of the index up to MostItems locks that ran out at least since ago, and answers how many it took out.
+// Unlist removes up to MostItems locks from the index that expired at least since ago, and returns how many.
 func (k Keys) Unlist(since time.Duration) Ask[int] {
 	return Ask[int]{
 		Call: driver.Call{Script: unlistScript, Keys: []string{k.Unique()}, Args: []string{millis(since), strconv.Itoa(MostItems)}},

@@ -10,9 +10,9 @@ var walkScript = load("walk")
 
 // A Walk is the position of a walk through a sorted set from its lowest score to its highest.
 type Walk struct {
-	// From and To are the scores to begin at and to end with, as Redis writes them. "-inf" and "+inf" are such.
+	// From and To are the first and the last score, as Redis writes them; "-inf" and "+inf" are allowed.
 	From, To string
-	// Left are the bytes of the last entry seen that was left where it was; Leaves says that there is one.
+	// Left are the bytes of the last entry seen that was left in place; Leaves is true if there is one.
 	Left   string
 	Leaves bool
 }

@@ -20,7 +20,8 @@ end
 local at
 if left then
   local score = redis.call('ZSCORE', set, left)
-  -- One that has been put off meanwhile is no mark any more: what lies before its new place has not been seen.
+  -- If the entry has moved to a later score, continue from the old score: the walk has not seen the members
+  -- before its new place.
   if score and tonumber(score) <= tonumber(begin) then
     at = redis.call('ZRANK', set, left) + 1
   end

@@ -1,5 +1,5 @@
--- large: what a reply says of an entry that is too large to be in it: where it was met, its length, how it begins and how it ends.
--- kill_large finds it by that. The ends are long enough for a class and a jid, which stand at one of the two.
+-- large: describes an entry that is too large for a reply: its position, its length, its beginning and its
+-- end. kill_large finds it by that. The ends are long enough for a class and a jid, which are at one of them.
 local function large(at, entry)
   local ends = 1024
   return { at, #entry, string.sub(entry, 1, ends), string.sub(entry, -ends) }

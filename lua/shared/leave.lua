@@ -1,6 +1,6 @@
--- leave: a lock's value with positions in write-ahead logs left with it, of each connection the later one. lines are "NAME LSN", one
--- a line, behind what a lock's value has; an LSN is two hexadecimal numbers, which as text would be in another order. Names
--- beyond most are left out: a lock is read by every push that it refuses.
+-- leave: adds positions in write-ahead logs to a lock's value and keeps the later one of each connection.
+-- lines has one "NAME LSN" per line, after the lock's own value. An LSN is two hexadecimal numbers, which
+-- would sort wrongly as text. Names beyond most are dropped, because every refused push reads the lock.
 local function leave(value, lines)
   local most = 16
   local head, tail = string.match(value, '^(.[^\n]*\n[^\n]*\n%d+)(.*)$')

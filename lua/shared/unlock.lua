@@ -11,7 +11,7 @@
 -- comes now is not served by it. "d" (dirty): such a duplicate was refused, and one more run will serve it.
 local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
 
--- may_unlock: nil when unlock and unlocked would meet nothing that stops them half-way; else the error.
+-- may_unlock: nil if nothing can stop unlock and unlocked half-way; else the error.
 local function may_unlock(group)
   -- MGET: a key that is no lock reads as none, and belongs to no job.
   local values = redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
@@ -33,7 +33,7 @@ local function may_unlock(group)
     at = at + group.step
   end
   group.states, group.left = states, left
-  -- Locks differ by their digest alone: who may write one may write all.
+  -- Locks differ only by their digest: a user that may write one may write all.
   return wrong or own and (may('SET', own, '') or may('PEXPIRE', own, '0') or may('DEL', own)) or nil
 end
 
@@ -59,7 +59,7 @@ local function unlock(group, job, lives_on, queues, now_ms)
 end
 
 local function unlocked(index)
-  -- pcall: the index is for people, and must not make it look as if the jobs had not moved.
+  -- pcall: the index is only for listing, and must not make it look as if the jobs had not moved.
   if #freed > 0 then
     redis.call('DEL', unpack(freed))
     redis.pcall('ZREM', index, unpack(unlisted))
