@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// words are expressions at which a reader stops, and what to write instead. TestWordsArePlain looks for them in all
-// text but tests: comments, messages, identifiers, scripts, documents.
+// words are expressions at which a reader stops, and what to write instead. TestWordsArePlain looks for them
+// in all text but tests: comments, messages, identifiers, scripts, documents.
 var words = []struct{ banned, instead string }{
 	{`(?i)\b(nobody|somebody|whoever|anybody|everybody)\b`, "the worker, process, handler, caller or operator"},
 	{`(?i)\b(is|are|was|were) to be\b`, "must be, will be, or the plain verb"},
@@ -40,8 +40,8 @@ var words = []struct{ banned, instead string }{
 
 const widest = 112 // columns of a line of prose; a tab takes four
 
-// exempt are the folders that still break these rules, and in how many lines at most: of words, and of prose that is
-// too wide. A folder that is not here breaks none. The numbers only go down.
+// exempt are the folders that still break these rules, and in how many lines at most: of words, and of prose
+// that is too wide. A folder that is not here breaks none. The numbers only go down.
 var exempt = []struct {
 	folders     string
 	words, wide int
@@ -102,8 +102,8 @@ func TestWordsArePlain(t *testing.T) {
 	require.Empty(t, wide)
 }
 
-// proseOf returns what reports whether a line of the file, each asked for in turn, is prose: a comment, or text of a
-// document outside of tables, code and links.
+// proseOf returns what reports whether a line of the file, each asked for in turn, is prose: a comment, or
+// text of a document outside of tables, code and links.
 func proseOf(file string) func(line string) bool {
 	mark := map[string]string{".go": "//", ".lua": "--"}[filepath.Ext(file)]
 	if filepath.Ext(file) != ".md" {

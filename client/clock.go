@@ -10,7 +10,8 @@ import (
 
 const (
 	// clockFor is how long Redis' time is trusted before it is asked for again. Clocks drift apart by about a
-	// millisecond in that time; what it prevents is a minute of pushes stamped by a clock that was set in between.
+	// millisecond in that time; what it prevents is a minute of pushes stamped by a clock that was set in
+	// between.
 	clockFor = time.Minute
 	// clockRetry is how soon to ask again after no answer: until then this machine's clock serves.
 	clockRetry = time.Second
@@ -18,8 +19,8 @@ const (
 	sureFor = time.Second
 )
 
-// now is Redis' time as estimated. The first time it asks, with a call of its own: a timestamp has to be in the bytes
-// before they are sent.
+// now is Redis' time as estimated. The first time it asks, with a call of its own: a timestamp has to be in
+// the bytes before they are sent.
 func (c *Client) now(ctx context.Context) time.Time {
 	if c.askAt.Load() == 0 {
 		sent := time.Now()
@@ -28,8 +29,8 @@ func (c *Client) now(ctx context.Context) time.Time {
 	return c.clock.Now()
 }
 
-// sureNow is Redis' time as it was within the last second. The estimate may be from before Redis' clock was set back, and a
-// job must not be early for that.
+// sureNow is Redis' time as it was within the last second. The estimate may be from before Redis' clock was
+// set back, and a job must not be early for that.
 func (c *Client) sureNow(ctx context.Context) time.Time {
 	answered := c.askAt.Load() - int64(clockFor)
 	if int64(time.Since(c.born))-answered > int64(sureFor) {

@@ -26,27 +26,27 @@ func TestAPushThatNeedsMoreThanAWorkerUnderstandsIsRefused(t *testing.T) {
 		"and_the_error_names_the_process": func(w *world) {
 			worker(w, "new:1:aa", strconv.Itoa(newer))
 			worker(w, "old:1:bb", strconv.Itoa(lua.Protocol))
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A", needs: newer})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", needs: newer})
 			require.ErrorIs(w, err, ErrOldWorker)
 			require.ErrorContains(w, err, "old:1:bb")
 			require.Equal(w, StatusNotPushed, receipt.Status)
-			receipts, err := w.client.PushMany(w.Context(), slices.Values([]Job{{Class: "A"}, {Class: "A", needs: newer}}))
+			receipts, err := w.client.PushMany(w.Context(), slices.Values([]RawJob{{Class: "A"}, {Class: "A", needs: newer}}))
 			require.ErrorIs(w, err, ErrOldWorker)
 			require.Len(w, receipts, 2)
 			require.Equal(w, StatusNotPushed, receipts[0].Status)
 			require.Equal(w, int64(0), stored(w))
-			_, err = w.client.Push(w.Context(), Job{Class: "A"})
+			_, err = w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err, "what every worker understands is pushed")
 		},
 		"and_one_that_all_understand_is_stored": func(w *world) {
 			worker(w, "new:1:aa", strconv.Itoa(newer))
-			_, err := w.client.Push(w.Context(), Job{Class: "A", needs: newer})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A", needs: newer})
 			require.NoError(w, err)
 			require.Equal(w, int64(1), stored(w))
 		},
 		"and_today's_jobs_cost_no_round_trip_for_it": func(w *world) {
 			worker(w, "old:1:bb", "0")
-			_, err := w.client.Push(w.Context(), Job{Class: "A"})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			require.Zero(w, w.proxy.Count("ZRANGEBYSCORE"))
 		},

@@ -11,19 +11,21 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt says what became of it, also beside an error, which is
+// Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt says what
+// became of it, also beside an error, which is
 //   - nil when the job is queued or scheduled, or was refused by middleware or as a duplicate;
 //   - an *InvalidError when the job cannot be pushed: nothing was sent;
 //   - ErrFull when Redis is at its maxmemory: nothing was stored;
 //   - ErrUnknown when Redis may or may not have the job;
 //   - another when the job is certainly not in Redis, such as when there is no connection.
 //
-// Nothing is sent a second time, and pushing again stores a second job, unless the job is Repeatable: then the client sends
-// it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and after that Repeat does.
+// Nothing is sent a second time, and pushing again stores a second job, unless the job is PushOnce: then the
+// client sends it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and
+// after that Repeat does.
 //
-// Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome. None waits
-// for another that has not begun.
-func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
+// Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome.
+// None waits for another that has not begun.
+func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
 	if err != nil || r.Status == StatusRefused {
 		return r.Receipt, err
@@ -51,9 +53,12 @@ type ready struct {
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
-func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
+func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	j = j.withDefaults()
-	for _, middleware := range c.cfg.Middleware {
+	if !c.pushed.Load() { // so that the processors share the flag's cache line
+		c.pushed.Store(true)
+	}
+	for _, middleware := range c.middleware.All() {
 		if err := middleware(ctx, &j); err != nil {
 			reason, refused := reasonOf(err)
 			if refused {
@@ -62,7 +67,7 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 			return notPushed(j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
 		}
 	}
-	if len(c.cfg.Middleware) > 0 {
+	if len(c.middleware.All()) > 0 {
 		j = j.withDefaults() // it may have emptied a field
 	}
 	if c.cfg.DeduplicateIdempotent {
@@ -72,7 +77,7 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
 	}
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.Repeatable, needs: j.needs}
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.PushOnce, needs: j.needs}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
@@ -83,12 +88,12 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	return r, nil
 }
 
-func notPushed(j Job) ready {
+func notPushed(j RawJob) ready {
 	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}}
 }
 
 // encode writes the payload, and says which lock is needed to store it.
-func (c *Client) encode(j *Job, now time.Time, r *ready) error {
+func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 	draft, lock, err := j.draft()
 	if err != nil {
 		return err
@@ -131,7 +136,8 @@ type slice struct {
 	needs              int // the highest protocol that one of its jobs needs
 }
 
-// next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent again.
+// next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent
+// again.
 func (s *slice) next() slice {
 	if s.repeatable {
 		return slice{}
@@ -156,13 +162,15 @@ func (s *slice) add(r ready) {
 	s.bytes += len(r.stored.Job)
 }
 
-// full says whether one more payload of the greatest length might exceed the bounds of a call. It is asked after each
-// job, not before the next: a job that was drawn is then always in the slice whose failure it is told of.
+// full says whether one more payload of the greatest length might exceed the bounds of a call. It is asked
+// after each job, not before the next: a job that was drawn is then always in the slice whose failure it is
+// told of.
 func (s *slice) full(limit int) bool {
 	return len(s.receipts) >= lua.MostItems || s.bytes+limit > lua.MostBytes
 }
 
-// fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if they cannot.
+// fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if
+// they cannot.
 func (s *slice) fail(status Status, push *numbered) {
 	for i, at := range s.at {
 		r := &s.receipts[at]
@@ -170,7 +178,8 @@ func (s *slice) fail(status Status, push *numbered) {
 	}
 }
 
-// send stores the jobs of a slice, all of them or none but for the duplicates. On an error their receipts say which.
+// send stores the jobs of a slice, all of them or none but for the duplicates. On an error their receipts say
+// which.
 func (c *Client) send(ctx context.Context, s *slice) error {
 	if len(s.jobs) == 0 {
 		return nil
@@ -227,7 +236,8 @@ func (s *slice) meet(holders []string) {
 	}
 }
 
-// do sends the calls, with the question for Redis' time before them when that is due, and answers the last one's reply.
+// do sends the calls, with the question for Redis' time before them when that is due, and answers the last
+// one's reply.
 func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	withTime := c.timeIsDue()
 	if withTime {

@@ -92,4 +92,5 @@ func (k *keyspace) refuse(r *Run) {
 		return
 	}
 	k.queues[r.Queue].backOff(time.Now())
+	k.queues[r.Queue].release()
 }

@@ -67,24 +67,6 @@ func newKeyspace(l *Loop, cfg *Config) (*keyspace, error) {
 	return k, nil
 }
 
-// names returns the names of all queues, in their order.
-func (k *keyspace) names() []string {
-	var names []string
-	for _, in := range k.intakes {
-		names = append(names, in.capsule.Order.Names()...)
-	}
-	return names
-}
-
-// capsuleOf returns the capsule of a queue; the first for a queue that this process does not take from any
-// more.
-func (k *keyspace) capsuleOf(queue string) *capsule {
-	if q := k.queues[queue]; q != nil {
-		return q.intake.capsule
-	}
-	return k.intakes[0].capsule
-}
-
 // enter makes a session the one under which jobs are taken. Runs of an earlier session are still settled
 // under that.
 func (k *keyspace) enter(session *Session) {
@@ -133,14 +115,6 @@ func (k *keyspace) turn(now time.Time) time.Time {
 	return earlier(k.wake(now), backOffEnds)
 }
 
-// earlier returns the earlier of two instants; zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
-	}
-	return a
-}
-
 // wake returns the next instant at which time alone makes something to do.
 func (k *keyspace) wake(now time.Time) time.Time {
 	var at time.Time
@@ -163,4 +137,48 @@ func (k *keyspace) wake(now time.Time) time.Time {
 func (k *keyspace) close() error {
 	k.closeWaits()
 	return k.lane.Close()
+}
+
+// compose makes the next pipeline, or nil when there is nothing to say.
+func (k *keyspace) compose(now time.Time) *pipeline {
+	p := &pipeline{space: k}
+	if !k.outage.since.IsZero() && k.session != nil && !k.session.Over() {
+		return k.composeProbe(p)
+	}
+	again := k.addSettles(p)
+	k.addStarts(p)
+	switch {
+	case again:
+		// What has failed once goes without anything that it could take with it.
+	case k.loop.quarantine.mayTake(k):
+		k.addTakeQuarantined(p)
+	default:
+		k.addTakes(p, now)
+	}
+	k.addTooLarge(p)
+	k.addDrain(p)
+	k.addLengths(p)
+	if !again {
+		k.addReading(p)
+	}
+	k.addRenewals(p)
+	k.addForgets(p)
+	if len(p.parts) == 0 {
+		return nil
+	}
+	return p
+}
+
+// composeProbe makes the one pipeline that goes after a failure: it asks for the lengths of our lists,
+// which is as small as a call can be. Its answer tells a slow link, on which the next call that carries
+// jobs is to carry fewer, from a Redis that is away; and it says what the call that failed has left in our
+// lists.
+func (k *keyspace) composeProbe(p *pipeline) *pipeline {
+	if k.reconcile.asking {
+		return nil
+	}
+	p.small = true
+	k.reconcile.due = true
+	k.addLengths(p)
+	return p
 }

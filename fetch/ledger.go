@@ -115,12 +115,6 @@ func (l *ledger) moveAll(from, to state) {
 	}
 }
 
-// newRun makes a run of a job that s has taken. It is in the ledger once it has a state.
-func newRun(k *keyspace, s *Session, queue, bytes string) *Run {
-	s.seq++
-	return &Run{Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, capsule: k.capsuleOf(queue), seq: s.seq, sum: sumOf(bytes)}
-}
-
 // transfer makes a run of an earlier session one of s, which has taken its job again.
 func (s *Session) transfer(r *Run) {
 	r.owner.drop(r)
@@ -219,4 +213,26 @@ func (l *runList) remove(r *Run) {
 	}
 	r.next, r.prev = nil, nil
 	l.count--
+}
+
+// finish decides the outcome of a run, which is settled in one of the next pipelines.
+func (l *ledger) finish(r *Run, outcome job.Outcome) {
+	r.outcome = outcome
+	l.move(r, finished)
+}
+
+// count returns how many runs are in any of these states.
+func (l *Loop) count(in ...state) (count int) {
+	for _, k := range l.spaces {
+		count += k.ledger.count(in...)
+	}
+	return count
+}
+
+// Concurrency returns the maximum number of jobs that run at once, in all capsules.
+func (l *Loop) Concurrency() (count int) {
+	for _, c := range l.cfg.Capsules {
+		count += c.Concurrency
+	}
+	return count
 }

@@ -133,14 +133,6 @@ func (l *Loop) Close() error {
 	return errors.Join(wrong...)
 }
 
-// Concurrency returns the maximum number of jobs that run at once, in all capsules.
-func (l *Loop) Concurrency() (count int) {
-	for _, c := range l.cfg.Capsules {
-		count += c.Concurrency
-	}
-	return count
-}
-
 // Enter makes session the one under which jobs are taken from now on. Call it before Run with the first
 // session.
 func (l *Loop) Enter(session *Session) { l.sessions <- session }
@@ -316,12 +308,4 @@ func (l *Loop) end(result Result) {
 	if l.count(running, abandoned) == 0 {
 		l.requeueUnfinished()
 	}
-}
-
-// count returns how many runs are in any of these states.
-func (l *Loop) count(in ...state) (count int) {
-	for _, k := range l.spaces {
-		count += k.ledger.count(in...)
-	}
-	return count
 }

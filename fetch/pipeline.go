@@ -172,3 +172,12 @@ func (k *keyspace) learnPace(p *pipeline) {
 	}
 	k.pace.Answered(got, p.took, p.allowed)
 }
+
+// room returns how many bytes go into one settle at most, but for the last job's. On a slow link they are
+// few, so that heartbeats come through between two settles.
+func (k *keyspace) room() int {
+	if k.loop.quiet { // what is requeued goes in one settle, in order
+		return lua.MostBytes
+	}
+	return k.pace.Page()
+}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -140,6 +139,10 @@ func (q *quarantine) advance(k *keyspace, now time.Time) {
 		}
 		q.endDrain()
 	}
+	if k.reconcile.quarantinesRead {
+		k.reconcile.quarantinesRead = false
+		q.consider(k)
+	}
 	switch {
 	case !q.aside():
 		q.asideSince = time.Time{}
@@ -251,20 +254,4 @@ func (k *keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 		// Busy: a job lies in our lists that is not in the ledger yet. Reconciling will find it.
 		k.noQuarantined()
 	}
-}
-
-// arriveQuarantined makes a run of a quarantined job.
-func (k *keyspace) arriveQuarantined(session *Session, queue, bytes string, wanted bool) *Run {
-	r := newRun(k, session, queue, bytes)
-	r.quarantined, session.quarantined = true, r
-	session.aloneQueue.Store(&queue)
-	switch {
-	case !wanted || k.loop.quiet:
-		k.ledger.finish(r, job.Requeued())
-	default:
-		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).
-			Msg("a suspect runs alone: it was in hand in too many crashes; nothing else is taken meanwhile")
-		k.prepare(r)
-	}
-	return r
 }

@@ -75,7 +75,6 @@ func (q *queueState) backOff(now time.Time) {
 		q.intake.space.backedOff++
 	}
 	q.backOffUntil = now.Add(backOff)
-	q.release()
 }
 
 // endBackOffs opens the queues whose time has come, and returns when the next one's will.
@@ -136,4 +135,37 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 			q.broken = q.broken || broken
 		}
 	}
+}
+
+// names returns the names of all queues, in their order.
+func (k *keyspace) names() []string {
+	var names []string
+	for _, in := range k.intakes {
+		names = append(names, in.capsule.Order.Names()...)
+	}
+	return names
+}
+
+// capsuleOf returns the capsule of a queue; the first for a queue that this process does not take from any
+// more.
+func (k *keyspace) capsuleOf(queue string) *capsule {
+	if q := k.queues[queue]; q != nil {
+		return q.intake.capsule
+	}
+	return k.intakes[0].capsule
+}
+
+func (k *keyspace) openWaits() (count int) {
+	for _, in := range k.intakes {
+		count += in.waits
+	}
+	return count
+}
+
+// earlier returns the earlier of two instants; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
 }

@@ -16,14 +16,15 @@ import (
 // was lost: it is orphaned. Lengths are the first reading that does not know it, the page the second; a
 // page is as large as the link allows, and what it has shown stays known if the next one fails.
 type reconcile struct {
-	due      bool               // the lengths are to be read
-	asking   bool               // they are being read
-	unsure   bool               // our lists may hold jobs that are not in the ledger: nothing more is taken
-	looked   bool               // since then the lengths were read with nothing in flight
-	doubts   int                // readings in a row whose difference may be what a take was just bringing
-	readings map[place]*reading // those that are not done
-	toRead   []*reading         // those of them whose next page is to be asked for
-	orphaned []orphan           // entries that are not runs yet
+	due             bool               // the lengths are to be read
+	asking          bool               // they are being read
+	unsure          bool               // our lists may hold jobs that are not in the ledger: nothing more is taken
+	looked          bool               // since then the lengths were read with nothing in flight
+	doubts          int                // readings in a row whose difference may be what a take was just bringing
+	readings        map[place]*reading // those that are not done
+	toRead          []*reading         // those of them whose next page is to be asked for
+	orphaned        []orphan           // entries that are not runs yet
+	quarantinesRead bool               // it is news which queues have quarantined jobs
 	// quarantineUnsure says that our quarantine list may hold a job that is not in the ledger: an answer
 	// was lost, or the job had no lease to start with. quarantinedFrom is the queue of the one that was
 	// found there.
@@ -205,7 +206,7 @@ func (k *keyspace) handleQuarantines(queues []string, waiting []int) {
 		q := k.queues[queue]
 		q.quarantined = waiting[i] > 0 && !q.paused
 	}
-	k.loop.quarantine.consider(k)
+	k.reconcile.quarantinesRead = true
 }
 
 // addReading adds the next page of a list that is being read: one in a pipeline, and none while anything is
@@ -284,42 +285,4 @@ func (k *keyspace) compare(read *reading, listed lua.Listed, page int) {
 		return
 	}
 	delete(c.readings, read.place)
-}
-
-// reclaim makes runs of orphaned entries. One for which no processor is idle is requeued, as what an idle
-// wait brought is: a process on a slow link gives way to those that have room. A quarantined job is
-// reclaimed once there is no other run.
-func (k *keyspace) reclaim() {
-	var rest []orphan
-	for _, o := range k.reconcile.orphaned {
-		r := k.reclaimOne(o)
-		if r == nil {
-			rest = append(rest, o)
-			continue
-		}
-		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).Bool("runs_here", r.state != finished).
-			Msg("adopted: the job was taken, but the answer that said so was lost")
-	}
-	c := &k.reconcile
-	c.orphaned = rest
-	if c.unsure && c.looked && len(c.readings) == 0 && len(c.orphaned) == 0 { // all that our lists hold is in the ledger
-		c.unsure, c.doubts = false, 0
-		k.notDry()
-	}
-}
-
-// reclaimOne makes a run of an orphaned entry, or returns nil while it may not.
-func (k *keyspace) reclaimOne(o orphan) *Run {
-	switch {
-	case !k.session.Leased():
-		return nil
-	case o.place.quarantined:
-		if k.reconcile.quarantinedFrom == "" {
-			return nil
-		}
-		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.hasProcess())
-	case !k.loop.quiet && (k.session.quarantined != nil || k.loop.quarantine.asking):
-		return nil
-	}
-	return k.arrive(k.session, o.place.queue, o.bytes, k.capsuleOf(o.place.queue).idle() > 0)
 }

@@ -30,12 +30,6 @@ type batch struct {
 	ask     lua.Ask[lua.SettleVerdict]
 }
 
-// finish decides the outcome of a run, which is settled in one of the next pipelines.
-func (l *ledger) finish(r *Run, outcome job.Outcome) {
-	r.outcome = outcome
-	l.move(r, finished)
-}
-
 // addSettles adds settles: those that are unacknowledged, those of isolated runs, and that of what has
 // finished since. It reports whether some of them are sent again.
 func (k *keyspace) addSettles(p *pipeline) (again bool) {
@@ -97,15 +91,6 @@ func (k *keyspace) part() int {
 		return lua.MostItems
 	}
 	return min(half, lua.MostItems)
-}
-
-// room returns how many bytes go into one settle at most, but for the last job's. On a slow link they are
-// few, so that heartbeats come through between two settles.
-func (k *keyspace) room() int {
-	if k.loop.quiet { // as for part
-		return lua.MostBytes
-	}
-	return k.pace.Page()
 }
 
 // newBatch makes a settle of these runs, with its number and its bytes.

@@ -56,13 +56,6 @@ type wait struct {
 	err      error
 }
 
-func (k *keyspace) openWaits() (count int) {
-	for _, in := range k.intakes {
-		count += in.waits
-	}
-	return count
-}
-
 // adjustWaits opens the waits that should be open now and releases those that should not.
 func (k *keyspace) adjustWaits(now time.Time) {
 	if k.tooManyClients {

@@ -208,6 +208,8 @@ func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 
 	// Somebody with empty hands comes.
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--exec", book.exec("HardWorker"))...)
-	eventually(t, "the suspect to run", func() bool { return len(s.list(s.keys.Quarantine("default"))) == 0 && s.text(s.keys.Processed()) == "21" })
+	eventually(t, "the suspect to run", func() bool {
+		return len(s.list(s.keys.Quarantine("default"))) == 0 && s.text(s.keys.Processed()) == "21"
+	})
 	require.Len(t, s.list(s.keys.Quarantine("resting")), 1, "its queue is paused")
 }

@@ -86,8 +86,8 @@ func (s *demoRedis) enqueue(ctx context.Context, jobs int) error {
 	if err != nil {
 		return err
 	}
-	all := func(yield func(client.Job) bool) {
-		for i := 0; i < jobs && yield(client.Job{Class: demoClass, Queue: demoQueue, Args: []any{i}}); i++ {
+	all := func(yield func(client.RawJob) bool) {
+		for i := 0; i < jobs && yield(client.RawJob{Class: demoClass, Queue: demoQueue, Args: []any{i}}); i++ {
 		}
 	}
 	for _, err := range pusher.PushSlices(ctx, all) {

@@ -193,8 +193,8 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 		return err
 	}
 	ctx := context.Background()
-	receipt, err := pusher.Push(ctx, client.Job{
-		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
+	receipt, err := pusher.Push(ctx, client.RawJob{
+		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, PushOnce: true,
 		Unique: flags.unique.rule(), WAL: wal,
 	})
 	receipts, err := persist(ctx, pusher, cmd.ErrOrStderr(), flags.repeatFor, []client.Receipt{receipt}, err, false)

@@ -125,11 +125,12 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		redis = struct{ driver.Client }{} // so that this mistake is reported once
 	}
 	cfg.Client, cfg.Prefix = redis, at.prefix
-	client, badClient := belay.NewClient(redis, clientOptions(cfg)...)
-	options, badCapsules := serverOptions(cfg, flags.conf.capsules)
+	client, badClient := belay.NewClient(redis, clientConfig(cfg))
+	about, badCapsules := serverConfig(cfg, flags.conf.capsules)
 	bad := errors.Join(badWords, badSettings, badFlags, badPrograms, badRedis, badClient, badCapsules)
 	if badClient == nil {
-		bad = errors.Join(bad, errors.Unwrap(belay.NewServer(client, options...).Check()))
+		_, badServer := belay.NewServer(client, about)
+		bad = errors.Join(bad, errors.Unwrap(badServer))
 	}
 	if bad != nil {
 		return usageError{flags.conf.tell(bad)}
@@ -148,11 +149,19 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	for _, note := range flags.conf.notes {
 		journal.Logger.Info().Msg(note)
 	}
-	server := belay.NewServer(client, append(options, belay.Logbook(journal.book), belay.RedactError(withoutWords))...)
+	about.Logger = journal.book.Slog()
+	server, err := belay.NewServer(client, about)
+	if err != nil {
+		return err
+	}
 	runner := newRunner(journal.Logger)
 	defer runner.spawner.close()
 	for _, p := range programs {
-		server.HandleClass(p.class, runner.handler(p))
+		if p.class == "*" {
+			server.HandleUnknown(runner.handler(p))
+		} else {
+			server.HandleRaw(p.class, runner.handler(p))
+		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -64,51 +64,25 @@ func (f *workFlags) policy() (retry.Policy, error) {
 	return policy, errors.Join(append(wrong, badFormula)...)
 }
 
-// clientOptions and serverOptions return a configuration as options of the library.
-func clientOptions(cfg launcher.Config) []belay.ClientOption {
-	options := []belay.ClientOption{belay.Prefix(cfg.Prefix)}
-	if cfg.PayloadLimit != 0 {
-		options = append(options, belay.PayloadLimit(cfg.PayloadLimit))
-	}
-	if cfg.Retry.Unit == job.Millis {
-		options = append(options, belay.Millis())
-	}
-	return options
+// clientConfig and serverConfig return what the library is configured with.
+func clientConfig(cfg launcher.Config) *belay.ClientConfig {
+	return &belay.ClientConfig{Prefix: cfg.Prefix, PayloadLimit: cfg.PayloadLimit, Unit: cfg.Retry.Unit}
 }
 
-func serverOptions(cfg launcher.Config, capsules []capsuleSetting) ([]belay.ServerOption, error) {
-	options := []belay.ServerOption{
-		belay.Concurrency(cfg.Concurrency), belay.Heartbeat(cfg.Beat, cfg.TTL), belay.PollEvery(cfg.Poll), belay.PollWait(cfg.PollWait),
-		belay.ShutdownTimeout(max(cfg.ShutdownTimeout, 0)), belay.MaxInterruptions(cfg.MaxInterruptions),
-		belay.Name(cfg.Name), belay.ProcessTag(cfg.Tag), belay.ProcessLabels(cfg.Labels...), belay.RetryPolicy(cfg.Retry),
+func serverConfig(cfg launcher.Config, capsules []capsuleSetting) (belay.ServerConfig, error) {
+	server := belay.ServerConfig{
+		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Heartbeat: cfg.Beat, TTL: cfg.TTL, PollInterval: cfg.Poll, PollWait: cfg.PollWait,
+		JanitorInterval: cfg.Janitor, ShutdownTimeout: cfg.ShutdownTimeout, MaxInterruptions: cfg.MaxInterruptions,
+		Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Retries: cfg.Retry.MaxRetries, RetryFormula: cfg.Retry.Formula,
+		RedactError: withoutWords,
 	}
-	if cfg.Janitor != 0 {
-		options = append(options, belay.JanitorEvery(cfg.Janitor))
-	}
-	options = append(options, queueOptions(cfg.Queues)...)
 	var wrong []error
 	for _, its := range capsules {
 		queues, err := parseQueues(its.queues, "capsule "+its.name)
 		wrong = append(wrong, err)
-		about := queueOptions(queues)
-		if its.concurrency > 0 {
-			about = append(about, belay.Concurrency(its.concurrency))
-		}
-		options = append(options, belay.Capsule(its.name, about...))
+		server.Capsules = append(server.Capsules, belay.Capsule{Name: its.name, Queues: queues, Concurrency: its.concurrency})
 	}
-	return options, errors.Join(wrong...)
-}
-
-func queueOptions(queues []fetch.Queue) []belay.ServerOption {
-	var options []belay.ServerOption
-	for _, queue := range queues {
-		if queue.Weight > 0 {
-			options = append(options, belay.QueueWeight(queue.Name, queue.Weight))
-		} else {
-			options = append(options, belay.Queues(queue.Name))
-		}
-	}
-	return options
+	return server, errors.Join(wrong...)
 }
 
 // checkQueueWords refuses queue names with white space on the command line: -q "a b" probably means two

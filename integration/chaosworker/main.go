@@ -59,7 +59,7 @@ func (f *flags) run() error {
 		return err
 	}
 	defer func() { _ = redis.Close() }()
-	client, err := belay.NewClient(redis, belay.Prefix(f.prefix))
+	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: f.prefix})
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (p *pusher) push(ctx context.Context, batch []*try) error {
 	if batch[0].job.Raw {
 		return p.pushRaw(ctx, batch[0])
 	}
-	items := make([]belay.Item, len(batch))
+	items := make([]belay.RawJob, len(batch))
 	for i, t := range batch {
 		items[i] = p.item(t.job)
 		t.receipt = belay.Receipt{Status: belay.StatusNotPushed}
@@ -156,7 +156,7 @@ func (p *pusher) push(ctx context.Context, batch []*try) error {
 }
 
 // pushAtOnce pushes each job by itself, all at the same moment: some of them share a call.
-func (p *pusher) pushAtOnce(ctx context.Context, items []belay.Item, batch []*try) error {
+func (p *pusher) pushAtOnce(ctx context.Context, items []belay.RawJob, batch []*try) error {
 	wrong := make([]error, len(items))
 	var group sync.WaitGroup
 	for i := range items {
@@ -203,8 +203,8 @@ func (p *pusher) pushRaw(ctx context.Context, t *try) error {
 	return note([]*try{t}, []belay.Receipt{{Status: status}}, err)
 }
 
-func (p *pusher) item(j chaosplan.Job) belay.Item {
-	i := belay.Item{Repeatable: p.repeats(), Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
+func (p *pusher) item(j chaosplan.Job) belay.RawJob {
+	i := belay.RawJob{PushOnce: p.repeats(), Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
 	if kind := j.Spec.Kind; kind == chaosplan.Executing || kind == chaosplan.Executed {
 		// Longer than any run: no lock is to run out. What counts is the ballast: each job has a token of its
 		// own.

@@ -93,7 +93,7 @@ func (f *flags) run() error {
 		return err
 	}
 	defer func() { _ = redis.Close() }()
-	client, err := belay.NewClient(redis, belay.Prefix(f.prefix))
+	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: f.prefix})
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writ
 	jid := job.NewJID()
 	options := []belay.JobOption{belay.JID(jid)}
 	if dice.IntN(2) == 0 {
-		options = append(options, belay.Repeatable())
+		options = append(options, belay.PushOnce())
 	}
 	event := history.Event{Kind: history.Invoke, Token: args.Key, JID: jid, Spec: &history.Spec{Kind: mode}}
 	book.Append(event)
@@ -158,9 +158,14 @@ func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writ
 
 // work is a worker's life.
 func (f *flags) work(book *history.Writer, client *belay.Client) error {
-	server := belay.NewServer(client, belay.Name(f.proc), belay.Concurrency(3), belay.Heartbeat(300*time.Millisecond, 1500*time.Millisecond),
-		belay.ShutdownTimeout(time.Second), belay.MaxInterruptions(f.interruptions), belay.Logger(zerolog.New(os.Stderr).With().Timestamp().Logger()))
-	server.Use(func(next belay.Handler) belay.Handler {
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Name: f.proc, Concurrency: 3, Heartbeat: 300 * time.Millisecond, TTL: 1500 * time.Millisecond, ShutdownTimeout: time.Second,
+		MaxInterruptions: f.interruptions, Logger: belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
+	})
+	if err != nil {
+		return err
+	}
+	server.Use("job", func(next belay.Handler) belay.Handler {
 		return func(ctx context.Context, j *belay.Job) error { return next(context.WithValue(ctx, jobKey{}, j), j) }
 	})
 	for mode, class := range classes {

@@ -1,0 +1,39 @@
+package fetch
+
+// reclaim makes runs of orphaned entries. One for which no processor is idle is requeued, as what an idle
+// wait brought is: a process on a slow link gives way to those that have room. A quarantined job is
+// reclaimed once there is no other run.
+func (k *keyspace) reclaim() {
+	var rest []orphan
+	for _, o := range k.reconcile.orphaned {
+		r := k.reclaimOne(o)
+		if r == nil {
+			rest = append(rest, o)
+			continue
+		}
+		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).Bool("runs_here", r.state != finished).
+			Msg("adopted: the job was taken, but the answer that said so was lost")
+	}
+	c := &k.reconcile
+	c.orphaned = rest
+	if c.unsure && c.looked && len(c.readings) == 0 && len(c.orphaned) == 0 { // all that our lists hold is in the ledger
+		c.unsure, c.doubts = false, 0
+		k.notDry()
+	}
+}
+
+// reclaimOne makes a run of an orphaned entry, or returns nil while it may not.
+func (k *keyspace) reclaimOne(o orphan) *Run {
+	switch {
+	case !k.session.Leased():
+		return nil
+	case o.place.quarantined:
+		if k.reconcile.quarantinedFrom == "" {
+			return nil
+		}
+		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.hasProcess())
+	case !k.loop.quiet && (k.session.quarantined != nil || k.loop.quarantine.asking):
+		return nil
+	}
+	return k.arrive(k.session, o.place.queue, o.bytes, k.capsuleOf(o.place.queue).idle() > 0)
+}
