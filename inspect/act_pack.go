@@ -60,7 +60,6 @@ func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []*p
 	return parcels, left
 }
 
-// mostOf returns how many jobs one call may take out of a source.
 func mostOf(source lua.Source) int {
 	switch {
 	case source.End == "":
@@ -157,7 +156,6 @@ func unitOf(j *job.Job) job.TimeUnit {
 	return job.Seconds
 }
 
-// readClock asks Redis for its time, which the act writes into jobs.
 func (a *act) readClock(ctx context.Context) error {
 	sent := time.Now()
 	reply := a.i.driver.Do(ctx, lua.AskTime)[0]

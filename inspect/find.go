@@ -79,7 +79,6 @@ func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked i
 	return f.missing(), nil
 }
 
-// A finder is one call of Find.
 type finder struct {
 	i        *Inspector
 	jid      string
@@ -106,7 +105,6 @@ func (f *finder) failed(ctx context.Context) error {
 	return f.set(ctx, Dead(), func(e Entry) *Found { return &Found{Place: PlaceDead, Since: e.At} })
 }
 
-// lastFailed returns when the last run of a job failed.
 func lastFailed(e Entry) time.Time {
 	if e.parsed == nil {
 		return time.Time{}
@@ -122,7 +120,6 @@ func lastFailed(e Entry) time.Time {
 	return instant(seconds)
 }
 
-// set searches a sorted set.
 func (f *finder) set(ctx context.Context, home Home, where func(Entry) *Found) error {
 	f.place = home.String()
 	return f.i.walk(ctx, home.key(f.i.keys), func(page []lua.Entry) bool { return f.page(home, page, where) })
@@ -155,7 +152,6 @@ func (f *finder) list(ctx context.Context, key string, home Home, where func(Ent
 	}
 }
 
-// page searches a page and reports whether the job is in it.
 func (f *finder) page(home Home, page []lua.Entry, where func(Entry) *Found) bool {
 	for _, raw := range page {
 		f.looked++

@@ -129,7 +129,6 @@ func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, 
 	return lockOf(digest, released.Value, now), released.Held, nil
 }
 
-// redisTime asks Redis for its time.
 func (i *Inspector) redisTime(ctx context.Context) (time.Time, error) {
 	var r reading
 	now := r.time(i.driver.Do(ctx, lua.AskTime)[0])

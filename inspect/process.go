@@ -91,7 +91,7 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 		fields := r.texts("process "+identity, hash)
 		p.fill(r, append(fields, make([]string, 6)...), now)
 		expiry, _ := r.value("alive", score).(string)
-		p.judge(expiry, slices.ContainsFunc(fields, func(field string) bool { return field != "" }), now)
+		p.setState(expiry, slices.ContainsFunc(fields, func(field string) bool { return field != "" }), now)
 		r.value("the record of "+identity, recorded)
 		if record, ok, err := lua.RecordOf(recorded); err == nil && ok {
 			p.Concurrency = cmp.Or(p.Concurrency, record.Concurrency)
@@ -147,9 +147,9 @@ func (p *Process) fill(r *reading, fields []string, now time.Time) {
 	}
 }
 
-// judge sets State. For a process of Belay, expiry is when its lease ends, in milliseconds; a process of Ruby
-// is alive as long as it has a hash.
-func (p *Process) judge(expiry string, announced bool, now time.Time) {
+// setState sets State. For a process of Belay, expiry is when its lease ends, in milliseconds; a process of
+// Ruby is alive as long as it has a hash.
+func (p *Process) setState(expiry string, announced bool, now time.Time) {
 	until, err := strconv.ParseFloat(expiry, 64)
 	p.Belay = err == nil
 	switch {

@@ -79,7 +79,6 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	return s, r.err()
 }
 
-// readings are the readings of a Status, by subject.
 type readings struct{ sums, queues, processes reading }
 
 func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.processes.err) }
