@@ -186,7 +186,7 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 // everything else.
 func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Suspects)), newLedger(t)
+	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Quarantine)), newLedger(t)
 	long := s.push("HardWorker", "default", jsonArgs(0, 7_200_000))
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--shutdown-timeout", "1s", "--exec", book.exec("HardWorker"))...)
 	book.awaitStart(long, 1)
