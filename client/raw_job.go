@@ -49,6 +49,9 @@ type RawJob struct {
 	// at once. It is about the push alone: workers run the job at least once, as any other.
 	PushOnce bool
 
+	// needs is the protocol that workers must understand to run the job; 0 for what all of them do.
+	needs int
+
 	// Retry says how often a failed job is run again. The worker's default, 25 times.
 	Retry job.RetryRule
 	// RetryFor ends retries so long after the first failure, in whole seconds. Never.

@@ -144,7 +144,7 @@ func (c Config) check() error {
 	return errors.Join(wrong...)
 }
 
-func (c Config) blame() retry.Blame { return retry.Blame{Most: c.MaxInterruptions} }
+func (c Config) crashPolicy() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
 
 // drainFor is how long at most the process takes nothing for a suspect's sake: as long as running jobs are
 // waited for at a stop.
