@@ -53,7 +53,6 @@ var exempt = []struct {
 	{folders: "belaytest examples dedup", words: 13, wide: 52},
 	{folders: "cmd logbook", words: 1, wide: 0},
 	{folders: "bench", words: 0, wide: 10},
-	{folders: "integration tools", words: 134, wide: 15},
 }
 
 // Names of tests, keys of Redis and addresses are as they are.

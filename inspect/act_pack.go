@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/dedup"
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -159,13 +158,12 @@ func unitOf(j *job.Job) job.TimeUnit {
 
 func (a *act) readClock(ctx context.Context) error {
 	sent := time.Now()
-	reply := a.i.driver.Do(ctx, driver.Command("TIME"))[0]
+	reply := a.i.driver.Do(ctx, lua.AskTime)[0]
 	received := time.Now()
 	var r reading
-	parts := r.texts("the time", reply)
-	if r.err != nil {
-		return r.err
+	now := r.time(reply)
+	if r.err == nil {
+		a.clock.Saw(now, sent, received)
 	}
-	a.clock.Saw(readTime(parts), sent, received)
-	return nil
+	return r.err
 }
