@@ -149,7 +149,7 @@ func (s *demoRedis) sweep() {
 	for _, identity := range s.identities(ctx, keys) {
 		names = append(names,
 			keys.Process(identity), keys.Work(identity), keys.Workers(identity), keys.Signals(identity), keys.Record(identity),
-			keys.Claim(identity), keys.Working(demoQueue, identity), keys.Alone(identity))
+			keys.Claim(identity), keys.Working(demoQueue, identity), keys.QuarantineRun(identity))
 	}
 	for page := range slices.Chunk(names, lua.MostItems) {
 		// An error means that Redis has gone; the user sees that already.
@@ -162,7 +162,7 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 	names := []string{
 		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
 		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
-		keys.Suspects(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
+		keys.Quarantine(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {
 		names = append(names, keys.ProcessedOn(day), keys.FailedOn(day))

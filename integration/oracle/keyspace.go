@@ -242,7 +242,7 @@ func (k *keyspace) kill(p *process) {
 		delete(k.spots, key)
 		delete(k.workings, key)
 	}
-	delete(k.spots, k.keys.Alone(p.identity))
+	delete(k.spots, k.keys.QuarantineRun(p.identity))
 	delete(k.processes, p.identity)
 }
 
