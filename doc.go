@@ -93,7 +93,7 @@
 //		fmt.Println("job", receipt.Holder, "will do it")
 //	}
 //
-// The lock is taken by the script that stores the job (pushunique), in the same step, and stands in the
+// The lock is taken by the script that stores the job (push_unique), in the same step, and stands in the
 // payload, by which all later scripts know it:
 //
 //	UntilExecuting   (the default) script start frees it before the handler is called: a job pushed after that is a new job

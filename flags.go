@@ -242,7 +242,7 @@ func parseQueues(specs []string) ([]QueueWeight, error) {
 	var queues []QueueWeight
 	for _, spec := range specs {
 		if words := strings.Fields(spec); len(words) > 1 || len(words) == 1 && words[0] != spec {
-			return nil, fmt.Errorf("a name with white space; for several queues give each its own: -q %s (use Queues for a queue of exactly this name)",
+			return nil, fmt.Errorf("a name with white space; for several queues give each its own: -q %s (a queue with exactly this name is possible in Go and in a configuration file)",
 				strings.Join(words, " -q "))
 		}
 		name, weight, weighted := strings.Cut(spec, ",")

@@ -58,7 +58,7 @@ type joints struct {
 
 // mayJoin says whether the job may be sent beside others.
 func (r *ready) mayJoin() bool {
-	return r.Status == StatusQueued && r.stored.Lock == nil && !r.repeatable
+	return r.Status == StatusQueued && r.stored.Lock == nil && !r.repeatable && r.needs == 0
 }
 
 // pushBeside stores a job together with those that are pushed to its queue at this moment.

@@ -128,7 +128,7 @@ func (n *numbered) ask(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	number := lua.PushNumber{Slot: n.slot.key, Number: n.number, Mark: n.mark, Remember: remember}
+	number := lua.IdempotencyKey{Slot: n.slot.key, Number: n.number, Mark: n.mark, Remember: remember}
 	if n.unique {
 		push := c.keys.PushUnique(&number, n.jobs)
 		answer, err := push.Read(c.do(ctx, push.Call))
@@ -136,7 +136,7 @@ func (n *numbered) ask(ctx context.Context) (string, error) {
 		return answer.Word, err
 	}
 	batches, later := sorted(n.jobs)
-	push := c.keys.PushNumbered(number, batches, later)
+	push := c.keys.PushOnce(number, batches, later)
 	return push.Read(c.do(ctx, push.Call))
 }
 

@@ -49,6 +49,7 @@ type ready struct {
 	// stored is the job as it is stored.
 	stored     lua.UniqueJob
 	repeatable bool
+	needs      int // see Job
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
@@ -76,7 +77,7 @@ func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
 	}
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.PushOnce}
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.PushOnce, needs: j.needs}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
@@ -132,6 +133,7 @@ type slice struct {
 	begun time.Time
 	// repeatable and unique say that one of its jobs is, and so all of it.
 	repeatable, unique bool
+	needs              int // the highest protocol that one of its jobs needs
 }
 
 // next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent
@@ -155,6 +157,7 @@ func (s *slice) add(r ready) {
 	s.jobs = append(s.jobs, r.stored)
 	s.at = append(s.at, len(s.receipts)-1)
 	s.repeatable = s.repeatable || r.repeatable
+	s.needs = max(s.needs, r.needs)
 	s.unique = s.unique || r.stored.Lock != nil
 	s.bytes += len(r.stored.Job)
 }
@@ -181,6 +184,10 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	if len(s.jobs) == 0 {
 		return nil
 	}
+	if err := c.checkWorkers(ctx, s.needs); err != nil {
+		s.fail(StatusNotPushed, nil)
+		return err
+	}
 	if s.repeatable {
 		push := c.number(s)
 		status, err := push.send(ctx)
@@ -203,6 +210,23 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	return err
 }
 
+// checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that process could
+// take them and handle them wrongly. Jobs that every worker understands cost no round trip.
+func (c *Client) checkWorkers(ctx context.Context, needs int) error {
+	if needs <= lua.FirstProtocol {
+		return nil
+	}
+	least, identity, err := c.keys.LeastProtocol(ctx, c.driver)
+	switch {
+	case err != nil:
+		return fmt.Errorf("belay: not pushed: read the protocol of the workers: %w", err)
+	case identity != "" && least < needs:
+		return fmt.Errorf("belay: not pushed: %w: the job needs protocol %d, and the process %s understands %d: update its program first",
+			ErrOldWorker, needs, identity, least)
+	}
+	return nil
+}
+
 // meet says in the receipts of duplicates whose they are.
 func (s *slice) meet(holders []string) {
 	for i, holder := range holders {
@@ -217,7 +241,7 @@ func (s *slice) meet(holders []string) {
 func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	withTime := c.timeIsDue()
 	if withTime {
-		calls = append([]driver.Call{askTime}, calls...)
+		calls = append([]driver.Call{lua.AskTime}, calls...)
 	}
 	begun := time.Now()
 	replies := c.driver.Do(ctx, calls...)
@@ -244,13 +268,7 @@ func (c *Client) storing(s *slice) ([]driver.Call, func(driver.Reply) (holders [
 			return nil, err
 		}
 	}
-	// One queue needs no script: LPUSH is all or none by itself. The name goes first, as in Ruby: a name
-	// without jobs harms nobody, jobs without a name are not seen by operators.
-	batch := batches[0]
-	words := make([]string, 0, 2+len(batch.Jobs))
-	words = append(append(words, "LPUSH", c.keys.Queue(batch.Queue)), batch.Jobs...)
-	return []driver.Call{driver.Command("SADD", c.keys.Queues(), batch.Queue), driver.Command(words...)},
-		func(reply driver.Reply) ([]string, error) { return nil, reply.Err }
+	return c.keys.PushOne(batches[0]), func(reply driver.Reply) ([]string, error) { return nil, reply.Err }
 }
 
 // sorted are jobs that are not unique, by queue, and those for later.

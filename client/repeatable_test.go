@@ -25,7 +25,7 @@ const numberedPush = "belay:pushes:"
 // slotKeys are the keys by which Redis remembers pushes.
 func (w *world) slotKeys() []any {
 	w.Helper()
-	return w.do("KEYS", strings.ReplaceAll(w.keys.PushSlot("*", 0), ":0", ":*")).([]any)
+	return w.do("KEYS", strings.ReplaceAll(w.keys.IdempotencySlot("*", 0), ":0", ":*")).([]any)
 }
 
 // jids are the ids of the jobs in a queue, in the order in which they will be taken.
@@ -54,7 +54,7 @@ func repeats(t *testing.T, cfg Config, these map[string]func(w *world)) {
 
 func (w *world) knowPush() {
 	w.Helper()
-	text, _ := w.keys.PushNumbered(lua.PushNumber{}, nil, nil).Call.Script.Text(true)
+	text, _ := w.keys.PushOnce(lua.IdempotencyKey{}, nil, nil).Call.Script.Text(true)
 	w.do("SCRIPT", "LOAD", text)
 }
 

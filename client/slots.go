@@ -73,7 +73,7 @@ func (s *slots) take() *slot {
 		return taken
 	}
 	s.drawn++
-	return &slot{key: s.keys.PushSlot(s.client, s.drawn), client: s.client}
+	return &slot{key: s.keys.IdempotencySlot(s.client, s.drawn), client: s.client}
 }
 
 // give takes a slot back whose last push nobody can repeat any more.

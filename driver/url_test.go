@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseURLSaysTheSameInOneWay(t *testing.T) {
+func TestParseURLNormalizes(t *testing.T) {
 	t.Parallel()
 	for text, same := range map[string]string{
 		"redis://h":                         "redis://h/0",
@@ -26,7 +26,7 @@ func TestParseURLSaysTheSameInOneWay(t *testing.T) {
 }
 
 // Whoever has a password with special characters in it should be told of those, and not of databases.
-func TestParseURLSaysWhatToDo(t *testing.T) {
+func TestParseURLGivesAdvice(t *testing.T) {
 	t.Parallel()
 	for text, advice := range map[string]string{
 		"redis://:p@ss/w:rd#x@h":   "percent-encode special characters in the password",
@@ -34,7 +34,7 @@ func TestParseURLSaysWhatToDo(t *testing.T) {
 		"redis:prod-host:6399/5":   "lacks the //",
 		"redis:secret7@host":       "lacks the //",
 		"localhost:6379":           "it should look like redis://host:port/db",
-		"redis://h?password=x":     "user and password stand before the host",
+		"redis://h?password=x":     "user and password go before the host",
 		"redis://h/-1":             "0 or more",
 		"unix://relative/redis.so": "unix:///path/to/redis.sock",
 	} {

@@ -56,7 +56,8 @@ func (r *rig) awhile(d time.Duration) {
 	r.pump("a while", func() bool { return time.Now().After(until) })
 }
 
-// Each capsule has processors of its own: one whose jobs are many or slow takes nothing from another, and they share a connection.
+// Each capsule has processors of its own: one whose jobs are many or slow takes nothing from another, and
+// they share a connection.
 func TestCapsulesTakeAsManyJobsAsEachHasProcessors(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
@@ -124,7 +125,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 		t.Run("two_whose_replies_were_lost_run", func(t *testing.T) {
 			t.Parallel()
 			r := newCapsules(t, open, 2*time.Second)
-			_, _ = r.keys.TakeAlone("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
+			_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
 			for _, queue := range r.queues {
 				r.do("RPUSH", r.keys.Quarantine(queue), suspect(queue, 2))
 			}
@@ -140,7 +141,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r := newCapsules(t, open, 2*time.Second)
 			r.push("other", 1)
 			require.True(t, pumpAll(rigPatience, func() bool { return len(r.of("other")) == 1 }, r))
-			r.do("LPUSH", r.keys.Alone(r.session.Identity), suspect("mail", 2))
+			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), suspect("mail", 2))
 			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 			pumpAll(5*time.Second, func() bool { return r.k.reconcile.foundQuarantined() }, r)
 			r.push("other", 1)

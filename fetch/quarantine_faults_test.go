@@ -100,7 +100,7 @@ func TestWhoDrainsForLongIsNotPutOutByOneWhoDrainsForLess(t *testing.T) {
 func TestASuspectOfUnknownQueueStaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.do("LPUSH", r.keys.Alone(r.session.Identity), suspect("mail", 2))
+	r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), suspect("mail", 2))
 	r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "HGET", Do: faultproxy.Close()})
 	pumpAll(5*time.Second, func() bool { return len(r.k.reconcile.orphaned) == 1 }, r)
@@ -244,7 +244,7 @@ func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
 	r.loop.cfg.DrainFor = 2 * time.Second
 	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 	r.push("mail", 1)
-	_, sha := r.keys.TakeAlone("x", []string{"mail"}).Call.Script.Text(true)
+	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: sha, Do: faultproxy.Fail("NOPERM this user may not")})
 	r.pump("the job", func() bool { return len(r.running) == 1 })
 	r.end(done)
@@ -264,13 +264,13 @@ func TestNothingRunsBesideALostSuspect(t *testing.T) {
 	t.Parallel()
 	r := newCapsules(t, clients["go-redis"], 2*time.Second)
 	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
-	_, _ = r.keys.TakeAlone("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
-	_, sha := r.keys.TakeAlone("x", []string{"mail"}).Call.Script.Text(true)
+	_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
+	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: sha, Nth: 1, Do: faultproxy.Close()})
-	require.True(t, pumpAll(rigPatience, func() bool { return len(r.list(r.keys.Alone(r.session.Identity))) == 1 }, r))
+	require.True(t, pumpAll(rigPatience, func() bool { return len(r.list(r.keys.QuarantineRun(r.session.Identity))) == 1 }, r))
 	r.push("other", 1)
 	beside := pumpAll(3*time.Second, func() bool {
-		return len(r.of("other")) == 1 && len(r.list(r.keys.Alone(r.session.Identity))) == 1
+		return len(r.of("other")) == 1 && len(r.list(r.keys.QuarantineRun(r.session.Identity))) == 1
 	}, r)
 	require.False(t, beside, "the other capsule's job runs while the quarantined one lies in its list: if it kills the process, that is moved to the dead set unstarted")
 }

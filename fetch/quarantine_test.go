@@ -32,7 +32,7 @@ func TestSuspects(t *testing.T) {
 			r.beat()
 			r.pump("the suspect", func() bool { return len(r.running) == 1 })
 			require.Equal(t, []string{first}, bytesOf(r.running))
-			require.Equal(t, []string{first}, r.list(r.keys.Alone(r.session.Identity)))
+			require.Equal(t, []string{first}, r.list(r.keys.QuarantineRun(r.session.Identity)))
 			r.push("other", 1)
 			until := time.Now().Add(200 * time.Millisecond)
 			r.pump("a while", func() bool { return time.Now().After(until) })
@@ -46,7 +46,7 @@ func TestSuspects(t *testing.T) {
 			require.Equal(t, second, r.running[0].Bytes)
 			r.end(done)
 			require.Empty(t, r.list(r.keys.Quarantine("mail")))
-			require.Empty(t, r.list(r.keys.Alone(r.session.Identity)))
+			require.Empty(t, r.list(r.keys.QuarantineRun(r.session.Identity)))
 			require.Equal(t, "5", r.count(r.keys.Processed()))
 		})
 
@@ -132,7 +132,7 @@ func TestSuspects(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
 			stray := suspect("mail", 2)
-			r.do("LPUSH", r.keys.Alone(r.session.Identity), stray)
+			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), stray)
 			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 			r.push("mail", 1)
 			for len(r.running) == 0 {

@@ -22,7 +22,8 @@ const (
 	deniedFor = 10 * time.Second
 )
 
-// A Reporter logs once that Redis is away and once that it is back, whichever part of the process notices it: the loop, the heartbeat, the poller. Its methods may be called from any goroutine.
+// A Reporter logs once that Redis is away and once that it is back, whichever part of the process notices it:
+// the loop, the heartbeat, the poller. Its methods may be called from any goroutine.
 type Reporter struct {
 	log    zerolog.Logger
 	bornAt time.Time
@@ -136,7 +137,8 @@ func (r *Reporter) Denied() error {
 	return r.denied
 }
 
-// Succeed records that Redis has answered who, or that who makes no more calls. Redis is back when it has answered all callers that had failed.
+// Succeed records that Redis has answered who, or that who makes no more calls. Redis is back when it has
+// answered all callers that had failed.
 func (r *Reporter) Succeed(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A unique job carries its lock in its payload (package dedup). The lock follows the job: the start of the run is recorded in Redis before the run, if it matters for the lock; every heartbeat renews the locks of running jobs; and the settle that ends the job frees the lock. A job without a lock costs one search in its bytes.
+// A unique job carries its lock in its payload (package dedup). The lock follows the job: the start of the
+// run is recorded in Redis before the run, if it matters for the lock; every heartbeat renews the locks of
+// running jobs; and the settle that ends the job frees the lock. A job without a lock costs one search in its
+// bytes.
 
 // A heldLock is the lock of a running job.
 type heldLock struct {
@@ -115,7 +118,7 @@ func (k *keyspace) addStarts(p *pipeline) {
 		}
 		bytes += len(r.Bytes)
 		starts = append(starts, lua.Start{
-			Queue: r.Queue, Alone: r.quarantined, Bytes: r.Bytes, Lock: r.lock.whileHeld(session),
+			Queue: r.Queue, Quarantined: r.quarantined, Bytes: r.Bytes, Lock: r.lock.whileHeld(session),
 			Release: r.lock.AtStart() == dedup.StartRelease, Leave: r.lock.waits, Mark: r.lock.AtStart() == dedup.StartClear,
 			Back: r.lock.back,
 		})
@@ -185,7 +188,8 @@ func (k *keyspace) addRenewals(p *pipeline) {
 	}
 }
 
-// addForgets deletes the positions that starts have kept for jobs whose end is confirmed. A job that continues has them in its payload. The reply does not matter: keys that stay expire.
+// addForgets deletes the positions that starts have kept for jobs whose end is confirmed. A job that
+// continues has them in its payload. The reply does not matter: keys that stay expire.
 func (k *keyspace) addForgets(p *pipeline) {
 	for some := range slices.Chunk(k.obsolete, lua.MostItems) {
 		p.add(k.cfg.Keys.ForgetLeft(some), func(driver.Reply) {})

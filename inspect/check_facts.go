@@ -59,13 +59,12 @@ func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*fac
 func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 	for i := range 1 + trips {
 		sent := time.Now()
-		reply := client.Do(ctx, driver.Command("TIME"))[0]
+		reply := client.Do(ctx, lua.AskTime)[0]
 		took := time.Since(sent)
 		if reply.Err != nil {
 			return f.noteRefusal(reply.Err)
 		}
-		parts, _ := reply.Value.([]any)
-		if now, ok := timeIn(parts); ok && i > 0 {
+		if now, err := lua.TimeOf(reply); err == nil && i > 0 {
 			// Round(0) drops the monotonic clock: both sides are wall clocks, compared in the middle of the
 			// trip.
 			f.trips = append(f.trips, trip{took, now.Sub(sent.Round(0).Add(took / 2))})
@@ -86,18 +85,6 @@ func (f *facts) noteRefusal(err error) error {
 		f.refused = refused
 	}
 	return nil
-}
-
-func timeIn(parts []any) (time.Time, bool) {
-	texts := make([]string, len(parts))
-	for i, part := range parts {
-		texts[i], _ = part.(string)
-	}
-	if len(texts) != 2 {
-		return time.Time{}, false
-	}
-	_, err := strconv.ParseInt(texts[0], 10, 64)
-	return readTime(texts), err == nil
 }
 
 func (f *facts) readServer(ctx context.Context, client driver.Client) error {

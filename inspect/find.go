@@ -267,9 +267,9 @@ func (f *finder) running(ctx context.Context) error {
 	var r reading
 	replies := f.i.do(ctx, []driver.Call{
 		driver.Command("SCARD", f.i.keys.Processes()), driver.Command("SRANDMEMBER", f.i.keys.Processes(), strconv.Itoa(mostShown)),
-		driver.Command("TIME"),
+		lua.AskTime,
 	})
-	reported, now := r.texts("processes", replies[1]), readTime(r.texts("the time", replies[2]))
+	reported, now := r.texts("processes", replies[1]), r.time(replies[2])
 	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(reported)) {
 		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d processes were looked through", len(reported), all))
 	}
@@ -330,5 +330,5 @@ func (f *finder) lists(ctx context.Context, identity string, lists []WorkingList
 			return err
 		}
 	}
-	return f.list(ctx, f.i.keys.Alone(identity), Home{kind: homeRunning}, running)
+	return f.list(ctx, f.i.keys.QuarantineRun(identity), Home{kind: homeRunning}, running)
 }

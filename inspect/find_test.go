@@ -17,7 +17,7 @@ func sought(jid, more string) string {
 	return fmt.Sprintf(`{"class":"A","jid":%q,"queue":"mail","args":[1.0]%s}`, jid, more)
 }
 
-func TestFindTellsWhereAJobIs(t *testing.T) {
+func TestFindReturnsWhereAJobIs(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"whatever place it is in": func(w *world) {
 			find := func(jid string) Found {
@@ -47,7 +47,7 @@ func TestFindTellsWhereAJobIs(t *testing.T) {
 			}
 			w.do("LPUSH", w.keys.Working("other", "h:2:bb"), sought("runs", ""))
 			w.do("HSET", w.keys.Work("h:2:bb"), "t1", fmt.Sprintf(`{"queue":"other","run_at":%d,"payload":%q}`, enqueued, sought("runs", "")))
-			w.do("LPUSH", w.keys.Alone("h:1:aa"), sought("by itself", ""))
+			w.do("LPUSH", w.keys.QuarantineRun("h:1:aa"), sought("by itself", ""))
 			w.do("ZADD", w.keys.Alive(), "1", "h:1:aa")
 			w.do("SADD", w.keys.Processes(), "ruby:1:cc", "h:2:bb")
 			w.do("HSET", w.keys.Process("ruby:1:cc"), "info", `{"hostname":"ruby"}`, "busy", "1")

@@ -131,7 +131,7 @@ func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, 
 
 func (i *Inspector) redisTime(ctx context.Context) (time.Time, error) {
 	var r reading
-	now := readTime(r.texts("the time", i.driver.Do(ctx, driver.Command("TIME"))[0]))
+	now := r.time(i.driver.Do(ctx, lua.AskTime)[0])
 	return now, r.err
 }
 

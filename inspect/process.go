@@ -213,11 +213,11 @@ func (p *Process) takes(queue string) bool {
 func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]string, error) {
 	var r reading
 	replies := i.do(ctx, []driver.Call{
-		driver.Command("TIME"),
+		lua.AskTime,
 		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(mostShown+1)),
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown)),
 	})
-	now := readTime(r.texts("the time", replies[0]))
+	now := r.time(replies[0])
 	names := sorted(append(r.texts("processes", replies[1]), r.texts("alive", replies[2])...))
 	if len(names) > mostShown {
 		return nil, r.err

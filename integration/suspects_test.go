@@ -157,7 +157,7 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 		inHand := 0
 		for _, p := range workers {
 			for _, identity := range p.identities() {
-				inHand += len(s.list(s.keys.Alone(identity)))
+				inHand += len(s.list(s.keys.QuarantineRun(identity)))
 			}
 		}
 		return inHand == 0
@@ -186,7 +186,7 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 // everything else.
 func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Suspects)), newLedger(t)
+	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Quarantine)), newLedger(t)
 	long := s.push("HardWorker", "default", jsonArgs(0, 7_200_000))
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--shutdown-timeout", "1s", "--exec", book.exec("HardWorker"))...)
 	book.awaitStart(long, 1)
@@ -208,6 +208,8 @@ func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 
 	// Somebody with empty hands comes.
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--exec", book.exec("HardWorker"))...)
-	eventually(t, "the suspect to run", func() bool { return len(s.list(s.keys.Quarantine("default"))) == 0 && s.text(s.keys.Processed()) == "21" })
+	eventually(t, "the suspect to run", func() bool {
+		return len(s.list(s.keys.Quarantine("default"))) == 0 && s.text(s.keys.Processed()) == "21"
+	})
 	require.Len(t, s.list(s.keys.Quarantine("resting")), 1, "its queue is paused")
 }

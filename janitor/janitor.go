@@ -18,15 +18,16 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Janitor judges which processes have died and brings their jobs back. Every process has one; they need no leader.
+// A Janitor judges which processes have died and brings their jobs back. Every process has one; they need no
+// leader.
 //
-// Absence is judged twice. A process that lapses may be paused, cut off, or the victim of a clock; so may we. So it is
-// declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart, and whose own sight of
-// Redis did not break between them, and that has known Redis' clock for the victim's whole TTL; and the script that moves
-// its jobs asks again.
+// Absence is judged twice. A process that lapses may be paused, cut off, or the victim of a clock; so may we.
+// So it is declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart,
+// and whose own sight of Redis did not break between them, and that has known Redis' clock for the victim's
+// whole TTL; and the script that moves its jobs asks again.
 //
-// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind do, each call
-// with a deadline of its own, and wait for each other.
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind
+// do, each call with a deadline of its own, and wait for each other.
 type Janitor struct {
 	cfg Config
 
@@ -66,7 +67,8 @@ type Config struct {
 	Largest int
 	// Recovered, if set, is called with the recovered jobs. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
-	// Crashes is the crash policy: which of the running jobs are quarantined, and which are moved to the dead set.
+	// Crashes is the crash policy: which of the running jobs are quarantined, and which are moved to the dead
+	// set.
 	Crashes retry.CrashPolicy
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
@@ -74,7 +76,7 @@ type Config struct {
 
 // heartbeat is the reply to a heartbeat of our own, with the instant since boot at which it was sent.
 type heartbeat struct {
-	lua.BeatReply
+	lua.HeartbeatReply
 	sinceBoot time.Duration
 }
 
@@ -88,7 +90,8 @@ type lapse struct {
 }
 
 const (
-	// skew is how differently Redis' clock and ours may advance between two beats before our sight counts as broken.
+	// skew is how differently Redis' clock and ours may advance between two beats before our sight counts as
+	// broken.
 	skew = time.Second
 	// lapsedPages bounds the pages of names that are read in one round trip.
 	lapsedPages = 16
@@ -105,8 +108,8 @@ func New(cfg Config) *Janitor {
 }
 
 // Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
-func (j *Janitor) Look(reply lua.BeatReply, sentSinceBoot time.Duration) {
-	seen := heartbeat{BeatReply: reply, sinceBoot: sentSinceBoot}
+func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot time.Duration) {
+	seen := heartbeat{HeartbeatReply: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken(seen) {
@@ -156,8 +159,8 @@ func (j *Janitor) forgetLocked(since time.Duration) {
 	}
 }
 
-// broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or a clock
-// that was set.
+// broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or
+// a clock that was set.
 func (j *Janitor) broken(seen heartbeat) bool {
 	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
@@ -312,7 +315,8 @@ func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// victims returns some of the processes that are dead after two checks: as many as one pipeline may ask about. They count as tried.
+// victims returns some of the processes that are dead after two checks: as many as one pipeline may ask
+// about. They count as tried.
 func (j *Janitor) victims(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -323,7 +327,7 @@ func (j *Janitor) victims(tried map[string]bool) []*victim {
 		if tried[identity] || s.record == nil || s.empty || !j.deadLocked(s) {
 			continue
 		}
-		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.HandsOf(s.record.Queues, identity)}
+		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.ListsOf(s.record.Queues, identity)}
 		lists += len(v.lists)
 		if len(victims) == mostVictims || (len(victims) > 0 && lists > mostLists) {
 			break
@@ -409,7 +413,7 @@ func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map
 	for _, heir := range heirs {
 		former := records[heir].Formerly
 		if record := formers[former]; record.Heir == heir && !record.Emptied {
-			victims[heir] = &victim{identity: former, record: record, lists: j.cfg.Keys.HandsOf(record.Queues, former)}
+			victims[heir] = &victim{identity: former, record: record, lists: j.cfg.Keys.ListsOf(record.Queues, former)}
 		}
 	}
 	return victims, nil

@@ -16,18 +16,18 @@ import (
 
 // pulseAt is the answer to a beat sent at an instant since boot, by a Redis whose clock agrees.
 func pulseAt(at time.Duration, lapsed ...string) heartbeat {
-	return heartbeat{BeatReply: lua.BeatReply{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
+	return heartbeat{HeartbeatReply: lua.HeartbeatReply{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
-// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
-// left to wait for.
+// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no
+// delay is left to wait for.
 func newJudge() (*Janitor, time.Duration) {
 	const beat = time.Second
 	j := New(Config{Beat: beat, TTL: 4 * beat, Between: beat})
 	return j, lua.SinceBoot() - time.Hour
 }
 
-func (j *Janitor) look(h heartbeat) { j.Look(h.BeatReply, h.sinceBoot) }
+func (j *Janitor) look(h heartbeat) { j.Look(h.HeartbeatReply, h.sinceBoot) }
 
 // dead are the names of those that it may follow now, as me.
 func (j *Janitor) dead(me string) []string {

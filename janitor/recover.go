@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	// mostVictims and mostLists bound the processes that one pipelined asks about, and the lists that they have together.
+	// mostVictims and mostLists bound the processes that one pipelined asks about, and the lists that they
+	// have together.
 	mostVictims = 64
 	mostLists   = 256
 	// mostPages bounds one pass over one victim; the next pass goes on.
 	mostPages = 32
 	// firstTypical is how large a job is taken to be before any has been read.
 	firstTypical = 4 << 10
-	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page renews it.
+	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page renews
+	// it.
 	longestClaim = 4 * time.Second
 )
 
@@ -57,7 +59,8 @@ func (p *pipelined) add(call driver.Call, read func(driver.Reply) error) {
 	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
 }
 
-// read gives each call its reply and answers the first outage. What follows it may have been answered all the same.
+// read gives each call its reply and answers the first outage. What follows it may have been answered all the
+// same.
 func (p *pipelined) read(replies []driver.Reply) error {
 	var outage error
 	for i, reply := range replies {
@@ -68,7 +71,11 @@ func (p *pipelined) read(replies []driver.Reply) error {
 	return outage
 }
 
-// rescue declares victims dead and moves the jobs in their lists, page by page, as me, or without a claim if me is empty. It notes the result in each victim; the error is an outage. It reads no list before the process is declared dead: reading a living process' list could move jobs that this process considers too large. It skips a queue whose key is broken, so that other queues do not wait; the jobs of that queue stay, and the error says why.
+// rescue declares victims dead and moves the jobs in their lists, page by page, as me, or without a claim if
+// me is empty. It notes the result in each victim; the error is an outage. It reads no list before the
+// process is declared dead: reading a living process' list could move jobs that this process considers too
+// large. It skips a queue whose key is broken, so that other queues do not wait; the jobs of that queue stay,
+// and the error says why.
 func (j *Janitor) rescue(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
@@ -105,7 +112,8 @@ func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim)
 	return p.read(j.link.Do(ctx, p.calls...))
 }
 
-// claim adds to a pipelined that a victim is ours. It saves work, and guards nothing: recover moves each job once.
+// claim adds to a pipelined that a victim is ours. It saves work, and guards nothing: recover moves each job
+// once.
 func (j *Janitor) claim(p *pipelined, me string, v *victim) {
 	if me == "" {
 		return
@@ -141,8 +149,8 @@ func (v *victim) note(err error) error {
 	return nil
 }
 
-// turn are those victims that the next pipelined is for: with as many jobs as fit into a page, if they are as large as
-// those before.
+// turn are those victims that the next pipelined is for: with as many jobs as fit into a page, if they are as
+// large as those before.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
 	most := max(j.room()/j.typical, 1)
@@ -191,7 +199,8 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 	return err
 }
 
-// next is the list to read next, besides the page that is moved before: the first one that holds more; -1 for none.
+// next is the list to read next, besides the page that is moved before: the first one that holds more; -1 for
+// none.
 func (v *victim) next() int {
 	for i, length := range v.lengths {
 		if v.page != nil && i == v.from {
@@ -235,13 +244,13 @@ func (j *Janitor) move(p *pipelined, v *victim) {
 	})
 }
 
-// read adds to a pipelined the reading of a page of one list.
+// read adds to a pipeline the reading of a page of one list.
 func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
-	orphans := lua.Orphans{Alone: at == len(v.record.Queues)}
-	if orphans.Alone {
+	orphans := lua.Orphans{Quarantined: at == len(v.record.Queues)}
+	if orphans.Quarantined {
 		// The record may have been read before its process took the quarantined job.
-		p.add(j.cfg.Keys.AloneQueue(v.identity), func(reply driver.Reply) (err error) {
-			orphans.Queue, err = lua.AloneQueueOf(reply)
+		p.add(j.cfg.Keys.QuarantinedFrom(v.identity), func(reply driver.Reply) (err error) {
+			orphans.Queue, err = lua.QuarantinedFromOf(reply)
 			return v.noteAt(at, err)
 		})
 	} else {
@@ -254,7 +263,7 @@ func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 		if err == nil && v.broken[at] == nil && !v.done {
 			v.large, v.largeAt = listed.Large, at
 			if len(listed.Entries) > 0 {
-				orphans.Entries = j.judge(listed.Entries, orphans.Queue, orphans.Alone, !v.record.Emptied)
+				orphans.Entries = j.judge(listed.Entries, orphans.Queue, orphans.Quarantined, !v.record.Emptied)
 				v.page, v.from = &orphans, at
 			}
 		}
@@ -262,8 +271,8 @@ func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 	})
 }
 
-// killLarge adds to a pipelined that what is too large goes to the dead set: the last one first, and before the page is
-// moved, so that all are still where they were met.
+// killLarge adds to a pipelined that what is too large goes to the dead set: the last one first, and before
+// the page is moved, so that all are still where they were met.
 func (j *Janitor) killLarge(p *pipelined, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, one := range slices.Backward(v.large) {

@@ -39,7 +39,11 @@ type Config struct {
 	PollWait time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
-	// MaxInterruptions is how many crashes of its process a job is allowed. A job with one fewer is quarantined and runs alone, and a crash then moves it to the dead set. retry.DefaultMostInterruptions; at least retry.LeastMostInterruptions.
+	// Timeout is the timeout of runs whose class and push set none. Default: none.
+	Timeout time.Duration
+	// MaxInterruptions is how many crashes of its process a job is allowed. A job with one fewer is
+	// quarantined and runs alone, and a crash then moves it to the dead set. retry.DefaultMostInterruptions;
+	// at least retry.LeastMostInterruptions.
 	MaxInterruptions int
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
@@ -48,8 +52,9 @@ type Config struct {
 	// limits: 10,000 and 180 days.
 	DeadMost int
 	DeadFor  time.Duration
-	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more than job.PayloadSlack is moved to the dead set without a run. job.DefaultPayloadLimit; job.MaxPayloadLimit at
-	// most.
+	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more
+	// than job.PayloadSlack is moved to the dead set without a run. job.DefaultPayloadLimit;
+	// job.MaxPayloadLimit at most.
 	PayloadLimit int
 
 	// Capsules are further sets of queues, each with a concurrency of its own. None.
@@ -60,7 +65,8 @@ type Config struct {
 	// Tag and Labels are shown by Sidekiq's dashboard. None.
 	Tag    string
 	Labels []string
-	// Log receives messages for operators. Its writes must not block, because heartbeats would wait for them; package logbook makes such loggers. A disabled logger.
+	// Log receives messages for operators. Its writes must not block, because heartbeats would wait for them;
+	// package logbook makes such loggers. A disabled logger.
 	Log *zerolog.Logger
 	// Logging is what it shows of jobs, and what handlers log with.
 	Logging Logging
@@ -129,6 +135,7 @@ func (c Config) check() error {
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
+	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
 	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would move every job it hits to the dead set",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
@@ -137,9 +144,10 @@ func (c Config) check() error {
 	return errors.Join(wrong...)
 }
 
-func (c Config) crashes() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
+func (c Config) crashPolicy() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
 
-// drainFor returns how long the process may stop taking jobs to become empty for a quarantined job: as long as a stop waits for running jobs.
+// drainFor returns how long the process may stop taking jobs to become empty for a quarantined job: as long
+// as a stop waits for running jobs.
 func (c Config) drainFor() time.Duration {
 	if c.ShutdownTimeout <= 0 {
 		return DefaultShutdownTimeout

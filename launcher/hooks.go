@@ -14,13 +14,17 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// ErrInterrupted is the error of a job that was moved to the dead set because its process died again and again while it ran, the last time with no other job running.
+// ErrInterrupted is the error of a job that was moved to the dead set because its process died again and
+// again while it ran, the last time with no other job running.
 var ErrInterrupted = errors.New("belay: interrupted: its process died again and again with this job in hand")
 
 // An ErrorHandler is called for every failed run, with the run's context. Its panics are only logged.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
-// A DeathHandler is called for each job that will not run again: it has no retries or time left, was killed by its handler, or has killed too many processes (ErrInterrupted). It is called before the end is settled, so it may be called twice for one job. The job is as it was before its last run. The handler's panics are only logged.
+// A DeathHandler is called for each job that will not run again: it has no retries or time left, was killed
+// by its handler, or has killed too many processes (ErrInterrupted). It is called before the end is settled,
+// so it may be called twice for one job. The job is as it was before its last run. The handler's panics are
+// only logged.
 type DeathHandler func(ctx context.Context, j *job.Job, err error)
 
 // An Orphan is a job that this process has brought back from a process that died.
@@ -69,7 +73,8 @@ type hooks struct {
 	telling            sync.WaitGroup // running asynchronous calls; added to under mu, and not once over is set
 }
 
-// mostTelling is the maximum number of asynchronous calls. While that many have not returned, further calls are dropped.
+// mostTelling is the maximum number of asynchronous calls. While that many have not returned, further calls
+// are dropped.
 const mostTelling = 64
 
 // beforeRun panics after Run: a hook that is registered too late is a mistake in the program.
@@ -85,7 +90,10 @@ func (l *Launcher) OnError(handler ErrorHandler) {
 	l.hooks.errors = append(l.hooks.errors, handler)
 }
 
-// OnStuck registers a callback for runs whose context has ended and whose handler does not return. It is called when the run has gone on for as long again as its class' timeout, at least 5 s and at most a minute (5 s if it was cancelled for another reason), then every ten minutes, and when the process stops without it, unless it was called before. It panics after Run.
+// OnStuck registers a callback for runs whose context has ended and whose handler does not return. It is
+// called when the run has gone on for as long again as its class' timeout, at least 5 s and at most a minute
+// (5 s if it was cancelled for another reason), then every ten minutes, and when the process stops without
+// it, unless it was called before. It panics after Run.
 func (l *Launcher) OnStuck(handler StuckHandler) {
 	l.beforeRun("OnStuck")
 	l.hooks.stuck = append(l.hooks.stuck, handler)
@@ -110,25 +118,29 @@ func (l *Launcher) OnInternalError(handler InternalErrorHandler) {
 	l.hooks.inner = append(l.hooks.inner, handler)
 }
 
-// OnStart registers a hook that is called before the first take, in order of registration. An error ends Run. It panics after Run.
+// OnStart registers a hook that is called before the first take, in order of registration. An error ends Run.
+// It panics after Run.
 func (l *Launcher) OnStart(hook func(ctx context.Context) error) {
 	l.beforeRun("OnStart")
 	l.hooks.start = append(l.hooks.start, hook)
 }
 
-// OnQuiet registers a hook that is called when no more jobs are taken: after Quiet, or at the beginning of a stop. It runs asynchronously. It panics after Run.
+// OnQuiet registers a hook that is called when no more jobs are taken: after Quiet, or at the beginning of a
+// stop. It runs asynchronously. It panics after Run.
 func (l *Launcher) OnQuiet(hook func()) {
 	l.beforeRun("OnQuiet")
 	l.hooks.quiet = append(l.hooks.quiet, hook)
 }
 
-// OnStop registers a hook that is called when a stop begins, while jobs may still be running. It runs asynchronously. It panics after Run.
+// OnStop registers a hook that is called when a stop begins, while jobs may still be running. It runs
+// asynchronously. It panics after Run.
 func (l *Launcher) OnStop(hook func()) {
 	l.beforeRun("OnStop")
 	l.hooks.stop = append(l.hooks.stop, hook)
 }
 
-// OnExit registers a hook that is called when the last job has been settled, the last registered first. Run waits for it. It panics after Run.
+// OnExit registers a hook that is called when the last job has been settled, the last registered first. Run
+// waits for it. It panics after Run.
 func (l *Launcher) OnExit(hook func()) {
 	l.beforeRun("OnExit")
 	l.hooks.end = append(l.hooks.end, hook)

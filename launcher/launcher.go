@@ -165,7 +165,9 @@ func (l *Launcher) Busy() int { return len(l.Running()) }
 func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 
 // Run registers the process and works until ctx ends, which is the same as Stop, and everything has been
-// settled. It returns nil after a stop, and an error at once if its client is closed. Run does not wait for a handler that ignores its context: OnStuck is called, and its job has gone back to its queue and may run elsewhere, also in another Launcher of this program. Run may be called once.
+// settled. It returns nil after a stop, and an error at once if its client is closed. Run does not wait for a
+// handler that ignores its context: OnStuck is called, and its job has gone back to its queue and may run
+// elsewhere, also in another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
 		return errors.New("belay: Run was called before")
@@ -244,11 +246,11 @@ func (l *Launcher) open() error {
 	}
 	l.janitor = janitor.New(janitor.Config{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashes(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Crashes: l.cfg.crashes(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes,
 	})
 	l.report.Notify(l.tellInternal)
@@ -263,7 +265,8 @@ func (l *Launcher) close() {
 	}
 }
 
-// register begins the process' first session. It waits for Redis until ctx ends or Stop is called; then it returns no session and no error.
+// register begins the process' first session. It waits for Redis until ctx ends or Stop is called; then it
+// returns no session and no error.
 func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 	rest := l.vitalsDeadline() / 4
 	for {
@@ -347,7 +350,8 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	}
 }
 
-// deregister ends the session in Redis. If Redis is away, the process counts as crashed, and its jobs are recovered.
+// deregister ends the session in Redis. If Redis is away, the process counts as crashed, and its jobs are
+// recovered.
 func (l *Launcher) deregister() {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()

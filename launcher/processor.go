@@ -15,7 +15,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A processor runs one job at a time. Other goroutines read its current run, to list running jobs, and its goroutine's number, to find its stack.
+// A processor runs one job at a time. Other goroutines read its current run, to list running jobs, and its
+// goroutine's number, to find its stack.
 type processor struct {
 	id        int
 	pool      *pool
@@ -87,7 +88,9 @@ func (c *pool) start() {
 func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
 	defer func() {
-		// Only a handler or an error handler that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current run behind. The run gets its outcome, and the processor continues in a new goroutine, also if that happens again here.
+		// Only a handler or an error handler that ends its goroutine (runtime.Goexit, t.FailNow) leaves a
+		// current run behind. The run gets its outcome, and the processor continues in a new goroutine, also
+		// if that happens again here.
 		r := p.current.Load()
 		if r == nil {
 			return
@@ -143,11 +146,11 @@ func (p *processor) call(r *run) (err error) {
 		}
 	}()
 	var ctx context.Context = &runContext{Context: r.taken.Session.Context, run: r}
-	if registered.class.Timeout > 0 {
-		timed, cancel := context.WithTimeoutCause(ctx, registered.class.Timeout, registered.late)
+	if timeout, late := p.pool.launcher.timeout(r.job, &registered); timeout > 0 {
+		timed, cancel := context.WithTimeoutCause(ctx, timeout, late)
 		defer func() {
 			if r.timedOut = errors.Is(context.Cause(timed), ErrTimeout); r.timedOut {
-				err = registered.named(err)
+				err = named(err, timeout)
 			}
 			cancel()
 		}()

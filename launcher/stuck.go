@@ -21,7 +21,8 @@ func (l *Launcher) reportLeft() {
 	}
 }
 
-// reportStuck logs stuck runs, each with its own stack, and calls the callbacks in a goroutine of their own, so that neither a stop nor the next check waits for the user's code.
+// reportStuck logs stuck runs, each with its own stack, and calls the callbacks in a goroutine of their own,
+// so that neither a stop nor the next check waits for the user's code.
 func (l *Launcher) reportStuck(late []lateness, left bool) {
 	if len(late) == 0 {
 		return

@@ -11,12 +11,15 @@ import (
 const (
 	// watchEvery is how often runs are checked. A check costs an atomic load for each processor.
 	watchEvery = time.Second
-	// leastPatience and mostPatience bound how long a run may be overdue before it is reported. Less would report every handler that takes a moment to clean up; more would leave an operator without a hint for too long.
+	// leastPatience and mostPatience bound how long a run may be overdue before it is reported. Less would
+	// report every handler that takes a moment to clean up; more would leave an operator without a hint for
+	// too long.
 	leastPatience = 5 * time.Second
 	mostPatience  = time.Minute
 	// reportAgain is the time until the run is reported again.
 	reportAgain = 10 * time.Minute
-	// mostReported is how many runs one check reports; the others wait for the next check. When a service hangs that all handlers call, a log of a thousand stacks does not help.
+	// mostReported is how many runs one check reports; the others wait for the next check. When a service
+	// hangs that all handlers call, a log of a thousand stacks does not help.
 	mostReported = 10
 )
 
@@ -30,11 +33,13 @@ type StuckRun struct {
 	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
 	// empty if it could not be found.
 	Stack string
-	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered before.
+	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered
+	// before.
 	Left bool
 }
 
-// A StuckHandler is called for runs that do not end. It delays no job, and a stop waits for it at most a second. Its panics are only logged. It may be called from several goroutines at once.
+// A StuckHandler is called for runs that do not end. It delays no job, and a stop waits for it at most a
+// second. Its panics are only logged. It may be called from several goroutines at once.
 type StuckHandler func(run StuckRun)
 
 // A watch knows which runs are overdue. Time counts for a run only while the watch looks: a process that
@@ -60,7 +65,8 @@ type lateness struct {
 // over reports whether the run has ended.
 func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
 
-// look finds overdue runs and returns those to report. Runs that end need not be removed: look notices that they are gone.
+// look finds overdue runs and returns those to report. Runs that end need not be removed: look notices that
+// they are gone.
 func (w *watch) look(now time.Time, pool *pool) []lateness {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +87,8 @@ func (w *watch) look(now time.Time, pool *pool) []lateness {
 	return w.dueLocked(func(late *lateness) bool { return late.by >= late.reportAt })
 }
 
-// left finds the runs that a stop leaves behind. It returns those that have not been reported, and how many more there are.
+// left finds the runs that a stop leaves behind. It returns those that have not been reported, and how many
+// more there are.
 func (w *watch) left(now time.Time, pool *pool) (overdue []lateness, more int) {
 	due := w.look(now, pool)
 	w.mu.Lock()

@@ -52,8 +52,8 @@ var moves = []move{
 		return try(w, w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
 	}},
 	{script: "push", jobs: []string{"now", "later"}, begin: func(w *world) call {
-		number := PushNumber{Slot: w.keys.PushSlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
-		return try(w, w.keys.PushNumbered(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
+		number := IdempotencyKey{Slot: w.keys.IdempotencySlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
+		return try(w, w.keys.PushOnce(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
 	}},
 	{script: "kill_large", jobs: []string{tooLarge, toldLarge}, begin: func(w *world) call {
 		return try(w, w.keys.KillLarge(w.tooLarge(w.keys.Working("q", w.hold(tooLarge)))))
@@ -70,10 +70,10 @@ var moves = []move{
 		w.push("r", "job b")
 		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, MostBytes, len("job a")))
 	}},
-	{script: "takealone", jobs: []string{"suspect"}, begin: func(w *world) call {
+	{script: "take_quarantined", jobs: []string{"suspect"}, begin: func(w *world) call {
 		identity := w.process("q")
 		w.suspect("q", "suspect")
-		return try(w, w.keys.TakeAlone(identity, []string{"q"}))
+		return try(w, w.keys.TakeQuarantined(identity, []string{"q"}))
 	}},
 	{script: "settle", jobs: []string{"done", "fails", "dies", "snoozes", "goes back"}, once: true, begin: func(w *world) call {
 		identity := w.hold("done", "fails", "dies", "snoozes", "goes back")
@@ -91,8 +91,8 @@ var moves = []move{
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "suspect")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
 			{Queue: "q", Jobs: []Promotion{{Old: "due", New: "due"}}},
-			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Kill: true},
-			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Quarantined: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Dead: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Quarantine: true},
 		}, w.today))
 	}},
 	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {

@@ -15,12 +15,11 @@ type Promotion struct {
 	Lock     *Lock
 }
 
-// Promotions are due jobs that go to one queue, to its quarantine if Quarantined is set, or to the dead set if
-// Kill is set.
+// Promotions are due jobs that go to one queue; to its quarantine or to the dead set if that is set.
 type Promotions struct {
-	Queue             string
-	Quarantined, Kill bool
-	Jobs              []Promotion
+	Queue            string
+	Quarantine, Dead bool
+	Jobs             []Promotion
 }
 
 // Promote moves due jobs of a sorted set to the backs of their queues, and returns how many. Each one that it
@@ -31,9 +30,9 @@ func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[
 	args := []string{daySeconds}
 	for _, group := range promotions {
 		number := 0
-		if !group.Kill {
+		if !group.Dead {
 			list := k.Queue(group.Queue)
-			if group.Quarantined {
+			if group.Quarantine {
 				list = k.Quarantine(group.Queue)
 			}
 			keys = append(keys, list)

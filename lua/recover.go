@@ -31,11 +31,11 @@ type Orphan struct {
 }
 
 // Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with
-// Alone, of the alone list, whose job came from Queue.
+// Alone, of the list of its quarantined job, which came from Queue.
 type Orphans struct {
-	Queue   string
-	Alone   bool
-	Entries []Orphan
+	Queue       string
+	Quarantined bool
+	Entries     []Orphan
 }
 
 // Recovered is the answer to a recovery.
@@ -54,7 +54,7 @@ type Recovered struct {
 func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today time.Time) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
-		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Alone(identity),
+		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.QuarantineRun(identity),
 		k.Unique(), k.Queues(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
 	}
 	triples := make(map[string]int, len(queues))
@@ -65,8 +65,8 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 	args := []string{identity, strconv.Itoa(len(queues)), daySeconds}
 	for _, list := range orphans {
 		hand := "working"
-		if list.Alone {
-			hand = "alone"
+		if list.Quarantined {
+			hand = "quarantined"
 		}
 		for first := 0; first < len(list.Entries); {
 			home := list.Entries[first].Home

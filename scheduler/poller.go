@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// soonest and latest bound the poller's sleep. What Ruby schedules tells nobody, so the poller looks this often at
-	// least, and a job is this late at most; sooner than a millisecond would be a spin.
+	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so the poller looks
+	// this often at least, and a job is this late at most; sooner than a millisecond would be a spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the poller is the poller without saying so again, understudy how often the others ask, if they are
-	// not very many. A poller that dies is replaced within their sum.
-	hold       = 2 * time.Second
-	understudy = 2 * time.Second
+	// hold is how long the poller keeps its lease, standby how often the others ask for it, if they are not
+	// very many. A poller that dies is replaced within their sum.
+	hold    = 2 * time.Second
+	standby = 2 * time.Second
 	// mostPages bounds one pass; the next one goes on at once.
 	mostPages = 32
 )
@@ -43,7 +43,7 @@ type Config struct {
 	Round time.Duration
 	// Every bounds the sleep between two looks. 100 ms.
 	Every time.Duration
-	// Crashes is the crash policy: which jobs are quarantined.
+	// Crashes decides which jobs are quarantined.
 	Crashes retry.CrashPolicy
 	// Processes is how many there are, any of which might be the poller. One.
 	Processes func() int
@@ -53,8 +53,9 @@ type Config struct {
 type Poller struct {
 	cfg  Config
 	link lua.Link
-	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it was not.
-	// One that is the poller no more and does not know it yet harms nobody: promote moves each job once.
+	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it
+	// was not. A process that is no longer the poller and does not know it yet does no harm: promote moves
+	// each job once.
 	heldAs string
 	heldAt time.Time
 	// apart says that the sets are not looked at in one round trip.
@@ -77,15 +78,15 @@ func New(cfg Config) *Poller {
 	}
 }
 
-// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be called again. A
-// pass that fails has moved some jobs or none; the next one finds the rest. A pass of the poller that finds nothing due is
-// one round trip. Each call has a deadline of its own.
+// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be
+// called again. A pass that fails has moved some jobs or none; the next one finds the rest. A pass of the
+// poller that finds nothing due is one round trip. Each call has a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
 	if err := p.check(ctx); err != nil {
 		return p.cfg.Every, err
 	}
 	if p.heldAs != me {
-		// Alone: an understudy has no use for what is due.
+		// Without a page: a standby has no use for due jobs.
 		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 		if held, err := p.ask(time.Now(), me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
 			return p.rest(), err
@@ -99,9 +100,9 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	return max(next, soonest), p.paced(err)
 }
 
-// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries first, as Ruby
-// does. Where nothing is due the sets are looked at in one round trip, and where something is apart: a job of each may be
-// more than the server's output buffer holds.
+// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries
+// first, as Ruby does. Where nothing is due the sets are looked at in one round trip, and where something is
+// apart: a job of each may be more than the server's output buffer holds.
 func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
 	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
 	var pages [][]look
@@ -142,8 +143,8 @@ func (p *Poller) check(ctx context.Context) error {
 	return err
 }
 
-// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is over: so one answer
-// that is lost does not cost it, nor does a slow page.
+// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is over:
+// so one answer that is lost does not cost it, nor does a slow page.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
@@ -155,8 +156,8 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	return replies[1:], err
 }
 
-// paced is an error, unless it may be only that a page was too much for the link: the next pass finds that out, and asks
-// for less.
+// paced is an error, unless it may be only that a page was too much for the link: the next pass finds that
+// out, and asks for less.
 func (p *Poller) paced(err error) error {
 	if driver.Outage(err) && p.link.Unchecked() {
 		return nil
@@ -164,8 +165,8 @@ func (p *Poller) paced(err error) error {
 	return err
 }
 
-// rest is how long an understudy leaves the lease alone.
-func (p *Poller) rest() time.Duration { return lua.LeaseRest(understudy, p.cfg.Processes()) }
+// rest is how long a standby waits before it asks for the lease again.
+func (p *Poller) rest() time.Duration { return lua.LeaseRest(standby, p.cfg.Processes()) }
 
 // ask reads the answer to a lease that was asked for at now, and remembers it.
 func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
@@ -192,14 +193,14 @@ func (p *Poller) at(set string, sharing int) look {
 	return look{p.page(set, p.skip[set], sharing), set}
 }
 
-// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a round trip. What it
-// brings is sent back twice, old and new.
+// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a round
+// trip. What it brings is sent back twice, old and new.
 func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
 	return p.cfg.Keys.Due(set, skip, p.link.Page()/2/sharing, p.cfg.Largest)
 }
 
-// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is until the
-// next one's time.
+// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is
+// until the next one's time.
 func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.Reply) (time.Duration, error) {
 	var wrong error
 	set := first.set
@@ -238,8 +239,8 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 	return soonest, wrong
 }
 
-// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay, because they were
-// refused: the next page was read as if they had been moved.
+// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay,
+// because they were refused: the next page was read as if they had been moved.
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
 	// One queue a call: one whose key is broken stops only its own jobs.
 	now := p.cfg.Clock.Now()
@@ -284,8 +285,8 @@ func (p *Poller) again(ctx context.Context, me, set string, skip int) (due lua.D
 func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions {
 	var sorted []lua.Promotions
 	type home struct {
-		queue         string
-		suspect, bury bool
+		queue            string
+		quarantine, dead bool
 	}
 	index := make(map[home]int)
 	add := func(to home, promotion lua.Promotion) {
@@ -293,7 +294,7 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 		if !ok {
 			at = len(sorted)
 			index[to] = at
-			sorted = append(sorted, lua.Promotions{Queue: to.queue, Quarantined: to.suspect, Kill: to.bury})
+			sorted = append(sorted, lua.Promotions{Queue: to.queue, Quarantine: to.quarantine, Dead: to.dead})
 		}
 		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
 	}
@@ -303,11 +304,11 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 			err = job.CheckQueue(parsed.QueueOrDefault())
 		}
 		if err != nil {
-			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("buried: a due job cannot be read")
-			add(home{bury: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
+			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("moved to the dead set: a due job cannot be read")
+			add(home{dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}
-		to := home{queue: parsed.QueueOrDefault(), suspect: p.cfg.Crashes.Quarantines(parsed.InterruptedCount())}
+		to := home{queue: parsed.QueueOrDefault(), quarantine: p.cfg.Crashes.Quarantines(parsed.InterruptedCount())}
 		promotion := lua.Promotion{Old: raw, New: parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)}
 		if set == p.cfg.Keys.Schedule() {
 			promotion.Lock = lockToTake(parsed)
@@ -317,8 +318,9 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 	return sorted
 }
 
-// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other job. One that
-// has been in a queue before, and was snoozed, is not asked again: what its start has freed stays free.
+// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other
+// job. One that has been in a queue before, and was snoozed, is not asked again: what its start has freed
+// stays free.
 func lockToTake(j *job.Job) *lua.Lock {
 	lock, err := dedup.Read(j)
 	if err != nil || !lock.Meets() {

@@ -17,12 +17,12 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostLine is the longest line that is read. No valid job is longer, however it is written; a longer line is refused
-// without being kept in memory.
+// mostLine is the longest line that is read. No valid job is longer, however it is written; a longer line is
+// refused without being kept in memory.
 const mostLine = 2 * job.MaxPayloadLimit
 
-// patience is how long a job that was read waits for more jobs when the input pauses. Lines from a pipe are pushed then,
-// not when the next line comes.
+// patience is how long a job that was read waits for more jobs when the input pauses. Lines from a pipe are
+// pushed then, not when the next line comes.
 const patience = 100 * time.Millisecond
 
 // jobLines reads jobs from lines of JSON. It refuses lines that are not jobs, and skips empty ones.
@@ -45,7 +45,8 @@ type jobLine struct {
 	end    error
 }
 
-// newJobLines reads until the end of in or of the context reading. Its goroutine may stay behind in a blocked read.
+// newJobLines reads until the end of in or of the context reading. Its goroutine may stay behind in a blocked
+// read.
 func newJobLines(reading context.Context, in io.Reader, defaults client.RawJob, refuse func(int, error)) *jobLines {
 	lines := make(chan jobLine) // unbuffered: a line may be long
 	l := &jobLines{lines: lines, closed: make(chan struct{}), reading: reading, defaults: defaults, refuse: refuse}

@@ -83,8 +83,8 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	return nil
 }
 
-// push pushes jobs. An invalid job fails its slice before anything of it is sent; the other jobs are pushed again
-// without it, so each job is tried twice at most.
+// push pushes jobs. An invalid job fails its slice before anything of it is sent; the other jobs are pushed
+// again without it, so each job is tried twice at most.
 func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 	for len(jobs) > 0 {
 		all := func(yield func(client.RawJob) bool) {
@@ -112,7 +112,7 @@ func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 			if err != nil {
 				return err
 			}
-			if err := b.out.failure(); err != nil { // without its jids, the lines that were pushed cannot be told
+			if err := b.out.failure(); err != nil { // the lost jids would leave these lines unknown
 				return fmt.Errorf("%w; nothing after line %d was pushed", err, b.through)
 			}
 		}

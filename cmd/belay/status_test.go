@@ -40,7 +40,7 @@ func TestStatus(t *testing.T) {
 }
 
 // What Redis refuses to tell is not shown as if it were nothing.
-func TestWhatCannotBeReadIsAFailure(t *testing.T) {
+func TestUnreadablePartsAreAFailure(t *testing.T) {
 	t.Parallel()
 	nowhere := "redis://" + drivertest.Redis(t).Addr() + "/99"
 	for _, words := range []string{"queues", "processes", "status"} {
@@ -77,8 +77,9 @@ func TestStatusMarksQueuesWithoutAConsumer(t *testing.T) {
 	require.Contains(t, h.invoke("", "queues", "--json").out, `"no_consumer":true`)
 }
 
-// The jobs of a worker that was killed are on their way back: until then they are counted where they came from.
-func TestStatusShowsJobsInDeadWorkersHands(t *testing.T) {
+// The jobs of a worker that was killed are on their way back: until then they are counted where they came
+// from.
+func TestStatusShowsJobsHeldByDeadWorkers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.push("A", "-q", "mail")

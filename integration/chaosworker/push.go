@@ -26,7 +26,7 @@ const (
 	rest = 150 * time.Millisecond
 )
 
-// A pusher pushes its share of the plan, each job until it is accepted, or until nobody can say whether it was.
+// A pusher pushes its share of the plan, each job until it is accepted, or until it is unknown whether it was.
 type pusher struct {
 	*flags
 	plan   *chaosplan.Plan
@@ -63,7 +63,7 @@ func (p *pusher) run(ctx context.Context) error {
 	return nil
 }
 
-// begun are the jobs that were invoked and not refused since: they are accepted, or nobody knows.
+// begun are the jobs that were invoked and not refused since: they are accepted, or it is unknown.
 func (p *pusher) begun() (map[string]bool, error) {
 	name, _, _ := strings.Cut(p.proc, "-")
 	events, err := history.ReadOf(p.dir, name+"-*")
@@ -86,7 +86,7 @@ type try struct {
 	why     string
 }
 
-// until pushes jobs that go together until each is accepted, or nobody can say whether it is. A pusher that
+// until pushes jobs that go together until each is accepted, or it is unknown whether it is. A pusher that
 // repeats does not leave it at that.
 func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 	tries := make([]*try, len(jobs))
@@ -120,7 +120,7 @@ func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 	}
 }
 
-// repeats says whether this pusher's pushes can be repeated. Every other one's can: both kinds are to be seen.
+// repeats says whether this pusher's pushes can be repeated. Every other one's can: a run has both kinds.
 func (p *pusher) repeats() bool { return p.pusher%2 == 1 }
 
 func those(tries []*try, of ...client.Status) []*try {

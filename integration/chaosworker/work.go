@@ -21,7 +21,7 @@ var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, err
 	return chaosplan.LeastBackoff + rand.N(chaosplan.MostBackoff-chaosplan.LeastBackoff)
 }))
 
-// work is a worker's life.
+// work runs a worker to its end.
 func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client) error {
 	s := plan.Settings
 	server, err := belay.NewServer(client, belay.ServerConfig{
@@ -44,7 +44,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	return err
 }
 
-// watch writes down each new life, soon, and each second how the process fares.
+// watch records each new session, soon, and each second how the process fares.
 func watch(ctx context.Context, server *belay.Server, book *history.Writer) {
 	lives, seconds := time.NewTicker(20*time.Millisecond), time.NewTicker(time.Second)
 	defer lives.Stop()

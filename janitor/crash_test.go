@@ -34,7 +34,7 @@ func TestBlame(t *testing.T) {
 		t.Run("a_crash_alone_buries_at_the_limit", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
-			r.do("LPUSH", r.keys.Alone(r.victim), suspect("mail", 2))
+			r.do("LPUSH", r.keys.QuarantineRun(r.victim), suspect("mail", 2))
 			r.do("HSET", r.keys.Record(r.victim), "alone", "mail")
 			r.lapse(r.victim)
 			j, life := r.newJanitor()
@@ -52,7 +52,7 @@ func TestBlame(t *testing.T) {
 		t.Run("a_crash_alone_below_the_limit_leaves_a_suspect", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
-			r.do("LPUSH", r.keys.Alone(r.victim), suspect("other", 1))
+			r.do("LPUSH", r.keys.QuarantineRun(r.victim), suspect("other", 1))
 			r.do("HSET", r.keys.Record(r.victim), "alone", "other")
 			require.Equal(t, 2, r.interrupt(r.keys.Quarantine("other")).InterruptedCount())
 		})

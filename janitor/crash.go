@@ -12,7 +12,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// judge returns the new home of each entry of a dead process' list. A crash while the job ran counts as an interruption and costs no retry. A job that was not running stays as it is, and an unreadable one is moved to the dead set as it is.
+// judge returns the new home of each entry of a dead process' list. A crash while the job ran counts as an
+// interruption and costs no retry. A job that was not running stays as it is, and an unreadable one is moved
+// to the dead set as it is.
 func (j *Janitor) judge(entries []string, queue string, alone, inHand bool) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
@@ -51,7 +53,8 @@ func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
 	return parsed.Patch(edits...), home
 }
 
-// lockOf returns the effect of a crash on a job's lock: renewed if the job continues, freed if it is moved to the dead set.
+// lockOf returns the effect of a crash on a job's lock: renewed if the job continues, freed if it is moved to
+// the dead set.
 func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock {
 	unique, err := dedup.Read(parsed)
 	if err != nil || unique.None() {
@@ -64,7 +67,8 @@ func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock
 	return lock
 }
 
-// report logs the jobs that were not moved to their queues. If two janitors recover one victim, both may log a job that one of them moved.
+// report logs the jobs that were not moved to their queues. If two janitors recover one victim, both may log
+// a job that one of them moved.
 func (j *Janitor) tell(from string, moved []lua.Orphans) {
 	if j.cfg.Recovered != nil {
 		j.cfg.Recovered(from, moved)
@@ -90,7 +94,8 @@ func (j *Janitor) tell(from string, moved []lua.Orphans) {
 // longQuarantine is how long a quarantined job waits before it is logged, and how often it is logged again.
 const longQuarantine = time.Hour
 
-// Remind logs quarantined jobs of these queues that have waited for long, because no process that could run them was empty.
+// Remind logs quarantined jobs of these queues that have waited for long, because no process that could run
+// them was empty.
 func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -124,8 +129,8 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	return nil
 }
 
-// now is Redis' time as of the last beat. Before the first one it is this machine's, for a sweep may come before it: what it moves
-// to the dead set must have a date, and count on a day that there is.
+// now is Redis' time as of the last beat. Before the first one it is this machine's, for a sweep may come
+// before it: what it moves to the dead set must have a date, and count on a day that there is.
 func (j *Janitor) now() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
