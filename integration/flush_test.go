@@ -76,6 +76,7 @@ func flushing() time.Duration {
 // Redis forgets every script fifty times a second while producers and workers do all they can, and nobody
 // notices.
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	for name, open := range openers {
 		t.Run("is noticed by nobody, "+name, func(t *testing.T) {
 			s := newSite(t, audited(t))
