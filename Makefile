@@ -17,7 +17,7 @@ RACE := go test -race -p 2
 MODULES := bench cmd/belayvet integration/replica
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
 PURE := ./job/... ./retry ./dedup/... ./driver ./driver/drivertest/resp ./integration/verdict ./integration/chaosplan
-# Compilers and linters yield to the integration tests beside them, whose bounds are seconds on the wall clock.
+# Linters yield to the tests beside them, whose bounds are seconds on the wall clock.
 YIELD = $(if $(TOGETHER),nice -n 10)
 SEED ?=
 OUT ?=
@@ -71,8 +71,8 @@ lua: ## luacheck on the scripts
 
 test: ## tests of every package but integration, with the race detector, on real Redis servers (minutes)
 	@echo "== test: $(RACE), all but integration, and in bench"
-	@$(YIELD) $(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
-	@cd bench && $(YIELD) $(RACE) -timeout 10m ./...
+	@$(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
+	@cd bench && $(RACE) -timeout 10m ./...
 
 # Real servers, processes and signals are not in the key of Go's test cache, hence -count=1. One package at a
 # time, because their bounds are seconds on the wall clock; eight tests, because they mostly wait.
@@ -87,7 +87,7 @@ replica: ## the promises of package dedup/wal, with a real PostgreSQL and a repl
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"
-	@$(YIELD) go test -count=1 -timeout 15m ./integration/mutants
+	@go test -count=1 -timeout 15m ./integration/mutants
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"

@@ -2,12 +2,8 @@ package belay
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
@@ -16,7 +12,6 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/launcher"
-	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/retry"
 )
 
@@ -27,39 +22,41 @@ const Version = "0.1.0-dev"
 type (
 	// Client puts jobs in; see package client.
 	Client = client.Client
-	// Item is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
-	// Item{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc github.com/belayq/belay/client.Job.
-	Item = client.Job
-	// Receipt says what became of a pushed job: its JID, Queue and Status, the Reason if it was refused, and the Holder of a
-	// duplicate.
+	// RawJob is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
+	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
+	// github.com/belayq/belay/client.RawJob.
+	RawJob = client.RawJob
+	// Receipt says what became of a pushed job: its JID, Queue and Status, the Reason if it was refused, and
+	// the Holder of a duplicate.
 	Receipt = client.Receipt
 	// BulkError says how far a bulk push came.
 	BulkError = client.BulkError
-	// PushMiddleware sees each job before it is pushed, and may change or Refuse it: func(ctx, *Item) error.
+	// PushMiddleware sees each job before it is pushed, and may change or Refuse it: func(ctx, *RawJob) error.
 	PushMiddleware = client.Middleware
 	// Job is a payload as its handler sees it. Its methods (Class, JID, Queue, ArgsJSON, Field and more):
 	// go doc github.com/belayq/belay/job.Job.
 	Job = job.Job
-	// ArgumentError says which argument of a job does not fit its Definition. It shows types and never the argument.
+	// ArgumentError says which argument of a job does not fit its Definition. It shows types and never the
+	// argument.
 	ArgumentError = args.Error
-	// Handler runs jobs that come as payloads, func(ctx, *Job) error; a Definition's handlers get their arguments instead.
+	// Handler runs jobs that come as payloads, func(ctx, *Job) error; a Definition's handlers get their
+	// arguments instead.
 	Handler = launcher.Handler
 	// Middleware wraps every run of a Server: func(next Handler) Handler.
 	Middleware = launcher.Middleware
 	// ErrorHandler hears of every run that did not succeed: func(ctx, *Job, error).
 	ErrorHandler = launcher.ErrorHandler
-	// StuckHandler hears of every run whose handler does not return though its context has ended: func(StuckRun).
+	// StuckHandler hears of every run whose handler does not return though its context has ended:
+	// func(StuckRun).
 	StuckHandler = launcher.StuckHandler
 	// StuckRun is such a run.
 	StuckRun = launcher.StuckRun
-	// RunInfo says which run a context belongs to: its JID, Class and Queue, the Attempt (1 at first), and the Identity of
-	// the process.
+	// RunInfo says which run a context belongs to: its JID, Class and Queue, the Attempt (1 at first), and
+	// the Identity of the process.
 	RunInfo = launcher.RunInfo
-	// Policy is what a Server says about all failures. Its fields: go doc github.com/belayq/belay/retry.Policy.
-	Policy = retry.Policy
-	// BackoffFunc is a class' own delay after a failure, func(count int, err error, j *Job) time.Duration. count is 0 after the
-	// first failure, j is the job as it was before the run. The formula's jitter is added; If it returns 0 or
-	// less, the formula's own delay is used.
+	// BackoffFunc is a class' own delay after a failure, func(count int, err error, j *Job) time.Duration.
+	// count is 0 after the first failure, j is the job as it was before the run. The formula's jitter is
+	// added; If it returns 0 or less, the formula's own delay is used.
 	BackoffFunc = retry.BackoffFunc
 	// PanicError is a handler's panic, as error handlers see it.
 	PanicError = retry.PanicError
@@ -75,12 +72,10 @@ const (
 )
 
 const (
-	// RepeatWindow is for how long a Repeatable push may be repeated: a day after it was first sent.
+	// RepeatWindow is for how long a PushOnce may be repeated: a day after it was first sent.
 	RepeatWindow = client.RepeatWindow
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = client.AllLines
-	// AnyClass is the class under which Server.HandleClass takes all that have no handler of their own.
-	AnyClass = launcher.AnyClass
 )
 
 // Errors to be asked for with errors.Is.
@@ -96,7 +91,8 @@ var (
 	ErrTimeout = launcher.ErrTimeout
 	// ErrShutdown is the context.Cause in a handler whose process is stopping.
 	ErrShutdown = launcher.ErrShutdown
-	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; its job is somebody else's.
+	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; its job is somebody
+	// else's.
 	ErrOwnershipLost = fetch.ErrOwnershipLost
 )
 
@@ -109,90 +105,26 @@ func Kill(cause error) error { return retry.Kill(cause) }
 // RetryIn makes the error with which a handler fails and is to be run again in exactly d. It uses up a retry.
 func RetryIn(d time.Duration, cause error) error { return retry.In(d, cause) }
 
-// Snooze makes the error with which a handler has its job run again in d. It is no failure and uses up no retry.
+// Snooze makes the error with which a handler has its job run again in d. It is no failure and uses up no
+// retry.
 func Snooze(d time.Duration) error { return retry.Snooze(d) }
 
-// Refuse makes the error with which a PushMiddleware keeps a job from being pushed; the receipt gives the reason.
+// Refuse makes the error with which a PushMiddleware keeps a job from being pushed; the receipt gives the
+// reason.
 func Refuse(reason string) error { return client.Refuse(reason) }
 
 // Info says which run a handler's context belongs to; ok is false outside of one.
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
-// A ClientOption says something to Open and NewClient.
-type ClientOption func(*clientConfig)
-
-type clientConfig struct {
-	client.Config
-	wrong []error
-}
-
-// Prefix puts text and a colon before every key. Clients and servers of the same jobs have the same.
-func Prefix(text string) ClientOption { return func(c *clientConfig) { c.Prefix = text } }
-
-// Millis writes timestamps as integer milliseconds, as Sidekiq 8 does. Without it they are seconds, which every
-// version reads; versions before 8 misread milliseconds.
-func Millis() ClientOption { return func(c *clientConfig) { c.Unit = job.Millis } }
-
-// PayloadLimit is the longest payload that may be pushed, in bytes, and that servers of the client expect: at most 2 MiB,
-// 1 MiB without it.
-func PayloadLimit(bytes int) ClientOption { return func(c *clientConfig) { c.PayloadLimit = bytes } }
-
-// RepeatFor is how long the client itself repeats a Repeatable push whose outcome is unknown, within the caller's context:
-// 10 seconds without it. 0 or less is not at all.
-func RepeatFor(d time.Duration) ClientOption {
-	return func(c *clientConfig) {
-		if c.RepeatFor = d; d <= 0 {
-			c.RepeatFor = -1
-		}
-	}
-}
-
-// DeduplicateIdempotent makes the jobs of all classes that are Idempotent unique, UntilExecuting, unless
-// their class or their push sets Unique or NotUnique. It is GitLab's rule: while an idempotent job waits,
-// another one with the same arguments adds nothing. Each client has its own setting: a client without it
-// stores the job.
-func DeduplicateIdempotent() ClientOption {
-	return func(c *clientConfig) { c.DeduplicateIdempotent = true }
-}
-
-// OnPush adds middleware that sees each job before it is pushed, in this order.
-func OnPush(middleware ...PushMiddleware) ClientOption {
-	return func(c *clientConfig) {
-		for _, m := range middleware {
-			if m == nil {
-				c.wrong = append(c.wrong, errors.New("a middleware of OnPush is nil"))
-				return
-			}
-		}
-		c.Middleware = append(c.Middleware, middleware...)
-	}
-}
-
-// ClientLogger is told of pushes that were refused as duplicates, at level info and at most once a second for a class, with how
-// many were left out. No push waits for it: see Logger. Without it, or ClientSlogHandler, nothing is logged.
-func ClientLogger(log zerolog.Logger) ClientOption {
-	return func(c *clientConfig) { c.Log = logbook.ToZerolog(log).Logger() }
-}
-
-// ClientSlogHandler is ClientLogger for slog.
-func ClientSlogHandler(h slog.Handler) ClientOption {
-	return func(c *clientConfig) {
-		if h == nil {
-			c.wrong = append(c.wrong, errors.New("the ClientSlogHandler is nil"))
-			return
-		}
-		c.Log = logbook.ToSlog(h).Logger()
-	}
-}
-
-// Open makes a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. Its error never shows
-// the URL's password. The caller closes the Client, after the servers made from it.
-func Open(ctx context.Context, url string, options ...ClientOption) (*Client, error) {
+// Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil
+// config is the zero ClientConfig. The error never shows the URL's password. The caller closes the Client,
+// after the servers made from it.
+func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	d, err := goredisdriver.Open(url)
 	if err != nil {
 		return nil, fmt.Errorf("belay: open: %w", err)
 	}
-	c, err := NewClient(d, options...)
+	c, err := NewClient(d, cfg)
 	if err == nil {
 		err = d.Do(ctx, driver.Command("PING"))[0].Err
 	}
@@ -203,19 +135,12 @@ func Open(ctx context.Context, url string, options ...ClientOption) (*Client, er
 	return c, nil
 }
 
-// NewClient makes a Client over a driver, and sends nothing. Use it to bring your own go-redis or rueidis client.
-func NewClient(d driver.Client, options ...ClientOption) (*Client, error) {
-	var cfg clientConfig
-	for _, option := range options {
-		if option == nil {
-			cfg.wrong = append(cfg.wrong, errNilOption)
-			continue
-		}
-		option(&cfg)
+// NewClient returns a Client that uses a driver, which may adapt a go-redis or rueidis client of your own. It
+// sends nothing. A nil config is the zero ClientConfig. The error names everything that is wrong with the
+// config, at once.
+func NewClient(d driver.Client, cfg *ClientConfig) (*Client, error) {
+	if cfg == nil {
+		cfg = &ClientConfig{}
 	}
-	c, err := client.New(d, cfg.Config)
-	if err = errors.Join(append(cfg.wrong, err)...); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return client.New(d, *cfg)
 }

@@ -1,33 +1,14 @@
 package belay
 
-import (
-	"fmt"
-	"reflect"
+import "github.com/belayq/belay/launcher"
 
-	"github.com/belayq/belay/launcher"
-)
-
-// Capsule gives some queues processors of their own within the server, as Sidekiq's capsules do: a slow or dangerous kind of
-// job then cannot keep the rest from running, and Concurrency(1) runs one at a time in this process. Its options are
-// Concurrency (the server's without it), Queues and QueueWeight; all else is said to the server, and holds for all of its
-// capsules: they have its handlers, middleware and hooks. The server's own queues are "default" unless Queues names them.
+// A Capsule gives some queues processors of their own within a server, as Sidekiq's capsules do: a slow or
+// dangerous kind of job then cannot delay the others, and Concurrency 1 runs one at a time in this process.
+// Capsules share the server's handlers, middleware and callbacks. A queue belongs to one capsule.
 //
-//	belay.NewServer(client, belay.Queues("critical", "default"), belay.Concurrency(20),
-//		belay.Capsule("unsafe", belay.Concurrency(1), belay.Queues("thumbnails")))
+//	belay.ServerConfig{Queues: belay.Queues("critical", "default"), Concurrency: 20,
+//		Capsules: []belay.Capsule{{Name: "unsafe", Queues: belay.Queues("thumbnails"), Concurrency: 1}}}
 //
-// A queue belongs to one capsule. In Redis the server with all its capsules is one worker process: `belay status` and
-// Sidekiq's dashboard list it once, with all of its queues, and quiet or stop it as a whole.
-func Capsule(name string, options ...ServerOption) ServerOption {
-	return func(c *serverConfig) {
-		var its serverConfig
-		its.hear(options)
-		for _, err := range its.wrong {
-			c.wrong = append(c.wrong, fmt.Errorf("capsule %q: %w", name, err))
-		}
-		c.Capsules = append(c.Capsules, launcher.Capsule{Name: name, Concurrency: its.Concurrency, Queues: its.Queues})
-		its.Concurrency, its.Queues, its.wrong = 0, nil, nil
-		if !reflect.ValueOf(its).IsZero() {
-			c.wrong = append(c.wrong, fmt.Errorf("capsule %q: its options are Concurrency, Queues and QueueWeight; the others are the server's", name))
-		}
-	}
-}
+// In Redis the server with all its capsules is one worker process: `belay status` and Sidekiq's dashboard list
+// it once, with all of its queues, and quiet or stop it as a whole.
+type Capsule = launcher.Capsule

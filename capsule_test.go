@@ -15,14 +15,13 @@ import (
 
 func TestCapsule(t *testing.T) {
 	t.Parallel()
-	nothing := func(context.Context, *belay.Job) error { return nil }
-
 	t.Run("has processors of its own, and the server's handlers and hooks", func(t *testing.T) {
 		t.Parallel()
 		client := openShared(t)
-		server := belay.NewServer(client, belay.Concurrency(2), belay.Capsule("unsafe", belay.Concurrency(1), belay.Queues("unsafe")))
+		server := newServer(t, client, belay.ServerConfig{Concurrency: 2,
+			Capsules: []belay.Capsule{{Name: "unsafe", Concurrency: 1, Queues: belay.Queues("unsafe")}}})
 		started, goOn := make(chan string, 10), make(chan struct{})
-		server.HandleClass("Slow", func(ctx context.Context, _ *belay.Job) error {
+		server.HandleRaw("Slow", func(ctx context.Context, _ *belay.Job) error {
 			info, _ := belay.Info(ctx)
 			started <- info.Queue + " " + info.Identity
 			<-goOn
@@ -35,7 +34,7 @@ func TestCapsule(t *testing.T) {
 		server.OnStop(func() { stopped <- true })
 		for range 2 {
 			for _, queue := range []string{"unsafe", "default"} {
-				_, err := client.Push(t.Context(), belay.Item{Class: "Slow", Queue: queue})
+				_, err := client.Push(t.Context(), belay.RawJob{Class: "Slow", Queue: queue})
 				require.NoError(t, err)
 			}
 		}
@@ -65,16 +64,17 @@ func TestCapsule(t *testing.T) {
 
 	t.Run("shares no queue with another, and every mistake is named at once", func(t *testing.T) {
 		t.Parallel()
-		server := belay.NewServer(openShared(t), belay.Queues("a", "b"), belay.Heartbeat(time.Second, time.Second),
-			belay.Capsule("x", belay.Queues("b", "c")), belay.Capsule("y", belay.Queues("c")), belay.Capsule("y", belay.Queues("d")),
-			belay.Capsule(""), belay.Capsule("default", belay.Queues("e")), belay.Capsule("z", belay.Concurrency(-1), belay.Queues("")),
-			belay.Capsule("late", belay.Queues("f"), belay.ShutdownTimeout(time.Second)), belay.Capsule("none"))
-		server.HandleClass("A", nothing)
-		err := server.Run(t.Context())
+		_, err := belay.NewServer(openShared(t), belay.ServerConfig{
+			Queues: belay.Queues("a", "b"), Heartbeat: time.Second, TTL: time.Second,
+			Capsules: []belay.Capsule{
+				{Name: "x", Queues: belay.Queues("b", "c")}, {Name: "y", Queues: belay.Queues("c")}, {Name: "y", Queues: belay.Queues("d")},
+				{}, {Name: "default", Queues: belay.Queues("e")}, {Name: "z", Concurrency: -1, Queues: belay.Queues("")}, {Name: "none"},
+			},
+		})
 		for _, part := range []string{
 			`queue "b" is in the capsules "default" and "x"`, `queue "c" is in the capsules "x" and "y"`, `"y": there are two`,
 			"a capsule has no name", `capsule "default": this is the server itself`, `capsule "z": `, "concurrency -1",
-			`capsule "late": its options are`, `capsule "none": it has no queues`, "ttl 1s",
+			`capsule "none": it has no queues`, "ttl 1s",
 		} {
 			require.ErrorContains(t, err, part)
 		}

@@ -1,40 +1,131 @@
 package belay
 
 import (
-	"fmt"
+	"encoding/json"
+	"log/slog"
+	"os"
 	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
+	"github.com/belayq/belay/retry"
 )
 
-// JanitorEvery is the least time between the two looks at a process that seems dead; a heartbeat without it. More of it
-// makes recovery slower, and never less sure.
-func JanitorEvery(d time.Duration) ServerOption {
-	return func(c *serverConfig) { c.Janitor = d; c.refuseZero("the time between two looks", d) }
+// ClientConfig configures Open and NewClient. The zero value is ready. Its fields: Prefix, Unit,
+// PayloadLimit, RepeatFor, DeduplicateIdempotent and Logger; their defaults: go doc
+// github.com/belayq/belay/client.Config.
+type ClientConfig = client.Config
+
+// Millis is the ClientConfig.Unit of timestamps that are integer milliseconds, as Sidekiq 8 writes them. The
+// default is seconds, which every version reads; versions before 8 misread milliseconds.
+const Millis = job.Millis
+
+// ServerConfig configures NewServer. The zero value is ready: each field's default is in its comment. The key
+// prefix, the time unit and the payload limit are the client's.
+type ServerConfig struct {
+	// Queues to take jobs from; see Queues. Without weights in this order, strictly: a job of a later queue
+	// is taken only while all earlier ones are empty. With a weight, a queue comes first as often as its
+	// weight is of all weights; queues without one have weight 1. Default: the queue "default".
+	Queues []QueueWeight
+	// Concurrency is the maximum number of jobs that run at once. Default: 25.
+	Concurrency int
+	// Capsules are sets of further queues with a concurrency of their own. Default: none.
+	Capsules []Capsule
+	// ShutdownTimeout is how long running jobs may go on when the server stops. Default: 25 s; negative means
+	// not at all.
+	ShutdownTimeout time.Duration
+
+	// Retries is how often a failed job runs again whose class and push do not set Retries. Default: 25;
+	// negative means none: it is moved to the dead set at once.
+	Retries int
+	// RetryFormula computes the delays before retries; package retry has those of older versions of Sidekiq.
+	// Default: that of Sidekiq 8.
+	RetryFormula RetryFormula
+	// MaxInterruptions is how many crashes of its process a job may cause before it is moved to the dead set.
+	// After one crash less it is quarantined: it runs with nothing beside it. Default: 3; at least 2.
+	MaxInterruptions int
+	// DeadLimit bounds the dead set, and DeadFor how long a job is kept there. A server trims the set, the
+	// oldest first, when it adds to it. Defaults: Sidekiq's, 10,000 jobs and 180 days.
+	DeadLimit int
+	DeadFor   time.Duration
+
+	// Heartbeat is the heartbeat interval, and TTL how long the server counts as alive after a heartbeat.
+	// Defaults: 1.5 s, and four heartbeats; a TTL is at least four heartbeats.
+	Heartbeat, TTL time.Duration
+	// JanitorInterval is the minimum time between the two checks of a process that seems dead. A longer one
+	// makes recovery slower and no safer. Default: one heartbeat.
+	JanitorInterval time.Duration
+	// PollInterval is the maximum time between two checks for due jobs, by one server of the fleet. Default:
+	// 100 ms.
+	PollInterval time.Duration
+	// PollWait is how long after its start the server leaves due jobs to other servers. A server that is
+	// alone runs no scheduled job in that time. Default: 0.
+	PollWait time.Duration
+
+	// Name replaces the host name in the server's identity. Default: the host name.
+	Name string
+	// Tag and Labels are shown by Sidekiq's dashboard beside the server. Default: none.
+	Tag    string
+	Labels []string
+
+	// Logger receives what operators should know: outages, dead processes, failed runs, and at level debug
+	// every run. Handlers get it from Log, with the run's fields. Neither jobs nor heartbeats wait for it:
+	// the server's lines are buffered, and dropped and counted if the buffer is full. With zerolog, use
+	// Zerolog. Default: JSON to standard error from level info on; slog.New(slog.DiscardHandler) is silence.
+	Logger *slog.Logger
+	// LogArgs shows jobs' arguments in the line that each run has at level debug, as JSON text up to 4 KiB.
+	// They may hold anything; see Redact. Default: not shown.
+	LogArgs bool
+	// Redact returns what LogArgs shows of a job's arguments; it need not be JSON. It is called concurrently.
+	// If it panics, nothing is shown. Default: all of them.
+	Redact func(class string, args json.RawMessage) json.RawMessage
+	// RedactError returns what the log shows of the error of a run and, with an empty class, of a panic in a
+	// callback. It is called concurrently. If it panics, nothing is shown. It does not change what is stored
+	// with a failed job. Default: the error's text.
+	RedactError func(class string, err error) string
 }
 
-// PollEvery is the most time between two looks for jobs that have come due, by one server of all; 100 ms without it.
-func PollEvery(d time.Duration) ServerOption {
-	return func(c *serverConfig) { c.Poll = d; c.refuseZero("the time between two polls", d) }
-}
+// RetryFormula computes the delays before retries.
+type RetryFormula = retry.Formula
 
-// PollWait sets how long after its start the server leaves due jobs to other servers. Default: 0. Raise it if
-// a start has more urgent work. A server that is alone runs no scheduled job in that time.
-func PollWait(d time.Duration) ServerOption { return func(c *serverConfig) { c.PollWait = d } }
+// QueueWeight is a queue to take jobs from, {Name: "mail", Weight: 3}. Weight 0 means none given.
+type QueueWeight = fetch.Queue
 
-// refuseZero keeps a 0, which a Config would take for "not said", from being silently replaced.
-func (c *serverConfig) refuseZero(what string, d time.Duration) {
-	if d == 0 {
-		c.wrong = append(c.wrong, fmt.Errorf("%s is 0: it must be more; leave it out for the default", what))
+// Queues returns queues without weights: they are taken from in this order, strictly.
+func Queues(names ...string) []QueueWeight {
+	queues := make([]QueueWeight, len(names))
+	for i, name := range names {
+		queues[i].Name = name
 	}
+	return queues
 }
 
-// ProcessTag is shown by Sidekiq's dashboard beside the server's name, such as the name of the program.
-func ProcessTag(tag string) ServerOption { return func(c *serverConfig) { c.Tag = tag } }
+// Zerolog returns a Logger for the configs that writes to a zerolog.Logger. Handlers get that by zerolog.Ctx
+// too, with the run's fields.
+func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.SlogTo(log)) }
 
-// ProcessLabels are shown by Sidekiq's dashboard with the server. They replace earlier ones.
-func ProcessLabels(labels ...string) ServerOption { return func(c *serverConfig) { c.Labels = labels } }
-
-// Check says what is wrong with the server's options, all of it at once, as Run does; nil for nothing. It asks nobody.
-func (s *Server) Check() error {
-	s.made("Check")
-	return s.wrong
+// build returns the server's launcher and its log. It names everything that is wrong, at once.
+func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = logbook.ToWriter(os.Stderr, zerolog.InfoLevel).Slog()
+	}
+	book, log, plain := logbook.Behind(cfg.Logger.Handler())
+	logging := launcher.Logging{Zerolog: plain, Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
+	if plain == nil {
+		logging.Slog = cfg.Logger.Handler()
+	}
+	of := c.Config()
+	l, err := launcher.New(launcher.Config{
+		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
+		Queues: cfg.Queues, Concurrency: cfg.Concurrency, ShutdownTimeout: cfg.ShutdownTimeout,
+		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions, DeadMost: cfg.DeadLimit, DeadFor: cfg.DeadFor,
+		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
+		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: &log, Logging: logging,
+	})
+	return l, book, err
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any goroutine.
+// A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any
+// goroutine.
 //
-// A program that only enqueues needs no more than this and a Client. One that runs the jobs gives its Server a handler, by
-// Handle or, where a constructor makes handlers, by With.
+// A program that only enqueues needs no more than this and a Client. One that runs the jobs gives its Server
+// a handler, by Handle or, where a constructor makes handlers, by Handler.
 type Definition[T any] struct {
 	definition
 	shape *args.Shape
@@ -25,7 +26,7 @@ type Definition[T any] struct {
 
 // A definition is what does not depend on T.
 type definition struct {
-	item        Item
+	item        RawJob
 	about       launcher.Class
 	idempotence Idempotence
 	// identification says what makes the class' unique jobs the same, and identity is what it said.
@@ -34,12 +35,12 @@ type definition struct {
 	wrong          []error
 }
 
-// Define makes the definition of a class; usually it stands in a package variable that producers and workers import. It
-// panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no JSON or would not come
-// back as it was. "Arguments" in the package's documentation says what T may be.
+// Define makes the definition of a class; usually it stands in a package variable that producers and workers
+// import. It panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no
+// JSON or would not come back as it was. "Arguments" in the package's documentation says what T may be.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	s, err := args.For(reflect.TypeFor[T]())
-	d := &Definition[T]{definition: definition{item: Item{Class: class}, wrong: []error{err}}, shape: s}
+	d := &Definition[T]{definition: definition{item: RawJob{Class: class}, wrong: []error{err}}, shape: s}
 	for _, option := range options {
 		if option == nil {
 			d.wrong = append(d.wrong, errNilOption)
@@ -61,7 +62,7 @@ func (d *definition) check() error {
 			wrong = append(wrong, fmt.Errorf(format, args...))
 		}
 	}
-	must(d.item.Class != AnyClass, "%q stands for all classes that have no handler: use Server.HandleClass", AnyClass)
+	must(d.item.Class != launcher.AnyClass, "%q stands for all classes that have no handler: use Server.HandleUnknown", launcher.AnyClass)
 	must(d.item.JID == "", oneJID, d.item.JID)
 	return errors.Join(wrong...)
 }
@@ -89,10 +90,10 @@ func (d *Definition[T]) Class() string { return d.item.Class }
 // Idempotence is what Idempotent or NotIdempotent said of the class.
 func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
 
-// Item is a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come after the
-// definition's, and override them.
-func (d *Definition[T]) Item(args T, options ...JobOption) Item {
-	d.made("Item")
+// Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come
+// after the definition's, and override them.
+func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
+	d.made("Job")
 	item := d.item
 	item.Args = d.shape.Write(reflect.ValueOf(&args).Elem())
 	for _, option := range options {
@@ -102,26 +103,27 @@ func (d *Definition[T]) Item(args T, options ...JobOption) Item {
 	return item
 }
 
-// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say. It panics when c is
-// nil.
+// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say.
+// It panics when c is nil.
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
 	d.made("Enqueue")
 	open(c, "Enqueue "+d.item.Class)
-	return c.Push(ctx, d.Item(args, options...))
+	return c.Push(ctx, d.Job(args, options...))
 }
 
-// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error say. Options are
-// for all of the jobs, so the same JID for two of them is an error. It panics when c or args is nil.
+// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error
+// say. Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args
+// is nil.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
 	d.made("EnqueueMany")
 	open(c, "EnqueueMany "+d.item.Class)
 	if args == nil {
 		panic("belay: EnqueueMany " + d.item.Class + ": the sequence is nil")
 	}
-	return c.PushMany(ctx, func(yield func(Item) bool) {
+	return c.PushMany(ctx, func(yield func(RawJob) bool) {
 		before := ""
 		for one := range args {
-			item := d.Item(one, options...)
+			item := d.Job(one, options...)
 			if item.JID != "" && item.JID == before {
 				item.Fail(fmt.Errorf(oneJID, item.JID))
 			}
@@ -133,17 +135,19 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 	})
 }
 
-// Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an *ArgumentError,
-// as if fn had returned it. It panics when fn is nil, when the class has a handler already, and after the server's Run.
+// Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an
+// *ArgumentError, as if fn had returned it. It panics when fn is nil, when the class has a handler already,
+// and after the server's Run.
 func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) error) {
 	d.made("Handle")
-	s.register(d.With(fn))
+	s.Register(d.Handler(fn))
 }
 
-// With is the class with fn as its handler, for the Handlers of a server that is made elsewhere. Registrations of any T
-// have one type, so that constructors can return them and a slice can hold them all. It panics when fn is nil.
-func (d *Definition[T]) With(fn func(ctx context.Context, args T) error) Registration {
-	d.made("With")
+// Handler returns the class with fn as its handler, for the Handlers of a server that is made elsewhere.
+// Registrations of any T have one type, so that constructors can return them and a slice can hold them all.
+// It panics when fn is nil.
+func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Registration {
+	d.made("Handler")
 	if fn == nil {
 		panic("belay: Handle " + d.item.Class + ": the handler is nil")
 	}
@@ -158,8 +162,8 @@ func (d *Definition[T]) With(fn func(ctx context.Context, args T) error) Registr
 	}}
 }
 
-// Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's class: a class that
-// was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
+// Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's
+// class: a class that was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	var args T
@@ -170,7 +174,7 @@ func (d *Definition[T]) Args(j *Job) (T, error) {
 	return args, nil
 }
 
-// A Registration is a class and its handler. Definition.With makes it, and Handlers takes it.
+// A Registration is a class and its handler. Definition.Handler makes it, and Handlers takes it.
 type Registration struct {
 	class   string
 	handler Handler

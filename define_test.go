@@ -15,17 +15,17 @@ func TestDefine(t *testing.T) {
 	t.Parallel()
 	t.Run("options at Enqueue override the definition's, which stays as it was", func(t *testing.T) {
 		t.Parallel()
-		d := Define[int]("A", Queue("mail"), MaxRetries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
-		item := d.Item(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
-		require.Equal(t, Item{
+		d := Define[int]("A", Queue("mail"), Retries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
+		item := d.Job(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
+		require.Equal(t, RawJob{
 			Class: "A", Args: []any{1}, Queue: "low", JID: "x", Retry: job.RetryRule{Kind: job.RetryNever}, RetryFor: time.Hour,
 			RetryQueue: "low", Backtrace: AllLines, NoDead: true, Tags: []string{"a"},
 			Extra: []job.Edit{{Name: "bid", JSON: `"b"`}, {Name: "locale", JSON: `"de"`}},
 		}, item)
-		require.Equal(t, Item{
+		require.Equal(t, RawJob{
 			Class: "A", Args: []any{1}, Queue: "mail", Retry: job.RetryRule{Kind: job.RetryLimit, Limit: 5}, RetryQueue: "low",
 			Tags: []string{"a"}, Extra: []job.Edit{{Name: "bid", JSON: `"b"`}},
-		}, d.Item(1))
+		}, d.Job(1))
 		require.Equal(t, time.Second, d.about.Timeout)
 		require.Equal(t, "A", d.Class())
 	})
@@ -33,10 +33,10 @@ func TestDefine(t *testing.T) {
 		t.Parallel()
 		d := Define[int]("A", Field("bid", "b"), Field("bid", "c"), In(time.Hour), NoDead())
 		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-		require.Equal(t, Item{Class: "A", Args: []any{1}, At: at, Extra: []job.Edit{{Name: "bid", JSON: `"d"`}}},
-			d.Item(1, Field("bid", "d"), At(at), KeepDead()))
-		require.Equal(t, Item{Class: "A", Args: []any{1}, In: time.Minute, NoDead: true, Extra: []job.Edit{{Name: "bid", JSON: `"c"`}}},
-			d.Item(1, At(at), In(time.Minute)))
+		require.Equal(t, RawJob{Class: "A", Args: []any{1}, At: at, Extra: []job.Edit{{Name: "bid", JSON: `"d"`}}},
+			d.Job(1, Field("bid", "d"), At(at), KeepDead()))
+		require.Equal(t, RawJob{Class: "A", Args: []any{1}, In: time.Minute, NoDead: true, Extra: []job.Edit{{Name: "bid", JSON: `"c"`}}},
+			d.Job(1, At(at), In(time.Minute)))
 	})
 	t.Run("panics over what cannot be meant, and says all of it", func(t *testing.T) {
 		t.Parallel()
@@ -47,14 +47,14 @@ func TestDefine(t *testing.T) {
 			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; -1 retries: it is 0 or more; `+
 			`the field "f" does not hold JSON; JID x would be the id of every job: give it to Enqueue`,
 			func() {
-				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), MaxRetries(-1),
+				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), Retries(-1),
 					Queue("a\n"), Field("f", func() {}))
 			})
 		require.PanicsWithValue(t, `belay: Define "A": retry for 1.5s: it is a whole number of seconds; `+
 			`a backtrace of -2 lines: it is 0 or more, or AllLines; tags: write JSON: at [0]: a string is not valid UTF-8`,
 			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
 		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
-		for class, want := range map[string]string{"": "the name of the class is empty", AnyClass: "use Server.HandleClass"} {
+		for class, want := range map[string]string{"": "the name of the class is empty", "*": "use Server.HandleUnknown"} {
 			func() {
 				defer func() { require.Contains(t, recover(), want) }()
 				Define[int](class)
@@ -93,17 +93,17 @@ func TestArgs(t *testing.T) {
 	})
 }
 
-func TestWith(t *testing.T) {
+func TestHandler(t *testing.T) {
 	t.Parallel()
 	d := Define[small]("A", Timeout(time.Minute))
 	failure := errors.New("the handler's")
 	var got small
-	r := d.With(func(_ context.Context, args small) error { got = args; return failure })
+	r := d.Handler(func(_ context.Context, args small) error { got = args; return failure })
 	require.Equal(t, "A", r.Class())
 	require.Equal(t, time.Minute, r.about.Timeout)
 	parsed, err := job.Parse(`{"class":"A","jid":"1","args":[7]}`)
 	require.NoError(t, err)
 	require.Equal(t, failure, r.handler(t.Context(), parsed))
 	require.Equal(t, small{7}, got)
-	require.PanicsWithValue(t, "belay: Handle A: the handler is nil", func() { d.With(nil) })
+	require.PanicsWithValue(t, "belay: Handle A: the handler is nil", func() { d.Handler(nil) })
 }

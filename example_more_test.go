@@ -19,7 +19,7 @@ func ExampleDefinition_EnqueueMany() {
 	ctx := context.Background()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url)
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,20 +34,22 @@ func ExampleDefinition_EnqueueMany() {
 	// Output: 3 queued
 }
 
-// A push whose answer is lost is sent again by the client for a while, and later by the program; it is stored once.
-func ExampleRepeatable() {
+// A push whose answer is lost is sent again by the client for a while, and later by the program; it is stored
+// once.
+func ExamplePushOnce() {
 	ctx := context.Background()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url, belay.RepeatFor(5*time.Second))
+	client, err := belay.Open(ctx, url, &belay.ClientConfig{RepeatFor: 5 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
 
-	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.Repeatable())
+	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.PushOnce())
 	if errors.Is(err, belay.ErrUnknown) {
-		// Redis has been away for all that time. The receipt can be kept, for a day; here it is tried once more.
+		// Redis has been away for all that time. The receipt can be kept, for a day; here it is tried once
+		// more.
 		receipt, err = client.Repeat(ctx, receipt)
 	}
 	fmt.Println(receipt.Status, err)
@@ -55,23 +57,26 @@ func ExampleRepeatable() {
 }
 
 // A class that only Ruby knows needs no definition to be pushed, and none to be run.
-func ExampleServer_HandleClass() {
+func ExampleServer_HandleUnknown() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url)
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
 
-	_, err = client.Push(ctx, belay.Item{Class: "HardJob", Args: []any{1, 2.0, []string{"x"}}})
+	_, err = client.Push(ctx, belay.RawJob{Class: "HardJob", Args: []any{1, 2.0, []string{"x"}}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := belay.NewServer(client)
-	server.HandleClass(belay.AnyClass, func(ctx context.Context, j *belay.Job) error {
+	server, err := belay.NewServer(client, belay.ServerConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.HandleUnknown(func(ctx context.Context, j *belay.Job) error {
 		fmt.Println(j.Class(), j.ArgsJSON())
 		server.Stop()
 		return nil
@@ -88,7 +93,7 @@ func ExampleDiscard() {
 	defer stop()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url)
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -99,7 +104,10 @@ func ExampleDiscard() {
 			log.Fatal(err)
 		}
 	}
-	server := belay.NewServer(client, belay.Queues("mail"), belay.Concurrency(1))
+	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
 	Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
 		run, _ := belay.Info(ctx)
 		fmt.Printf("%s from %s, attempt %d\n", run.Class, run.Queue, run.Attempt)
@@ -120,20 +128,21 @@ func ExampleDiscard() {
 }
 
 // Middleware may keep a job out. That is an answer, not an error.
-func ExampleOnPush() {
+func ExampleRefuse() {
 	ctx := context.Background()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url, belay.OnPush(func(ctx context.Context, item *belay.Item) error {
-		if item.Queue == "mail" {
-			return belay.Refuse("mail is switched off")
-		}
-		return nil
-	}))
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
+	client.Use("switch", func(ctx context.Context, job *belay.RawJob) error {
+		if job.Queue == "mail" {
+			return belay.Refuse("mail is switched off")
+		}
+		return nil
+	})
 
 	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42})
 	fmt.Println(receipt.Status, receipt.Reason, err)
@@ -154,7 +163,7 @@ func ExampleDefinition_Enqueue() {
 	ctx := context.Background()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url)
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -165,12 +174,12 @@ func ExampleDefinition_Enqueue() {
 	// Output: scheduled for low <nil>
 }
 
-// Mailer has what its handlers need, and answers what it handles. A constructor that returns registrations needs to know
-// no server, and a container can gather them all.
+// Mailer has what its handlers need, and answers what it handles. A constructor that returns registrations
+// needs to know no server, and a container can gather them all.
 type Mailer struct{ from string }
 
 func (m *Mailer) Jobs() []belay.Registration {
-	return []belay.Registration{Welcome.With(m.welcome), Reminder.With(m.remind)}
+	return []belay.Registration{Welcome.Handler(m.welcome), Reminder.Handler(m.remind)}
 }
 
 func (m *Mailer) welcome(_ context.Context, args WelcomeArgs) error {
@@ -187,20 +196,24 @@ func (m *Mailer) remind(_ context.Context, userIDs []int64) error {
 var Reminder = belay.Define[[]int64]("Reminder", belay.Queue("mail"),
 	belay.NotIdempotent("the mail provider has no idempotency keys; duplicate reminders are acceptable"))
 
-func ExampleHandlers() {
+func ExampleServer_Register() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url)
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
 
 	jobs := (&Mailer{from: "ada"}).Jobs()
-	server := belay.NewServer(client, belay.Queues("mail"), belay.Concurrency(1), belay.Handlers(jobs...))
-	server.Use(func(next belay.Handler) belay.Handler {
+	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.Register(jobs...)
+	server.Use("stop", func(next belay.Handler) belay.Handler {
 		return func(ctx context.Context, j *belay.Job) error {
 			if j.Class() == Reminder.Class() {
 				server.Stop()
@@ -236,15 +249,15 @@ func ExampleDefine_arguments() {
 		Express bool              `json:",omitempty"` // left out when it is last and false
 		Extra   []any             `belay:",rest"`     // what stands behind
 	}
-	show := func(item belay.Item) {
+	show := func(item belay.RawJob) {
 		text, err := job.MarshalArgs(item.Args)
 		fmt.Println(text, err)
 	}
 	order := belay.Define[OrderArgs]("Order", belay.Idempotent())
-	show(order.Item(OrderArgs{ID: 9007199254740993, Total: 12, Ship: Address{"Oslo"}, Labels: map[string]string{"b": "2", "a": "1"}}))
-	show(order.Item(OrderArgs{ID: 1, Extra: []any{"gift", 2}}))
-	show(belay.Define[int]("Count", belay.Idempotent()).Item(5))
-	show(belay.Define[[]int]("Sum", belay.Idempotent()).Item([]int{1, 2}))
+	show(order.Job(OrderArgs{ID: 9007199254740993, Total: 12, Ship: Address{"Oslo"}, Labels: map[string]string{"b": "2", "a": "1"}}))
+	show(order.Job(OrderArgs{ID: 1, Extra: []any{"gift", 2}}))
+	show(belay.Define[int]("Count", belay.Idempotent()).Job(5))
+	show(belay.Define[[]int]("Sum", belay.Idempotent()).Job([]int{1, 2}))
 	// Output:
 	// [9007199254740993,12.0,{"city":"Oslo"},null,{"a":"1","b":"2"}] <nil>
 	// [1,0.0,{"city":""},null,null,false,"gift",2] <nil>
@@ -257,7 +270,8 @@ type ReindexArgs struct {
 	AskedBy   string
 }
 
-// Reindex is one job for a product at a time, whoever asks for it. What was asked for while it ran is done once more.
+// Reindex is one job for a product at a time, whoever asks for it. What was asked for while it ran is done
+// once more.
 var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
 	belay.Unique(belay.UntilExecuted, belay.RescheduleOnce()), belay.UniqueByFields("ProductID"))
 
@@ -265,7 +279,7 @@ func ExampleUnique() {
 	ctx := context.Background()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
-	client, err := belay.Open(ctx, url)
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

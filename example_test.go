@@ -13,21 +13,22 @@ import (
 
 type WelcomeArgs struct{ UserID, TeamID int64 }
 
-var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.MaxRetries(5), belay.NotIdempotent("duplicate emails are acceptable"))
+var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.Retries(5), belay.NotIdempotent("duplicate emails are acceptable"))
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"))
+	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer func() { _ = client.Close() }()
-
 	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42, TeamID: 7})
 	fmt.Println(receipt.Status, err)
 
-	server := belay.NewServer(client, belay.Queues("critical", "mail"))
+	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("critical", "mail")})
+	if err != nil {
+		log.Fatal(err)
+	}
 	Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
 		fmt.Println("welcome, user", args.UserID)
 		stop() // a real worker goes on until it is told to stop

@@ -25,8 +25,8 @@ func readyAt(t *testing.T, server *belay.Server) (status int, reason string) {
 
 func TestAServerSaysHowItIs(t *testing.T) {
 	t.Parallel()
-	server := belay.NewServer(openShared(t), belay.Capsule("x", belay.Queues("x")))
-	server.HandleClass("A", idle)
+	server := newServer(t, openShared(t), belay.ServerConfig{Capsules: []belay.Capsule{{Name: "x", Queues: belay.Queues("x")}}})
+	server.HandleRaw("A", idle)
 	status, reason := readyAt(t, server)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, "not_running", reason)
@@ -42,11 +42,8 @@ func TestAServerSaysHowItIs(t *testing.T) {
 func TestAProcessRunsItsServer(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, belay.Process{}.Run(t.Context()), "without a Server")
-	wrong := belay.NewServer(openShared(t), belay.Concurrency(0))
-	require.ErrorContains(t, belay.Process{Server: wrong}.Run(t.Context()), "concurrency 0")
-
-	server := belay.NewServer(openShared(t))
-	server.HandleClass("A", idle)
+	server := newServer(t, openShared(t), belay.ServerConfig{})
+	server.HandleRaw("A", idle)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- belay.Process{Server: server}.Run(ctx) }()

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Idempotence is what a class says of being run twice, as every job may be whose process dies before its end is settled.
+// Idempotence is what a class says of being run twice, as every job may be whose process dies before its end
+// is settled.
 type Idempotence struct {
 	// Declared: the class says it, one way or the other.
 	Declared bool

@@ -140,7 +140,8 @@ func TestRootLinksOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
-// The lobby keeps no rules and does no work: what would need one of these packages, or a goroutine, belongs further down.
+// The lobby keeps no rules and does no work: what would need one of these packages, or a goroutine, belongs
+// further down.
 func TestTheLobbyDoesNoWork(t *testing.T) {
 	t.Parallel()
 	work := []string{"net", "os/signal", "sync", "syscall", module + "/lua", module + "/scheduler"}

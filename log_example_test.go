@@ -13,9 +13,9 @@ import (
 	"github.com/belayq/belay"
 )
 
-// All that the server says goes to the program's slog.Handler, and so does what handlers say, with the run that they are:
-// at level debug, and with arguments in which secrets are hidden.
-func ExampleSlogHandler() {
+// The server and its handlers log to the program's logger, handlers with the fields of their run: here at
+// level debug, and with arguments in which secrets are hidden.
+func ExampleServerConfig() {
 	type Charge struct{ Card string }
 	charge := belay.Define[Charge]("Charge", belay.Idempotent()) // the bank knows a charge by its job's jid
 
@@ -34,12 +34,17 @@ func ExampleSlogHandler() {
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
 	ctx, stop := context.WithCancel(context.Background())
-	client, err := belay.Open(ctx, url)
+	client, err := belay.Open(ctx, url, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	server := belay.NewServer(client, belay.SlogHandler(slog.NewTextHandler(os.Stdout, options)), belay.LogArgs(), belay.Redact(hidden))
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Logger: slog.New(slog.NewTextHandler(os.Stdout, options)), LogArgs: true, Redact: hidden,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	charge.Handle(server, func(ctx context.Context, _ Charge) error {
 		defer stop() // a real worker goes on
 		belay.Log(ctx).Info("asking the bank")

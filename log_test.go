@@ -45,20 +45,21 @@ func (l *logText) lines(t *testing.T, message string) []map[string]any {
 	return found
 }
 
-// logsTo are all ways for a server's log, from a level on.
-var logsTo = map[string]func(w io.Writer, debug bool) belay.ServerOption{
-	"zerolog": func(w io.Writer, debug bool) belay.ServerOption {
-		return belay.Logger(zerolog.New(w).Level(zeroLevel(debug)))
+// logsTo are all kinds of logger for a server, from a level on.
+var logsTo = map[string]func(w io.Writer, debug bool) *slog.Logger{
+	"zerolog": func(w io.Writer, debug bool) *slog.Logger {
+		return belay.Zerolog(zerolog.New(w).Level(zeroLevel(debug)))
 	},
-	"slog": func(w io.Writer, debug bool) belay.ServerOption {
+	"slog": func(w io.Writer, debug bool) *slog.Logger {
 		level := slog.LevelInfo
 		if debug {
 			level = slog.LevelDebug
 		}
-		return belay.SlogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	},
-	"a book": func(w io.Writer, debug bool) belay.ServerOption {
-		return belay.Logbook(logbook.ToWriter(w, zeroLevel(debug)))
+	"a book": func(w io.Writer, debug bool) *slog.Logger { return logbook.ToWriter(w, zeroLevel(debug)).Slog() },
+	"zerolog with a field of slog's": func(w io.Writer, debug bool) *slog.Logger {
+		return belay.Zerolog(zerolog.New(w).Level(zeroLevel(debug))).With("app", "shop")
 	},
 }
 
@@ -69,7 +70,7 @@ func zeroLevel(debug bool) zerolog.Level {
 	return zerolog.InfoLevel
 }
 
-func eachLog(t *testing.T, test func(t *testing.T, to func(w io.Writer, debug bool) belay.ServerOption)) {
+func eachLog(t *testing.T, test func(t *testing.T, to func(w io.Writer, debug bool) *slog.Logger)) {
 	t.Helper()
 	for name, to := range logsTo {
 		t.Run(name, func(t *testing.T) {
@@ -81,11 +82,11 @@ func eachLog(t *testing.T, test func(t *testing.T, to func(w io.Writer, debug bo
 
 func TestAHandlersLogSaysWhichRunItIs(t *testing.T) {
 	t.Parallel()
-	eachLog(t, func(t *testing.T, to func(io.Writer, bool) belay.ServerOption) {
+	eachLog(t, func(t *testing.T, to func(io.Writer, bool) *slog.Logger) {
 		var out logText
 		client := openShared(t)
 		greet := belay.Define[string]("Greet", belay.Queue("mail"), belay.Timeout(time.Minute))
-		server := belay.NewServer(client, to(&out, false), belay.Queues("mail"))
+		server := newServer(t, client, belay.ServerConfig{Logger: to(&out, false), Queues: belay.Queues("mail")})
 		ended := make(chan struct{})
 		greet.Handle(server, func(ctx context.Context, _ string) error {
 			info, _ := belay.Info(ctx)
@@ -129,16 +130,16 @@ func TestLogOutsideOfARunIsTheProgramsOwn(t *testing.T) {
 	require.Same(t, slog.Default(), belay.Log(t.Context()))
 }
 
-// A reader of the log that has stopped is met in production as a full disk's pipe, a paused terminal, or a log shipper
-// that hangs.
+// A reader of the log that has stopped is met in production as a full disk's pipe, a paused terminal, or a
+// log shipper that hangs.
 func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 	t.Parallel()
-	eachLog(t, func(t *testing.T, to func(io.Writer, bool) belay.ServerOption) {
+	eachLog(t, func(t *testing.T, to func(io.Writer, bool) *slog.Logger) {
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
 		client := openShared(t)
 		const jobs, ttl = 8000, 2 * time.Second
-		server := belay.NewServer(client, to(writer, true), belay.Concurrency(10), belay.Heartbeat(ttl/5, ttl))
+		server := newServer(t, client, belay.ServerConfig{Logger: to(writer, true), Concurrency: 10, Heartbeat: ttl / 5, TTL: ttl})
 		work := belay.Define[int]("Work")
 		ends := make(chan struct{}, jobs)
 		work.Handle(server, func(context.Context, int) error {
@@ -179,28 +180,29 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 func TestArgumentsAreShownOnlyWhenAskedForAndAsRedacted(t *testing.T) {
 	t.Parallel()
 	long := "<" + strings.Repeat("é", 4<<10) + ">"
-	card := func(text string) belay.ServerOption {
-		return belay.Redact(func(class string, args json.RawMessage) json.RawMessage {
-			return append(json.RawMessage(class+" "), bytes.ReplaceAll(args, []byte(text), []byte("****"))...)
-		})
+	card := func(class string, args json.RawMessage) json.RawMessage {
+		return append(json.RawMessage(class+" "), bytes.ReplaceAll(args, []byte("Xq7Z"), []byte("****"))...)
 	}
 	for name, c := range map[string]struct {
-		arg     string
-		options []belay.ServerOption
-		shown   any
+		arg   string
+		cfg   belay.ServerConfig
+		shown any
 	}{
-		"not asked for":        {"card Xq7Z", nil, nil},
-		"asked for":            {"card Xq7Z", []belay.ServerOption{belay.LogArgs()}, `["card Xq7Z"]`},
-		"redacted":             {"card Xq7Z", []belay.ServerOption{belay.LogArgs(), card("Xq7Z")}, `Pay ["card ****"]`},
-		"only redacted":        {"card Xq7Z", []belay.ServerOption{card("Xq7Z")}, nil},
-		"long ones are cut":    {long, []belay.ServerOption{belay.LogArgs()}, `["<` + strings.Repeat("é", 2046) + `... (8198 bytes)`},
-		"a redaction panicked": {"card Xq7Z", []belay.ServerOption{belay.LogArgs(), belay.Redact(func(string, json.RawMessage) json.RawMessage { panic("Xq7Z") })}, "(not shown: its redaction panicked)"},
+		"not asked for":     {"card Xq7Z", belay.ServerConfig{}, nil},
+		"asked for":         {"card Xq7Z", belay.ServerConfig{LogArgs: true}, `["card Xq7Z"]`},
+		"redacted":          {"card Xq7Z", belay.ServerConfig{LogArgs: true, Redact: card}, `Pay ["card ****"]`},
+		"only redacted":     {"card Xq7Z", belay.ServerConfig{Redact: card}, nil},
+		"long ones are cut": {long, belay.ServerConfig{LogArgs: true}, `["<` + strings.Repeat("é", 2046) + `... (8198 bytes)`},
+		"a redaction panicked": {"card Xq7Z", belay.ServerConfig{LogArgs: true, Redact: func(string, json.RawMessage) json.RawMessage { panic("Xq7Z") }},
+			"(not shown: its redaction panicked)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for way, to := range logsTo {
 				var out logText
-				runOnce(t, c.arg, nil, append(c.options, to(&out, true))...)
+				cfg := c.cfg
+				cfg.Logger = to(&out, true)
+				runOnce(t, c.arg, nil, cfg)
 				lines := out.lines(t, "run")
 				require.Len(t, lines, 1, "%s: %s", way, out.String())
 				require.Equal(t, c.shown, lines[0]["args"], way)
@@ -215,11 +217,12 @@ func TestArgumentsAreShownOnlyWhenAskedForAndAsRedacted(t *testing.T) {
 }
 
 // runOnce runs one job, which ends as fn says, to the server's end. nil is success.
-func runOnce(t *testing.T, arg string, fn func() error, options ...belay.ServerOption) {
+func runOnce(t *testing.T, arg string, fn func() error, cfg belay.ServerConfig) {
 	t.Helper()
 	client := openShared(t)
 	pay := belay.Define[string]("Pay")
-	server := belay.NewServer(client, append(options, belay.ShutdownTimeout(time.Minute))...) // in which a run that has ended is told of
+	cfg.ShutdownTimeout = time.Minute // in which a run that has ended is told of
+	server := newServer(t, client, cfg)
 	ran := make(chan struct{})
 	pay.Handle(server, func(context.Context, string) error {
 		defer close(ran)
@@ -239,10 +242,10 @@ func runOnce(t *testing.T, arg string, fn func() error, options ...belay.ServerO
 func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("cannot charge card Xq7Z")
-	eachLog(t, func(t *testing.T, to func(io.Writer, bool) belay.ServerOption) {
-		told := func(fn func() error, debug bool, options ...belay.ServerOption) (map[string]any, *logText) {
+	eachLog(t, func(t *testing.T, to func(io.Writer, bool) *slog.Logger) {
+		told := func(fn func() error, debug bool, redact func(string, error) string) (map[string]any, *logText) {
 			var out logText
-			runOnce(t, "x", fn, append(options, to(&out, debug))...)
+			runOnce(t, "x", fn, belay.ServerConfig{Logger: to(&out, debug), RedactError: redact})
 			lines := out.lines(t, "run failed")
 			if len(lines) == 0 {
 				return nil, &out
@@ -251,7 +254,7 @@ func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 			require.Equal(t, "warn", lines[0]["level"])
 			return lines[0], &out
 		}
-		line, _ := told(func() error { return secret }, false)
+		line, _ := told(func() error { return secret }, false, nil)
 		require.Equal(t, "cannot charge card Xq7Z", line["error"])
 		require.Equal(t, "Pay", line["class"])
 		require.Equal(t, "default", line["queue"])
@@ -260,32 +263,24 @@ func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 		require.InDelta(t, 1, line["attempt"], 0)
 		require.NotContains(t, line, "stack")
 
-		line, _ = told(func() error { panic("Xq7Z") }, false)
+		line, _ = told(func() error { panic("Xq7Z") }, false, nil)
 		require.Contains(t, line["error"], "Xq7Z")
 		require.Contains(t, line["stack"], "log_test.go")
 
-		line, out := told(func() error { return secret }, true, belay.RedactError(func(class string, err error) string {
+		line, out := told(func() error { return secret }, true, func(class string, err error) string {
 			return fmt.Sprintf("%s: an error of %d bytes", class, len(err.Error()))
-		}))
+		})
 		require.Equal(t, "Pay: an error of 23 bytes", line["error"])
 		require.Equal(t, "Pay: an error of 23 bytes", out.lines(t, "run")[0]["error"])
 		require.NotContains(t, out.String(), "Xq7Z")
 
-		line, out = told(func() error { return secret }, true, belay.RedactError(func(_ string, err error) string { panic(err) }))
+		line, out = told(func() error { return secret }, true, func(_ string, err error) string { panic(err) })
 		require.Equal(t, "(not shown: its redaction panicked)", line["error"])
 		require.NotContains(t, out.String(), "Xq7Z")
 
-		line, _ = told(func() error { return belay.Snooze(time.Hour) }, true)
+		line, _ = told(func() error { return belay.Snooze(time.Hour) }, true, nil)
 		require.Nil(t, line, "a snooze is no failure")
 	})
-}
-
-func TestLogOptionsThatCannotBeMeantAreErrorsOfRun(t *testing.T) {
-	t.Parallel()
-	err := belay.NewServer(openShared(t), belay.SlogHandler(nil), belay.Logbook(nil), belay.Redact(nil), belay.RedactError(nil)).Run(t.Context())
-	for _, part := range []string{"the SlogHandler is nil", "the Logbook is nil", "Redact is nil", "RedactError is nil"} {
-		require.ErrorContains(t, err, part)
-	}
 }
 
 func TestWithoutALogOfTheProgramsTheServerLogsToStandardError(t *testing.T) { //nolint:paralleltest // what standard error is, is the whole program's
@@ -294,7 +289,7 @@ func TestWithoutALogOfTheProgramsTheServerLogsToStandardError(t *testing.T) { //
 	theirs := os.Stderr
 	os.Stderr = writer
 	defer func() { os.Stderr = theirs }()
-	runOnce(t, "x", func() error { return errors.New("it broke") })
+	runOnce(t, "x", func() error { return errors.New("it broke") }, belay.ServerConfig{})
 	os.Stderr = theirs
 	require.NoError(t, writer.Close())
 	text, err := io.ReadAll(reader)
@@ -305,24 +300,14 @@ func TestWithoutALogOfTheProgramsTheServerLogsToStandardError(t *testing.T) { //
 	}
 }
 
-// clientLogsTo are all ways for a client's log.
-var clientLogsTo = map[string]func(w io.Writer) belay.ClientOption{
-	"zerolog": func(w io.Writer) belay.ClientOption { return belay.ClientLogger(zerolog.New(w)) },
-	"slog": func(w io.Writer) belay.ClientOption {
-		return belay.ClientSlogHandler(slog.NewJSONHandler(w, nil))
-	},
-}
-
 func TestClientLog(t *testing.T) {
 	t.Parallel()
-	for name, to := range clientLogsTo {
+	for name, to := range logsTo {
 		t.Run("tells of refused duplicates, by "+name, func(t *testing.T) {
 			t.Parallel()
 			var text logText
-			client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), belay.Prefix(strings.TrimSuffix(drivertest.Prefix(t), ":")), to(&text))
-			require.NoError(t, err)
-			defer func() { _ = client.Close() }()
-			job := belay.Item{Class: "Report", Unique: &belay.UniqueRule{Until: belay.UntilExecuting}}
+			client := openWith(t, belay.ClientConfig{Logger: to(&text, false)})
+			job := belay.RawJob{Class: "Report", Unique: &belay.UniqueRule{Until: belay.UntilExecuting}}
 			first, err := client.Push(t.Context(), job)
 			require.NoError(t, err)
 			second, err := client.Push(t.Context(), job)
@@ -337,6 +322,4 @@ func TestClientLog(t *testing.T) {
 			require.Equal(t, first.JID, lines[0]["holder"])
 		})
 	}
-	_, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), belay.ClientSlogHandler(nil))
-	require.EqualError(t, err, "belay: open: the ClientSlogHandler is nil")
 }

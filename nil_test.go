@@ -18,39 +18,39 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 	client := openShared(t)
 	welcome := belay.Define[int]("Welcome")
 	var none belay.Definition[int]
+	server := newServer(t, client, belay.ServerConfig{})
 	run := func(context.Context, int) error { return nil }
 	for says, do := range map[string]func(){
 		"belay: Enqueue Welcome: the client is nil; was the error of Open looked at?":     func() { _, _ = welcome.Enqueue(t.Context(), nil, 1) },
 		"belay: EnqueueMany Welcome: the client is nil; was the error of Open looked at?": func() { _, _ = welcome.EnqueueMany(t.Context(), nil, nil) },
 		"belay: EnqueueMany Welcome: the sequence is nil":                                 func() { _, _ = welcome.EnqueueMany(t.Context(), client, nil) },
 		"belay: a bulk push: the sequence is nil":                                         func() { _, _ = client.PushMany(t.Context(), nil) },
-		"belay: NewServer: the client is nil; was the error of Open looked at?":           func() { belay.NewServer(new(belay.Client)) },
 		"belay: Enqueue: the definition is empty; make it by Define":                      func() { _, _ = none.Enqueue(t.Context(), client, 1) },
-		"belay: Item: the definition is empty; make it by Define":                         func() { (*belay.Definition[int])(nil).Item(1) },
-		"belay: With: the definition is empty; make it by Define":                         func() { none.With(run) },
-		"belay: Handle: the definition is empty; make it by Define":                       func() { none.Handle(belay.NewServer(client), run) },
+		"belay: Job: the definition is empty; make it by Define":                          func() { (*belay.Definition[int])(nil).Job(1) },
+		"belay: Handler: the definition is empty; make it by Define":                      func() { none.Handler(run) },
+		"belay: Handle: the definition is empty; make it by Define":                       func() { none.Handle(server, run) },
 		"belay: Args: the definition is empty; make it by Define":                         func() { _, _ = none.Args(nil) },
 		"belay: Handle Welcome: the server is empty; make it by NewServer":                func() { welcome.Handle(nil, run) },
 		"belay: Run: the server is empty; make it by NewServer":                           func() { _ = new(belay.Server).Run(t.Context()) },
-		"belay: Check: the server is empty; make it by NewServer":                         func() { _ = belay.Process{Server: new(belay.Server)}.Run(t.Context()) },
+		"belay: Process.Run: the server is empty; make it by NewServer":                   func() { _ = belay.Process{Server: new(belay.Server)}.Run(t.Context()) },
 		"belay: Stop: the server is empty; make it by NewServer":                          func() { (*belay.Server)(nil).Stop() },
-		"belay: Use: the function is nil":                                                 func() { belay.NewServer(client).Use(nil) },
-		"belay: OnError: the function is nil":                                             func() { belay.NewServer(client).OnError(nil) },
-		"belay: OnExit: the function is nil":                                              func() { belay.NewServer(client).OnExit(nil) },
+		`belay: Server.Use: middleware "a" is nil`:                                        func() { server.Use("a", nil) },
+		`belay: Client.Use: middleware "a" is nil`:                                        func() { client.Use("a", nil) },
+		"belay: OnError: the function is nil":                                             func() { server.OnError(nil) },
+		"belay: OnExit: the function is nil":                                              func() { server.OnExit(nil) },
 		`belay: Define "A": an option is nil`:                                             func() { belay.Define[int]("A", nil) },
 		`belay: Define "A": an option is nil; the handler of OnExhausted is nil`:          func() { belay.Define[int]("A", nil, belay.OnExhausted(nil)) },
-		"belay: Main: the function is nil":                                                func() { belay.Main(nil) },
+		"belay: Main: the function is nil":                                                func() { belay.Main(nil, belay.MainConfig{}) },
 	} {
 		if do != nil {
 			require.PanicsWithValue(t, says, do)
 		}
 	}
 
-	require.ErrorContains(t, belay.NewServer(client, nil).Check(), "an option is nil")
-	require.ErrorContains(t, belay.NewServer(client, belay.Capsule("c", nil)).Check(), `capsule "c": an option is nil`)
-	_, err := belay.NewClient(client.Driver(), nil, belay.OnPush(nil))
-	require.ErrorContains(t, err, "an option is nil")
-	require.ErrorContains(t, err, "a middleware of OnPush is nil")
+	for _, none := range []*belay.Client{nil, new(belay.Client)} {
+		_, err := belay.NewServer(none, belay.ServerConfig{})
+		require.EqualError(t, err, "belay: NewServer: the client is nil; was the error of Open looked at?")
+	}
 	receipt, err := welcome.Enqueue(t.Context(), client, 1, nil)
 	require.ErrorContains(t, err, "an option is nil")
 	require.Equal(t, belay.StatusNotPushed, receipt.Status)
@@ -79,7 +79,7 @@ func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
 	sent := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:mail"), driver.Command("LLEN", client.Config().Prefix+":queue:default"))
 	require.Equal(t, []driver.Reply{{Value: int64(0)}, {Value: int64(0)}}, sent)
 
-	own := func(i *belay.Item) { i.JID = fmt.Sprintf("welcome-%v", i.Args[0]) } // one for each is in order
+	own := func(i *belay.RawJob) { i.JID = fmt.Sprintf("welcome-%v", i.Args[0]) } // one for each is in order
 	receipts, err = welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), own)
 	require.NoError(t, err)
 	require.Equal(t, []string{"welcome-1", "welcome-2"}, []string{receipts[0].JID, receipts[1].JID})

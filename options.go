@@ -13,14 +13,14 @@ import (
 // A DefineOption says something of all jobs of a class.
 type DefineOption interface{ define(d *definition) }
 
-// A JobOption says something of jobs: of all of a class at Define, of one at Enqueue, which overrides. What cannot be meant
-// is a panic of Define, or an error of the push.
-type JobOption func(*client.Job)
+// A JobOption says something of jobs: of all of a class at Define, of one at Enqueue, which overrides. What
+// cannot be meant is a panic of Define, or an error of the push.
+type JobOption func(*client.RawJob)
 
 func (o JobOption) define(d *definition) { o.say(&d.item) }
 
 // say lets the option speak, if it is one.
-func (o JobOption) say(i *Item) {
+func (o JobOption) say(i *RawJob) {
 	if o == nil {
 		i.Fail(errNilOption)
 		return
@@ -30,14 +30,14 @@ func (o JobOption) say(i *Item) {
 
 var errNilOption = errors.New("an option is nil")
 
-// Queue is the queue that the job goes to; "default" without it. An empty name, such as that of a variable that is not set, is
-// an error.
+// Queue is the queue that the job goes to; "default" without it. An empty name, such as that of a variable
+// that is not set, is an error.
 func Queue(name string) JobOption {
-	return func(i *Item) { i.Queue = named(i, "Queue", name) }
+	return func(i *RawJob) { i.Queue = named(i, "Queue", name) }
 }
 
 // named is the name that an option was given, without which it cannot be meant.
-func named(i *Item, option, name string) string {
+func named(i *RawJob, option, name string) string {
 	if name == "" {
 		i.Fail(fmt.Errorf("%s is given no name; was a variable not set? Leave it out for the default", option))
 	}
@@ -47,54 +47,57 @@ func named(i *Item, option, name string) string {
 // In delays the job by d, by Redis' clock, before it goes to its queue. Zero or less means now. More than a
 // hundred years, in either direction, fails the push: a calculation has probably overflowed. It overrides an
 // earlier At.
-func In(d time.Duration) JobOption { return func(i *Item) { i.In, i.At = d, time.Time{} } }
+func In(d time.Duration) JobOption { return func(i *RawJob) { i.In, i.At = d, time.Time{} } }
 
 // At schedules the job for t. The zero time, and a time in the past, means now. A time before 1970, or more
 // than a hundred years ahead, fails the push. It overrides an earlier In.
-func At(t time.Time) JobOption { return func(i *Item) { i.In, i.At = 0, t } }
+func At(t time.Time) JobOption { return func(i *RawJob) { i.In, i.At = 0, t } }
 
-// MaxRetries is how often a failed job is run again, 0 to put it among the dead at once. Without it the server's
+// Retries is how often a failed job is run again, 0 to put it among the dead at once. Without it the server's
 // Policy decides: 25 times.
-func MaxRetries(n int) JobOption {
-	return func(i *Item) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
+func Retries(n int) JobOption {
+	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
 }
 
 // NoRetry drops a failed job: it is neither run again nor kept.
 func NoRetry() JobOption {
-	return func(i *Item) { i.Retry = job.RetryRule{Kind: job.RetryNever} }
+	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryNever} }
 }
 
-// RetryFor runs a failed job again for so long after its first failure, in whole seconds, however often that is.
-func RetryFor(d time.Duration) JobOption { return func(i *Item) { i.RetryFor = d } }
+// RetryFor runs a failed job again for so long after its first failure, in whole seconds, however often that
+// is.
+func RetryFor(d time.Duration) JobOption { return func(i *RawJob) { i.RetryFor = d } }
 
 // RetryQueue is the queue that retries go to; the job's own without it. An empty name is an error.
 func RetryQueue(name string) JobOption {
-	return func(i *Item) { i.RetryQueue = named(i, "RetryQueue", name) }
+	return func(i *RawJob) { i.RetryQueue = named(i, "RetryQueue", name) }
 }
 
 // Backtrace keeps so many lines of an error's stack with a failed job; AllLines keeps all.
-func Backtrace(lines int) JobOption { return func(i *Item) { i.Backtrace = lines } }
+func Backtrace(lines int) JobOption { return func(i *RawJob) { i.Backtrace = lines } }
 
 // NoDead drops the job when it has no retries left, instead of keeping it among the dead.
-func NoDead() JobOption { return func(i *Item) { i.NoDead = true } }
+func NoDead() JobOption { return func(i *RawJob) { i.NoDead = true } }
 
 // KeepDead keeps one job among the dead whose class says NoDead.
-func KeepDead() JobOption { return func(i *Item) { i.NoDead = false } }
+func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 
 // Tags are shown by dashboards; they replace earlier ones.
-func Tags(tags ...string) JobOption { return func(i *Item) { i.Tags = tags } }
+func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 
-// JID gives the job an id of the caller's choice, who answers for its being unique. It is neither for Define nor for EnqueueMany.
-func JID(id string) JobOption { return func(i *Item) { i.JID = id } }
+// JID gives the job an id of the caller's choice, who answers for its being unique. It is neither for Define
+// nor for EnqueueMany.
+func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
-// Repeatable has the push stored once however often it is sent: the client sends it again when no answer comes (see
-// RepeatFor), and Client.Repeat does when even that was not enough. It is about the push alone; a job may still run twice.
-func Repeatable() JobOption { return func(i *Item) { i.Repeatable = true } }
+// PushOnce has the push stored once however often it is sent: the client sends it again when no answer comes
+// (see RepeatFor), and Client.Repeat does when even that was not enough. It is about the push alone; a job
+// may still run twice.
+func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
-// Field adds a field to the payload, which travels with the job, such as a request id. value is written as JSON, and
-// replaces an earlier one of that name.
+// Field adds a field to the payload, which travels with the job, such as a request id. value is written as
+// JSON, and replaces an earlier one of that name.
 func Field(name string, value any) JobOption {
-	return func(i *Item) {
+	return func(i *RawJob) {
 		text, err := job.Marshal(value)
 		if err != nil {
 			text = err.Error() // no JSON: the push is refused, and names the field

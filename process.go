@@ -9,13 +9,15 @@ import (
 	"github.com/belayq/belay/launcher/service"
 )
 
-// A Process runs a Server as a program of its own does, with signals, health checks and systemd. Main makes one; use it
-// yourself in a program that reads its settings in its own way. Server.Run alone is for a server beside other things.
+// A Process runs a Server as a program of its own does, with signals, health checks and systemd. Main makes
+// one; use it yourself in a program that reads its settings in its own way. Server.Run alone is for a server
+// beside other things.
 //
-// Signals are Sidekiq's: TERM and INT stop, a second one at once; TSTP and USR1 quiet; TTIN logs what runs and where all
-// goroutines stand; USR2 calls Reopen. The same signal again within 200 ms is no second one, since GNU timeout sends two.
-// Under systemd (Type=notify) it says READY=1 once the server is registered and STOPPING=1 when a stop begins, keeps STATUS
-// up to date, and with WatchdogSec= pings for as long as Server.Health would call the server alive.
+// Signals are Sidekiq's: TERM and INT stop, a second one at once; TSTP and USR1 quiet; TTIN logs what runs
+// and where all goroutines stand; USR2 calls Reopen. The same signal again within 200 ms is no second one,
+// since GNU timeout sends two. Under systemd (Type=notify) it says READY=1 once the server is registered and
+// STOPPING=1 when a stop begins, keeps STATUS up to date, and with WatchdogSec= pings for as long as
+// Server.Health would call the server alive.
 //
 // In the background it checks the configuration of Redis, as `belay check` does, and logs a warning for each
 // finding that is not ok. The server does not wait for the check, and runs regardless of the findings.
@@ -23,19 +25,19 @@ type Process struct {
 	Server *Server
 	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty is nowhere.
 	HealthAddr string
-	// Reopen is called at USR2, so that a log that was moved away is opened anew. It may be nil, and may take its time.
+	// Reopen is called at USR2, so that a log that was moved away is opened anew. It may be nil, and may take
+	// its time.
 	Reopen func()
 }
 
-// Run runs the server until ctx ends or a signal stops it. It answers what Server.Run does, or why it could not begin. It
-// takes systemd's variables out of the environment: programs that this one starts are not the service.
+// Run runs the server until ctx ends or a signal stops it. It answers what Server.Run does, or why it could
+// not begin. It takes systemd's variables out of the environment: programs that this one starts are not the
+// service.
 func (p Process) Run(ctx context.Context) error {
 	if p.Server == nil {
 		return errors.New("belay: a Process without a Server")
 	}
-	if err := p.Server.Check(); err != nil {
-		return err
-	}
+	p.Server.made("Process.Run")
 	if err := p.Server.ready(); err != nil { // before a port is opened
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,12 +14,12 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-func TestRepeatable(t *testing.T) {
+func TestPushOnce(t *testing.T) {
 	t.Parallel()
-	behind := func(t *testing.T, options ...belay.ClientOption) (*belay.Client, *faultproxy.Proxy) {
+	behind := func(t *testing.T, repeatFor time.Duration) (*belay.Client, *faultproxy.Proxy) {
 		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
 		prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-		client, err := belay.Open(t.Context(), proxy.URL(), append(options, belay.Prefix(prefix))...)
+		client, err := belay.Open(t.Context(), proxy.URL(), &belay.ClientConfig{Prefix: prefix, RepeatFor: repeatFor})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, client.Close()) })
 		return client, proxy
@@ -27,11 +28,11 @@ func TestRepeatable(t *testing.T) {
 		length := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:default"))[0]
 		require.Equal(t, driver.Reply{Value: int64(want)}, length)
 	}
-	number := belay.Define[int]("Number", belay.Repeatable())
+	number := belay.Define[int]("Number", belay.PushOnce())
 
 	t.Run("jobs of a class whose answers are lost are stored once", func(t *testing.T) {
 		t.Parallel()
-		client, proxy := behind(t)
+		client, proxy := behind(t, 0)
 		proxy.Add(faultproxy.DropReply("belay:pushes:"), faultproxy.DropRequest("belay:pushes:"))
 		_, err := number.Enqueue(t.Context(), client, 1)
 		require.NoError(t, err)
@@ -42,7 +43,7 @@ func TestRepeatable(t *testing.T) {
 	})
 	t.Run("are repeated by the program alone if it says so", func(t *testing.T) {
 		t.Parallel()
-		client, proxy := behind(t, belay.RepeatFor(0))
+		client, proxy := behind(t, -1)
 		_, err := number.Enqueue(t.Context(), client, 1) // its first request may have to bring the script
 		require.NoError(t, err)
 		proxy.Add(faultproxy.DropReply("belay:pushes:"))

@@ -16,6 +16,14 @@ const patience = 20 * time.Second
 // tick is between two looks at what is waited for.
 const tick = 5 * time.Millisecond
 
+// newServer makes a server whose config is right.
+func newServer(t *testing.T, client *belay.Client, cfg belay.ServerConfig) *belay.Server {
+	t.Helper()
+	server, err := belay.NewServer(client, cfg)
+	require.NoError(t, err)
+	return server
+}
+
 // running is a server that runs until the test ends, if it does not end before.
 func running(t *testing.T, server *belay.Server) <-chan error {
 	t.Helper()

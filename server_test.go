@@ -18,10 +18,16 @@ import (
 	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
-func openShared(t *testing.T, options ...belay.ClientOption) *belay.Client {
+// openShared opens a client in a keyspace of its own.
+func openShared(t *testing.T) *belay.Client {
 	t.Helper()
-	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), append(options, belay.Prefix(prefix))...)
+	return openWith(t, belay.ClientConfig{})
+}
+
+func openWith(t *testing.T, cfg belay.ClientConfig) *belay.Client {
+	t.Helper()
+	cfg.Prefix = strings.TrimSuffix(drivertest.Prefix(t), ":")
+	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), &cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	return client
@@ -34,44 +40,49 @@ func TestOpen(t *testing.T) {
 		// Nobody listens on port 1; the others are no URLs, or name a server that asks for another password.
 		guarded := strings.Replace(drivertest.Start(t, "--requirepass", "other").URL(), "redis://", "redis://:s3cr3t@", 1)
 		for _, url := range []string{"redis://:s3cr3t@127.0.0.1:1/0", "redis://user:s3cr3t@%zz", "s3cr3t://x", guarded} {
-			_, err := belay.Open(t.Context(), url)
+			_, err := belay.Open(t.Context(), url, nil)
 			require.ErrorContains(t, err, "belay: open: ")
 			require.NotContains(t, err.Error(), "s3cr3t")
 		}
 	})
-	t.Run("says what is wrong with its options", func(t *testing.T) {
+	t.Run("says what is wrong with its config", func(t *testing.T) {
 		t.Parallel()
-		_, err := belay.Open(t.Context(), "redis://127.0.0.1:1", belay.PayloadLimit(-1))
+		_, err := belay.Open(t.Context(), "redis://127.0.0.1:1", &belay.ClientConfig{PayloadLimit: -1})
 		require.ErrorContains(t, err, "payload limit -1")
 	})
 }
 
 func TestServer(t *testing.T) {
 	t.Parallel()
-	t.Run("names every mistake of its options at Run", func(t *testing.T) {
+	t.Run("names every mistake of its config at once", func(t *testing.T) {
 		t.Parallel()
-		server := belay.NewServer(openShared(t), belay.Concurrency(0), belay.QueueWeight("a", 0), belay.Queues(""),
-			belay.Heartbeat(time.Second, time.Second))
-		server.HandleClass("A", func(context.Context, *belay.Job) error { return nil })
-		err := server.Run(t.Context())
-		for _, part := range []string{"concurrency 0", `queue "a": weight 0`, "the name of the queue is empty", "ttl 1s"} {
-			require.ErrorContains(t, err, part)
+		for _, c := range []struct {
+			cfg  belay.ServerConfig
+			says []string
+		}{
+			{belay.ServerConfig{Concurrency: -1, Queues: belay.Queues(""), Heartbeat: time.Second, TTL: time.Second},
+				[]string{"concurrency -1", "the name of the queue is empty", "ttl 1s"}},
+			{belay.ServerConfig{Queues: []belay.QueueWeight{{Name: "a", Weight: -1}}, PollInterval: -1}, []string{`queue "a": a weight`, "poll -1ns"}},
+		} {
+			_, err := belay.NewServer(openShared(t), c.cfg)
+			for _, part := range c.says {
+				require.ErrorContains(t, err, part)
+			}
 		}
-		require.Panics(t, func() { belay.NewServer(nil) })
 	})
 
 	t.Run("runs what was enqueued, in the client's keyspace and unit, through either driver", func(t *testing.T) {
 		t.Parallel()
 		d, err := rueidisdriver.Open(drivertest.Redis(t).URL())
 		require.NoError(t, err)
-		ours := openShared(t, belay.Millis())
-		theirs, err := belay.NewClient(d, belay.Prefix(ours.Config().Prefix))
+		ours := openWith(t, belay.ClientConfig{Unit: belay.Millis})
+		theirs, err := belay.NewClient(d, &belay.ClientConfig{Prefix: ours.Config().Prefix})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, theirs.Close()) })
 
 		greet := belay.Define[struct{ Name string }]("Greet", belay.Queue("mail"), belay.Timeout(time.Minute))
 		heard := make(chan string, 3)
-		server := belay.NewServer(theirs, belay.Queues("mail"), belay.Concurrency(2), belay.ShutdownTimeout(time.Second))
+		server := newServer(t, theirs, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 2, ShutdownTimeout: time.Second})
 		greet.Handle(server, func(ctx context.Context, args struct{ Name string }) error {
 			if _, limited := ctx.Deadline(); !limited {
 				return errors.New("the definition's timeout does not hold")
@@ -80,7 +91,7 @@ func TestServer(t *testing.T) {
 			return nil
 		})
 		wrapped := make(chan string, 3)
-		server.Use(func(next belay.Handler) belay.Handler {
+		server.Use("note", func(next belay.Handler) belay.Handler {
 			return func(ctx context.Context, j *belay.Job) error {
 				raw, _ := j.Field("created_at")
 				wrapped <- raw
@@ -104,15 +115,15 @@ func TestServer(t *testing.T) {
 	t.Run("fails a job whose arguments do not fit, and says why", func(t *testing.T) {
 		t.Parallel()
 		client := openShared(t)
-		typed := belay.Define[struct{ N int }]("Typed", belay.MaxRetries(0))
-		server := belay.NewServer(client)
+		typed := belay.Define[struct{ N int }]("Typed", belay.Retries(0))
+		server := newServer(t, client, belay.ServerConfig{})
 		typed.Handle(server, func(context.Context, struct{ N int }) error { return errors.New("it should not have run") })
 		told := make(chan error, 1)
 		server.OnError(func(_ context.Context, _ *belay.Job, err error) { told <- err })
 		done := make(chan error, 1)
 		go func() { done <- server.Run(t.Context()) }()
 
-		_, err := client.Push(t.Context(), belay.Item{Class: "Typed", Args: []any{1, json.RawMessage(`{}`)}})
+		_, err := client.Push(t.Context(), belay.RawJob{Class: "Typed", Args: []any{1, json.RawMessage(`{}`)}})
 		require.NoError(t, err)
 		failed := <-told
 		require.EqualError(t, failed, "read the arguments of Typed: the job has 2, struct { N int } takes at most 1")
@@ -130,10 +141,11 @@ func TestServer(t *testing.T) {
 		number, word := belay.Define[int]("Number"), belay.Define[string]("Word", belay.Queue("mail"))
 		heard := make(chan any, 2)
 		list := []belay.Registration{
-			number.With(func(_ context.Context, n int) error { heard <- n; return nil }),
-			word.With(func(_ context.Context, w string) error { heard <- w; return nil }),
+			number.Handler(func(_ context.Context, n int) error { heard <- n; return nil }),
+			word.Handler(func(_ context.Context, w string) error { heard <- w; return nil }),
 		}
-		server := belay.NewServer(client, belay.Queues("default", "mail"), belay.Handlers(list...))
+		server := newServer(t, client, belay.ServerConfig{Queues: belay.Queues("default", "mail")})
+		server.Register(list...)
 		done := make(chan error, 1)
 		go func() { done <- server.Run(t.Context()) }()
 		_, err := number.Enqueue(t.Context(), client, 5)
@@ -144,17 +156,19 @@ func TestServer(t *testing.T) {
 		server.Stop()
 		require.NoError(t, <-done)
 
-		require.Panics(t, func() {
-			number.Handle(belay.NewServer(client, belay.Handlers(list...)), func(context.Context, int) error { return nil })
-		})
-		err = belay.NewServer(client, belay.Handlers(list...), belay.Handlers(list[0], belay.Registration{})).Run(t.Context())
-		require.ErrorContains(t, err, `the class "Number" has two handlers`)
-		require.ErrorContains(t, err, "an empty Registration among the Handlers")
+		again := newServer(t, client, belay.ServerConfig{})
+		again.Register(list...)
+		const twice = "belay: Handle Number: the class has a handler already"
+		require.PanicsWithValue(t, twice, func() { number.Handle(again, func(context.Context, int) error { return nil }) })
+		require.PanicsWithValue(t, twice, func() { again.Register(list[0]) })
+		require.PanicsWithValue(t, "belay: HandleRaw *: use HandleUnknown", func() { again.HandleRaw("*", idle) })
+		again.HandleUnknown(idle)
+		require.Panics(t, func() { again.HandleUnknown(idle) })
 	})
 
 	t.Run("tells mistakes of the program by a panic", func(t *testing.T) {
 		t.Parallel()
-		server := belay.NewServer(openShared(t))
+		server := newServer(t, openShared(t), belay.ServerConfig{})
 		d := belay.Define[int]("A")
 		require.Panics(t, func() { d.Handle(server, nil) })
 		d.Handle(server, func(context.Context, int) error { return nil })
@@ -185,8 +199,8 @@ func TestDefinitionWithoutAHandler(t *testing.T) {
 	require.Contains(t, stored[0], `"args":[42,"short"],"class":"Welcome"`)
 
 	// A worker that does not know the class, as during a deploy, has the job wait for one that does.
-	server := belay.NewServer(client)
-	server.HandleClass("Known", idle)
+	server := newServer(t, client, belay.ServerConfig{})
+	server.HandleRaw("Known", idle)
 	told := make(chan error, 1)
 	server.OnError(func(_ context.Context, _ *belay.Job, err error) { told <- err })
 	done := make(chan error, 1)

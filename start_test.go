@@ -17,13 +17,13 @@ import (
 // A server without handlers would take jobs, fail them and use up their retries.
 func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
 	t.Parallel()
-	producer := prefixed(t)
-	receipt, err := producer.Push(t.Context(), belay.Item{Class: "A"})
+	producer := openShared(t)
+	receipt, err := producer.Push(t.Context(), belay.RawJob{Class: "A"})
 	require.NoError(t, err)
 	require.Equal(t, belay.StatusQueued, receipt.Status)
 	for name, server := range map[string]*belay.Server{
-		"alone":         belay.NewServer(producer),
-		"with capsules": belay.NewServer(producer, belay.Capsule("slow", belay.Queues("slow"), belay.Concurrency(1))),
+		"alone":         newServer(t, producer, belay.ServerConfig{}),
+		"with capsules": newServer(t, producer, belay.ServerConfig{Capsules: []belay.Capsule{{Name: "slow", Queues: belay.Queues("slow"), Concurrency: 1}}}),
 	} {
 		require.ErrorIs(t, belay.Process{Server: server, HealthAddr: "nowhere:-1"}.Run(t.Context()), belay.ErrNoHandlers, "%s: before its port is opened", name)
 		require.ErrorIs(t, server.Run(t.Context()), belay.ErrNoHandlers, name)
@@ -32,12 +32,12 @@ func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
 	}
 	require.Equal(t, int64(1), waiting(t, producer), "nothing was taken")
 
-	server := belay.NewServer(producer)
+	server := newServer(t, producer, belay.ServerConfig{})
 	welcome := belay.Define[int]("Welcome")
-	server.Register(welcome.With(func(context.Context, int) error { return nil }))
-	server.HandleClass(belay.AnyClass, idle)
+	server.Register(welcome.Handler(func(context.Context, int) error { return nil }))
+	server.HandleUnknown(idle)
 	require.Equal(t, []string{"*", "Welcome"}, server.Classes())
-	require.PanicsWithValue(t, "belay: Register: a registration is empty; make it by Definition.With", func() { server.Register(belay.Registration{}) })
+	require.PanicsWithValue(t, "belay: Register: a registration is empty; make it by Definition.Handler", func() { server.Register(belay.Registration{}) })
 	running(t, server)
 	require.Eventually(t, func() bool { return waiting(t, producer) == 0 }, patience, tick)
 }
@@ -50,26 +50,31 @@ func TestQueuesThatDoNotFitTheHandlersAreWarnedOf(t *testing.T) {
 	plain := belay.Define[int]("Plain")
 	fn := func(context.Context, int) error { return nil }
 	for name, c := range map[string]struct {
-		options          []belay.ServerOption
+		queues           []string
+		capsules         []string // of the same names
 		missed, unknown  []any
 		classesNotServed []any
 	}{
-		"all fit":                     {options: []belay.ServerOption{belay.Queues("mail", "default", "reports", "again", "pushed")}},
-		"in capsules too":             {options: []belay.ServerOption{belay.Capsule("x", belay.Queues("mail")), belay.Capsule("y", belay.Queues("reports"))}},
-		"one is not taken":            {options: []belay.ServerOption{belay.Queues("mail", "default")}, missed: []any{"reports"}, classesNotServed: []any{"Report"}},
-		"one is misspelled":           {options: []belay.ServerOption{belay.Queues("mail", "default", "reprots")}, missed: []any{"reports"}, unknown: []any{"reprots"}, classesNotServed: []any{"Report"}},
+		"all fit":                     {queues: []string{"mail", "default", "reports", "again", "pushed"}},
+		"in capsules too":             {capsules: []string{"mail", "reports"}},
+		"one is not taken":            {queues: []string{"mail", "default"}, missed: []any{"reports"}, classesNotServed: []any{"Report"}},
+		"one is misspelled":           {queues: []string{"mail", "default", "reprots"}, missed: []any{"reports"}, unknown: []any{"reprots"}, classesNotServed: []any{"Report"}},
 		"nothing was said of queues":  {missed: []any{"mail", "reports"}, classesNotServed: []any{"Mail", "Report"}},
-		"a capsule's is misspelled":   {options: []belay.ServerOption{belay.Queues("mail", "default", "reports"), belay.Capsule("x", belay.Queues("typo"))}, unknown: []any{"typo"}},
-		"what was pushed to is known": {options: []belay.ServerOption{belay.Queues("mail", "default", "reports", "pushed")}},
+		"a capsule's is misspelled":   {queues: []string{"mail", "default", "reports"}, capsules: []string{"typo"}, unknown: []any{"typo"}},
+		"what was pushed to is known": {queues: []string{"mail", "default", "reports", "pushed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			producer := prefixed(t)
-			_, err := producer.Push(t.Context(), belay.Item{Class: "A", Queue: "pushed"})
+			producer := openShared(t)
+			_, err := producer.Push(t.Context(), belay.RawJob{Class: "A", Queue: "pushed"})
 			require.NoError(t, err)
 			var out drivertest.Buffer
-			server := belay.NewServer(producer, append(c.options, belay.Logger(zerolog.New(&out)), belay.Concurrency(1))...)
-			server.Register(mail.With(fn), report.With(fn), plain.With(fn))
+			cfg := belay.ServerConfig{Logger: belay.Zerolog(zerolog.New(&out)), Concurrency: 1, Queues: belay.Queues(c.queues...)}
+			for _, name := range c.capsules {
+				cfg.Capsules = append(cfg.Capsules, belay.Capsule{Name: name, Queues: belay.Queues(name)})
+			}
+			server := newServer(t, producer, cfg)
+			server.Register(mail.Handler(fn), report.Handler(fn), plain.Handler(fn))
 			done := running(t, server)
 			lines := func(message string) (found []map[string]any) {
 				for line := range strings.Lines(out.String()) {

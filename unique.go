@@ -17,7 +17,7 @@ import (
 type (
 	// Until is when a unique job's lock ends: UntilExecuting or UntilExecuted.
 	Until = dedup.Until
-	// UniqueRule holds the options of Unique, for an Item of a class that has no Definition here. Its fields:
+	// UniqueRule holds the options of Unique, for a RawJob of a class that has no Definition here. Its fields:
 	// go doc github.com/belayq/belay/dedup.Rule.
 	UniqueRule = dedup.Rule
 )
@@ -25,7 +25,8 @@ type (
 const (
 	// UntilExecuting locks from the push until the job starts: while one waits, another is refused.
 	UntilExecuting = dedup.UntilExecuting
-	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or dead.
+	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
+	// dead.
 	UntilExecuted = dedup.UntilExecuted
 	// StatusDuplicate is the status of a push that was refused because another job holds the lock. It is not
 	// an error.
@@ -72,7 +73,7 @@ func Unique(options ...UniqueOption) JobOption {
 	if !said && rule.Until == "" {
 		rule.Until = UntilExecuting
 	}
-	return func(i *Item) {
+	return func(i *RawJob) {
 		own := rule // of each job: a middleware may change it
 		i.Unique, i.NotUnique = &own, false
 		for _, err := range wrong {
@@ -83,7 +84,7 @@ func Unique(options ...UniqueOption) JobOption {
 
 // NotUnique pushes a job without a lock, even if its class is Unique or its client has DeduplicateIdempotent.
 // Otherwise it has no effect.
-func NotUnique() JobOption { return func(i *Item) { i.Unique, i.NotUnique = nil, true } }
+func NotUnique() JobOption { return func(i *RawJob) { i.Unique, i.NotUnique = nil, true } }
 
 // MarkDuplicates stores duplicates without the lock instead of refusing them, and marks them: the payload
 // field duplicate-of and the receipt's Holder are the jid of the job that holds the lock. (A scheduled job
@@ -158,7 +159,7 @@ func UniqueByFields(names ...string) DefineOption {
 
 // UniqueBy makes jobs of a Unique class count as the same if identity returns the same value for their
 // arguments. The value may be of any type that can be written as JSON. identity is called at each push, with
-// the arguments that will be stored, which OnPush may have changed. A value with a struct that has no JSON
+// the arguments that will be stored, which middleware may have changed. A value with a struct that has no JSON
 // members, such as one without exported fields, fails the push.
 //
 // A push of the class by belay push --unique, or from another language, is never a duplicate of these jobs,

@@ -19,7 +19,7 @@ type reindex struct {
 }
 
 // digestOf is what a job has in common with those that count as the same.
-func digestOf(t *testing.T, item Item) string {
+func digestOf(t *testing.T, item RawJob) string {
 	t.Helper()
 	argsJSON, err := job.MarshalArgs(item.Args)
 	require.NoError(t, err)
@@ -32,8 +32,8 @@ func digestOf(t *testing.T, item Item) string {
 	return lock.Digest
 }
 
-func itemWith(option JobOption) Item {
-	item := Item{Class: "A"}
+func itemWith(option JobOption) RawJob {
+	item := RawJob{Class: "A"}
 	option(&item)
 	return item
 }
@@ -43,17 +43,17 @@ func TestUnique(t *testing.T) {
 	t.Run("is what its options say, for a class and for one job", func(t *testing.T) {
 		t.Parallel()
 		d := Define[int]("A", Unique(UntilExecuted, LockTTL(time.Hour), IncludingScheduled(), RescheduleOnce(), PerQueue()))
-		require.Equal(t, &UniqueRule{Until: UntilExecuted, TTL: time.Hour, IncludingScheduled: true, RescheduleOnce: true, PerQueue: true}, d.Item(1).Unique)
-		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Item(1, Unique(UntilExecuting)).Unique, "what one job says replaces all of it")
-		require.Nil(t, d.Item(1, NotUnique()).Unique)
-		require.NotNil(t, d.Item(1, NotUnique(), Unique()).Unique, "the last one counts")
-		require.NotNil(t, d.Item(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, TTL: time.Hour, IncludingScheduled: true, RescheduleOnce: true, PerQueue: true}, d.Job(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Job(1, Unique(UntilExecuting)).Unique, "what one job says replaces all of it")
+		require.Nil(t, d.Job(1, NotUnique()).Unique)
+		require.NotNil(t, d.Job(1, NotUnique(), Unique()).Unique, "the last one counts")
+		require.NotNil(t, d.Job(1).Unique)
 	})
 	t.Run("is until_executing without a strategy, and has one at most", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, &UniqueRule{Until: UntilExecuting}, Define[int]("A", Unique()).Item(1).Unique)
-		require.Equal(t, &UniqueRule{Until: UntilExecuting, TTL: time.Hour}, Define[int]("A", Unique(LockTTL(time.Hour))).Item(1).Unique)
-		require.Equal(t, &UniqueRule{Until: UntilExecuted, PerQueue: true}, Define[int]("A", Unique(PerQueue(), UntilExecuted)).Item(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting}, Define[int]("A", Unique()).Job(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting, TTL: time.Hour}, Define[int]("A", Unique(LockTTL(time.Hour))).Job(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, PerQueue: true}, Define[int]("A", Unique(PerQueue(), UntilExecuted)).Job(1).Unique)
 		require.ErrorContains(t, itemWith(Unique(UntilExecuted, UntilExecuting)).Check(), "unique until until_executed and until until_executing")
 		require.ErrorContains(t, itemWith(Unique(Until(""))).Check(), "unique until when?", "a variable that was not set")
 		require.ErrorContains(t, itemWith(Unique(nil)).Check(), "an option is nil")
@@ -61,9 +61,9 @@ func TestUnique(t *testing.T) {
 	t.Run("refuses whatever the class says of being run twice, and marks by name", func(t *testing.T) {
 		t.Parallel()
 		d := Define[int]("A", NotIdempotent("the bank has no keys"), Unique(UntilExecuted, RescheduleOnce()))
-		require.Equal(t, &UniqueRule{Until: UntilExecuted, RescheduleOnce: true}, d.Item(1).Unique)
-		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Item(1, Unique()).Unique)
-		marks := d.Item(1, Unique(UntilExecuted, MarkDuplicates()))
+		require.Equal(t, &UniqueRule{Until: UntilExecuted, RescheduleOnce: true}, d.Job(1).Unique)
+		require.Equal(t, &UniqueRule{Until: UntilExecuting}, d.Job(1, Unique()).Unique)
+		marks := d.Job(1, Unique(UntilExecuted, MarkDuplicates()))
 		require.Equal(t, &UniqueRule{Until: UntilExecuted, MarkDuplicates: true}, marks.Unique)
 		require.PanicsWithValue(t, `belay: Define "A": reschedule once applies to refused duplicates, and mark duplicates refuses none: choose one`,
 			func() { Define[int]("A", Unique(UntilExecuted, RescheduleOnce(), MarkDuplicates())) })
@@ -75,36 +75,36 @@ func TestUnique(t *testing.T) {
 			"fields":   Define[reindex]("A", UniqueByFields("ProductID"), Unique(UntilExecuted)),
 			"function": Define[reindex]("A", Unique(UntilExecuted), UniqueBy(func(args reindex) any { return args.ProductID })),
 		} {
-			require.Equal(t, digestOf(t, d.Item(a)), digestOf(t, d.Item(b)), name)
-			require.NotEqual(t, digestOf(t, d.Item(a)), digestOf(t, d.Item(other)), name)
-			require.Equal(t, digestOf(t, d.Item(a)), digestOf(t, d.Item(a, Unique(UntilExecuting))), "%s: what identifies jobs is the class'", name)
-			require.NotEqual(t, digestOf(t, d.Item(a, Unique(UntilExecuted, PerQueue()))), digestOf(t, d.Item(a, Unique(UntilExecuted, PerQueue()), Queue("low"))), name)
+			require.Equal(t, digestOf(t, d.Job(a)), digestOf(t, d.Job(b)), name)
+			require.NotEqual(t, digestOf(t, d.Job(a)), digestOf(t, d.Job(other)), name)
+			require.Equal(t, digestOf(t, d.Job(a)), digestOf(t, d.Job(a, Unique(UntilExecuting))), "%s: what identifies jobs is the class'", name)
+			require.NotEqual(t, digestOf(t, d.Job(a, Unique(UntilExecuted, PerQueue()))), digestOf(t, d.Job(a, Unique(UntilExecuted, PerQueue()), Queue("low"))), name)
 		}
 		all := Define[reindex]("A", Unique(UntilExecuted))
-		require.Equal(t, digestOf(t, all.Item(a)), digestOf(t, all.Item(reindex{ProductID: 42, AskedBy: "Ann"})))
-		require.NotEqual(t, digestOf(t, all.Item(a)), digestOf(t, all.Item(b)))
+		require.Equal(t, digestOf(t, all.Job(a)), digestOf(t, all.Job(reindex{ProductID: 42, AskedBy: "Ann"})))
+		require.NotEqual(t, digestOf(t, all.Job(a)), digestOf(t, all.Job(b)))
 	})
 	t.Run("by fields is the digest that any language can compute", func(t *testing.T) {
 		t.Parallel()
 		d := Define[reindex]("A", Unique(UntilExecuted), UniqueByFields("Fields", "ProductID"))
 		want, err := dedup.Digest("A", "", []byte(`[["name"],42]`))
 		require.NoError(t, err)
-		require.Equal(t, want, digestOf(t, d.Item(reindex{42, []string{"name"}, "Ann"})))
+		require.Equal(t, want, digestOf(t, d.Job(reindex{42, []string{"name"}, "Ann"})))
 	})
 	t.Run("a rule of one job that names arguments itself keeps them", func(t *testing.T) {
 		t.Parallel()
 		d := Define[reindex]("A", Unique(UntilExecuted), UniqueByFields("ProductID"))
-		own := func(i *Item) { i.Unique = &UniqueRule{Until: UntilExecuted, Positions: []int{2}} }
-		require.Equal(t, []int{2}, d.Item(reindex{}, own).Unique.Positions)
+		own := func(i *RawJob) { i.Unique = &UniqueRule{Until: UntilExecuted, Positions: []int{2}} }
+		require.Equal(t, []int{2}, d.Job(reindex{}, own).Unique.Positions)
 	})
 	t.Run("arguments that are not the class' any more fail the push, when a function reads them", func(t *testing.T) {
 		t.Parallel()
 		d := Define[reindex]("A", Unique(UntilExecuted), UniqueBy(func(args reindex) any { return args.ProductID }))
-		item := d.Item(reindex{})
+		item := d.Job(reindex{})
 		item.Args = []any{"encrypted"}
 		require.ErrorContains(t, item.Check(), "find what identifies the job: argument 1 (ProductID)")
 		bad := Define[int]("A", Unique(UntilExecuted), UniqueBy(func(int) any { return make(chan int) }))
-		require.ErrorContains(t, bad.Item(1).Check(), "find what identifies the job")
+		require.ErrorContains(t, bad.Job(1).Check(), "find what identifies the job")
 	})
 	t.Run("an answer of which nothing is written fails the push, and drops no job", func(t *testing.T) {
 		t.Parallel()
@@ -113,20 +113,20 @@ func TestUnique(t *testing.T) {
 			func(n int) any { return key{n} }, func(n int) any { return &key{n} }, func(n int) any { return []any{"a", key{n}} },
 		} {
 			d := Define[int]("A", Unique(UntilExecuted), UniqueBy(answer))
-			require.ErrorContains(t, d.Item(1).Check(), "find what identifies the job: the answer of UniqueBy: belay.key has no exported fields")
+			require.ErrorContains(t, d.Job(1).Check(), "find what identifies the job: the answer of UniqueBy: belay.key has no exported fields")
 		}
 		for _, answer := range []func(int) any{
 			func(n int) any { return time.Unix(int64(n), 0) }, func(n int) any { return big.NewInt(int64(n)) }, func(n int) any { return []int{n} },
 		} {
 			d := Define[int]("A", Unique(UntilExecuted), UniqueBy(answer))
-			require.NotEqual(t, digestOf(t, d.Item(1)), digestOf(t, d.Item(2)))
+			require.NotEqual(t, digestOf(t, d.Job(1)), digestOf(t, d.Job(2)))
 		}
 	})
 	t.Run("panics in Define over what cannot be meant", func(t *testing.T) {
 		t.Parallel()
 		unique := Unique(UntilExecuted)
 		for want, options := range map[string][]DefineOption{
-			"reschedule once goes with until_executed alone":                          {Unique(UntilExecuting, RescheduleOnce())},
+			"reschedule once requires until_executed":                                 {Unique(UntilExecuting, RescheduleOnce())},
 			`unique until "done"`:                                                     {Unique(Until("done"))},
 			"a lock for -1ns holds nothing":                                           {Unique(UntilExecuted, LockTTL(0))},
 			"a whole number of milliseconds":                                          {Unique(UntilExecuted, LockTTL(time.Microsecond))},

@@ -2,7 +2,6 @@ package belay_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,18 +9,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
 )
-
-// prefixed opens a client in a keyspace of its own.
-func prefixed(t *testing.T, options ...belay.ClientOption) *belay.Client {
-	t.Helper()
-	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	c, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), append(options, belay.Prefix(prefix))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
-}
 
 // waiting is how many jobs wait in the default queue.
 func waiting(t *testing.T, producer *belay.Client) int64 {
@@ -32,10 +20,11 @@ func waiting(t *testing.T, producer *belay.Client) int64 {
 	return length
 }
 
-// A class that must not be paid for twice is the one that needs Unique most: that it is NotIdempotent takes nothing away.
+// A class that must not be paid for twice is the one that needs Unique most: that it is NotIdempotent takes
+// nothing away.
 func TestASecondPaymentIsRefusedThoughItsClassIsNotIdempotent(t *testing.T) {
 	t.Parallel()
-	producer := prefixed(t)
+	producer := openShared(t)
 	charge := belay.Define[int64]("Charge", belay.NotIdempotent("the bank has no idempotency keys"), belay.Unique(belay.UntilExecuted))
 	first, err := charge.Enqueue(t.Context(), producer, 42)
 	require.NoError(t, err)
@@ -75,11 +64,11 @@ func TestDeduplicateIdempotentIsGitLabsRule(t *testing.T) {
 			t.Parallel()
 			class := belay.Define[int]("Sync", c.define...)
 			for _, with := range []bool{true, false} {
-				want, options := belay.StatusQueued, []belay.ClientOption(nil)
+				want, cfg := belay.StatusQueued, belay.ClientConfig{}
 				if with {
-					want, options = c.second, []belay.ClientOption{belay.DeduplicateIdempotent()}
+					want, cfg.DeduplicateIdempotent = c.second, true
 				}
-				producer := prefixed(t, options...)
+				producer := openWith(t, cfg)
 				_, err := class.Enqueue(t.Context(), producer, 1, c.push...)
 				require.NoError(t, err)
 				alone, err := class.Enqueue(t.Context(), producer, 1, c.push...)
@@ -92,8 +81,8 @@ func TestDeduplicateIdempotentIsGitLabsRule(t *testing.T) {
 	}
 	t.Run("the lock ends when the job starts, and raw jobs have it too", func(t *testing.T) {
 		t.Parallel()
-		producer := prefixed(t, belay.DeduplicateIdempotent())
-		receipt, err := producer.Push(t.Context(), belay.Item{Class: "Ruby", Idempotent: true})
+		producer := openWith(t, belay.ClientConfig{DeduplicateIdempotent: true})
+		receipt, err := producer.Push(t.Context(), belay.RawJob{Class: "Ruby", Idempotent: true})
 		require.NoError(t, err)
 		payload := producer.Driver().Do(t.Context(), driver.Command("LINDEX", producer.Config().Prefix+":queue:default", "0"))[0].Value
 		require.Contains(t, payload, `"until":"until_executing"`)

@@ -103,7 +103,8 @@ func TestInABubbleOfSynctest(t *testing.T) {
 		began := time.Now()
 		synctest.Test(t, func(t *testing.T) {
 			k := belaytest.New(t)
-			server := belay.NewServer(k.Client())
+			server, err := belay.NewServer(k.Client(), belay.ServerConfig{})
+			require.NoError(t, err)
 			begin := time.Now()
 			ranAfter := make(chan time.Duration, 9)
 			answers := []error{belay.Snooze(10 * time.Second), belay.RetryIn(20*time.Second, errBroken), nil}

@@ -18,7 +18,7 @@ type check struct {
 }
 
 // checksOf are those of the options that made an item out of an empty one.
-func checksOf(want belay.Item) []check {
+func checksOf(want belay.RawJob) []check {
 	var checks []check
 	add := func(given bool, name, want string, has func(Waiting) string) {
 		if given {
@@ -45,7 +45,7 @@ func checksOf(want belay.Item) []check {
 	field(want.Backtrace == belay.AllLines, "Backtrace", "backtrace", "true")
 	field(len(want.Tags) > 0, "Tags", "tags", quoted(want.Tags))
 	field(want.JID != "", "JID", "jid", quoted(want.JID))
-	add(want.Repeatable, "Repeatable", "true", func(w Waiting) string { return strconv.FormatBool(w.pushed.Repeatable) })
+	add(want.PushOnce, "PushOnce", "true", func(w Waiting) string { return strconv.FormatBool(w.pushed.PushOnce) })
 	add(want.Unique != nil, "Unique", ruleOf(want.Unique), func(w Waiting) string { return ruleOf(w.pushed.Unique) })
 	for _, extra := range want.Extra {
 		field(true, "Field", extra.Name, extra.JSON)

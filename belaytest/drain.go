@@ -15,24 +15,25 @@ import (
 	"github.com/belayq/belay/scheduler"
 )
 
-// Drain runs every job that waits and is due, and those that they push, until nothing is, and answers the runs in the
-// order in which they began. Each queue's jobs come oldest first. A run that fails fails the test, unless OnFailure says
-// otherwise; its retry is not due yet.
+// Drain runs every job that waits and is due, and those that they push, until nothing is, and answers the
+// runs in the order in which they began. Each queue's jobs come oldest first. A run that fails fails the
+// test, unless OnFailure says otherwise; its retry is not due yet.
 func (k *Kit) Drain() []Run {
 	k.t.Helper()
 	return k.through(0)
 }
 
-// Advance drains, has d go by, and drains whenever something's time has come, in that order: jobs for later, retries and
-// snoozed jobs. It does so by bringing what waits nearer: no clock is set, neither Redis' nor the program's, and retry_for
-// does not notice. For a time that everything keeps to, use a bubble of testing/synctest, sleep, and Drain.
+// Advance drains, has d go by, and drains whenever something's time has come, in that order: jobs for later,
+// retries and snoozed jobs. It does so by bringing what waits nearer: no clock is set, neither Redis' nor the
+// program's, and retry_for does not notice. For a time that everything keeps to, use a bubble of
+// testing/synctest, sleep, and Drain.
 func (k *Kit) Advance(d time.Duration) []Run {
 	k.t.Helper()
 	return k.through(d)
 }
 
-// DrainAll is Advance until nothing waits any more: what fails is run again until it is dead. A job that snoozes or
-// schedules itself for ever fails the test in the end.
+// DrainAll is Advance until nothing waits any more: what fails is run again until it is dead. A job that
+// snoozes or schedules itself for ever fails the test in the end.
 func (k *Kit) DrainAll() []Run {
 	k.t.Helper()
 	return k.through(forever)
@@ -93,7 +94,8 @@ func (k *Kit) work(queues []string, first int) error {
 		if k.left(queues, s.Identity()) == 0 || k.count()-first > k.mostRuns {
 			s.Stop()
 			err := <-ended
-			// Its tombstone is for those who may meet its late calls. It has none, and a thousand drains would leave a thousand.
+			// Its tombstone is for those who may meet its late calls. It has none, and a thousand drains
+			// would leave a thousand.
 			k.do("ZREM", k.keys.Tombstones(), s.Identity())
 			k.do("DEL", k.keys.Record(s.Identity()))
 			return err
@@ -119,8 +121,8 @@ func (k *Kit) left(queues []string, identity string) (jobs int64) {
 	return jobs
 }
 
-// promote moves what is due to its queue, as the poller of a fleet does. A server's own would come to it within two
-// seconds: a test has no time for that.
+// promote moves what is due to its queue, as the poller of a fleet does. A server's own would come to it
+// within two seconds: a test has no time for that.
 func (k *Kit) promote() error {
 	k.do("DEL", k.keys.Poller())
 	poller := scheduler.New(scheduler.Config{

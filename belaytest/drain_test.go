@@ -112,9 +112,9 @@ func TestDrain(t *testing.T) {
 		k := counter(t, func(_ context.Context, _ *belaytest.Kit, n int) error { panic(errBroken) })
 		k.OnFailure(func(belaytest.Run) {})
 		push(t, k, 1)
-		_, err := k.Client().Push(t.Context(), belay.Item{Class: "Nobodys"})
+		_, err := k.Client().Push(t.Context(), belay.RawJob{Class: "Nobodys"})
 		require.NoError(t, err)
-		_, err = k.Client().Push(t.Context(), belay.Item{Class: "Count", Args: []any{"one"}})
+		_, err = k.Client().Push(t.Context(), belay.RawJob{Class: "Count", Args: []any{"one"}})
 		require.NoError(t, err)
 		runs := k.Drain()
 		require.Len(t, runs, 3)
@@ -138,18 +138,18 @@ func TestDrain(t *testing.T) {
 		require.Contains(t, said, "as require does")
 	})
 
-	t.Run("says what is wrong with the server's options", func(t *testing.T) {
+	t.Run("says what is wrong with the server's config", func(t *testing.T) {
 		t.Parallel()
 		said := verdict(t, func(tb testing.TB) {
 			k := counter(tb, nothing)
-			k.Serve(nil, belay.Concurrency(-1))
+			k.Configure(belay.ServerConfig{Concurrency: -1})
 			push(tb, k, 1)
 			require.Empty(t, k.Drain())
 		})
 		require.Contains(t, said, "concurrency -1")
 	})
 
-	t.Run("runs as many at once as the server's options say", func(t *testing.T) {
+	t.Run("runs as many at once as the server's config says", func(t *testing.T) {
 		t.Parallel()
 		met := make(chan struct{})
 		k := counter(t, func(context.Context, *belaytest.Kit, int) error {
@@ -159,7 +159,7 @@ func TestDrain(t *testing.T) {
 			}
 			return nil
 		})
-		k.Serve(nil, belay.Concurrency(2), belay.Queues("never used"))
+		k.Configure(belay.ServerConfig{Concurrency: 2, Queues: belay.Queues("never used")})
 		push(t, k, 1)
 		push(t, k, 2)
 		require.Len(t, k.Drain(), 2)
@@ -175,7 +175,7 @@ func TestDrain(t *testing.T) {
 				return nil
 			}
 		})
-		k.Serve(nil, belay.ShutdownTimeout(time.Millisecond))
+		k.Configure(belay.ServerConfig{ShutdownTimeout: time.Millisecond})
 		push(t, k, 1)
 		require.NoError(t, k.Drain()[0].Err)
 	})
@@ -230,7 +230,7 @@ func TestDrainAll(t *testing.T) {
 		failures := 0
 		k := counter(t, broken)
 		k.OnFailure(func(belaytest.Run) { failures++ })
-		push(t, k, 1, belay.In(time.Hour), belay.MaxRetries(2))
+		push(t, k, 1, belay.In(time.Hour), belay.Retries(2))
 		push(t, k, 2, belay.NoRetry())
 		require.Equal(t, []string{"[2]", "[1]", "[1]", "[1]"}, names(k.DrainAll()))
 		require.Equal(t, 4, failures)
@@ -268,8 +268,8 @@ func TestInline(t *testing.T) {
 				return countdown(ctx, k, n)
 			})
 			k.Inline()
-			push(t, k, 2, belay.Repeatable())
-			push(t, k, 0, belay.Repeatable())
+			push(t, k, 2, belay.PushOnce())
+			push(t, k, 0, belay.PushOnce())
 			require.Equal(t, []int{2, 1, 0, 0}, ran)
 		})
 	})

@@ -10,9 +10,10 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// RequireEnqueued fails the test unless exactly one job of the definition waits that has these arguments and what the
-// options say, and answers it. Options that are not given are not looked at; In and At are those of the push. Jobs that
-// wait for a retry, and those that have run, are not enqueued: see Kit.Waiting and Kit.Runs.
+// RequireEnqueued fails the test unless exactly one job of the definition waits that has these arguments and
+// what the options say, and answers it. Options that are not given are not looked at; In and At are those of
+// the push. Jobs that wait for a retry, and those that have run, are not enqueued: see Kit.Waiting and
+// Kit.Runs.
 func RequireEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], want T, options ...belay.JobOption) Waiting {
 	t.Helper()
 	w := wantedOf(t, d, []T{want}, options)
@@ -23,8 +24,8 @@ func RequireEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], want T
 	return found[0]
 }
 
-// RequireEnqueuedMany fails the test unless the jobs of the definition that wait, and are as the options say, are exactly
-// those with these arguments, in any order.
+// RequireEnqueuedMany fails the test unless the jobs of the definition that wait, and are as the options say,
+// are exactly those with these arguments, in any order.
 func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], want []T, options ...belay.JobOption) {
 	t.Helper()
 	alike := wantedOf(t, d, nil, options)
@@ -77,14 +78,14 @@ func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 type wanted struct {
 	class string
 	args  []string // as JSON, any of them; none for all
-	item  belay.Item
+	item  belay.RawJob
 }
 
 func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []belay.JobOption) wanted {
 	t.Helper()
 	w := wanted{class: d.Class()}
 	for _, one := range args {
-		text, err := job.MarshalArgs(d.Item(one).Args)
+		text, err := job.MarshalArgs(d.Job(one).Args)
 		if err != nil {
 			t.Fatalf("belaytest: %s cannot be pushed with %+v: %v", d.Class(), one, err)
 		}

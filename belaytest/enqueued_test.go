@@ -25,10 +25,11 @@ func TestRequireEnqueued(t *testing.T) {
 	t.Parallel()
 	t.Run("answers the job that was pushed through the program's client", func(t *testing.T) {
 		t.Parallel()
-		k := belaytest.New(t, belay.Prefix("shop"), belay.Millis(), belay.OnPush(func(_ context.Context, item *belay.Item) error {
-			item.Tags = append(item.Tags, "seen")
+		k := belaytest.NewWith(t, belay.ClientConfig{Prefix: "shop", Unit: belay.Millis})
+		k.Client().Use("tag", func(_ context.Context, job *belay.RawJob) error {
+			job.Tags = append(job.Tags, "seen")
 			return nil
-		}))
+		})
 		receipt, err := welcome.Enqueue(t.Context(), k.Client(), mail{42, "short"})
 		require.NoError(t, err)
 		found := belaytest.RequireEnqueued(t, k, welcome, mail{42, "short"}, belay.Tags("seen"))
@@ -52,16 +53,16 @@ func TestRequireEnqueued(t *testing.T) {
 		{"queue", belay.Queue("slow"), belay.Queue("slow"), belay.Queue("default"), "Queue is slow, not default"},
 		{"queue of the definition", nil, belay.Queue("mail"), belay.Queue("slow"), "Queue is mail, not slow"},
 		{"wait", belay.In(time.Hour), belay.In(time.Hour), belay.In(time.Hour + 1), "In is 1h0m0s, not 1h0m0.000000001s"},
-		{"repeatable push", belay.Repeatable(), belay.Repeatable(), nil, ""},
-		{"no repeatable push", nil, nil, belay.Repeatable(), "Repeatable is false, not true"},
+		{"repeatable push", belay.PushOnce(), belay.PushOnce(), nil, ""},
+		{"no repeatable push", nil, nil, belay.PushOnce(), "PushOnce is false, not true"},
 		{"unique", belay.Unique(belay.UntilExecuted, belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue()), belay.Unique(belay.UntilExecuted,
 			belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue(), belay.LockTTL(6*time.Hour)), belay.Unique(belay.UntilExecuting),
 			"Unique is until_executed for 6h0m0s, including scheduled, rescheduled once, per queue, not until_executing for 6h0m0s"},
 		{"not unique", nil, nil, belay.Unique(belay.UntilExecuting, belay.LockTTL(time.Hour)), "Unique is not said, not until_executing for 1h0m0s"},
 		{"no wait", nil, nil, belay.In(time.Minute), "In is not said, not 1m0s"},
 		{"instant", belay.At(at), belay.At(at), belay.At(at.Add(time.Second)), "At is " + inUTC},
-		{"retries", belay.MaxRetries(3), belay.MaxRetries(3), belay.NoRetry(), "retries is 3, not none"},
-		{"retries of the definition", nil, belay.MaxRetries(2), belay.MaxRetries(0), "retries is 2, not 0"},
+		{"retries", belay.Retries(3), belay.Retries(3), belay.NoRetry(), "retries is 3, not none"},
+		{"retries of the definition", nil, belay.Retries(2), belay.Retries(0), "retries is 2, not 0"},
 		{"retry for", belay.RetryFor(time.Hour), belay.RetryFor(time.Hour), belay.RetryFor(time.Minute), "RetryFor is 3600, not 60"},
 		{"retry queue", belay.RetryQueue("low"), belay.RetryQueue("low"), belay.RetryQueue("high"), `RetryQueue is "low", not "high"`},
 		{"no dead", belay.NoDead(), belay.NoDead(), nil, ""},
@@ -195,7 +196,7 @@ func TestRequireNotEnqueued(t *testing.T) {
 func TestArgsThatDoNotFitFailTheTest(t *testing.T) {
 	t.Parallel()
 	k := belaytest.New(t)
-	_, err := k.Client().Push(t.Context(), belay.Item{Class: "Welcome", Args: []any{"forty-two"}})
+	_, err := k.Client().Push(t.Context(), belay.RawJob{Class: "Welcome", Args: []any{"forty-two"}})
 	require.NoError(t, err)
 	said := verdict(t, func(tb testing.TB) { belaytest.Args(tb, welcome, k.Waiting()[0].Job) })
 	require.Contains(t, said, "argument")

@@ -9,12 +9,13 @@ import (
 	"github.com/belayq/belay"
 )
 
-// Idempotent runs a handler twice with the same job and fails the test unless the second run leaves the world as the first
-// one did. That is what a crash does: a worker died after the handler had returned and before that was known, so the job
-// runs again, with the same jid, the same bytes and the same attempt.
+// Idempotent runs a handler twice with the same job and fails the test unless the second run leaves the world
+// as the first one did. That is what a crash does: a worker died after the handler had returned and before
+// that was known, so the job runs again, with the same jid, the same bytes and the same attempt.
 //
-// world answers what the handler changes, as far as the test can see it: rows, files, mails sent, jobs pushed (without
-// their jids). It is read in full after each run, unexported fields too, so it may answer the thing itself.
+// world answers what the handler changes, as far as the test can see it: rows, files, mails sent, jobs pushed
+// (without their jids). It is read in full after each run, unexported fields too, so it may answer the thing
+// itself.
 //
 // Either run's error fails the test.
 func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx context.Context, args T) error, args T, world func() any) {

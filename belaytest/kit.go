@@ -1,9 +1,9 @@
 package belaytest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,8 +18,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Kit is a Redis within one test, a client of it, and what runs the jobs. New makes it. Its methods may be called from
-// any goroutine, but for Drain and its siblings, which are the test's to call.
+// A Kit is a Redis within one test, a client of it, and what runs the jobs. New makes it. Its methods may be
+// called from any goroutine, but for Drain and its siblings, which are the test's to call.
 type Kit struct {
 	t      testing.TB
 	memory *memory
@@ -27,7 +27,7 @@ type Kit struct {
 	// client is the program's, backstage the one that servers are made from: what they do is nobody's push.
 	client, backstage *belay.Client
 	register          []func(*belay.Server)
-	options           []belay.ServerOption
+	config            belay.ServerConfig
 	inline            atomic.Bool
 	depth             atomic.Int32 // of inline pushes in handlers of inline pushes
 	mostRuns          int
@@ -36,67 +36,79 @@ type Kit struct {
 	runs      []*Run
 	failed    []*Run // not told of yet
 	onFailure func(Run)
-	pushed    map[string]belay.Item // by jid, as the last middleware saw them
+	pushed    map[string]belay.RawJob // by jid, as the last middleware saw them
 }
 
-// New makes a Kit for a test, which ends with it. Options are those of the program's own client (prefix, middleware, ...).
-func New(t testing.TB, options ...belay.ClientOption) *Kit {
+// New returns a Kit for a test, which ends with it.
+func New(t testing.TB) *Kit {
 	t.Helper()
-	k := &Kit{t: t, memory: newMemory(t), mostRuns: mostRuns, pushed: make(map[string]belay.Item)}
+	return NewWith(t, belay.ClientConfig{})
+}
+
+// NewWith is New with the config of the program's own client.
+func NewWith(t testing.TB, cfg belay.ClientConfig) *Kit {
+	t.Helper()
+	k := &Kit{t: t, memory: newMemory(t), mostRuns: mostRuns, pushed: make(map[string]belay.RawJob)}
 	k.onFailure = k.failTest
 	var err error
-	if k.client, err = belay.NewClient(watched{k.memory, k}, append(slices.Clip(options), belay.OnPush(k.note))...); err == nil {
-		k.backstage, err = belay.NewClient(k.memory, options...)
+	if k.client, err = belay.NewClient(watched{k.memory, k}, &cfg); err == nil {
+		k.backstage, err = belay.NewClient(k.memory, &cfg)
 	}
 	if err != nil {
 		t.Fatalf("belaytest: %v", err)
 	}
+	k.client.Use("belaytest", k.note, belay.Last())
 	k.keys = lua.NewKeys(k.client.Config().Prefix)
 	return k
 }
 
 // note is the client's last middleware.
-func (k *Kit) note(_ context.Context, item *belay.Item) error {
+func (k *Kit) note(_ context.Context, item *belay.RawJob) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pushed[item.JID] = *item
 	return nil
 }
 
-// Client is for the program under test: a real client, whose jobs lie in the Kit's Redis. A Server may also be made from
-// it and Run, as in the program itself; inside a bubble of testing/synctest it then works by the bubble's clock.
+// Client is for the program under test: a real client, whose jobs lie in the Kit's Redis. A Server may also
+// be made from it and Run, as in the program itself; inside a bubble of testing/synctest it then works by the
+// bubble's clock.
 func (k *Kit) Client() *belay.Client { return k.client }
 
-// Serve says what runs the jobs: register is called with each Server that the Kit makes, before it runs, and registers
-// handlers and middleware as the program does; it may be nil. Options are those of the program's server: without
-// Concurrency jobs run one after the other. All queues are served, the one with the oldest job first; a queue that is
-// named among the options is taken from by chance. Calling Serve again adds to what was said.
-func (k *Kit) Serve(register func(*belay.Server), options ...belay.ServerOption) {
-	if register != nil {
-		k.register = append(k.register, register)
-	}
-	k.options = append(k.options, options...)
-}
+// Serve registers what runs the jobs: register is called with each Server that the Kit makes, before it runs,
+// and registers handlers and middleware as the program does. Calling Serve again adds another one.
+func (k *Kit) Serve(register func(*belay.Server)) { k.register = append(k.register, register) }
 
-// Inline has each push through the Kit's client run, before it returns, everything that is due: the job, and whatever
-// that pushes. Retries wait for their time, as do jobs for later; see Advance. The push itself succeeds whatever the
-// handler says: failures go where OnFailure says.
+// Configure sets the config of the Kit's Servers. Without a Concurrency jobs run one after the other, and
+// without a Logger the log goes to the test's. All queues are served, the one with the oldest job first,
+// whatever Queues says.
+func (k *Kit) Configure(cfg belay.ServerConfig) { k.config = cfg }
+
+// Inline has each push through the Kit's client run, before it returns, everything that is due: the job, and
+// whatever that pushes. Retries wait for their time, as do jobs for later; see Advance. The push itself
+// succeeds whatever the handler says: failures go where OnFailure says.
 func (k *Kit) Inline() { k.inline.Store(true) }
 
 // server makes a Server as Serve has said, for these queues.
 func (k *Kit) server(queues []string) *belay.Server {
 	log := zerolog.New(zerolog.NewTestWriter(k.t)).Level(zerolog.WarnLevel).Hook(zerolog.HookFunc(exceptQueues))
-	options := append([]belay.ServerOption{belay.Concurrency(1), belay.Logger(log)}, k.options...)
-	// Servers are stopped while their last jobs run, which must not cancel those.
-	options = append(options, belay.Queues(queues...), belay.ShutdownTimeout(forever))
-	s := belay.NewServer(k.backstage, options...)
-	s.Use(k.record) // first, and so outermost
+	cfg := k.config
+	cfg.Concurrency, cfg.Queues = cmp.Or(cfg.Concurrency, 1), belay.Queues(queues...)
+	if cfg.Logger == nil {
+		cfg.Logger = belay.Zerolog(log)
+	}
+	cfg.ShutdownTimeout = forever // servers are stopped while their last jobs run, which must not cancel those
+	s, err := belay.NewServer(k.backstage, cfg)
+	if err != nil {
+		k.t.Fatalf("belaytest: %v", err)
+	}
+	s.Use("belaytest", k.record) // first, and so outermost
 	s.OnError(k.hear)
 	for _, register := range k.register {
 		register(s)
 	}
 	if len(s.Classes()) == 0 { // no Server can run without handlers: waiting jobs fail as jobs of a class without a handler do
-		s.HandleClass(belay.AnyClass, func(_ context.Context, j *belay.Job) error {
+		s.HandleUnknown(func(_ context.Context, j *belay.Job) error {
 			return fmt.Errorf("%w %q", retry.ErrUnregistered, j.Class())
 		})
 	}

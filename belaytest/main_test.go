@@ -19,7 +19,7 @@ type mail struct {
 }
 
 var (
-	welcome = belay.Define[mail]("Welcome", belay.Queue("mail"), belay.MaxRetries(2))
+	welcome = belay.Define[mail]("Welcome", belay.Queue("mail"), belay.Retries(2))
 	count   = belay.Define[int]("Count")
 )
 

@@ -16,8 +16,9 @@ import (
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
-// memory is a Redis within the test: miniredis, called as a function. There is no socket, not even a pipe, and no
-// goroutine: in a bubble of testing/synctest nothing of it keeps time from passing, and its clock is the bubble's.
+// memory is a Redis within the test: miniredis, called as a function. There is no socket, not even a pipe,
+// and no goroutine: in a bubble of testing/synctest nothing of it keeps time from passing, and its clock is
+// the bubble's.
 type memory struct {
 	redis   *server.Server
 	dialect driver.Dialect
@@ -102,6 +103,6 @@ func (m *memory) announce() {
 // Lane implements driver.Client: nothing here is slow enough to be in another's way.
 func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 
-// Close implements driver.Client. The jobs stay until the test has ended, because it may look at them after its program
-// has closed the client.
+// Close implements driver.Client. The jobs stay until the test has ended, because it may look at them after
+// its program has closed the client.
 func (m *memory) Close() error { return nil }

@@ -32,15 +32,15 @@ var fates = map[string]func(ctx context.Context) error{
 	},
 }
 
-// Whatever happens to a job in the kit is what happens to it in production: this test pushes the same jobs to both and
-// compares everything that is left in Redis, but for ids and times.
+// Whatever happens to a job in the kit is what happens to it in production: this test pushes the same jobs to
+// both and compares everything that is left in Redis, but for ids and times.
 func TestAJobComesToTheSameEndAsOnARealRedis(t *testing.T) {
 	t.Parallel()
 	register := func(s *belay.Server) {
 		for class, do := range fates {
 			belay.Define[mail](class, belay.Timeout(20*time.Millisecond)).Handle(s, func(ctx context.Context, _ mail) error { return do(ctx) })
 		}
-		s.Use(func(next belay.Handler) belay.Handler {
+		s.Use("note", func(next belay.Handler) belay.Handler {
 			return func(ctx context.Context, j *belay.Job) error {
 				if err := next(ctx, j); err != nil && j.Class() == "Fails" {
 					return fmt.Errorf("in the middleware: %w", err)
@@ -57,7 +57,7 @@ func TestAJobComesToTheSameEndAsOnARealRedis(t *testing.T) {
 			classes = append(classes, class)
 		}
 		for _, class := range classes {
-			for _, item := range []belay.Item{{}, {Retry: retries(0)}, {NoDead: true, Retry: retries(0)}, {Backtrace: 1}, {ArgsJSON: `["x"]`}} {
+			for _, item := range []belay.RawJob{{}, {Retry: retries(0)}, {NoDead: true, Retry: retries(0)}, {Backtrace: 1}, {ArgsJSON: `["x"]`}} {
 				item.Class = class
 				if item.ArgsJSON == "" {
 					item.Args = []any{42, "short"}
@@ -77,11 +77,12 @@ func TestAJobComesToTheSameEndAsOnARealRedis(t *testing.T) {
 	require.Len(t, k.Drain(), jobs)
 
 	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), belay.Prefix(prefix))
+	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), &belay.ClientConfig{Prefix: prefix})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close()) }()
 	pushAll(client)
-	server := belay.NewServer(client, belay.Concurrency(1))
+	server, err := belay.NewServer(client, belay.ServerConfig{Concurrency: 1})
+	require.NoError(t, err)
 	register(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(context.Background()) }()

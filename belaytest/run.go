@@ -16,8 +16,8 @@ type Run struct {
 	belay.RunInfo
 	// Job is the job as the run got it.
 	Job *belay.Job
-	// Err is what the handler returned: nil for a success, Snooze's for a job that wants to run later. A panic is a
-	// *belay.PanicError.
+	// Err is what the handler returned: nil for a success, Snooze's for a job that wants to run later. A
+	// panic is a *belay.PanicError.
 	Err error
 }
 
@@ -34,8 +34,8 @@ func (r Run) name() string {
 	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
 }
 
-// OnFailure has f told of each run that fails from now on, instead of failing the test: f may note it, or do nothing. A
-// discard without a cause and a snooze are no failures.
+// OnFailure has f told of each run that fails from now on, instead of failing the test: f may note it, or do
+// nothing. A discard without a cause and a snooze are no failures.
 func (k *Kit) OnFailure(f func(Run)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

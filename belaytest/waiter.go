@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// waiter is a blocking move that blocks on channels only. Miniredis' own cannot be released, so that every stop of a
-// server would take a second.
+// waiter is a blocking move that blocks on channels only. Miniredis' own cannot be released, so that every
+// stop of a server would take a second.
 type waiter struct {
 	memory *memory
 	closed chan struct{}

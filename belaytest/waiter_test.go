@@ -35,7 +35,8 @@ func waits(t *testing.T, test func(t *testing.T, m *memory, w driver.Waiter, bac
 	})
 }
 
-// driver's TestConformance needs a driver that dials a server. This driver has none, so its promises are tested here.
+// driver's TestConformance needs a driver that dials a server. This driver has none, so its promises are
+// tested here.
 func TestAWait(t *testing.T) {
 	t.Parallel()
 	t.Run("moves what comes meanwhile, and is not released any more then", func(t *testing.T) {

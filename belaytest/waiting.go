@@ -22,7 +22,7 @@ type Waiting struct {
 	// Retry says that it waits to be run again after a failure.
 	Retry bool
 	// pushed is the job as it was pushed, where that was by the Kit's client.
-	pushed belay.Item
+	pushed belay.RawJob
 }
 
 // String is the job in a line: WelcomeEmail [42,"short"] in queue mail.
@@ -40,8 +40,8 @@ func (w Waiting) String() string {
 
 func (w Waiting) due() time.Duration { return time.Until(w.At).Round(time.Millisecond) }
 
-// Waiting are all jobs that wait: queue by queue and oldest first, then those for later and then retries, earliest first.
-// A job that is being run does not wait.
+// Waiting are all jobs that wait: queue by queue and oldest first, then those for later and then retries,
+// earliest first. A job that is being run does not wait.
 func (k *Kit) Waiting() []Waiting {
 	var all []Waiting
 	queues := k.list("SMEMBERS", k.keys.Queues())

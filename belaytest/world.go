@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// textOf writes a value out in full, a line for each part. A text does not change with the thing it describes, so that a
-// world may be looked at twice though it is the same pointer, map or slice.
+// textOf writes a value out in full, a line for each part. A text does not change with the thing it
+// describes, so that a world may be looked at twice though it is the same pointer, map or slice.
 func textOf(world any) string {
 	var s snapshot
 	s.write("", reflect.ValueOf(world))

@@ -83,7 +83,7 @@ func pushing(do func(ctx context.Context, task subject.Task, talk *subject.Talk,
 }
 
 // pushAll pushes the jobs in bulk and says how long that took.
-func (p *pusher) pushAll(ctx context.Context, jobs iter.Seq[client.Job]) (time.Duration, error) {
+func (p *pusher) pushAll(ctx context.Context, jobs iter.Seq[client.RawJob]) (time.Duration, error) {
 	started := time.Now()
 	for _, err := range p.PushSlices(ctx, jobs) {
 		if err != nil {
@@ -95,7 +95,7 @@ func (p *pusher) pushAll(ctx context.Context, jobs iter.Seq[client.Job]) (time.D
 
 // fill is ready, pushes the jobs in bulk, says so, and holds still until the bench says go. It answers how
 // long the push took.
-func (p *pusher) fill(ctx context.Context, talk *subject.Talk, jobs iter.Seq[client.Job]) (took time.Duration, err error) {
+func (p *pusher) fill(ctx context.Context, talk *subject.Talk, jobs iter.Seq[client.RawJob]) (took time.Duration, err error) {
 	if err := talk.Ready(ctx); err != nil {
 		return 0, err
 	}
@@ -106,17 +106,17 @@ func (p *pusher) fill(ctx context.Context, talk *subject.Talk, jobs iter.Seq[cli
 }
 
 // noop is the job that does nothing and knows its number.
-func noop(n int) client.Job {
-	return client.Job{Class: "Noop", ArgsJSON: "[" + strconv.Itoa(n) + "]"}
+func noop(n int) client.RawJob {
+	return client.RawJob{Class: "Noop", ArgsJSON: "[" + strconv.Itoa(n) + "]"}
 }
 
-func welcome(n int) client.Job {
-	return client.Job{Class: "WelcomeEmail", ArgsJSON: "[" + strconv.Itoa(n) + `,"welcome",{"locale":"en"}]`}
+func welcome(n int) client.RawJob {
+	return client.RawJob{Class: "WelcomeEmail", ArgsJSON: "[" + strconv.Itoa(n) + `,"welcome",{"locale":"en"}]`}
 }
 
 // numbered are so many jobs, from 0.
-func numbered(jobs int, make func(n int) client.Job) iter.Seq[client.Job] {
-	return func(yield func(client.Job) bool) {
+func numbered(jobs int, make func(n int) client.RawJob) iter.Seq[client.RawJob] {
+	return func(yield func(client.RawJob) bool) {
 		for n := range jobs {
 			if !yield(make(n)) {
 				return

@@ -81,11 +81,11 @@ func (p *belayPeer) Enqueue(ctx context.Context, j measure.Job) error {
 }
 
 func (p *belayPeer) EnqueueAll(ctx context.Context, count int, of func(n int) measure.Job) error {
-	_, err := p.pushAll(ctx, numbered(count, func(n int) client.Job { return clientJob(of(n)) }))
+	_, err := p.pushAll(ctx, numbered(count, func(n int) client.RawJob { return clientJob(of(n)) }))
 	return err
 }
 
-func clientJob(of measure.Job) client.Job {
+func clientJob(of measure.Job) client.RawJob {
 	j := noop(of.N)
 	j.Queue, j.At = of.Queue, of.DueAt
 	return j
@@ -131,7 +131,7 @@ func (w *timedWorker) warm(ctx context.Context) error {
 		return nil
 	}, launcher.Class{})
 	w.start(ctx)
-	if _, err := w.Push(ctx, client.Job{Class: warmUp}); err != nil {
+	if _, err := w.Push(ctx, client.RawJob{Class: warmUp}); err != nil {
 		return err
 	}
 	if err := measure.Await(ctx, up, startWithin); err != nil {

@@ -21,9 +21,9 @@ func BenchmarkPushMany(b *testing.B) {
 			client, err := New(d, Config{Prefix: strings.TrimSuffix(drivertest.Prefix(b), ":")})
 			require.NoError(b, err)
 			defer func() { require.NoError(b, client.Close()) }()
-			jobs := make([]Job, b.N)
+			jobs := make([]RawJob, b.N)
 			for i := range jobs {
-				jobs[i] = Job{Class: "WelcomeEmail", Args: []any{i, "template"}, Queue: queues[i%len(queues)]}
+				jobs[i] = RawJob{Class: "WelcomeEmail", Args: []any{i, "template"}, Queue: queues[i%len(queues)]}
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -45,7 +45,7 @@ func BenchmarkPush(b *testing.B) {
 			defer func() { require.NoError(b, client.Close()) }()
 			b.ReportAllocs()
 			for b.Loop() {
-				_, err := client.Push(b.Context(), Job{Class: "WelcomeEmail", Args: []any{42, "template"}, Repeatable: again})
+				_, err := client.Push(b.Context(), RawJob{Class: "WelcomeEmail", Args: []any{42, "template"}, PushOnce: again})
 				require.NoError(b, err)
 			}
 			text, err := server.Do(b.Context(), "INFO", "commandstats")

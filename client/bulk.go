@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// mostWait is how long a gathered job waits for company from a slow iterator before its slice is sent. Below it the
-// round trips would outweigh the gain; far above it enqueued_at would lie, and progress could not be seen.
+// mostWait is how long a gathered job waits for company from a slow iterator before its slice is sent. Below
+// it the round trips would outweigh the gain; far above it enqueued_at would lie, and progress could not be
+// seen.
 const mostWait = 100 * time.Millisecond
 
-// PushMany pushes jobs, in slices, and answers a receipt for each in the order they came. It stops at the first slice
-// that fails: the error is then a *BulkError, the receipts end with those of that slice, and no more jobs are drawn.
-// A slice's jobs share one fate; PushSlices says what a slice is.
-func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[Job]) ([]Receipt, error) {
+// PushMany pushes jobs, in slices, and answers a receipt for each in the order they came. It stops at the
+// first slice that fails: the error is then a *BulkError, the receipts end with those of that slice, and no
+// more jobs are drawn. A slice's jobs share one fate; PushSlices says what a slice is.
+func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt, error) {
 	var all []Receipt
 	for receipts, err := range c.PushSlices(ctx, jobs) {
 		all = append(all, receipts...)
@@ -25,17 +26,17 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[Job]) ([]Receipt, e
 	return all, nil
 }
 
-// PushSlices pushes jobs slice by slice while it is ranged over, and yields the receipts of each slice that was sent: for
-// more jobs than one would keep receipts of, and for those who want to see progress. Nothing is pushed unless it is ranged
-// over, and breaking off pushes no more.
+// PushSlices pushes jobs slice by slice while it is ranged over, and yields the receipts of each slice that
+// was sent: for more jobs than one would keep receipts of, and for those who want to see progress. Nothing is
+// pushed unless it is ranged over, and breaking off pushes no more.
 //
-// A slice is at most lua.MostItems jobs and lua.MostBytes of payload, fewer when the iterator is slow; its jobs are stored all or none, also over several queues. One job that
-// is invalid fails its slice before anything of it is sent. The first slice that fails is yielded with a *BulkError, and is
-// the last.
+// A slice is at most lua.MostItems jobs and lua.MostBytes of payload, fewer when the iterator is slow; its
+// jobs are stored all or none, also over several queues. One job that is invalid fails its slice before
+// anything of it is sent. The first slice that fails is yielded with a *BulkError, and is the last.
 //
-// A slice with a Repeatable job is repeatable as a whole: one number stands for all of it. To go on after an error, see
-// RepeatMany, and push what was not drawn.
-func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[Job]) iter.Seq2[[]Receipt, error] {
+// A slice with a PushOnce job is repeatable as a whole: one number stands for all of it. To go on after an
+// error, see RepeatMany, and push what was not drawn.
+func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq2[[]Receipt, error] {
 	if jobs == nil {
 		panic("belay: a bulk push: the sequence is nil")
 	}
@@ -52,7 +53,8 @@ func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[Job]) iter.Seq2[[
 
 // A BulkError says how far a bulk push came.
 type BulkError struct {
-	// Queued are certainly in Redis, Refused were kept out by middleware, Duplicates by other jobs that count as the same.
+	// Queued are certainly in Redis, Refused were kept out by middleware, Duplicates by other jobs that count
+	// as the same.
 	Queued, Refused, Duplicates int
 	// Unknown may or may not be in Redis, NotPushed are certainly not; all of these are of the last slice.
 	Unknown, NotPushed int
@@ -77,7 +79,7 @@ type bulk struct {
 }
 
 // push takes in one job and says whether to go on.
-func (b *bulk) push(ctx context.Context, j Job) bool {
+func (b *bulk) push(ctx context.Context, j RawJob) bool {
 	b.drawn++
 	r, err := b.client.prepare(ctx, j)
 	if err != nil {

@@ -15,14 +15,15 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-func seqOf(jobs ...Job) iter.Seq[Job] { return slices.Values(jobs) }
+func seqOf(jobs ...RawJob) iter.Seq[RawJob] { return slices.Values(jobs) }
 
-// sequence is n jobs with their number as argument, spread over the queues in turn. drawn counts those asked for.
-func sequence(n int, drawn *int, queues ...string) iter.Seq[Job] {
-	return func(yield func(Job) bool) {
+// sequence is n jobs with their number as argument, spread over the queues in turn. drawn counts those asked
+// for.
+func sequence(n int, drawn *int, queues ...string) iter.Seq[RawJob] {
+	return func(yield func(RawJob) bool) {
 		for i := range n {
 			*drawn++
-			if !yield(Job{Class: "A", Args: []any{i}, Queue: queues[i%len(queues)]}) {
+			if !yield(RawJob{Class: "A", Args: []any{i}, Queue: queues[i%len(queues)]}) {
 				return
 			}
 		}
@@ -39,7 +40,8 @@ func statuses(receipts []Receipt) []Status {
 
 func repeat(status Status, n int) []Status { return slices.Repeat([]Status{status}, n) }
 
-// numbers are the arguments of the jobs in a queue, and jids their ids, in the order in which they will be taken.
+// numbers are the arguments of the jobs in a queue, and jids their ids, in the order in which they will be
+// taken.
 func (w *world) numbers(queue string) (numbers, jids []string) {
 	w.Helper()
 	for _, payload := range w.queue(queue) {
@@ -101,13 +103,13 @@ func TestPushMany(t *testing.T) {
 		},
 		"a slice over several queues is stored all or none": func(w *world) {
 			w.do("SET", w.keys.Queue("odd"), "x")
-			receipts, err := w.client.PushMany(w.Context(), seqOf(Job{Class: "A", Queue: "a"}, Job{Class: "A", Queue: "odd"}))
+			receipts, err := w.client.PushMany(w.Context(), seqOf(RawJob{Class: "A", Queue: "a"}, RawJob{Class: "A", Queue: "odd"}))
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.Equal(w, repeat(StatusNotPushed, 2), statuses(receipts))
 			require.Empty(w, w.queue("a"))
 		},
 		"an invalid job fails its slice before anything of it is sent": func(w *world) {
-			receipts, err := w.client.PushMany(w.Context(), seqOf(Job{Class: "A", Queue: "a"}, Job{}, Job{Class: "A", Queue: "a"}))
+			receipts, err := w.client.PushMany(w.Context(), seqOf(RawJob{Class: "A", Queue: "a"}, RawJob{}, RawJob{Class: "A", Queue: "a"}))
 			var invalid *InvalidError
 			require.ErrorAs(w, err, &invalid)
 			require.ErrorContains(w, err, "job 2 of the bulk")
@@ -116,7 +118,7 @@ func TestPushMany(t *testing.T) {
 		},
 		"cuts slices by bytes": func(w *world) {
 			long := strings.Repeat("x", 1<<19)
-			jobs := slices.Repeat([]Job{{Class: "A", Args: []any{long}, Queue: "a"}}, 10)
+			jobs := slices.Repeat([]RawJob{{Class: "A", Args: []any{long}, Queue: "a"}}, 10)
 			_, err := w.client.PushMany(w.Context(), slices.Values(jobs))
 			require.NoError(w, err)
 			require.Len(w, w.queue("a"), 10)

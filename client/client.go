@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -10,37 +11,41 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
-// Config is what a Client may be told. A zero field has its default, named beside it.
+// Config configures a Client. The zero value is ready: each field's default is in its comment.
 type Config struct {
-	// Prefix stands before every key, with a colon between; workers must have the same. None.
+	// Prefix precedes every key, with a colon between. Workers of the same jobs have the same. Default: none.
 	Prefix string
-	// Unit is how timestamps are written. job.Seconds, which every version of Sidekiq reads.
+	// Unit is how timestamps are written into jobs. Default: job.Seconds, which every version of Sidekiq reads;
+	// versions before 8 misread job.Millis.
 	Unit job.TimeUnit
-	// PayloadLimit is the longest payload that may be pushed, in bytes; workers must be told the same.
-	// job.DefaultPayloadLimit; job.MaxPayloadLimit at most.
+	// PayloadLimit is the maximum payload in bytes, at most job.MaxPayloadLimit (2 MiB). Servers made from
+	// the client have the same limit. Default: 1 MiB.
 	PayloadLimit int
-	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it
-	// starts (dedup.UntilExecuting), as GitLab does for its idempotent workers. It applies after the
-	// middleware. Default: off.
-	DeduplicateIdempotent bool
-	// Middleware sees each job before it is checked and sent, in this order. None.
-	Middleware []Middleware
-	// RepeatFor is how long the client itself repeats a push of a Repeatable job whose outcome is unknown, within the
-	// caller's context; after that the push answers ErrUnknown. A push that has certainly failed is not repeated.
-	// DefaultRepeatFor; below 0 not at all.
+	// RepeatFor is how long the client itself repeats a PushOnce whose outcome is unknown, within the
+	// caller's context. After that the push returns ErrUnknown. A push that has certainly failed is not
+	// repeated. Default: 10 s; negative means not at all.
 	RepeatFor time.Duration
-	// Log is told of pushes that were refused as duplicates, at most once a second for a class. Nobody.
-	Log zerolog.Logger
+	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it
+	// starts, as GitLab does for its idempotent workers: while such a job waits, another one with the same
+	// arguments adds nothing. It applies after the middleware. Each client has its own setting: a client
+	// without it stores the job. Default: off.
+	DeduplicateIdempotent bool
+	// Logger receives a line, at level info, about pushes that were refused as duplicates, at most once a
+	// second for a class. No push waits for it. Default: no log.
+	Logger *slog.Logger
 }
 
 // A Client puts jobs into the queues of one Redis. Its methods may be called from any goroutine.
 type Client struct {
-	driver driver.Client
-	cfg    Config
-	keys   lua.Keys
+	driver     driver.Client
+	cfg        Config
+	middleware Chain[Middleware]
+	pushed     atomic.Bool // a job was pushed, and the middleware does not change any more
+	keys       lua.Keys
 	// linger is mostWait; tests that count slices set another.
 	linger time.Duration
 	slots  *slots
@@ -50,7 +55,8 @@ type Client struct {
 
 	clock lua.Clock
 	born  time.Time
-	// askAt is when Redis is to be asked for its time again, as a duration since born; 0 means that it never was.
+	// askAt is when Redis is to be asked for its time again, as a duration since born; 0 means that it never
+	// was.
 	askAt atomic.Int64
 }
 
@@ -75,9 +81,13 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
+	log := zerolog.Nop()
+	if cfg.Logger != nil {
+		_, log, _ = logbook.Behind(cfg.Logger.Handler())
+	}
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), refusals: newRefusals(cfg.Log), born: time.Now(),
+		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), refusals: newRefusals(log), born: time.Now(),
 	}, nil
 }
 
@@ -87,8 +97,8 @@ func (c *Client) Driver() driver.Client { return c.driver }
 // Config is what the Client was told, its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }
 
-// Close closes the driver. A connection that a user handed to the driver stays open. Before, it frees Redis of the numbers of
-// Repeatable pushes that have all been answered, for which it waits a second at most.
+// Close closes the driver. A connection that a user handed to the driver stays open. Before, it frees Redis
+// of the numbers of PushOnce pushes that have all been answered, for which it waits a second at most.
 func (c *Client) Close() error {
 	c.forget()
 	return c.driver.Close()

@@ -2,15 +2,16 @@ package client
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 const (
 	// clockFor is how long Redis' time is trusted before it is asked for again. Clocks drift apart by about a
-	// millisecond in that time; what it prevents is a minute of pushes stamped by a clock that was set in between.
+	// millisecond in that time; what it prevents is a minute of pushes stamped by a clock that was set in
+	// between.
 	clockFor = time.Minute
 	// clockRetry is how soon to ask again after no answer: until then this machine's clock serves.
 	clockRetry = time.Second
@@ -18,28 +19,26 @@ const (
 	sureFor = time.Second
 )
 
-// now is Redis' time as estimated. The first time it asks, with a call of its own: a timestamp has to be in the bytes
-// before they are sent.
+// now is Redis' time as estimated. The first time it asks, with a call of its own: a timestamp has to be in
+// the bytes before they are sent.
 func (c *Client) now(ctx context.Context) time.Time {
 	if c.askAt.Load() == 0 {
 		sent := time.Now()
-		c.sawTime(c.driver.Do(ctx, askTime)[0], sent)
+		c.sawTime(c.driver.Do(ctx, lua.AskTime)[0], sent)
 	}
 	return c.clock.Now()
 }
 
-// sureNow is Redis' time as it was within the last second. The estimate may be from before Redis' clock was set back, and a
-// job must not be early for that.
+// sureNow is Redis' time as it was within the last second. The estimate may be from before Redis' clock was
+// set back, and a job must not be early for that.
 func (c *Client) sureNow(ctx context.Context) time.Time {
 	answered := c.askAt.Load() - int64(clockFor)
 	if int64(time.Since(c.born))-answered > int64(sureFor) {
 		sent := time.Now()
-		c.sawTime(c.driver.Do(ctx, askTime)[0], sent)
+		c.sawTime(c.driver.Do(ctx, lua.AskTime)[0], sent)
 	}
 	return c.clock.Now()
 }
-
-var askTime = driver.Command("TIME")
 
 // timeIsDue says whether the next pipeline should bring Redis' time along. Of many callers one is told so.
 func (c *Client) timeIsDue() bool {
@@ -47,28 +46,12 @@ func (c *Client) timeIsDue() bool {
 	return int64(now) >= due && c.askAt.CompareAndSwap(due, int64(now+clockRetry))
 }
 
-// sawTime learns from the reply to askTime.
+// sawTime learns from the reply to lua.AskTime.
 func (c *Client) sawTime(reply driver.Reply, sent time.Time) {
 	received, next := time.Now(), clockRetry
-	if now, ok := timeOf(reply); ok {
+	if now, err := lua.TimeOf(reply); err == nil {
 		c.clock.Saw(now, sent, received)
 		next = clockFor
 	}
 	c.askAt.Store(int64(received.Sub(c.born) + next))
-}
-
-func timeOf(reply driver.Reply) (time.Time, bool) {
-	parts, _ := reply.Value.([]any)
-	if reply.Err != nil || len(parts) != 2 {
-		return time.Time{}, false
-	}
-	seconds, ok := integer(parts[0])
-	micros, alsoOK := integer(parts[1])
-	return time.Unix(seconds, micros*1000), ok && alsoOK
-}
-
-func integer(part any) (int64, bool) {
-	text, _ := part.(string)
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil
 }

@@ -11,24 +11,26 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Goroutines that push to one queue at the same moment share a call: to Redis one LPUSH of ten jobs is little more than one
-// of a single job, and to the client it is one write and one wake. Nobody waits for a push that has not begun. Whoever opens a
-// joint lets those run first who could run already, and sends what they have added. One queue, because only its jobs share a
-// fate anyway: a full Redis refuses them all, a key of another type those of one queue. And nearly one deadline, because that is
-// what ends a call; cancelling ends none that is under way, shared or not.
+// Goroutines that push to one queue at the same moment share a call: to Redis one LPUSH of ten jobs is little
+// more than one of a single job, and to the client it is one write and one wake. Nobody waits for a push that
+// has not begun. Whoever opens a joint lets those run first who could run already, and sends what they have
+// added. One queue, because only its jobs share a fate anyway: a full Redis refuses them all, a key of
+// another type those of one queue. And nearly one deadline, because that is what ends a call; cancelling ends
+// none that is under way, shared or not.
 //
 // Pushes that need an answer of their own stay alone: unique, repeatable and scheduled ones.
 
 const (
-	// crowd is how many pushes must be under way for one of them to let others run first. Fewer are not worth it: that alone
-	// may wake another thread, which costs more than a call that is saved.
+	// crowd is how many pushes must be under way for one of them to let others run first. Fewer are not worth
+	// it: that alone may wake another thread, which costs more than a call that is saved.
 	crowd = 3
-	// yieldFor and yieldForEach are how long it may take to let others run, and how much longer for each that has joined. It
-	// takes longer where the processors are busy with something else: behind each goroutine that computes one waits for ten
-	// milliseconds.
+	// yieldFor and yieldForEach are how long it may take to let others run, and how much longer for each that
+	// has joined. It takes longer where the processors are busy with something else: behind each goroutine
+	// that computes one waits for ten milliseconds.
 	yieldFor     = 500 * time.Microsecond
 	yieldForEach = 20 * time.Microsecond
-	// aloneFor is for how many times the excess pushes stay alone then: what is lost so is a twentieth of the time at most.
+	// aloneFor is for how many times the excess pushes stay alone then: what is lost so is a twentieth of the
+	// time at most.
 	aloneFor = 20
 	// alike is by how much the deadlines of pushes that share a call may differ. The earliest is that of all.
 	alike = 10 * time.Millisecond
@@ -56,7 +58,7 @@ type joints struct {
 
 // mayJoin says whether the job may be sent beside others.
 func (r *ready) mayJoin() bool {
-	return r.Status == StatusQueued && r.stored.Lock == nil && !r.repeatable
+	return r.Status == StatusQueued && r.stored.Lock == nil && !r.repeatable && r.needs == 0
 }
 
 // pushBeside stores a job together with those that are pushed to its queue at this moment.
@@ -115,15 +117,16 @@ func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
 	return kept, func() {}
 }
 
-// judge sees to it that pushes stay alone for a while if it took long to let others run, of whom so many have joined.
+// judge sees to it that pushes stay alone for a while if it took long to let others run, of whom so many have
+// joined.
 func (j *joints) judge(begun, ended time.Duration, joined int) {
 	if excess := ended - begun - yieldFor - yieldForEach*time.Duration(joined); excess > 0 {
 		j.aloneUntil.Store(int64(ended + aloneFor*excess))
 	}
 }
 
-// join adds a job to the joint of its queue, unless their deadlines differ, and says where its receipt will be, and whether the
-// caller is the first, who leads.
+// join adds a job to the joint of its queue, unless their deadlines differ, and says where its receipt will
+// be, and whether the caller is the first, who leads.
 func (j *joints) join(r ready, until time.Time, limit int) (shared *joint, at int, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // ready is a job that may share a call.
 func (w *world) ready(jid string) ready {
 	w.Helper()
-	r, err := w.client.prepare(w.Context(), Job{Class: "A", JID: jid})
+	r, err := w.client.prepare(w.Context(), RawJob{Class: "A", JID: jid})
 	require.NoError(w, err)
 	require.True(w, r.mayJoin())
 	return r
@@ -32,8 +32,8 @@ type outcome struct {
 	err     error
 }
 
-// jointOf begins pushes of these jobs, so that they share a call with a first one, which the test has to send. Their outcomes
-// come later.
+// jointOf begins pushes of these jobs, so that they share a call with a first one, which the test has to
+// send. Their outcomes come later.
 func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outcomes map[string]chan outcome) {
 	w.Helper()
 	until, _ := ctx.Deadline()
@@ -46,7 +46,7 @@ func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outc
 		answer := make(chan outcome, 1)
 		outcomes[jid] = answer
 		go func() {
-			receipt, err := w.client.Push(ctx, Job{Class: "A", JID: jid})
+			receipt, err := w.client.Push(ctx, RawJob{Class: "A", JID: jid})
 			answer <- outcome{receipt, err}
 		}()
 	}
@@ -108,7 +108,7 @@ func TestPushesThatShareACall(t *testing.T) {
 			require.Len(w, w.queue(DefaultQueue), 2)
 		},
 		"end at their deadline": func(w *world) {
-			_, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "other"}) // over the same connection, which is there then
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "other"}) // over the same connection, which is there then
 			require.NoError(w, err)
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Do: faultproxy.Blackhole()})
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -124,7 +124,7 @@ func TestPushesThatShareACall(t *testing.T) {
 			defer w.crowded()()
 			ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 			defer cancel()
-			_, err := w.client.Push(ctx, Job{Class: "A"}) // it would wait for ever if it joined
+			_, err := w.client.Push(ctx, RawJob{Class: "A"}) // it would wait for ever if it joined
 			require.NoError(w, err)
 			require.Len(w, shared.slice.receipts, 1)
 		},
@@ -133,7 +133,7 @@ func TestPushesThatShareACall(t *testing.T) {
 			defer w.crowded()()
 			ended, cancel := context.WithCancel(w.Context())
 			cancel()
-			receipt, err := w.client.Push(ended, Job{Class: "A"})
+			receipt, err := w.client.Push(ended, RawJob{Class: "A"})
 			require.ErrorIs(w, err, context.Canceled)
 			require.Equal(w, StatusNotPushed, receipt.Status, "it is certain")
 			require.Len(w, shared.slice.receipts, 1)
@@ -142,7 +142,7 @@ func TestPushesThatShareACall(t *testing.T) {
 			w.do("SET", w.keys.Queue("odd"), "x")
 			shared, outcomes := jointOf(w.Context(), w, "b")
 			defer w.crowded()()
-			_, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "odd"})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "odd"})
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.NoError(w, w.lead(w.Context(), shared).err)
 			require.NoError(w, (<-outcomes["b"]).err)
@@ -154,7 +154,7 @@ func TestPushesThatShareACall(t *testing.T) {
 				group.Go(func() {
 					for n := range each {
 						jid := fmt.Sprintf("job-%d-%d", producer, n)
-						receipt, err := w.client.Push(w.Context(), Job{Class: "A", JID: jid, Queue: "q" + strconv.Itoa(n%3)})
+						receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", JID: jid, Queue: "q" + strconv.Itoa(n%3)})
 						assert.NoError(w, err)
 						assert.Equal(w, jid, receipt.JID)
 					}

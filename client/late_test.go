@@ -31,12 +31,12 @@ func holdUp(w *world) *late {
 	w.Helper()
 	l := &late{world: w, gate: faultproxy.NewGate()}
 	w.Cleanup(l.gate.Open)
-	_, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "other"}) // over the same connection, which is there then
+	_, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "other"}) // over the same connection, which is there then
 	require.NoError(w, err)
 	w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: numberedPush, Nth: 1, Do: faultproxy.Hold(l.gate)})
 	ctx, cancel := context.WithTimeout(w.Context(), little)
 	defer cancel()
-	l.receipt, err = w.client.Push(ctx, Job{Class: "A", JID: "late", Repeatable: true})
+	l.receipt, err = w.client.Push(ctx, RawJob{Class: "A", JID: "late", PushOnce: true})
 	require.ErrorIs(w, err, ErrUnknown)
 	<-l.gate.Arrived()
 	require.Empty(w, w.queue(DefaultQueue))
@@ -73,7 +73,7 @@ func (l *late) repeat() {
 // next pushes another job.
 func (l *late) next() {
 	l.Helper()
-	_, err := l.client.Push(l.Context(), Job{Class: "A", JID: "next", Repeatable: true})
+	_, err := l.client.Push(l.Context(), RawJob{Class: "A", JID: "next", PushOnce: true})
 	require.NoError(l, err)
 }
 
@@ -177,7 +177,7 @@ func TestRepeat_toAStoppedServer(t *testing.T) {
 			before := w.proxy.Count("EVALSHA")
 			w.server.Stop()
 			receipt, err := w.within(func(ctx context.Context) (Receipt, error) {
-				return w.client.Push(ctx, Job{Class: "A", JID: "job", Queue: "q", Repeatable: true})
+				return w.client.Push(ctx, RawJob{Class: "A", JID: "job", Queue: "q", PushOnce: true})
 			})
 			require.ErrorIs(t, err, ErrUnknown)
 			for range 3 {
@@ -205,7 +205,7 @@ func (w *world) warm() {
 	var pushes sync.WaitGroup
 	for range 4 {
 		pushes.Go(func() {
-			_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			assert.NoError(w, err)
 		})
 	}

@@ -25,8 +25,8 @@ var drivers = map[string]func(url string) (driver.Client, error){
 	"rueidis": func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
 }
 
-// A world is a keyspace of its own on a real Redis: the client under test reaches it through proxy, the test itself
-// directly.
+// A world is a keyspace of its own on a real Redis: the client under test reaches it through proxy, the test
+// itself directly.
 type world struct {
 	*testing.T
 	server *drivertest.Server

@@ -13,19 +13,20 @@ import (
 )
 
 const (
-	// DefaultRepeatFor is how long a client repeats a push by itself. It outlasts a failover of a second or two and most
-	// restarts; who waits for longer would rather be told.
+	// DefaultRepeatFor is how long a client repeats a push by itself. It outlasts a failover of a second or
+	// two and most restarts; who waits for longer would rather be told.
 	DefaultRepeatFor = 10 * time.Second
-	// answerIn is how long one request may take. A slice of lua.MostBytes takes that on a slow line, and would never arrive
-	// if it were less.
+	// answerIn is how long one request may take. A slice of lua.MostBytes takes that on a slow line, and
+	// would never arrive if it were less.
 	answerIn = 5 * time.Second
-	// The first repetition comes at once, for a cut connection is soon replaced; the pauses before later ones grow from
-	// leastPause to mostPause, for a server that starts is not there sooner for being asked more often.
+	// The first repetition comes at once, for a cut connection is soon replaced; the pauses before later ones
+	// grow from leastPause to mostPause, for a server that starts is not there sooner for being asked more
+	// often.
 	leastPause, mostPause = 10 * time.Millisecond, time.Second
 )
 
-// A numbered is a push that is stored once however often it is sent: its jobs, its number in a slot, and what is known
-// of it.
+// A numbered is a push that is stored once however often it is sent: its jobs, its number in a slot, and what
+// is known of it.
 type numbered struct {
 	client *Client
 	jobs   []lua.UniqueJob
@@ -41,7 +42,8 @@ type numbered struct {
 	stored    bool
 	holders   []string // of a push of unique jobs that is stored: see lua.PushedUnique
 	spent     error    // why it cannot be sent again
-	// dropped gives the slot back when the last receipt has been dropped by which an ambiguous push could be repeated.
+	// dropped gives the slot back when the last receipt has been dropped by which an ambiguous push could be
+	// repeated.
 	dropped runtime.Cleanup
 }
 
@@ -126,7 +128,7 @@ func (n *numbered) ask(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	number := lua.PushNumber{Slot: n.slot.key, Number: n.number, Mark: n.mark, Remember: remember}
+	number := lua.IdempotencyKey{Slot: n.slot.key, Number: n.number, Mark: n.mark, Remember: remember}
 	if n.unique {
 		push := c.keys.PushUnique(&number, n.jobs)
 		answer, err := push.Read(c.do(ctx, push.Call))
@@ -134,12 +136,13 @@ func (n *numbered) ask(ctx context.Context) (string, error) {
 		return answer.Word, err
 	}
 	batches, later := sorted(n.jobs)
-	push := c.keys.PushNumbered(number, batches, later)
+	push := c.keys.PushOnce(number, batches, later)
 	return push.Read(c.do(ctx, push.Call))
 }
 
-// collided is for a push under whose number Redis knows another: a program that was copied while it ran (a snapshot of its
-// machine) is at work twice. Nothing of this push is there, unless it was ambiguous; then only people can say.
+// collided is for a push under whose number Redis knows another: a program that was copied while it ran (a
+// snapshot of its machine) is at work twice. Nothing of this push is there, unless it was ambiguous; then
+// only people can say.
 func (n *numbered) collided(ctx context.Context) error {
 	n.client.slots.rename(n.slot)
 	n.slot = nil

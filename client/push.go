@@ -11,19 +11,21 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt says what became of it, also beside an error, which is
+// Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt says what
+// became of it, also beside an error, which is
 //   - nil when the job is queued or scheduled, or was refused by middleware or as a duplicate;
 //   - an *InvalidError when the job cannot be pushed: nothing was sent;
 //   - ErrFull when Redis is at its maxmemory: nothing was stored;
 //   - ErrUnknown when Redis may or may not have the job;
 //   - another when the job is certainly not in Redis, such as when there is no connection.
 //
-// Nothing is sent a second time, and pushing again stores a second job, unless the job is Repeatable: then the client sends
-// it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and after that Repeat does.
+// Nothing is sent a second time, and pushing again stores a second job, unless the job is PushOnce: then the
+// client sends it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and
+// after that Repeat does.
 //
-// Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome. None waits
-// for another that has not begun.
-func (c *Client) Push(ctx context.Context, j Job) (Receipt, error) {
+// Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome.
+// None waits for another that has not begun.
+func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
 	if err != nil || r.Status == StatusRefused {
 		return r.Receipt, err
@@ -47,12 +49,16 @@ type ready struct {
 	// stored is the job as it is stored.
 	stored     lua.UniqueJob
 	repeatable bool
+	needs      int // see Job
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
-func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
+func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	j = j.withDefaults()
-	for _, middleware := range c.cfg.Middleware {
+	if !c.pushed.Load() { // so that the processors share the flag's cache line
+		c.pushed.Store(true)
+	}
+	for _, middleware := range c.middleware.All() {
 		if err := middleware(ctx, &j); err != nil {
 			reason, refused := reasonOf(err)
 			if refused {
@@ -61,7 +67,7 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 			return notPushed(j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
 		}
 	}
-	if len(c.cfg.Middleware) > 0 {
+	if len(c.middleware.All()) > 0 {
 		j = j.withDefaults() // it may have emptied a field
 	}
 	if c.cfg.DeduplicateIdempotent {
@@ -71,7 +77,7 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
 	}
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.Repeatable}
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.PushOnce, needs: j.needs}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
@@ -82,12 +88,12 @@ func (c *Client) prepare(ctx context.Context, j Job) (ready, error) {
 	return r, nil
 }
 
-func notPushed(j Job) ready {
+func notPushed(j RawJob) ready {
 	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}}
 }
 
 // encode writes the payload, and says which lock is needed to store it.
-func (c *Client) encode(j *Job, now time.Time, r *ready) error {
+func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 	draft, lock, err := j.draft()
 	if err != nil {
 		return err
@@ -127,9 +133,11 @@ type slice struct {
 	begun time.Time
 	// repeatable and unique say that one of its jobs is, and so all of it.
 	repeatable, unique bool
+	needs              int // the highest protocol that one of its jobs needs
 }
 
-// next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent again.
+// next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent
+// again.
 func (s *slice) next() slice {
 	if s.repeatable {
 		return slice{}
@@ -149,17 +157,20 @@ func (s *slice) add(r ready) {
 	s.jobs = append(s.jobs, r.stored)
 	s.at = append(s.at, len(s.receipts)-1)
 	s.repeatable = s.repeatable || r.repeatable
+	s.needs = max(s.needs, r.needs)
 	s.unique = s.unique || r.stored.Lock != nil
 	s.bytes += len(r.stored.Job)
 }
 
-// full says whether one more payload of the greatest length might exceed the bounds of a call. It is asked after each
-// job, not before the next: a job that was drawn is then always in the slice whose failure it is told of.
+// full says whether one more payload of the greatest length might exceed the bounds of a call. It is asked
+// after each job, not before the next: a job that was drawn is then always in the slice whose failure it is
+// told of.
 func (s *slice) full(limit int) bool {
 	return len(s.receipts) >= lua.MostItems || s.bytes+limit > lua.MostBytes
 }
 
-// fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if they cannot.
+// fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if
+// they cannot.
 func (s *slice) fail(status Status, push *numbered) {
 	for i, at := range s.at {
 		r := &s.receipts[at]
@@ -167,10 +178,15 @@ func (s *slice) fail(status Status, push *numbered) {
 	}
 }
 
-// send stores the jobs of a slice, all of them or none but for the duplicates. On an error their receipts say which.
+// send stores the jobs of a slice, all of them or none but for the duplicates. On an error their receipts say
+// which.
 func (c *Client) send(ctx context.Context, s *slice) error {
 	if len(s.jobs) == 0 {
 		return nil
+	}
+	if err := c.checkWorkers(ctx, s.needs); err != nil {
+		s.fail(StatusNotPushed, nil)
+		return err
 	}
 	if s.repeatable {
 		push := c.number(s)
@@ -194,6 +210,23 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	return err
 }
 
+// checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that process could
+// take them and handle them wrongly. Jobs that every worker understands cost no round trip.
+func (c *Client) checkWorkers(ctx context.Context, needs int) error {
+	if needs <= lua.FirstProtocol {
+		return nil
+	}
+	least, identity, err := c.keys.LeastProtocol(ctx, c.driver)
+	switch {
+	case err != nil:
+		return fmt.Errorf("belay: not pushed: read the protocol of the workers: %w", err)
+	case identity != "" && least < needs:
+		return fmt.Errorf("belay: not pushed: %w: the job needs protocol %d, and the process %s understands %d: update its program first",
+			ErrOldWorker, needs, identity, least)
+	}
+	return nil
+}
+
 // meet says in the receipts of duplicates whose they are.
 func (s *slice) meet(holders []string) {
 	for i, holder := range holders {
@@ -203,11 +236,12 @@ func (s *slice) meet(holders []string) {
 	}
 }
 
-// do sends the calls, with the question for Redis' time before them when that is due, and answers the last one's reply.
+// do sends the calls, with the question for Redis' time before them when that is due, and answers the last
+// one's reply.
 func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	withTime := c.timeIsDue()
 	if withTime {
-		calls = append([]driver.Call{askTime}, calls...)
+		calls = append([]driver.Call{lua.AskTime}, calls...)
 	}
 	begun := time.Now()
 	replies := c.driver.Do(ctx, calls...)
@@ -234,13 +268,7 @@ func (c *Client) storing(s *slice) ([]driver.Call, func(driver.Reply) (holders [
 			return nil, err
 		}
 	}
-	// One queue needs no script: LPUSH is all or none by itself. The name goes first, as in Ruby: a name without jobs
-	// harms nobody, jobs without a name are not seen by operators.
-	batch := batches[0]
-	words := make([]string, 0, 2+len(batch.Jobs))
-	words = append(append(words, "LPUSH", c.keys.Queue(batch.Queue)), batch.Jobs...)
-	return []driver.Call{driver.Command("SADD", c.keys.Queues(), batch.Queue), driver.Command(words...)},
-		func(reply driver.Reply) ([]string, error) { return nil, reply.Err }
+	return c.keys.PushOne(batches[0]), func(reply driver.Reply) ([]string, error) { return nil, reply.Err }
 }
 
 // sorted are jobs that are not unique, by queue, and those for later.

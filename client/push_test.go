@@ -21,7 +21,7 @@ import (
 func TestPush(t *testing.T) {
 	promises(t, Config{}, map[string]func(w *world){
 		"stores a job that Ruby would have written": func(w *world) {
-			receipt, err := w.client.Push(w.Context(), Job{Class: "WelcomeEmail", Args: []any{42, "é<", 1.0}, Queue: "mail"})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "WelcomeEmail", Args: []any{42, "é<", 1.0}, Queue: "mail"})
 			require.NoError(w, err)
 			require.Equal(w, Receipt{JID: receipt.JID, Queue: "mail", Status: StatusQueued}, receipt)
 			require.Regexp(w, `^[0-9a-f]{24}$`, receipt.JID)
@@ -32,7 +32,7 @@ func TestPush(t *testing.T) {
 			require.Equal(w, []any{"mail"}, w.do("SMEMBERS", w.keys.Queues()))
 		},
 		"goes to the default queue with its options": func(w *world) {
-			_, err := w.client.Push(w.Context(), Job{
+			_, err := w.client.Push(w.Context(), RawJob{
 				Class: "Import", JID: "my-id.1", ArgsJSON: "[ {\"id\": 12345678901234567890},\n 1.0 ]",
 				Retry: job.RetryRule{Kind: job.RetryLimit, Limit: 0}, RetryFor: time.Hour, RetryQueue: "low", Backtrace: AllLines,
 				NoDead: true, Tags: []string{"a"}, Extra: []job.Edit{{Name: "bid", JSON: `"b1"`}},
@@ -47,7 +47,7 @@ func TestPush(t *testing.T) {
 		},
 		"a lost reply is an unknown outcome, and nothing is sent again": func(w *world) {
 			w.proxy.Add(faultproxy.DropReply("LPUSH"))
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A"})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.ErrorIs(w, err, ErrUnknown)
 			require.Equal(w, StatusUnknown, receipt.Status)
 			stored := w.queue(DefaultQueue)
@@ -57,7 +57,7 @@ func TestPush(t *testing.T) {
 		},
 		"a queue of another type is a definite failure": func(w *world) {
 			w.do("SET", w.keys.Queue("odd"), "x")
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "odd"})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "odd"})
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.NotErrorIs(w, err, ErrUnknown)
 			require.Equal(w, StatusNotPushed, receipt.Status)
@@ -65,7 +65,7 @@ func TestPush(t *testing.T) {
 		"a context that is over sends nothing": func(w *world) {
 			ctx, cancel := context.WithCancel(w.Context())
 			cancel()
-			receipt, err := w.client.Push(ctx, Job{Class: "A"})
+			receipt, err := w.client.Push(ctx, RawJob{Class: "A"})
 			require.ErrorIs(w, err, context.Canceled)
 			require.NotErrorIs(w, err, ErrUnknown)
 			require.Equal(w, StatusNotPushed, receipt.Status)
@@ -73,13 +73,13 @@ func TestPush(t *testing.T) {
 		},
 		"asks Redis for its time once": func(w *world) {
 			for range 5 {
-				_, err := w.client.Push(w.Context(), Job{Class: "A"})
+				_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 				require.NoError(w, err)
 			}
 			require.Equal(w, 1, w.proxy.Count("TIME"))
 			w.client.askAt.Store(1) // long ago: a minute has passed
 			for range 5 {
-				_, err := w.client.Push(w.Context(), Job{Class: "A"})
+				_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 				require.NoError(w, err)
 			}
 			require.Equal(w, 2, w.proxy.Count("TIME"))
@@ -87,7 +87,7 @@ func TestPush(t *testing.T) {
 		"stamps with this machine's time when Redis' is not to be had": func(w *world) {
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "TIME", Do: faultproxy.Fail("NOPERM no TIME for you")})
 			before := time.Now()
-			_, err := w.client.Push(w.Context(), Job{Class: "A"})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			parsed, err := job.Parse(w.queue(DefaultQueue)[0])
 			require.NoError(w, err)
@@ -103,7 +103,7 @@ func TestPush_stampsWithRedisTime(t *testing.T) {
 		"in milliseconds when told so": func(w *world) {
 			w.client.clock.Saw(time.Unix(2_000_000_000, 0), time.Now(), time.Now())
 			w.client.askAt.Store(int64(time.Hour))
-			_, err := w.client.Push(w.Context(), Job{Class: "A"})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			require.Regexp(w, `"created_at":2000000\d{6},"enqueued_at":2000000\d{6}\}$`, w.queue(DefaultQueue)[0])
 		},
@@ -113,7 +113,7 @@ func TestPush_stampsWithRedisTime(t *testing.T) {
 func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
 	promises(t, Config{PayloadLimit: 4000}, map[string]func(w *world){
 		"before anything is sent": func(w *world) {
-			for said, j := range map[string]Job{
+			for said, j := range map[string]RawJob{
 				"the name of the class is empty":        {},
 				"control character":                     {Class: "A\n"},
 				"the name of the queue":                 {Class: "A", Queue: "a\x00"},
@@ -144,7 +144,7 @@ func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
 					require.EqualError(w, j.Check(), invalid.Err.Error())
 				}
 			}
-			_, err := w.client.Push(w.Context(), Job{Class: "", Queue: "\x01", RetryFor: -1})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "", Queue: "\x01", RetryFor: -1})
 			require.ErrorContains(w, err, "class")
 			require.ErrorContains(w, err, "queue")
 			require.ErrorContains(w, err, "retry for")
@@ -159,12 +159,12 @@ func TestPush_aFullRedisSaysSo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, drivertest.Start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction"), name, Config{})
-			receipt, err := w.client.Push(t.Context(), Job{Class: "A"})
+			receipt, err := w.client.Push(t.Context(), RawJob{Class: "A"})
 			require.ErrorIs(t, err, ErrFull)
 			require.ErrorContains(t, err, "out of memory")
 			require.NotErrorIs(t, err, ErrUnknown)
 			require.Equal(t, StatusNotPushed, receipt.Status)
-			receipts, err := w.client.PushMany(t.Context(), seqOf(Job{Class: "A"}, Job{Class: "A", Queue: "b"}))
+			receipts, err := w.client.PushMany(t.Context(), seqOf(RawJob{Class: "A"}, RawJob{Class: "A", Queue: "b"}))
 			require.ErrorIs(t, err, ErrFull)
 			require.Equal(t, []Status{StatusNotPushed, StatusNotPushed}, statuses(receipts))
 			require.Empty(t, w.queue(DefaultQueue))
@@ -181,7 +181,7 @@ func TestPush_noServerIsCertainlyNotPushed(t *testing.T) {
 	client, err := New(d, Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close()) }()
-	receipt, err := client.Push(t.Context(), Job{Class: "A"})
+	receipt, err := client.Push(t.Context(), RawJob{Class: "A"})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrUnknown)
 	require.Equal(t, StatusNotPushed, receipt.Status)
@@ -190,28 +190,26 @@ func TestPush_noServerIsCertainlyNotPushed(t *testing.T) {
 func TestMiddleware(t *testing.T) {
 	var seen []string
 	broken := errors.New("broken")
-	cfg := Config{Middleware: []Middleware{
-		func(_ context.Context, j *Job) error {
-			switch j.Class {
-			case "Refused":
-				return Refuse("not today")
-			case "Broken":
-				return broken
-			}
-			j.Tags = append(j.Tags, "first")
-			return nil
-		},
-		func(_ context.Context, j *Job) error {
-			seen = append(seen, j.Class+" "+j.JID+" "+strings.Join(j.Tags, ","))
-			j.Queue, j.Args = "", []any{"changed"}
-			return nil
-		},
-	}}
-	w := newWorld(t, drivertest.Redis(t), "goredis", cfg)
+	w := newWorld(t, drivertest.Redis(t), "goredis", Config{})
+	w.client.Use("first", func(_ context.Context, j *RawJob) error {
+		switch j.Class {
+		case "Refused":
+			return Refuse("not today")
+		case "Broken":
+			return broken
+		}
+		j.Tags = append(j.Tags, "first")
+		return nil
+	})
+	w.client.Use("second", func(_ context.Context, j *RawJob) error {
+		seen = append(seen, j.Class+" "+j.JID+" "+strings.Join(j.Tags, ","))
+		j.Queue, j.Args = "", []any{"changed"}
+		return nil
+	})
 	shared := make([]string, 1, 8)
 	shared[0] = "mine"
 	receipts, err := w.client.PushMany(t.Context(), seqOf(
-		Job{Class: "A", JID: "1", Tags: shared}, Job{Class: "Refused", JID: "2", Queue: "mail"}, Job{Class: "B", JID: "3", Queue: "x", Tags: shared}))
+		RawJob{Class: "A", JID: "1", Tags: shared}, RawJob{Class: "Refused", JID: "2", Queue: "mail"}, RawJob{Class: "B", JID: "3", Queue: "x", Tags: shared}))
 	require.NoError(t, err)
 	require.Equal(t, []Receipt{
 		{JID: "1", Queue: DefaultQueue, Status: StatusQueued},
@@ -223,9 +221,9 @@ func TestMiddleware(t *testing.T) {
 	for _, payload := range w.queue(DefaultQueue) {
 		require.Contains(t, payload, `"args":["changed"]`)
 	}
-	_, err = w.client.Push(t.Context(), Job{Class: "Broken"})
+	_, err = w.client.Push(t.Context(), RawJob{Class: "Broken"})
 	require.ErrorIs(t, err, broken)
-	receipt, err := w.client.Push(t.Context(), Job{Class: "Refused"})
+	receipt, err := w.client.Push(t.Context(), RawJob{Class: "Refused"})
 	require.NoError(t, err)
 	require.Equal(t, StatusRefused, receipt.Status)
 	require.Len(t, w.queue(DefaultQueue), 2)
@@ -244,7 +242,7 @@ func TestWhatIsPushedIsReadBack(t *testing.T) {
 	t.Parallel()
 	name := rapid.StringN(1, 20, 200).Filter(func(s string) bool { return job.CheckClass(s) == nil })
 	rapid.Check(t, func(t *rapid.T) {
-		j := Job{
+		j := RawJob{
 			Class: name.Draw(t, "class"), Queue: name.Draw(t, "queue"),
 			Args:       []any{rapid.String().Draw(t, "text"), rapid.Int64().Draw(t, "int"), rapid.Float64().Draw(t, "float")},
 			Retry:      job.RetryRule{Kind: job.RetryKind(rapid.IntRange(0, 2).Draw(t, "kind"))},
@@ -290,7 +288,7 @@ func TestPush_isNotEarlyForAnEstimateFromBeforeRedisClockWasSetBack(t *testing.T
 		"it asks again": func(w *world) {
 			w.client.clock.Saw(time.Now().Add(time.Hour), time.Now(), time.Now())
 			w.client.askAt.Store(int64(clockFor - 10*time.Second)) // answered ten seconds ago
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A", At: time.Now().Add(30 * time.Minute)})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", At: time.Now().Add(30 * time.Minute)})
 			require.NoError(w, err)
 			require.Equal(w, StatusScheduled, receipt.Status)
 			require.Empty(w, w.queue(DefaultQueue))

@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// refusalsEvery is the least time between two lines about refused pushes of one class. Where one job in a second is pushed
-	// ten thousand times, the first line says all that a person can use, and a number the rest.
+	// refusalsEvery is the least time between two lines about refused pushes of one class. Where one job in a
+	// second is pushed ten thousand times, the first line says all that a person can use, and a number the
+	// rest.
 	refusalsEvery = time.Second
-	// mostClasses bounds of how many classes is remembered when their last line was: a program that makes up names of
-	// classes must not fill its own memory. Beyond it the refusals of one more class are not told.
+	// mostClasses bounds of how many classes is remembered when their last line was: a program that makes up
+	// names of classes must not fill its own memory. Beyond it the refusals of one more class are not told.
 	mostClasses = 1000
 )
 

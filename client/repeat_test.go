@@ -19,7 +19,7 @@ func TestRepeat(t *testing.T) {
 			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(numberedPush), faultproxy.DropRequest(numberedPush)} {
 				w.do("DEL", w.keys.Queue(DefaultQueue))
 				w.proxy.Add(rule)
-				receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+				receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 				require.ErrorIs(w, err, ErrUnknown)
 				require.Equal(w, StatusUnknown, receipt.Status)
 				for range 3 { // the same receipt
@@ -33,7 +33,7 @@ func TestRepeat(t *testing.T) {
 		},
 		"a job for later is scheduled once": func(w *world) {
 			w.proxy.Add(faultproxy.DropReply(numberedPush))
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A", In: time.Hour, Repeatable: true})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", In: time.Hour, PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			receipt, err = w.client.Repeat(w.Context(), receipt)
 			require.NoError(w, err)
@@ -42,7 +42,7 @@ func TestRepeat(t *testing.T) {
 		},
 		"stays unknown by a refusal, for what was sent first may be there": func(w *world) {
 			w.proxy.Add(faultproxy.DropReply(numberedPush))
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			for _, text := range []string{"OOM command not allowed", "WRONGTYPE it is a set", "READONLY a replica"} {
 				w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail(text)})
@@ -57,7 +57,7 @@ func TestRepeat(t *testing.T) {
 		},
 		"makes anew what has certainly failed": func(w *world) {
 			w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorContains(w, err, "LOADING")
 			require.Equal(w, StatusNotPushed, receipt.Status)
 			receipt, err = w.client.Repeat(w.Context(), receipt)
@@ -66,10 +66,10 @@ func TestRepeat(t *testing.T) {
 		},
 		"sends nothing that might be stored twice": func(w *world) {
 			w.proxy.Add(faultproxy.DropReply("LPUSH"))
-			plain, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "plain"})
+			plain, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "plain"})
 			require.ErrorIs(w, err, ErrUnknown)
 			w.proxy.Add(faultproxy.DropReply(numberedPush))
-			old, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			old, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			other, err := New(w.client.Driver(), w.client.Config())
 			require.NoError(w, err)
@@ -93,7 +93,7 @@ func TestRepeat(t *testing.T) {
 				require.NoError(w, err)
 				require.Equal(w, Receipt{Status: status}, receipt)
 			}
-			receipts, err := w.client.PushMany(w.Context(), slices.Values([]Job{{Class: "A", Repeatable: true}, {}}))
+			receipts, err := w.client.PushMany(w.Context(), slices.Values([]RawJob{{Class: "A", PushOnce: true}, {}}))
 			require.Error(w, err)
 			_, err = w.client.RepeatMany(w.Context(), receipts)
 			require.ErrorIs(w, err, ErrNotRepeatable, "one of them cannot be pushed by anyone")
@@ -122,12 +122,12 @@ func TestRepeatMany(t *testing.T) {
 		},
 		"repeats all that can be, up to one that is still unknown": func(w *world) {
 			w.proxy.Add(faultproxy.DropReply("LPUSH"))
-			plain, err := w.client.Push(w.Context(), Job{Class: "A", Queue: "plain"})
+			plain, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "plain"})
 			require.ErrorIs(w, err, ErrUnknown)
 			receipts := []Receipt{plain, plain}
 			for range 4 {
 				w.proxy.Add(faultproxy.DropReply(numberedPush))
-				receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+				receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 				require.ErrorIs(w, err, ErrUnknown)
 				receipts = append(receipts, receipt)
 			}

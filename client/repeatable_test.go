@@ -25,7 +25,7 @@ const numberedPush = "belay:pushes:"
 // slotKeys are the keys by which Redis remembers pushes.
 func (w *world) slotKeys() []any {
 	w.Helper()
-	return w.do("KEYS", strings.ReplaceAll(w.keys.PushSlot("*", 0), ":0", ":*")).([]any)
+	return w.do("KEYS", strings.ReplaceAll(w.keys.IdempotencySlot("*", 0), ":0", ":*")).([]any)
 }
 
 // jids are the ids of the jobs in a queue, in the order in which they will be taken.
@@ -54,15 +54,15 @@ func repeats(t *testing.T, cfg Config, these map[string]func(w *world)) {
 
 func (w *world) knowPush() {
 	w.Helper()
-	text, _ := w.keys.PushNumbered(lua.PushNumber{}, nil, nil).Call.Script.Text(true)
+	text, _ := w.keys.PushOnce(lua.IdempotencyKey{}, nil, nil).Call.Script.Text(true)
 	w.do("SCRIPT", "LOAD", text)
 }
 
 // repeatable makes all of these jobs so.
-func repeatable(jobs iter.Seq[Job]) iter.Seq[Job] {
-	return func(yield func(Job) bool) {
+func repeatable(jobs iter.Seq[RawJob]) iter.Seq[RawJob] {
+	return func(yield func(RawJob) bool) {
 		for j := range jobs {
-			j.Repeatable = true
+			j.PushOnce = true
 			if !yield(j) {
 				return
 			}
@@ -70,7 +70,8 @@ func repeatable(jobs iter.Seq[Job]) iter.Seq[Job] {
 	}
 }
 
-// lossy loses so many of a hundred requests and of a hundred replies, at random, for the first frames of each direction.
+// lossy loses so many of a hundred requests and of a hundred replies, at random, for the first frames of each
+// direction.
 func lossy(percent, frames int) []faultproxy.Rule {
 	random := rand.New(rand.NewPCG(7, 11))
 	var rules []faultproxy.Rule
@@ -92,7 +93,7 @@ func TestRepeatable(t *testing.T) {
 		"a lost reply or request is no more than a delay": func(w *world) {
 			for i, rule := range []faultproxy.Rule{faultproxy.DropReply(numberedPush), faultproxy.DropRequest(numberedPush)} {
 				w.proxy.Add(rule)
-				receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+				receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 				require.NoError(w, err)
 				require.Equal(w, Receipt{JID: receipt.JID, Queue: DefaultQueue, Status: StatusQueued}, receipt)
 				require.Equal(w, receipt.JID, w.jids(DefaultQueue)[i])
@@ -104,7 +105,7 @@ func TestRepeatable(t *testing.T) {
 			w.proxy.Add(lossy(20, 3000)...)
 			var pushed []string
 			for i := range 1000 {
-				receipt, err := w.client.Push(w.Context(), Job{Class: "A", Args: []any{i}, Repeatable: true})
+				receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", Args: []any{i}, PushOnce: true})
 				for err != nil {
 					receipt, err = w.client.Repeat(w.Context(), receipt)
 				}
@@ -130,24 +131,24 @@ func TestRepeatable(t *testing.T) {
 			require.Greater(w, w.proxy.Count("EVALSHA"), 4, "the proxy lost nothing")
 		},
 		"who does not ask for it pays nothing": func(w *world) {
-			_, err := w.client.Push(w.Context(), Job{Class: "A"})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			require.Zero(w, w.proxy.Count("EVALSHA"))
 			require.Empty(w, w.slotKeys())
 		},
 		"middleware may ask for it": func(w *world) {
-			w.client.cfg.Middleware = []Middleware{func(_ context.Context, j *Job) error {
-				j.Repeatable = true
+			w.client.Use("once", func(_ context.Context, j *RawJob) error {
+				j.PushOnce = true
 				return nil
-			}}
+			})
 			w.proxy.Add(faultproxy.DropReply(numberedPush))
-			_, err := w.client.Push(w.Context(), Job{Class: "A"})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			require.Len(w, w.queue(DefaultQueue), 1)
 		},
 		"a slice is repeatable when one of its jobs is": func(w *world) {
 			w.proxy.Add(faultproxy.DropReply(numberedPush))
-			receipts, err := w.client.PushMany(w.Context(), slices.Values([]Job{{Class: "A"}, {Class: "A", Repeatable: true}, {Class: "A"}}))
+			receipts, err := w.client.PushMany(w.Context(), slices.Values([]RawJob{{Class: "A"}, {Class: "A", PushOnce: true}, {Class: "A"}}))
 			require.NoError(w, err)
 			require.Len(w, receipts, 3)
 			require.Len(w, w.queue(DefaultQueue), 3)
@@ -167,7 +168,7 @@ func TestRepeatable_fiftyAtOnce(t *testing.T) {
 			for range goroutines {
 				pushers.Go(func() {
 					for range each {
-						receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+						receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 						for err != nil && w.Context().Err() == nil {
 							receipt, err = w.client.Repeat(w.Context(), receipt)
 						}
@@ -191,7 +192,7 @@ func TestRepeatable_endsWhen(t *testing.T) {
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Do: faultproxy.Close()})
 			ctx, cancel := context.WithTimeout(w.Context(), 2*time.Second)
 			defer cancel()
-			receipt, err := w.client.Push(ctx, Job{Class: "A", Repeatable: true})
+			receipt, err := w.client.Push(ctx, RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			require.Equal(w, StatusUnknown, receipt.Status)
 			require.Equal(w, []string{receipt.JID}, w.jids(DefaultQueue))
@@ -199,14 +200,14 @@ func TestRepeatable_endsWhen(t *testing.T) {
 		"its time does": func(w *world) {
 			w.client.cfg.RepeatFor = 500 * time.Millisecond
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Do: faultproxy.Close()})
-			_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			require.Greater(w, w.proxy.Count("EVALSHA"), 1)
 			require.Len(w, w.queue(DefaultQueue), 1)
 		},
 		"it has certainly failed: there is nothing to find out": func(w *world) {
 			w.proxy.Add(faultproxy.Rule{Token: numberedPush, Do: faultproxy.Fail("OOM command not allowed")})
-			receipt, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrFull)
 			require.NotErrorIs(w, err, ErrUnknown)
 			require.Equal(w, StatusNotPushed, receipt.Status)
@@ -217,7 +218,7 @@ func TestRepeatable_endsWhen(t *testing.T) {
 			for range 3 {
 				w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
 			}
-			_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.NoError(w, err)
 			require.Equal(w, 5, w.proxy.Count("EVALSHA"))
 			require.Len(w, w.queue(DefaultQueue), 1)
@@ -233,7 +234,7 @@ func TestRepeatable_waitsForRoom(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	receipt, err := w.client.Push(ctx, Job{Class: "A", Repeatable: true})
+	receipt, err := w.client.Push(ctx, RawJob{Class: "A", PushOnce: true})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, ErrUnknown)
 	require.Equal(t, StatusNotPushed, receipt.Status)

@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	// RepeatWindow is how long after it was first sent a push may be repeated. A day, so that what happened at night can be
-	// repeated by who comes in the morning; the price is that Redis keeps a small key for so long.
+	// RepeatWindow is how long after it was first sent a push may be repeated. A day, so that what happened
+	// at night can be repeated by who comes in the morning; the price is that Redis keeps a small key for so
+	// long.
 	RepeatWindow = 24 * time.Hour
-	// remember is how long Redis keeps the number of a push. The hour more is for repetitions that are under way when the
-	// window ends, and for clocks that do not go alike.
+	// remember is how long Redis keeps the number of a push. The hour more is for repetitions that are under
+	// way when the window ends, and for clocks that do not go alike.
 	remember = RepeatWindow + time.Hour
-	// mostNumbered is how many pushes of one client are numbered at once; more wait for their turn. Redis executes one after
-	// the other, so that they would wait all the same, and each is a key there for a day.
+	// mostNumbered is how many pushes of one client are numbered at once; more wait for their turn. Redis
+	// executes one after the other, so that they would wait all the same, and each is a key there for a day.
 	mostNumbered = 256
 	// closeFor bounds what Close does for Redis' memory.
 	closeFor = time.Second
 )
 
-// A slot numbers pushes, one after the other, so that Redis has to remember only the last one. It is used for a push only
-// when nobody can repeat the one before.
+// A slot numbers pushes, one after the other, so that Redis has to remember only the last one. It is used for
+// a push only when nobody can repeat the one before.
 type slot struct {
 	key, client string
 	number      int64 // of the last push that was stored, or may have been
@@ -72,7 +73,7 @@ func (s *slots) take() *slot {
 		return taken
 	}
 	s.drawn++
-	return &slot{key: s.keys.PushSlot(s.client, s.drawn), client: s.client}
+	return &slot{key: s.keys.IdempotencySlot(s.client, s.drawn), client: s.client}
 }
 
 // give takes a slot back whose last push nobody can repeat any more.
@@ -84,8 +85,8 @@ func (s *slots) give(back *slot) {
 	}
 }
 
-// rename is for a client whose slot somebody else has numbered: a copy of this very program, or it is the copy. From then
-// on it goes by another id.
+// rename is for a client whose slot somebody else has numbered: a copy of this very program, or it is the
+// copy. From then on it goes by another id.
 func (s *slots) rename(lost *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +109,8 @@ func (s *slots) idle() []string {
 	return keys
 }
 
-// forget frees Redis of what a client leaves behind that ends: most live for less than a day. Where it cannot, the keys
-// expire.
+// forget frees Redis of what a client leaves behind that ends: most live for less than a day. Where it
+// cannot, the keys expire.
 func (c *Client) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeFor)
 	defer cancel()

@@ -13,7 +13,7 @@ func TestSlots(t *testing.T) {
 		"are as many as receipts that are kept of what is unknown": func(w *world) {
 			for range 20 {
 				w.proxy.Add(faultproxy.DropReply(numberedPush))
-				_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+				_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 				require.ErrorIs(w, err, ErrUnknown)
 				w.client.awaitFree(w.T, 1)
 			}
@@ -21,7 +21,7 @@ func TestSlots(t *testing.T) {
 			require.Len(w, w.queue(DefaultQueue), 20)
 		},
 		"are forgotten by Redis when their client ends": func(w *world) {
-			_, err := w.client.Push(w.Context(), Job{Class: "A", Repeatable: true})
+			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.NoError(w, err)
 			require.Len(w, w.slotKeys(), 1)
 			require.NoError(w, w.client.Close())
@@ -34,7 +34,7 @@ func TestSlots(t *testing.T) {
 			twin.slots.client = w.client.slots.client
 			for range 3 {
 				for _, c := range []*Client{w.client, twin, twin, w.client} {
-					_, err := c.Push(w.Context(), Job{Class: "A", Repeatable: true})
+					_, err := c.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 					require.NoError(w, err)
 				}
 			}
@@ -46,9 +46,9 @@ func TestSlots(t *testing.T) {
 			require.NoError(w, err)
 			twin.slots.client = w.client.slots.client
 			w.proxy.Add(faultproxy.DropRequest(numberedPush))
-			lost, err := w.client.Push(w.Context(), Job{Class: "A", JID: "lost", Repeatable: true})
+			lost, err := w.client.Push(w.Context(), RawJob{Class: "A", JID: "lost", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
-			_, err = twin.Push(w.Context(), Job{Class: "A", JID: "twin's", Repeatable: true})
+			_, err = twin.Push(w.Context(), RawJob{Class: "A", JID: "twin's", PushOnce: true})
 			require.NoError(w, err)
 			for range 2 {
 				lost, err = w.client.Repeat(w.Context(), lost)
@@ -57,7 +57,7 @@ func TestSlots(t *testing.T) {
 				require.Equal(w, StatusUnknown, lost.Status)
 			}
 			require.Equal(w, []string{"twin's"}, w.jids(DefaultQueue))
-			_, err = w.client.Push(w.Context(), Job{Class: "A", JID: "next", Repeatable: true})
+			_, err = w.client.Push(w.Context(), RawJob{Class: "A", JID: "next", PushOnce: true})
 			require.NoError(w, err)
 			require.Equal(w, []string{"twin's", "next"}, w.jids(DefaultQueue))
 		},

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,17 +15,18 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
-func unique(args ...any) Job {
-	return Job{Class: "Report", Args: args, Unique: &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute}}
+func unique(args ...any) RawJob {
+	return RawJob{Class: "Report", Args: args, Unique: &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute}}
 }
 
 // TestRefusalsAreTold holds what the log says of duplicates.
 func TestRefusalsAreTold(t *testing.T) {
 	var text drivertest.Buffer
-	promises(t, Config{Log: zerolog.New(&text)}, map[string]func(w *world){
+	promises(t, Config{Logger: slog.New(logbook.SlogTo(zerolog.New(&text)))}, map[string]func(w *world){
 		"once a second for a class, with the number of those left out": func(w *world) {
 			other := unique(42)
 			class := "Report " + w.keys.Queue("q")
@@ -35,7 +37,7 @@ func TestRefusalsAreTold(t *testing.T) {
 				require.NoError(w, err)
 				receipts = append(receipts, receipt)
 			}
-			other.Repeatable = true
+			other.PushOnce = true
 			w.client.refusals.mu.Lock()
 			last := w.client.refusals.told[class]
 			w.client.refusals.told[class] = told{last.at.Add(-refusalsEvery), last.left}
@@ -46,25 +48,28 @@ func TestRefusalsAreTold(t *testing.T) {
 			require.NoError(w, err)
 			require.Equal(w, numbered.Holder, again.Holder)
 
-			var lines []map[string]any
-			for line := range strings.Lines(text.String()) {
-				var fields map[string]any
-				require.NoError(w, json.Unmarshal([]byte(line), &fields))
-				if fields["class"] == class {
-					lines = append(lines, fields)
+			lines := func() (found []map[string]any) { // the log is buffered
+				for line := range strings.Lines(text.String()) {
+					var fields map[string]any
+					require.NoError(w, json.Unmarshal([]byte(line), &fields))
+					if fields["class"] == class {
+						found = append(found, fields)
+					}
 				}
+				return found
 			}
-			require.Len(w, lines, 2)
+			require.Eventually(w, func() bool { return len(lines()) >= 2 }, 10*time.Second, time.Millisecond)
+			require.Len(w, lines(), 2)
 			for i, want := range []struct {
 				jid  string
 				left float64
 			}{{receipts[1].JID, 0}, {numbered.JID, 2}} {
-				digest := lines[i]["digest"]
+				digest := lines()[i]["digest"]
 				require.Regexp(w, "^[0-9a-f]{32}$", digest)
 				require.Equal(w, map[string]any{
 					"level": "info", "message": "push refused: a duplicate", "jid": want.jid, "class": class, "queue": "default",
 					"holder": receipts[0].JID, "digest": digest, "left_out": want.left,
-				}, lines[i])
+				}, lines()[i])
 			}
 		},
 	})
@@ -115,7 +120,7 @@ func TestUnique(t *testing.T) {
 			require.Equal(w, strconv.Quote(first.JID), text)
 			require.Equal(w, "[42]", parsed.ArgsJSON())
 
-			other.Repeatable, other.In = true, time.Hour
+			other.PushOnce, other.In = true, time.Hour
 			other.Unique = &dedup.Rule{Until: dedup.UntilExecuted, IncludingScheduled: true, MarkDuplicates: true}
 			w.proxy.Add(faultproxy.DropReply("Report"))
 			receipts, err := w.client.PushMany(w.Context(), seqOf(other, unique(42)))
@@ -156,7 +161,7 @@ func TestUnique(t *testing.T) {
 			require.Equal(w, first.JID, second.Holder)
 			require.Equal(w, "ci 0/1\nmain 10/0", left())
 
-			one.WAL, one.Repeatable = nil, true
+			one.WAL, one.PushOnce = nil, true
 			one.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main": "A/0", "ci": "0/2"}`}} // as a line of a file has it
 			_, err = w.client.Push(w.Context(), one)
 			require.NoError(w, err)
@@ -167,12 +172,15 @@ func TestUnique(t *testing.T) {
 			require.Contains(w, w.queue("default")[1], `"wal_locations":{"main":"A/0","ci":"0/2"}`)
 		},
 		"what is no position is not pushed": func(w *world) {
-			for want, change := range map[string]func(j *Job){
-				"the position of connection \"main\" is none": func(j *Job) { j.WAL = dedup.WAL{"main": 0} },
-				"holds a space or a control character":        func(j *Job) { j.WAL = dedup.WAL{"the main one": 1} },
-				"must be an object with a position for each":  func(j *Job) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `["9/0"]`}} },
-				"\"9\" is no position":                        func(j *Job) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main":"9"}`}} },
-				"the field \"wal_locations\" is set twice":    func(j *Job) { j.WAL = dedup.WAL{"main": 1}; j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}} },
+			for want, change := range map[string]func(j *RawJob){
+				"the position of connection \"main\" is 0: leave it out": func(j *RawJob) { j.WAL = dedup.WAL{"main": 0} },
+				"holds a space or a control character":                   func(j *RawJob) { j.WAL = dedup.WAL{"the main one": 1} },
+				"must be an object with a position for each":             func(j *RawJob) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `["9/0"]`}} },
+				"\"9\" is no position":                                   func(j *RawJob) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main":"9"}`}} },
+				"the field \"wal_locations\" is set twice": func(j *RawJob) {
+					j.WAL = dedup.WAL{"main": 1}
+					j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}}
+				},
 			} {
 				one := unique(42)
 				change(&one)
@@ -190,7 +198,7 @@ func TestUnique(t *testing.T) {
 			require.NoError(w, err, "a job of GitLab's, say")
 		},
 		"in a bulk with others each has its own receipt": func(w *world) {
-			plain := Job{Class: "Plain", Queue: "other"}
+			plain := RawJob{Class: "Plain", Queue: "other"}
 			receipts, err := w.client.PushMany(w.Context(), seqOf(plain, unique(1), unique(1), plain, unique(2)))
 			require.NoError(w, err)
 			require.Equal(w, []Status{StatusQueued, StatusQueued, StatusDuplicate, StatusQueued, StatusQueued}, statuses(receipts))
@@ -225,9 +233,9 @@ func TestUnique(t *testing.T) {
 		"an answer that was lost is asked for again": func(w *world) {
 			first, err := w.client.Push(w.Context(), unique(1))
 			require.NoError(w, err)
-			jobs := []Job{unique(1), unique(2)}
+			jobs := []RawJob{unique(1), unique(2)}
 			for i := range jobs {
-				jobs[i].Repeatable = true
+				jobs[i].PushOnce = true
 			}
 			w.proxy.Add(faultproxy.DropReply("Report"))
 			receipts, err := w.client.PushMany(w.Context(), seqOf(jobs...))

@@ -10,17 +10,19 @@ import (
 	"time"
 )
 
-// ParseURL reads a Redis URL for an adapter, so that all adapters accept and refuse the same:
+// ParseURL normalizes a Redis URL for an adapter, whose client library then parses it. It makes all adapters
+// accept and refuse the same URLs:
 //
-//	redis://[user:password@]host[:port][/db]    rediss:// with TLS; valkey:// and valkeys:// are the same two
+//	redis://[user:password@]host[:port][/db]    rediss:// with TLS; valkey:// and valkeys:// mean the same two
 //	unix://[user:password@]/path[?db=N]
 //
-// Parameters that every adapter knows are db (which goes before the path's), dial_timeout (a duration, or whole seconds),
-// client_name, and with TLS skip_verify=true. Those named by own are passed on as they are, for the client below to judge. What
-// go-redis' URLs say of retries, timeouts, pools and the protocol is accepted and left out otherwise: the adapters decide that.
+// Every adapter accepts the parameters db (which overrides the path), dial_timeout (a duration, or whole
+// seconds), client_name, and with TLS skip_verify=true. Parameters in own are passed on for the client library
+// to judge. Parameters of go-redis for retries, timeouts, pools and the protocol are otherwise accepted and
+// removed, because the adapters set these.
 //
-// The URL that it answers says the same in one way: the scheme is redis, rediss or unix, and the database is the path, or of a
-// socket the parameter db. No error repeats any of the text, which may hold a password at any place.
+// The returned URL has the scheme redis, rediss or unix, and the database in its path, or for a socket in the
+// parameter db. No error repeats any of the text, which may hold a password in any place.
 func ParseURL(text string, own ...string) (*url.URL, error) {
 	parsed, err := structure(text)
 	if err != nil {
@@ -61,25 +63,26 @@ func ServerURL(network, addr string, db int, withTLS bool) string {
 	return shown.String()
 }
 
-// CheckURL says whether text is a Redis URL, but for its database and parameters. Whoever shows URLs without their passwords
-// should not show one that it refuses: a part of the password may stand anywhere in it.
+// CheckURL reports what is wrong with a Redis URL, except its database and parameters. A program that shows
+// URLs without their passwords must not show one that CheckURL refuses: a part of the password may be anywhere
+// in it.
 func CheckURL(text string) error {
 	_, err := structure(text)
 	return err
 }
 
-// structure reads the text as far as it is about where Redis is.
+// structure parses the scheme, the user and the address.
 func structure(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New("the Redis URL is empty: give one such as redis://localhost:6379/0")
 	}
 	if strayPassword(text) {
-		return nil, errors.New("the Redis URL holds a # or an @ where none belongs: percent-encode special characters in the password (%23, %40)")
+		return nil, errors.New("the Redis URL has a # or an @ in the wrong place: percent-encode special characters in the password (%23, %40)")
 	}
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme == "" {
-		return nil, errors.New("the Redis URL cannot be parsed: it should look like redis://host:port/db, with user:password@" +
-			" before the host if it wants them, and their special characters percent-encoded")
+		return nil, errors.New("the Redis URL cannot be parsed: it should look like redis://host:port/db, or " +
+			"redis://user:password@host:port/db with special characters percent-encoded")
 	}
 	switch parsed.Scheme {
 	case "valkey":
@@ -96,15 +99,15 @@ func structure(text string) (*url.URL, error) {
 		}
 		return parsed, nil
 	}
-	// Without the slashes there is no host in it, and URL parsers answer that of this machine.
+	// Without the slashes it has no host, and URL parsers return the default host.
 	if _, rest, _ := strings.Cut(text, ":"); !strings.HasPrefix(rest, "//") {
-		return nil, errors.New("the Redis URL lacks the // behind its scheme: it should look like redis://host:port/db")
+		return nil, errors.New("the Redis URL lacks the // after its scheme: it should look like redis://host:port/db")
 	}
 	return parsed, nil
 }
 
-// strayPassword says whether a part of a password may stand where the host is looked for: a password that holds a bare
-// #, ? or / ends what URL parsers take for the host, and an error that names the host would then name its beginning.
+// strayPassword reports whether a part of a password may be in the place of the host. URL parsers end the host
+// at a bare #, ? or /, so an error that names the host would show the beginning of such a password.
 func strayPassword(text string) bool {
 	if strings.HasPrefix(text, "unix:") {
 		return false
@@ -118,10 +121,10 @@ func strayPassword(text string) bool {
 		return false
 	}
 	before, _, at := strings.Cut(rest[end:], "@")
-	return at && !(before[0] == '?' && strings.Contains(before, "=")) // in a parameter's value it is at home
+	return at && !(before[0] == '?' && strings.Contains(before, "=")) // a parameter's value may have an @
 }
 
-// database is the number that the URL names, 0 without one.
+// database returns the number of the database, 0 by default.
 func database(parsed *url.URL, query url.Values) (int, error) {
 	text := ""
 	if parsed.Scheme != "unix" {
@@ -134,27 +137,27 @@ func database(parsed *url.URL, query url.Values) (int, error) {
 	}
 	db, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, errors.New("the Redis URL has no database number where one belongs: it is 0 or more, as in redis://host:port/0")
+		return 0, errors.New("the database in the Redis URL must be a number, 0 or more, as in redis://host:port/0")
 	}
 	return int(db), nil
 }
 
-// shared are the parameters that mean the same to every adapter, and overruled those that mean nothing to any, since what
-// they would say is what the promises of Client rest on.
+// Parameters in shared mean the same to every adapter. Parameters in overruled are removed for every adapter,
+// because the promises of Client depend on these settings.
 var (
 	shared    = []string{"db", "dial_timeout", "client_name", "skip_verify"}
 	overruled = []string{"max_retries", "protocol", "read_timeout", "write_timeout"}
 )
 
-// PoolParameters are those of go-redis about its pool and retries: its adapter passes them on, and any other leaves them out,
-// so that a URL which has them is good for all.
+// PoolParameters are go-redis' parameters for its pool and retries. Its adapter passes them on; others remove
+// them, so that one URL works with all.
 var PoolParameters = []string{
 	"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
 	"max_conn_age", "max_idle_conns", "max_retry_backoff", "min_idle_conns", "min_retry_backoff", "pipeline_pool_size",
 	"pipeline_read_buffer_size", "pipeline_write_buffer_size", "pool_fifo", "pool_size", "pool_timeout",
 }
 
-// parameters are those of the URL that an adapter's client is to see.
+// parameters returns the parameters for the adapter's client library.
 func parameters(parsed *url.URL, own []string) (url.Values, error) {
 	query, err := url.ParseQuery(parsed.RawQuery)
 	if err != nil {
@@ -169,28 +172,28 @@ func parameters(parsed *url.URL, own []string) (url.Values, error) {
 			query.Del(name)
 		case !slices.Contains(shared, name):
 			known := slices.Sorted(slices.Values(slices.Concat(shared, own)))
-			return nil, fmt.Errorf("the Redis URL has a parameter that is not one of %s; user and password stand before the host",
+			return nil, fmt.Errorf("the Redis URL has a parameter that is not one of %s; user and password go before the host",
 				strings.Join(known, ", "))
 		}
 	}
 	if query.Has("dial_timeout") {
 		limit, err := duration(query.Get("dial_timeout"))
 		if err != nil {
-			return nil, errors.New("the dial_timeout of the Redis URL is no duration, such as 1500ms")
+			return nil, errors.New("the dial_timeout of the Redis URL must be a duration, such as 1500ms")
 		}
 		query.Set("dial_timeout", limit.String())
 	}
 	if query.Has("skip_verify") {
 		skip, err := strconv.ParseBool(query.Get("skip_verify"))
 		if err != nil || parsed.Scheme != "rediss" {
-			return nil, errors.New("the skip_verify of the Redis URL is true or false, and for rediss:// alone")
+			return nil, errors.New("the skip_verify of the Redis URL must be true or false, and needs rediss://")
 		}
 		query.Set("skip_verify", strconv.FormatBool(skip))
 	}
 	return query, nil
 }
 
-// duration reads one as go-redis does in URLs: a bare number is seconds.
+// duration parses a duration as go-redis does in URLs: a bare number is seconds.
 func duration(text string) (time.Duration, error) {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return time.Duration(n) * time.Second, nil

@@ -34,7 +34,7 @@ func TestParseURLSaysWhatToDo(t *testing.T) {
 		"redis:prod-host:6399/5":   "lacks the //",
 		"redis:secret7@host":       "lacks the //",
 		"localhost:6379":           "it should look like redis://host:port/db",
-		"redis://h?password=x":     "user and password stand before the host",
+		"redis://h?password=x":     "user and password go before the host",
 		"redis://h/-1":             "0 or more",
 		"unix://relative/redis.so": "unix:///path/to/redis.sock",
 	} {

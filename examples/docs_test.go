@@ -46,7 +46,7 @@ var (
 	_ iter.Seq[int]
 	_ testing.TB
 	_ time.Time
-	_ belay.Item
+	_ belay.RawJob
 	_ *belaytest.Kit
 )
 `

@@ -34,8 +34,8 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			r := newRig(t, open, 2, "mail", "post")
 			for _, words := range [][]string{
 				{"LPUSH", r.keys.Working("post", r.session.Identity), payload("post")},
-				{"LPUSH", r.keys.Alone(r.session.Identity), payload("post")},
-				{"LPUSH", r.keys.Suspects("mail"), payload("mail")},
+				{"LPUSH", r.keys.QuarantineRun(r.session.Identity), payload("post")},
+				{"LPUSH", r.keys.Quarantine("mail"), payload("mail")},
 				{"SADD", r.keys.Paused(), "post"},
 			} {
 				require.False(t, looks(r), "before %q", words)

@@ -89,7 +89,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r := newCapsules(t, open, 10*time.Second)
 			r.push("other", 1)
 			r.pump("the other capsule's job, and the waits", func() bool { return len(r.of("other")) == 1 && r.k.openWaits() == 2 })
-			r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 			r.beat()
 			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 })
 			r.push("other", 1)
@@ -111,7 +111,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			t.Parallel()
 			r := newCapsules(t, open, 10*time.Second)
 			r.pump("the waits", func() bool { return r.k.openWaits() == 2 })
-			r.do("RPUSH", r.keys.Suspects("mail"), suspect("mail", 2))
+			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
 			r.beat()
 			r.pump("the quarantined job", func() bool { return len(r.running) == 1 && r.k.openWaits() == 0 })
 			require.Zero(t, r.do("EXISTS", r.keys.DrainAsked("mail")))
@@ -124,11 +124,11 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 		t.Run("two_whose_replies_were_lost_run", func(t *testing.T) {
 			t.Parallel()
 			r := newCapsules(t, open, 2*time.Second)
-			_, _ = r.keys.TakeAlone("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
+			_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
 			for _, queue := range r.queues {
-				r.do("RPUSH", r.keys.Suspects(queue), suspect(queue, 2))
+				r.do("RPUSH", r.keys.Quarantine(queue), suspect(queue, 2))
 			}
-			r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: r.keys.Suspects("mail") + "\r\n$" + fmt.Sprint(len(r.keys.Working("mail", r.session.Identity))), Nth: 1, Do: faultproxy.Close()})
+			r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: r.keys.Quarantine("mail") + "\r\n$" + fmt.Sprint(len(r.keys.Working("mail", r.session.Identity))), Nth: 1, Do: faultproxy.Close()})
 			for _, queue := range []string{"one", "the other"} {
 				require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].quarantined }, r), queue)
 				r.end(done)
@@ -140,7 +140,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r := newCapsules(t, open, 2*time.Second)
 			r.push("other", 1)
 			require.True(t, pumpAll(rigPatience, func() bool { return len(r.of("other")) == 1 }, r))
-			r.do("LPUSH", r.keys.Alone(r.session.Identity), suspect("mail", 2))
+			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), suspect("mail", 2))
 			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 			pumpAll(5*time.Second, func() bool { return r.k.reconcile.foundQuarantined() }, r)
 			r.push("other", 1)

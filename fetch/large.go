@@ -18,7 +18,7 @@ func (k *keyspace) addLarge(session *Session, at place, large ...lua.Large) {
 	for _, one := range large {
 		list := k.cfg.Keys.Working(at.queue, session.Identity)
 		if at.quarantined {
-			list = k.cfg.Keys.Alone(session.Identity)
+			list = k.cfg.Keys.QuarantineRun(session.Identity)
 		}
 		k.large = append(k.large, dedup.TooLarge(one, list, at.queue, k.cfg.Largest, k.cfg.Clock.Now(), k.cfg.Unit))
 	}

@@ -220,13 +220,13 @@ func (k *keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 // addTakeQuarantined asks for a quarantined job.
 func (k *keyspace) addTakeQuarantined(p *pipeline) {
 	session, queues := k.session, k.names()
-	ask := k.cfg.Keys.TakeAlone(session.Identity, queues)
+	ask := k.cfg.Keys.TakeQuarantined(session.Identity, queues)
 	k.loop.quarantine.asking = true
 	p.promise(k.intakes[0].capsule, 1) // any capsule would do: there is no other run
 	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })
 }
 
-func (k *keyspace) handleQuarantined(session *Session, queues []string, ask lua.Ask[lua.TakenAlone], reply driver.Reply) {
+func (k *keyspace) handleQuarantined(session *Session, queues []string, ask lua.Ask[lua.TakenQuarantined], reply driver.Reply) {
 	k.loop.quarantine.asking = false
 	taken, err := ask.Read(reply)
 	if err != nil {
@@ -242,15 +242,15 @@ func (k *keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 	}
 	k.succeed()
 	switch taken.Word {
-	case lua.AloneTaken:
+	case lua.QuarantineTaken:
 		if len(taken.Bytes) > k.cfg.Largest {
 			k.addLarge(session, place{queue: queues[taken.Queue], quarantined: true}, lua.LargeOf(taken.Bytes))
 			return
 		}
 		k.arriveQuarantined(session, queues[taken.Queue], taken.Bytes, session == k.session)
-	case lua.AloneFenced:
+	case lua.QuarantineFenced:
 		k.fenced = k.fenced || session == k.session
-	case lua.AloneEmpty, lua.AloneBusy:
+	case lua.QuarantineEmpty, lua.QuarantineBusy:
 		// Busy: a job lies in our lists that is not in the ledger yet. Reconciling will find it.
 		k.noQuarantined()
 	}

@@ -52,7 +52,7 @@ func (r *Run) place() place {
 
 func (k *keyspace) listAt(at place) string {
 	if at.quarantined {
-		return k.cfg.Keys.Alone(k.session.Identity)
+		return k.cfg.Keys.QuarantineRun(k.session.Identity)
 	}
 	return k.cfg.Keys.Working(at.queue, k.session.Identity)
 }
@@ -140,7 +140,7 @@ func (k *keyspace) addLengths(p *pipeline) {
 
 // listsToSee returns the lists whose lengths are read: ours, and then the quarantine of each queue.
 func (k *keyspace) listsToSee(queues []string) []string {
-	return append(k.cfg.Keys.HandsOf(queues, k.session.Identity), k.cfg.Keys.SuspectsLists(queues)...)
+	return append(k.cfg.Keys.ListsOf(queues, k.session.Identity), k.cfg.Keys.QuarantineLists(queues)...)
 }
 
 // handleLengths compares our lists, those of the queues and the quarantine list, with the ledger. still
@@ -222,7 +222,7 @@ func (k *keyspace) addReading(p *pipeline) {
 	ask := k.cfg.Keys.Entries(k.listAt(read.place), read.first, page, k.cfg.Largest)
 	calls := []driver.Call{ask.Call}
 	if read.place.quarantined {
-		calls = append(calls, k.cfg.Keys.AloneQueue(session.Identity))
+		calls = append(calls, k.cfg.Keys.QuarantinedFrom(session.Identity))
 	}
 	p.may += page + k.cfg.Largest
 	p.addAll(calls, func(replies []driver.Reply) {
@@ -231,7 +231,7 @@ func (k *keyspace) addReading(p *pipeline) {
 		}
 		listed, err := ask.Read(replies[0])
 		if err == nil && read.place.quarantined {
-			c.quarantinedFrom, err = lua.AloneQueueOf(replies[1])
+			c.quarantinedFrom, err = lua.QuarantinedFromOf(replies[1])
 		}
 		switch {
 		case err != nil && !driver.Outage(err):

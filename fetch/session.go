@@ -95,7 +95,7 @@ func newSession(parent context.Context, identity string, record lua.Record, conf
 func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Keys) (bool, error) {
 	record := s.record
 	if queue := s.aloneQueue.Load(); queue != nil {
-		record.Alone = *queue
+		record.QuarantineQueue = *queue
 	}
 	sentSinceBoot := lua.SinceBoot()
 	answer, err := keys.Register(s.Identity, record).Do(ctx, client)
@@ -112,7 +112,7 @@ func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Ke
 // Loop.Watched). A session that is dead or unknown stays so: register another.
 func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (HeartbeatReply, error) {
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
-	reply, err := keys.Beat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
+	reply, err := keys.Heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
 	if err != nil {
 		return HeartbeatReply{}, err
 	}
@@ -136,12 +136,12 @@ func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys,
 		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
 		s.over.Store(true)
 	}
-	return HeartbeatReply{Pulse: reply, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+	return HeartbeatReply{HeartbeatReply: reply, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
 }
 
 // A HeartbeatReply is the reply to a heartbeat.
 type HeartbeatReply struct {
-	lua.Pulse
+	lua.HeartbeatReply
 	// Restored reports that the session's record had been lost and that the heartbeat restored it.
 	Restored bool
 	// SentAt is when the heartbeat was sent, since boot.

@@ -97,7 +97,7 @@ func (k *keyspace) part() int {
 func (k *keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled := make([]lua.Settled, len(gathered))
 	for i, r := range gathered {
-		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Alone: r.quarantined, Index: i, Lock: k.lockAtEnd(r)}
+		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i, Lock: k.lockAtEnd(r)}
 		k.ledger.move(r, settling)
 	}
 	session.number++

@@ -119,7 +119,7 @@ func (k *keyspace) addStarts(p *pipeline) {
 		}
 		bytes += len(r.Bytes)
 		starts = append(starts, lua.Start{
-			Queue: r.Queue, Alone: r.quarantined, Bytes: r.Bytes, Lock: r.lock.whileHeld(session),
+			Queue: r.Queue, Quarantined: r.quarantined, Bytes: r.Bytes, Lock: r.lock.whileHeld(session),
 			Release: r.lock.AtStart() == dedup.StartRelease, Leave: r.lock.waits, Mark: r.lock.AtStart() == dedup.StartClear,
 			Back: r.lock.back,
 		})

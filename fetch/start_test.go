@@ -408,10 +408,10 @@ func TestLocksOfTheDead(t *testing.T) {
 			r.loop.beQuiet() // or it would take what is brought back
 			victim := r.session.Identity
 			j := r.pushUnique(untilExecuted, 1, job.SetInt("interrupted_count", 2))
-			r.do("RPOPLPUSH", r.keys.Queue("mail"), r.keys.Alone(victim))
+			r.do("RPOPLPUSH", r.keys.Queue("mail"), r.keys.QuarantineRun(victim))
 			r.do("HSET", r.keys.Record(victim), "beat_ms", "20", "alone", "mail")
 			_, err := r.keys.Start(victim, []lua.Start{{
-				Queue: "mail", Alone: true, Bytes: j.bytes, Lock: *j.Lock.Stored("Test"), Mark: true,
+				Queue: "mail", Quarantined: true, Bytes: j.bytes, Lock: *j.Lock.Stored("Test"), Mark: true,
 			}}).Do(r.ctx, r.direct)
 			require.NoError(t, err)
 			require.Equal(t, j.JID, r.pushUnique(untilExecuted, 1).holder)

@@ -73,7 +73,7 @@ func (k *keyspace) handleTake(session *Session, in *intake, queues []string, tak
 // learnWhy takes in why a take brought no more.
 func (k *keyspace) learnWhy(in *intake, why lua.Why) {
 	switch why {
-	case lua.WhyFenced, lua.WhyAlone:
+	case lua.WhyFenced, lua.WhyQuarantine:
 		k.fenced = true
 	case lua.WhyEmpty:
 		in.dry = true

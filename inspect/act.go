@@ -73,7 +73,6 @@ func (i *Inspector) Act(ctx context.Context, home Home, action Action, selection
 	return a.do(ctx, progress)
 }
 
-// do runs an act that is possible.
 func (a *act) do(ctx context.Context, progress func(Tally)) (Tally, error) {
 	selection := a.selection
 	a.wanted = make(map[string]bool)
@@ -94,7 +93,6 @@ func (a *act) do(ctx context.Context, progress func(Tally)) (Tally, error) {
 	return a.tally, nil
 }
 
-// An act is one call of Act.
 type act struct {
 	i         *Inspector
 	home      Home

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/dedup"
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -61,7 +60,6 @@ func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []*p
 	return parcels, left
 }
 
-// mostOf returns how many jobs one call may take out of a source.
 func mostOf(source lua.Source) int {
 	switch {
 	case source.End == "":
@@ -158,16 +156,14 @@ func unitOf(j *job.Job) job.TimeUnit {
 	return job.Seconds
 }
 
-// readClock asks Redis for its time, which the act writes into jobs.
 func (a *act) readClock(ctx context.Context) error {
 	sent := time.Now()
-	reply := a.i.driver.Do(ctx, driver.Command("TIME"))[0]
+	reply := a.i.driver.Do(ctx, lua.AskTime)[0]
 	received := time.Now()
 	var r reading
-	parts := r.texts("the time", reply)
-	if r.err != nil {
-		return r.err
+	now := r.time(reply)
+	if r.err == nil {
+		a.clock.Saw(now, sent, received)
 	}
-	a.clock.Saw(readTime(parts), sent, received)
-	return nil
+	return r.err
 }

@@ -176,7 +176,7 @@ func TestSelection(t *testing.T) {
 			for i := range 700 {
 				w.do("LPUSH", w.keys.Queue("q"), sample([]string{"A", "B"}[i%2], strconv.Itoa(i)))
 			}
-			w.do("LPUSH", w.keys.Suspects("q"), sample("A", "s"))
+			w.do("LPUSH", w.keys.Quarantine("q"), sample("A", "s"))
 			require.Equal(w, Tally{Moved: 1}, w.act(Quarantined("q"), Kill, Selection{IDs: []string{"s"}}))
 			require.Equal(w, []string{sample("A", "s")}, w.set(w.keys.Dead()), "as it was")
 			require.Equal(w, Tally{Moved: 350}, w.act(Waiting("q"), Delete, Selection{Class: "A"}))

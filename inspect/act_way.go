@@ -38,7 +38,6 @@ func (a *act) way(ctx context.Context) (way, error) {
 	return &setWay{i: a.i, key: key, walk: lua.Walk{From: "-inf", To: last.Entries[0].Score}}, nil
 }
 
-// setWay reads a sorted set from its lowest score.
 type setWay struct {
 	i    *Inspector
 	key  string

@@ -90,53 +90,52 @@ func Check(ctx context.Context, client driver.Client, cfg CheckConfig) (Findings
 	if err != nil {
 		return nil, fmt.Errorf("check Redis: %w", err)
 	}
-	return facts.judge(), nil
+	return facts.findings(), nil
 }
 
-// judges are all checks, in reading order. Each returns a Finding without a severity if it has nothing to
+// checks are all checks, in reading order. Each returns a Finding without a severity if it has nothing to
 // say.
-var judges = []struct {
+var checks = []struct {
 	name  string
-	judge func(*facts) Finding
+	check func(*facts) Finding
 }{
-	{"version", judgeVersion},
-	{"role", judgeRole},
-	{"cluster", judgeCluster},
-	{"scripts", judgeScripts},
-	{"permissions", judgePermissions},
-	{"blocking", judgeBlocking},
-	{"eviction", judgeEviction},
-	{"memory", judgeMemory},
-	{"persistence", judgePersistence},
-	{"disk", judgeDisk},
-	{"replication", judgeReplication},
-	{"clock", judgeClock},
-	{"latency", judgeLatency},
-	{"clients", judgeClients},
-	{"idle connections", judgeIdle},
-	{"sizes", judgeSizes},
-	{"output buffers", judgeOutput},
-	{"sidekiq", judgeSidekiq},
-	{"sight", judgeSight},
+	{"version", checkVersion},
+	{"role", checkRole},
+	{"cluster", checkCluster},
+	{"scripts", checkScripts},
+	{"permissions", checkPermissions},
+	{"blocking", checkBlocking},
+	{"eviction", checkEviction},
+	{"memory", checkMemory},
+	{"persistence", checkPersistence},
+	{"disk", checkDisk},
+	{"replication", checkReplication},
+	{"clock", checkClock},
+	{"latency", checkLatency},
+	{"clients", checkClients},
+	{"idle connections", checkIdle},
+	{"sizes", checkSizes},
+	{"output buffers", checkOutput},
+	{"sidekiq", checkSidekiq},
+	{"sight", checkSight},
 }
 
-func (f *facts) judge() Findings {
+func (f *facts) findings() Findings {
 	if f.refused != nil {
-		finding := judgeAccess(f)
+		finding := checkAccess(f)
 		finding.Name = "access"
 		return Findings{finding}
 	}
 	var findings Findings
-	for _, j := range judges {
-		if finding := j.judge(f); finding.Severity != "" {
-			finding.Name = j.name
+	for _, c := range checks {
+		if finding := c.check(f); finding.Severity != "" {
+			finding.Name = c.name
 			findings = append(findings, finding)
 		}
 	}
 	return findings
 }
 
-// ok returns a Finding that needs no action.
 func ok(format string, args ...any) Finding {
 	return Finding{Severity: SeverityOK, Found: fmt.Sprintf(format, args...)}
 }
@@ -149,7 +148,7 @@ func bad(advice, format string, args ...any) Finding {
 	return Finding{Severity: SeverityBad, Found: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// silence is the Finding of a judge that has nothing to say.
+// silence is the Finding of a check that has nothing to say.
 var silence Finding
 
 // logFindingsTimeout bounds the check at a start. A worker whose Redis does not answer logs that itself.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// judgeEviction requires noeviction, even without a maxmemory: one may be set later.
-func judgeEviction(f *facts) Finding {
+// checkEviction requires noeviction, even without a maxmemory: one may be set later.
+func checkEviction(f *facts) Finding {
 	const advice = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf or in the service's parameters"
 	policy := cmp.Or(f.info["maxmemory_policy"], f.config["maxmemory-policy"])
 	full := "when it is full"
@@ -30,8 +30,7 @@ func judgeEviction(f *facts) Finding {
 // nothing.
 const almostFull = 0.85
 
-// judgeMemory checks how much memory is left.
-func judgeMemory(f *facts) Finding {
+func checkMemory(f *facts) Finding {
 	const advice = "raise maxmemory, find out which queue grows (belay status), or delete what is not needed"
 	used, known := f.number("used_memory")
 	limit, limited := f.number("maxmemory")
@@ -54,8 +53,8 @@ func judgeMemory(f *facts) Finding {
 
 func megabytes(bytes int64) string { return fmt.Sprintf("%d MB", bytes>>20) }
 
-// judgePersistence says what is lost when Redis itself dies: Belay keeps only what Redis keeps.
-func judgePersistence(f *facts) Finding {
+// checkPersistence says what is lost when Redis itself dies: Belay keeps only what Redis keeps.
+func checkPersistence(f *facts) Finding {
 	const advice = "CONFIG SET appendonly yes, and the same in redis.conf or in the service's parameters"
 	appends, known := f.config["appendonly"]
 	if !known {
@@ -84,8 +83,8 @@ func judgePersistence(f *facts) Finding {
 	return bad(advice, "nothing is written to disk: a restart of Redis loses all jobs")
 }
 
-// judgeDisk looks for failed writes to disk: Redis then refuses all writes.
-func judgeDisk(f *facts) Finding {
+// checkDisk looks for failed writes to disk: Redis then refuses all writes.
+func checkDisk(f *facts) Finding {
 	const advice = "is the disk full, or the directory not writable? Redis' own log says more"
 	switch {
 	case f.info["aof_last_write_status"] == "err":
@@ -104,8 +103,7 @@ func (f *facts) replicas() int64 {
 	return n
 }
 
-// judgeReplication says what a failover loses.
-func judgeReplication(f *facts) Finding {
+func checkReplication(f *facts) Finding {
 	if f.info["role"] != "master" {
 		return silence
 	}

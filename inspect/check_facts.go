@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// facts are all that Check reads. Judges use nothing else.
+// facts are all that Check reads. Checks use nothing else.
 type facts struct {
 	cfg CheckConfig
 	// refused is the server's refusal of access. Nothing else is known then.
@@ -34,14 +34,13 @@ type trip struct{ took, ahead time.Duration }
 // compares the clocks well.
 const trips = 5
 
-// settings are the parameters that judges use. No others are read, because some are passwords.
+// settings are the parameters that checks use. No others are read, because some are passwords.
 var settings = []string{
 	"appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag",
 	"maxmemory-policy", "timeout", "tcp-keepalive", "proto-max-bulk-len", "client-query-buffer-limit",
 	"client-output-buffer-limit",
 }
 
-// readFacts reads all facts. It returns an error if no Redis answers.
 func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*facts, error) {
 	f := &facts{cfg: cfg}
 	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
@@ -60,13 +59,12 @@ func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*fac
 func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 	for i := range 1 + trips {
 		sent := time.Now()
-		reply := client.Do(ctx, driver.Command("TIME"))[0]
+		reply := client.Do(ctx, lua.AskTime)[0]
 		took := time.Since(sent)
 		if reply.Err != nil {
-			return f.judgeRefusal(reply.Err)
+			return f.noteRefusal(reply.Err)
 		}
-		parts, _ := reply.Value.([]any)
-		if now, ok := timeIn(parts); ok && i > 0 {
+		if now, err := lua.TimeOf(reply); err == nil && i > 0 {
 			// Round(0) drops the monotonic clock: both sides are wall clocks, compared in the middle of the
 			// trip.
 			f.trips = append(f.trips, trip{took, now.Sub(sent.Round(0).Add(took / 2))})
@@ -75,9 +73,9 @@ func (f *facts) readTrips(ctx context.Context, client driver.Client) error {
 	return nil
 }
 
-// judgeRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if
+// noteRefusal records err if the server refuses access, ignores it if only TIME is denied, and returns it if
 // no server answered.
-func (f *facts) judgeRefusal(err error) error {
+func (f *facts) noteRefusal(err error) error {
 	var refused *driver.ServerError
 	var unsent *driver.NotSentError
 	switch {
@@ -89,19 +87,6 @@ func (f *facts) judgeRefusal(err error) error {
 	return nil
 }
 
-func timeIn(parts []any) (time.Time, bool) {
-	texts := make([]string, len(parts))
-	for i, part := range parts {
-		texts[i], _ = part.(string)
-	}
-	if len(texts) != 2 {
-		return time.Time{}, false
-	}
-	_, err := strconv.ParseInt(texts[0], 10, 64)
-	return readTime(texts), err == nil
-}
-
-// readServer reads INFO and the settings, and tries a key of Belay's.
 func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 	calls := []driver.Call{driver.Command("SMISMEMBER", lua.NewKeys(f.cfg.Prefix).Paused(), "v")}
 	// Commands that are known to be denied are not tried: each start of each worker would add them to the ACL
@@ -139,7 +124,6 @@ func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 	return nil
 }
 
-// readInfo reads lines of the form name:value.
 func readInfo(reply driver.Reply) map[string]string {
 	text, _ := reply.Value.(string)
 	if text == "" {
@@ -172,13 +156,11 @@ func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
 	}
 }
 
-// number returns a number from INFO, and whether there is one.
 func (f *facts) number(name string) (int64, bool) {
 	n, err := strconv.ParseInt(f.info[name], 10, 64)
 	return n, err == nil
 }
 
-// limit returns a number from the configuration, and whether there is one.
 func (f *facts) limit(name string) (int64, bool) {
 	n, err := strconv.ParseInt(f.config[name], 10, 64)
 	return n, err == nil

@@ -11,10 +11,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// judgeClock compares the clocks. Belay uses Redis' clock; people and Ruby programs use their own.
-func judgeClock(f *facts) Finding {
+// checkClock compares the clocks. Belay uses Redis' clock; people and Ruby programs use their own.
+func checkClock(f *facts) Finding {
 	if len(f.trips) == 0 {
-		return silence // TIME is denied; judgePermissions says so
+		return silence // TIME is denied; checkPermissions says so
 	}
 	best := slices.MinFunc(f.trips, func(a, b trip) int { return int(a.took - b.took) })
 	// The moment at which the server read its clock is known to half a trip.
@@ -39,8 +39,7 @@ const tolerableOffset = time.Second
 // trip takes a twentieth of it.
 const slowTrip = 10 * time.Millisecond
 
-// judgeLatency checks the median round trip.
-func judgeLatency(f *facts) Finding {
+func checkLatency(f *facts) Finding {
 	if len(f.trips) == 0 {
 		return silence
 	}
@@ -61,8 +60,7 @@ func judgeLatency(f *facts) Finding {
 // for takes and settles, and two for everything else.
 const ownConnections = 10
 
-// judgeClients checks whether another worker can open its connections.
-func judgeClients(f *facts) Finding {
+func checkClients(f *facts) Finding {
 	most, known := f.number("maxclients")
 	now, counted := f.number("connected_clients")
 	if !known || !counted {
@@ -82,8 +80,7 @@ func judgeClients(f *facts) Finding {
 // leastTimeout is an idle timeout without harm, in seconds: a worker uses each connection more often.
 const leastTimeout = 60
 
-// judgeIdle checks when the server closes idle connections.
-func judgeIdle(f *facts) Finding {
+func checkIdle(f *facts) Finding {
 	timeout, known := f.limit("timeout")
 	keepalive, alsoKnown := f.limit("tcp-keepalive")
 	switch {
@@ -100,8 +97,8 @@ func judgeIdle(f *facts) Finding {
 // leastBuffer is a query buffer with room for several pipelines of maximum size.
 const leastBuffer = 32 << 20
 
-// judgeSizes requires room for the largest job, with all that Belay adds to it.
-func judgeSizes(f *facts) Finding {
+// checkSizes requires room for the largest job, with all that Belay adds to it.
+func checkSizes(f *facts) Finding {
 	bulk, known := f.limit("proto-max-bulk-len")
 	buffer, alsoKnown := f.limit("client-query-buffer-limit")
 	largest := int64(f.cfg.PayloadLimit + job.PayloadSlack)
@@ -117,9 +114,9 @@ func judgeSizes(f *facts) Finding {
 	return ok("proto-max-bulk-len and client-query-buffer-limit leave room for jobs of %d bytes", largest)
 }
 
-// judgeOutput requires that the output buffer limit leaves room for two pages of jobs. Redis closes a slow
+// checkOutput requires that the output buffer limit leaves room for two pages of jobs. Redis closes a slow
 // connection that exceeds the limit.
-func judgeOutput(f *facts) Finding {
+func checkOutput(f *facts) Finding {
 	limits, known := f.config["client-output-buffer-limit"]
 	if !known {
 		return silence
@@ -150,9 +147,9 @@ func outputLimits(text string) (hard, soft int64) {
 	return hard, soft
 }
 
-// judgeSidekiq looks for processes that cannot read milliseconds: Sidekiq reads and writes them from version
+// checkSidekiq looks for processes that cannot read milliseconds: Sidekiq reads and writes them from version
 // 8 on. Older versions read them as seconds, some fifty thousand years ahead.
-func judgeSidekiq(f *facts) Finding {
+func checkSidekiq(f *facts) Finding {
 	if len(f.sidekiqs) == 0 {
 		return silence
 	}
@@ -171,8 +168,7 @@ func judgeSidekiq(f *facts) Finding {
 	return ok("%s, all of version 8 or newer", text)
 }
 
-// judgeSight says which facts could not be read.
-func judgeSight(f *facts) Finding {
+func checkSight(f *facts) Finding {
 	const advice = "look them up where the service shows its parameters, or permit INFO and CONFIG GET to the user that runs this check"
 	const parameters = "appendfsync, save, min-replicas-to-write, timeout, tcp-keepalive and proto-max-bulk-len"
 	switch {

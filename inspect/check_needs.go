@@ -63,22 +63,22 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	}
 	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
 	for _, queue := range queues[:min(len(queues), mostQueuesAsked)] {
-		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Suspects(queue)
+		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Quarantine(queue)
 		on(toWork, waiting, "type lpush rpush")
 		move(toWork, "lmove", waiting, working)
 		move(toWait, "blmove", waiting, working, "0.001")
 		on(toWork, working, "type exists llen lindex lpos lrem")
 		on(toWork, quarantined, "type llen lindex lpush rpush")
-		move(toWork, "lmove", quarantined, keys.Alone(identity))
+		move(toWork, "lmove", quarantined, keys.QuarantineRun(identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toLook, waiting, "llen lindex")
 		on(toAct, waiting, "type llen lrange lpos lrem lpush")
 		on(toAct, quarantined, "type llen lrange lpos lrem")
 	}
-	on(toWork, keys.Alone(identity), "type exists llen lindex lpos lrem")
+	on(toWork, keys.QuarantineRun(identity), "type exists llen lindex lpos lrem")
 	on(toWork, keys.Queues(), "sadd")
-	on(toWork, keys.PushSlot(identity, 1), "type get set del")
+	on(toWork, keys.IdempotencySlot(identity, 1), "type get set del")
 	on(toWork, keys.Paused(), "smismember")
 	on(toWork, lock, "type mget set setrange pexpire del")
 	on(toWork, keys.Left("jid"), "mget set del")

@@ -31,7 +31,6 @@ while at <= #ARGV do
 end
 return { redis.REDIS_VERSION or '', redis.acl_check_cmd and 1 or 0, denied }`)
 
-// scripts is the result of the probe.
 type scripts struct {
 	byText, byAddress error // the errors of EVAL and EVALSHA
 	version           string
@@ -62,7 +61,6 @@ func (f *facts) readPermissions(ctx context.Context, client driver.Client) {
 	}
 }
 
-// sampleIdentity returns an identity like that of a worker on this host.
 func sampleIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -71,7 +69,6 @@ func sampleIdentity() string {
 	return host + ":1:000000000000"
 }
 
-// askScript runs the probe by EVAL and by EVALSHA.
 func (f *facts) askScript(ctx context.Context, client driver.Client, list []need) bool {
 	var args []string
 	for _, need := range list {

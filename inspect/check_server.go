@@ -10,8 +10,7 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// judgeAccess says why the server refuses access.
-func judgeAccess(f *facts) Finding {
+func checkAccess(f *facts) Finding {
 	switch f.refused.Code {
 	case "NOAUTH":
 		return bad("put the password into the Redis URL, percent-encoded: redis://user:password@host", "Redis wants a password, and the URL has none")
@@ -25,9 +24,9 @@ func judgeAccess(f *facts) Finding {
 		"Redis refuses access: %s", f.refused.Message)
 }
 
-// judgeVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
+// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
 // Valkey, whose first version was 7.2.
-func judgeVersion(f *facts) Finding {
+func checkVersion(f *facts) Finding {
 	version := cmp.Or(f.info["redis_version"], f.version)
 	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
 		return ok("Valkey %s, as good as Redis", cmp.Or(valkey, version))
@@ -45,8 +44,7 @@ func judgeVersion(f *facts) Finding {
 	return ok("Redis %s", version)
 }
 
-// judgeRole requires the primary.
-func judgeRole(f *facts) Finding {
+func checkRole(f *facts) Finding {
 	if f.info["loading"] == "1" {
 		return bad("wait until it has loaded its data", "Redis is still loading its data")
 	}
@@ -64,8 +62,8 @@ func judgeRole(f *facts) Finding {
 	}
 }
 
-// judgeCluster requires all keys in one slot, and that slot on this node.
-func judgeCluster(f *facts) Finding {
+// checkCluster requires all keys in one slot, and that slot on this node.
+func checkCluster(f *facts) Finding {
 	var refused *driver.ServerError
 	moved := errors.As(f.key, &refused) && (refused.Code == "MOVED" || refused.Code == "CLUSTERDOWN" || refused.Code == "ASK")
 	if !moved && f.info["cluster_enabled"] != "1" && f.info["redis_mode"] != "cluster" {
@@ -93,8 +91,8 @@ func oneSlot(prefix string) bool {
 	return found && closed && tag != ""
 }
 
-// judgeScripts requires EVAL, which loads a script, EVALSHA, which runs it from then on, and script flags.
-func judgeScripts(f *facts) Finding {
+// checkScripts requires EVAL, which loads a script, EVALSHA, which runs it from then on, and script flags.
+func checkScripts(f *facts) Finding {
 	byText, byAddress := f.byText, f.byAddress
 	var refused *driver.ServerError
 	if errors.As(cmp.Or(byText, byAddress), &refused) && driver.Outage(refused) {
@@ -116,8 +114,7 @@ func judgeScripts(f *facts) Finding {
 	return ok("EVAL, EVALSHA and #!lua flags=allow-oom work; SCRIPT LOAD and FUNCTION are not needed")
 }
 
-// judgePermissions requires every command on every key.
-func judgePermissions(f *facts) Finding {
+func checkPermissions(f *facts) Finding {
 	p := f.permissions
 	toRepair, missed := p.lacking(toWork)
 	if len(toRepair) > 0 && p.unseen > 0 {
@@ -139,8 +136,7 @@ func judgePermissions(f *facts) Finding {
 	return ok("this user may do all that Belay does (asked by %s)", p.how)
 }
 
-// judgeBlocking checks what an idle worker needs to wait without polling.
-func judgeBlocking(f *facts) Finding {
+func checkBlocking(f *facts) Finding {
 	p := f.permissions
 	list, missed := p.lacking(toWait)
 	switch {
@@ -193,5 +189,4 @@ func (p permissions) permit(prefix string, list []need) string {
 	return strings.Join(rule, " ")
 }
 
-// name returns the user's name, or a placeholder.
 func (p permissions) name() string { return cmp.Or(p.user, "USER") }

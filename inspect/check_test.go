@@ -45,7 +45,7 @@ func (f Findings) finding(name string) Finding {
 
 func TestCheckOfAHealthyRedisFindsNothing(t *testing.T) {
 	t.Parallel()
-	findings := healthy().judge()
+	findings := healthy().findings()
 	require.Equal(t, SeverityOK, findings.Worst(), "%+v", findings)
 	require.Equal(t, len(findings), findings.Count(SeverityOK))
 	for _, finding := range findings {
@@ -54,7 +54,7 @@ func TestCheckOfAHealthyRedisFindsNothing(t *testing.T) {
 	}
 }
 
-func TestJudges(t *testing.T) {
+func TestChecks(t *testing.T) {
 	t.Parallel()
 	info := func(pairs ...string) func(*facts) {
 		return func(f *facts) {
@@ -206,7 +206,7 @@ func TestJudges(t *testing.T) {
 	} {
 		f := healthy()
 		c.change(f)
-		finding := f.judge().finding(c.name)
+		finding := f.findings().finding(c.name)
 		require.Equal(t, c.want, finding.Severity, "%s: %+v", c.promise, finding)
 		require.Contains(t, finding.Found, c.says, c.promise)
 		require.Equal(t, c.want == SeverityWarn || c.want == SeverityBad, finding.Advice != "", "%s: whoever complains says what to do: %+v", c.promise, finding)
@@ -217,8 +217,8 @@ func TestJudges(t *testing.T) {
 func TestCheckWithoutSightIsNoFailure(t *testing.T) {
 	t.Parallel()
 	f := &facts{cfg: CheckConfig{}.withDefaults(), permissions: permissions{how: "trying", unseen: 9}}
-	require.Equal(t, SeverityWarn, f.judge().Worst())
-	require.Zero(t, f.judge().Count(SeverityBad))
+	require.Equal(t, SeverityWarn, f.findings().Worst())
+	require.Zero(t, f.findings().Count(SeverityBad))
 }
 
 func TestAdviceIsARuleThatPermits(t *testing.T) {

@@ -84,7 +84,6 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	return e
 }
 
-// shown returns the first bytes of an unreadable text.
 func shown(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), mostShownBytes)], "\uFFFD")
 }
@@ -100,7 +99,6 @@ func utc(at time.Time, ok bool) time.Time {
 // unreadable begins the IDs of entries that have no jid.
 const unreadable = "unreadable-"
 
-// unreadableID returns an ID for a text that has no jid.
 func unreadableID(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return unreadable + hex.EncodeToString(sum[:6])

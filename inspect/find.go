@@ -79,7 +79,6 @@ func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked i
 	return f.missing(), nil
 }
 
-// A finder is one call of Find.
 type finder struct {
 	i        *Inspector
 	jid      string
@@ -106,7 +105,6 @@ func (f *finder) failed(ctx context.Context) error {
 	return f.set(ctx, Dead(), func(e Entry) *Found { return &Found{Place: PlaceDead, Since: e.At} })
 }
 
-// lastFailed returns when the last run of a job failed.
 func lastFailed(e Entry) time.Time {
 	if e.parsed == nil {
 		return time.Time{}
@@ -122,7 +120,6 @@ func lastFailed(e Entry) time.Time {
 	return instant(seconds)
 }
 
-// set searches a sorted set.
 func (f *finder) set(ctx context.Context, home Home, where func(Entry) *Found) error {
 	f.place = home.String()
 	return f.i.walk(ctx, home.key(f.i.keys), func(page []lua.Entry) bool { return f.page(home, page, where) })
@@ -155,7 +152,6 @@ func (f *finder) list(ctx context.Context, key string, home Home, where func(Ent
 	}
 }
 
-// page searches a page and reports whether the job is in it.
 func (f *finder) page(home Home, page []lua.Entry, where func(Entry) *Found) bool {
 	for _, raw := range page {
 		f.looked++
@@ -271,9 +267,9 @@ func (f *finder) running(ctx context.Context) error {
 	var r reading
 	replies := f.i.do(ctx, []driver.Call{
 		driver.Command("SCARD", f.i.keys.Processes()), driver.Command("SRANDMEMBER", f.i.keys.Processes(), strconv.Itoa(mostShown)),
-		driver.Command("TIME"),
+		lua.AskTime,
 	})
-	reported, now := r.texts("processes", replies[1]), readTime(r.texts("the time", replies[2]))
+	reported, now := r.texts("processes", replies[1]), r.time(replies[2])
 	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(reported)) {
 		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d processes were looked through", len(reported), all))
 	}
@@ -334,5 +330,5 @@ func (f *finder) lists(ctx context.Context, identity string, lists []WorkingList
 			return err
 		}
 	}
-	return f.list(ctx, f.i.keys.Alone(identity), Home{kind: homeRunning}, running)
+	return f.list(ctx, f.i.keys.QuarantineRun(identity), Home{kind: homeRunning}, running)
 }

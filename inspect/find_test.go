@@ -37,7 +37,7 @@ func TestFindTellsWhereAJobIs(t *testing.T) {
 				w.do("LPUSH", w.keys.Queue("mail"), sought(fmt.Sprintf("after%d", n), ""))
 			}
 			w.do("SADD", w.keys.Queues(), "mail", "other", "empty")
-			w.do("LPUSH", w.keys.Suspects("other"), sought("alone", fmt.Sprintf(`,"interrupted_count":2,"interrupted_at":%d`, enqueued)))
+			w.do("LPUSH", w.keys.Quarantine("other"), sought("alone", fmt.Sprintf(`,"interrupted_count":2,"interrupted_at":%d`, enqueued)))
 			w.do("ZADD", w.keys.Schedule(), strconv.FormatInt(now+3600, 10), sought("later", `,"created_at":1700000000.0`))
 			w.do("ZADD", w.keys.Retry(), strconv.FormatInt(now+60, 10), sought("failed", `,"failed_at":1690000000.0,"retried_at":1700000000.0`))
 			w.do("ZADD", w.keys.Dead(), strconv.Itoa(enqueued), sought("dead", ""), strconv.Itoa(enqueued+1), "garbage")
@@ -47,7 +47,7 @@ func TestFindTellsWhereAJobIs(t *testing.T) {
 			}
 			w.do("LPUSH", w.keys.Working("other", "h:2:bb"), sought("runs", ""))
 			w.do("HSET", w.keys.Work("h:2:bb"), "t1", fmt.Sprintf(`{"queue":"other","run_at":%d,"payload":%q}`, enqueued, sought("runs", "")))
-			w.do("LPUSH", w.keys.Alone("h:1:aa"), sought("by itself", ""))
+			w.do("LPUSH", w.keys.QuarantineRun("h:1:aa"), sought("by itself", ""))
 			w.do("ZADD", w.keys.Alive(), "1", "h:1:aa")
 			w.do("SADD", w.keys.Processes(), "ruby:1:cc", "h:2:bb")
 			w.do("HSET", w.keys.Process("ruby:1:cc"), "info", `{"hostname":"ruby"}`, "busy", "1")

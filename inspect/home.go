@@ -67,7 +67,7 @@ func (h Home) key(keys lua.Keys) string {
 	case homeDead:
 		return keys.Dead()
 	case homeQuarantined:
-		return keys.Suspects(h.queue)
+		return keys.Quarantine(h.queue)
 	default:
 		return keys.Queue(h.queue)
 	}

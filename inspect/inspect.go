@@ -102,6 +102,15 @@ func (r *reading) texts(what string, reply driver.Reply) []string {
 	return texts
 }
 
+// time reads the reply to lua.AskTime; without one (a rule may forbid it) this machine's clock serves.
+func (r *reading) time(reply driver.Reply) time.Time {
+	if now, err := lua.TimeOf(reply); err == nil {
+		return now.UTC()
+	}
+	r.value("the time", reply)
+	return time.Now().UTC()
+}
+
 func (i *Inspector) do(ctx context.Context, calls []driver.Call) []driver.Reply {
 	if len(calls) == 0 {
 		return nil

@@ -25,7 +25,7 @@ func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Pr
 		}
 		calls := make([]driver.Call, len(page))
 		for n, p := range page {
-			calls[n] = driver.Command("LINDEX", i.keys.Alone(p.Identity), "0") // it has at most one job
+			calls[n] = driver.Command("LINDEX", i.keys.QuarantineRun(p.Identity), "0") // it has at most one job
 		}
 		for n, reply := range i.do(ctx, calls) {
 			if payload, ok := r.value("the quarantined job of "+page[n].Identity, reply).(string); ok {

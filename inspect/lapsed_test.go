@@ -42,7 +42,7 @@ func TestJobsOfLapsedWorkersAreCounted(t *testing.T) {
 				w.do("LPUSH", w.keys.Working("mail", identity), "a", "b")
 				w.do("LPUSH", w.keys.Working("gone", identity), "c")
 			}
-			w.do("LPUSH", w.keys.Alone(lapsed), `{"class":"A","jid":"j","args":[],"queue":"mail"}`)
+			w.do("LPUSH", w.keys.QuarantineRun(lapsed), `{"class":"A","jid":"j","args":[],"queue":"mail"}`)
 			w.do("ZADD", w.keys.Alive(), "1", lapsed, "9999999999999", alive)
 			w.do("SADD", w.keys.Queues(), "mail")
 			status := w.status()

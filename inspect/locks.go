@@ -129,10 +129,9 @@ func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, 
 	return lockOf(digest, released.Value, now), released.Held, nil
 }
 
-// redisTime asks Redis for its time.
 func (i *Inspector) redisTime(ctx context.Context) (time.Time, error) {
 	var r reading
-	now := readTime(r.texts("the time", i.driver.Do(ctx, driver.Command("TIME"))[0]))
+	now := r.time(i.driver.Do(ctx, lua.AskTime)[0])
 	return now, r.err
 }
 

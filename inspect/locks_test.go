@@ -144,7 +144,7 @@ func TestActsAndLocks(t *testing.T) {
 				Scheduled():  func(payload string) { w.fill(w.keys.Schedule(), 4e9, payload) },
 				Waiting("q"): func(payload string) { w.do("LPUSH", w.keys.Queue("q"), payload) },
 				Quarantined("q"): func(payload string) {
-					w.do("LPUSH", w.keys.Suspects("q"), payload)
+					w.do("LPUSH", w.keys.Quarantine("q"), payload)
 				},
 			} {
 				for _, action := range []Action{Delete, Kill} {

@@ -10,7 +10,6 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// move is the action of Move.
 const move Action = "move"
 
 // Move moves the selected jobs of a queue, or of its quarantined ones, to the back of another queue, where
@@ -33,7 +32,6 @@ func (i *Inspector) Move(ctx context.Context, from Home, to string, selection Se
 	return a.do(ctx, progress)
 }
 
-// sendOn prepares a job for another queue.
 func (a *act) sendOn(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if e.parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)

@@ -82,12 +82,12 @@ func TestMove(t *testing.T) {
 			}
 		},
 		"leaves the quarantined quarantined, and others' locks alone": func(w *world) {
-			w.do("LPUSH", w.keys.Suspects("mial"), inQueueOf("A", "mial", 1), inQueueOf("A", "mial", 2))
-			w.do("LPUSH", w.keys.Suspects("mail"), "first")
+			w.do("LPUSH", w.keys.Quarantine("mial"), inQueueOf("A", "mial", 1), inQueueOf("A", "mial", 2))
+			w.do("LPUSH", w.keys.Quarantine("mail"), "first")
 			w.do("SET", w.keys.Lock("d"), "-j\nA\n1")
 			_, err := w.inspector.Move(w.Context(), Quarantined("mial"), "mail", Selection{All: true}, nil)
 			require.NoError(w, err)
-			require.Equal(w, []string{"first", inQueueOf("A", "mail", 1), inQueueOf("A", "mail", 2)}, w.oldestFirst(w.keys.Suspects("mail")))
+			require.Equal(w, []string{"first", inQueueOf("A", "mail", 1), inQueueOf("A", "mail", 2)}, w.oldestFirst(w.keys.Quarantine("mail")))
 			require.Empty(w, w.oldestFirst(w.keys.Queue("mail")))
 			require.Equal(w, "-j\nA\n1", w.do("GET", w.keys.Lock("d")))
 		},

@@ -91,7 +91,7 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 		fields := r.texts("process "+identity, hash)
 		p.fill(r, append(fields, make([]string, 6)...), now)
 		expiry, _ := r.value("alive", score).(string)
-		p.judge(expiry, slices.ContainsFunc(fields, func(field string) bool { return field != "" }), now)
+		p.setState(expiry, slices.ContainsFunc(fields, func(field string) bool { return field != "" }), now)
 		r.value("the record of "+identity, recorded)
 		if record, ok, err := lua.RecordOf(recorded); err == nil && ok {
 			p.Concurrency = cmp.Or(p.Concurrency, record.Concurrency)
@@ -147,9 +147,9 @@ func (p *Process) fill(r *reading, fields []string, now time.Time) {
 	}
 }
 
-// judge sets State. For a process of Belay, expiry is when its lease ends, in milliseconds; a process of Ruby
-// is alive as long as it has a hash.
-func (p *Process) judge(expiry string, announced bool, now time.Time) {
+// setState sets State. For a process of Belay, expiry is when its lease ends, in milliseconds; a process of
+// Ruby is alive as long as it has a hash.
+func (p *Process) setState(expiry string, announced bool, now time.Time) {
 	until, err := strconv.ParseFloat(expiry, 64)
 	p.Belay = err == nil
 	switch {
@@ -213,11 +213,11 @@ func (p *Process) takes(queue string) bool {
 func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]string, error) {
 	var r reading
 	replies := i.do(ctx, []driver.Call{
-		driver.Command("TIME"),
+		lua.AskTime,
 		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(mostShown+1)),
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown)),
 	})
-	now := readTime(r.texts("the time", replies[0]))
+	now := r.time(replies[0])
 	names := sorted(append(r.texts("processes", replies[1]), r.texts("alive", replies[2])...))
 	if len(names) > mostShown {
 		return nil, r.err

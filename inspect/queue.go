@@ -42,8 +42,8 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 				driver.Command("LLEN", i.keys.Queue(name)),
 				driver.Command("LINDEX", i.keys.Queue(name), "-1"),
 				driver.Command("SISMEMBER", i.keys.Paused(), name),
-				driver.Command("LLEN", i.keys.Suspects(name)),
-				driver.Command("LINDEX", i.keys.Suspects(name), "-1"))
+				driver.Command("LLEN", i.keys.Quarantine(name)),
+				driver.Command("LINDEX", i.keys.Quarantine(name), "-1"))
 		}
 		replies := i.do(ctx, calls)
 		for n, name := range page {

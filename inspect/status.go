@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 // mostShown bounds the queues, the processes and the running jobs that one Status lists. Few fleets are as
@@ -78,7 +79,6 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	return s, r.err()
 }
 
-// readings are the readings of a Status, by subject.
 type readings struct{ sums, queues, processes reading }
 
 func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.processes.err) }
@@ -87,7 +87,7 @@ func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.proce
 func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues, processes []string) {
 	most := strconv.Itoa(mostShown)
 	replies := i.do(ctx, []driver.Call{
-		driver.Command("TIME"),
+		lua.AskTime,
 		driver.Command("GET", i.keys.Processed()),
 		driver.Command("GET", i.keys.Failed()),
 		driver.Command("ZCARD", i.keys.Schedule()),
@@ -102,7 +102,7 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 		driver.Command("GET", i.keys.Refusals()),
 	})
 	sums := &r.sums
-	s.At = readTime(sums.texts("the time", replies[0]))
+	s.At = sums.time(replies[0])
 	s.Processed, s.Failed = sums.number("processed", replies[1]), sums.number("failed", replies[2])
 	s.Duplicates = sums.number("duplicates", replies[11])
 	s.Scheduled, s.Retries, s.Dead = sums.number("schedule", replies[3]), sums.number("retry", replies[4]), sums.number("dead", replies[5])
@@ -119,16 +119,4 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 func sorted(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// readTime reads the reply of TIME. Without one (an ACL may deny it) it returns this machine's time.
-func readTime(parts []string) time.Time {
-	if len(parts) == 2 {
-		seconds, err := strconv.ParseInt(parts[0], 10, 64)
-		micros, err2 := strconv.ParseInt(parts[1], 10, 64)
-		if err == nil && err2 == nil {
-			return time.Unix(seconds, micros*1000).UTC()
-		}
-	}
-	return time.Now().UTC()
 }

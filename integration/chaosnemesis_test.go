@@ -119,7 +119,7 @@ func (s *slot) cut(a chaosplan.Act) {
 		rules = some(draw, faultproxy.Requests)
 	case chaosplan.DropReplies:
 		rules = some(draw, faultproxy.Replies)
-	case chaosplan.Unheard:
+	case chaosplan.Unreceived:
 		rules = []faultproxy.Rule{{On: faultproxy.Requests, Do: faultproxy.HalfOpen()}}
 	case chaosplan.Unanswered:
 		rules = []faultproxy.Rule{{On: faultproxy.Replies, Do: faultproxy.HalfOpen()}}

@@ -50,7 +50,7 @@ func (h *chronicle) run(ctx context.Context, j *job.Job) error {
 func (h *chronicle) produce(ctx context.Context, pusher *client.Client, first int) {
 	for n := first; ctx.Err() == nil; n++ {
 		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		if _, err := pusher.Push(deadline, client.Job{Class: "Any", ArgsJSON: fmt.Sprintf("[%d]", n)}); err == nil {
+		if _, err := pusher.Push(deadline, client.RawJob{Class: "Any", ArgsJSON: fmt.Sprintf("[%d]", n)}); err == nil {
 			h.ack(strconv.Itoa(n))
 		}
 		cancel()

@@ -60,12 +60,12 @@ func onceMore() *dedup.Rule {
 }
 
 // ofOne is a job that counts as the same as every other of its rule.
-func ofOne(rule *dedup.Rule) client.Job {
-	return client.Job{Class: "HardWorker", ArgsJSON: "[1,0]", Unique: rule}
+func ofOne(rule *dedup.Rule) client.RawJob {
+	return client.RawJob{Class: "HardWorker", ArgsJSON: "[1,0]", Unique: rule}
 }
 
 // ask pushes a job and answers its receipt.
-func (g *guild) ask(j client.Job) client.Receipt {
+func (g *guild) ask(j client.RawJob) client.Receipt {
 	g.t.Helper()
 	receipt, err := g.pusher.Push(context.Background(), j)
 	require.NoError(g.t, err)
@@ -73,7 +73,7 @@ func (g *guild) ask(j client.Job) client.Receipt {
 }
 
 // accepts holds that a job is stored, and answers its jid.
-func (g *guild) accepts(j client.Job) string {
+func (g *guild) accepts(j client.RawJob) string {
 	g.t.Helper()
 	receipt := g.ask(j)
 	require.NotEqual(g.t, client.StatusDuplicate, receipt.Status, "a duplicate of %s", receipt.Holder)
@@ -81,7 +81,7 @@ func (g *guild) accepts(j client.Job) string {
 }
 
 // refuses holds that it is refused, and for whose sake.
-func (g *guild) refuses(j client.Job, holder string) {
+func (g *guild) refuses(j client.RawJob, holder string) {
 	g.t.Helper()
 	receipt := g.ask(j)
 	require.Equal(g.t, client.StatusDuplicate, receipt.Status)
@@ -204,10 +204,9 @@ func TestPushThatStoresNothingTakesNoLock(t *testing.T) {
 		require.ErrorAs(t, err, &invalid)
 		free("too large")
 
-		halting, err := client.New(g.redis, client.Config{Prefix: g.prefix, Middleware: []client.Middleware{
-			func(context.Context, *client.Job) error { return client.Refuse("not today") },
-		}})
+		halting, err := client.New(g.redis, client.Config{Prefix: g.prefix})
 		require.NoError(t, err)
+		halting.Use("halt", func(context.Context, *client.RawJob) error { return client.Refuse("not today") })
 		receipt, err := halting.Push(t.Context(), ofOne(untilExecuted()))
 		require.NoError(t, err)
 		require.Equal(t, client.StatusRefused, receipt.Status)
@@ -355,7 +354,7 @@ func TestOwnLockBlocksNothing(t *testing.T) {
 func TestTTLs(t *testing.T) {
 	eachGuild(t, func(t *testing.T, g *guild) {
 		n := 0
-		left := func(rule dedup.Rule, change func(j *client.Job)) (ms int64) {
+		left := func(rule dedup.Rule, change func(j *client.RawJob)) (ms int64) {
 			t.Helper()
 			n++
 			j := ofOne(&rule)
@@ -380,9 +379,9 @@ func TestTTLs(t *testing.T) {
 		require.LessOrEqual(t, left(dedup.Rule{Until: until, TTL: time.Millisecond}, nil), int64(1))
 		require.LessOrEqual(t, left(dedup.Rule{Until: until, TTL: 500 * time.Millisecond}, nil), int64(500))
 		scheduled := dedup.Rule{Until: until, TTL: time.Second, IncludingScheduled: true}
-		within(time.Hour+time.Second, left(scheduled, func(j *client.Job) { j.In = time.Hour }))
-		within(time.Hour+time.Second, left(scheduled, func(j *client.Job) { j.At = time.Now().Add(time.Hour) }))
-		within(time.Second, left(scheduled, func(j *client.Job) { j.At = time.Now().Add(-time.Hour) }))
+		within(time.Hour+time.Second, left(scheduled, func(j *client.RawJob) { j.In = time.Hour }))
+		within(time.Hour+time.Second, left(scheduled, func(j *client.RawJob) { j.At = time.Now().Add(time.Hour) }))
+		within(time.Second, left(scheduled, func(j *client.RawJob) { j.At = time.Now().Add(-time.Hour) }))
 		for _, ttl := range []time.Duration{-1, -time.Hour, time.Microsecond, dedup.MaxTTL + 1} {
 			var invalid *client.InvalidError
 			_, err := g.pusher.Push(t.Context(), ofOne(&dedup.Rule{Until: until, TTL: ttl}))

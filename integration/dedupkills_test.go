@@ -99,13 +99,13 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "7s"), "--exec", "Quick=true"}, fast...)...)
 		first := g.accepts(j)
 		began := book.awaitStart(first, 1).At
-		var waiting []client.Job
+		var waiting []client.RawJob
 		for n := range others {
 			other := ofOne(untilExecuted())
 			other.ArgsJSON, other.Queue = fmt.Sprintf("[%d]", n), "nobodys"
 			waiting = append(waiting, other)
 		}
-		_, err := g.pusher.PushMany(t.Context(), func(yield func(client.Job) bool) {
+		_, err := g.pusher.PushMany(t.Context(), func(yield func(client.RawJob) bool) {
 			for _, other := range waiting {
 				if !yield(other) {
 					return
@@ -157,7 +157,7 @@ func TestHandedBackJobsKeepTheirLocks(t *testing.T) {
 func TestLocksGoWithWhatOperatorsTakeAway(t *testing.T) {
 	eachGuild(t, func(t *testing.T, g *guild) {
 		n := 0
-		next := func(change func(j *client.Job)) (jid string) {
+		next := func(change func(j *client.RawJob)) (jid string) {
 			t.Helper()
 			n++
 			j := ofOne(untilExecuted())
@@ -178,20 +178,20 @@ func TestLocksGoWithWhatOperatorsTakeAway(t *testing.T) {
 			require.Empty(t, g.locks(), "%v", words)
 			require.Zero(t, g.do("ZCARD", g.keys.Unique()))
 		}
-		free("queues", "delete", "default", next(func(*client.Job) {}))
+		free("queues", "delete", "default", next(func(*client.RawJob) {}))
 		for range 1000 {
-			next(func(*client.Job) {})
+			next(func(*client.RawJob) {})
 		}
 		free("queues", "clear", "default", "--yes")
-		free("scheduled", "delete", next(func(j *client.Job) { j.In = time.Hour }))
-		next(func(j *client.Job) { j.In = time.Hour })
+		free("scheduled", "delete", next(func(j *client.RawJob) { j.In = time.Hour }))
+		next(func(j *client.RawJob) { j.In = time.Hour })
 		free("scheduled", "clear", "--yes")
-		free("scheduled", "kill", next(func(j *client.Job) { j.In = time.Hour }))
+		free("scheduled", "kill", next(func(j *client.RawJob) { j.In = time.Hour }))
 
 		// Failed ones: in retry, and dead.
 		failing := func() (jid string) {
 			t.Helper()
-			jid = next(func(*client.Job) {})
+			jid = next(func(*client.RawJob) {})
 			worker := g.work("-c", "1", "--exec", "HardWorker=false")
 			eventually(t, "its retry", func() bool { return len(g.set(g.keys.Retry())) == 1 })
 			worker.signal(syscall.SIGTERM)

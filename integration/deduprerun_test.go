@@ -121,7 +121,7 @@ func TestRescheduleOnceIsTheOwnersRule(t *testing.T) {
 	owner := ofOne(onceMore())
 	owner.JID = "reindex-1"
 	other := ofOne(untilExecuted())
-	for name, late := range map[string]client.Job{"the job itself, pushed again": owner, "one that does not say it": other} {
+	for name, late := range map[string]client.RawJob{"the job itself, pushed again": owner, "one that does not say it": other} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachGuild(t, func(t *testing.T, g *guild) {

@@ -142,9 +142,9 @@ func (l *load) push(ctx context.Context, pusher *client.Client) error {
 			time.Sleep(time.Millisecond) // full enough
 			continue
 		}
-		for _, err := range pusher.PushSlices(context.Background(), func(yield func(client.Job) bool) {
+		for _, err := range pusher.PushSlices(context.Background(), func(yield func(client.RawJob) bool) {
 			for n := range slice {
-				j := client.Job{Class: "Any", ArgsJSON: fmt.Sprintf("[%d]", l.pushed+n)}
+				j := client.RawJob{Class: "Any", ArgsJSON: fmt.Sprintf("[%d]", l.pushed+n)}
 				if n == 0 {
 					j.In = 50 * time.Millisecond
 				}

@@ -28,8 +28,8 @@ func TestFullRedisIsDrained(t *testing.T) {
 	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
 	require.NoError(t, err)
 
-	receipts, err := pusher.PushMany(t.Context(), func(yield func(client.Job) bool) {
-		for yield(client.Job{Class: "Any", Args: []any{strings.Repeat("x", 1000)}}) {
+	receipts, err := pusher.PushMany(t.Context(), func(yield func(client.RawJob) bool) {
+		for yield(client.RawJob{Class: "Any", Args: []any{strings.Repeat("x", 1000)}}) {
 		}
 	})
 	require.ErrorIs(t, err, client.ErrFull)
@@ -56,7 +56,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 	eventually(t, "the last settle", func() bool { return s.do("ZCARD", s.keys.Retry()) == failed.Load() })
 	require.EqualValues(t, queued, ran.Load())
 
-	_, err = pusher.Push(t.Context(), client.Job{Class: "Any"})
+	_, err = pusher.Push(t.Context(), client.RawJob{Class: "Any"})
 	require.NoError(t, err)
 	eventually(t, "the new job to be run", func() bool { return ran.Load() == int64(queued)+1 })
 }

@@ -61,7 +61,7 @@ func TestAJanitorIsKilledAtItsWork(t *testing.T) {
 				eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(jobs) })
 				require.Len(t, book.starts(""), jobs, "each once more")
 				require.Empty(t, s.set(s.keys.Dead()))
-				require.Empty(t, s.list(s.keys.Suspects("default")), "one crash was counted twice")
+				require.Empty(t, s.list(s.keys.Quarantine("default")), "one crash was counted twice")
 			}
 		}
 	}

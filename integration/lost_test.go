@@ -173,7 +173,7 @@ func lateMove(t *testing.T, s *site, end func(p *process)) {
 	before := s.list(s.keys.Queue("default"))
 	gate.Open()
 	survivor.awaitLog("recovered latecomers")
-	require.Equal(t, before, s.list(s.keys.Queue("default")), "byte for byte: the job was in nobody's hand")
+	require.Equal(t, before, s.list(s.keys.Queue("default")), "byte for byte: the job was in no process' hand")
 	book.awaitEnd(late)
 	eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" })
 	require.Len(t, book.starts(late), 1)

@@ -37,7 +37,7 @@ func TestWithoutABeatNothingIsStartedOrStopped(t *testing.T) {
 			w := s.by(proxy.URL()).work(append(flags, "-q", "default", "-q", "victims", "-c", "3")...)
 			book.awaitStart(long, 1)
 
-			proxy.Add(lost(address(s.keys.Beat("", 0).Call)))
+			proxy.Add(lost(address(s.keys.Heartbeat("", 0).Call)))
 			blind := time.Now()
 			victim.kill()
 			var pushed []string

@@ -136,7 +136,7 @@ func (s *site) waiting() int {
 // pushOddJobs pushes jobs of all kinds, now and for later, until ctx ends.
 func pushOddJobs(ctx context.Context, pusher *client.Client, pushed *atomic.Int64) {
 	for n := 0; ctx.Err() == nil; n++ {
-		j := client.Job{Class: "Odd", Queue: "many", ArgsJSON: fmt.Sprintf("[%d,%d,1.0,{}]", n, rand.IntN(400))}
+		j := client.RawJob{Class: "Odd", Queue: "many", ArgsJSON: fmt.Sprintf("[%d,%d,1.0,{}]", n, rand.IntN(400))}
 		if n%7 == 0 {
 			j.Queue = "rare"
 		}

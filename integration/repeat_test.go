@@ -27,10 +27,10 @@ func TestAPushThatIsCutOffIsStoredOnce(t *testing.T) {
 
 		redis, err := openers[s.client](proxy.URL())
 		require.NoError(t, err)
-		client, err := belay.NewClient(redis, belay.Prefix(s.prefix))
+		client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: s.prefix})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, client.Close()) }()
-		cut := belay.Define[int]("Cut", belay.Repeatable())
+		cut := belay.Define[int]("Cut", belay.PushOnce())
 		var jids []string
 		for n := range singles {
 			receipt, err := cut.Enqueue(t.Context(), client, n)

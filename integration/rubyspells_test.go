@@ -39,7 +39,7 @@ func TestRubyFindsWhatBelayPushedByItsText(t *testing.T) {
 		_, errs, code := s.belay("push", "--file", file)
 		require.Zero(t, code, errs)
 
-		client, err := belay.Open(t.Context(), s.url)
+		client, err := belay.Open(t.Context(), s.url, nil)
 		require.NoError(t, err)
 		defer func() { _ = client.Close() }()
 		priced := belay.Define[scheduledPrice]("Odd", belay.Queue("odd"))

@@ -71,9 +71,9 @@ func noneEarly(t *testing.T, s *site, redis driver.Client) {
 	require.NoError(t, err)
 	base := time.Now().Add(time.Second)
 	draw := func() time.Time { return base.Add(rand.N(span)).Truncate(time.Millisecond) }
-	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.Job) bool) {
+	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.RawJob) bool) {
 		for range jobs / 2 {
-			if at := draw(); !yield(client.Job{Class: "Timed", ArgsJSON: fmt.Sprintf("[%d]", at.UnixMicro()), At: at}) {
+			if at := draw(); !yield(client.RawJob{Class: "Timed", ArgsJSON: fmt.Sprintf("[%d]", at.UnixMicro()), At: at}) {
 				return
 			}
 		}

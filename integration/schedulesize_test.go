@@ -98,9 +98,9 @@ func pushCrowd(t *testing.T, s *site, redis driver.Client, due time.Time) {
 	t.Helper()
 	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
 	require.NoError(t, err)
-	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.Job) bool) {
+	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.RawJob) bool) {
 		for n := range crowd / 2 {
-			if !yield(client.Job{Class: "Timed", ArgsJSON: fmt.Sprintf("[%d]", n), At: due}) {
+			if !yield(client.RawJob{Class: "Timed", ArgsJSON: fmt.Sprintf("[%d]", n), At: due}) {
 				return
 			}
 		}

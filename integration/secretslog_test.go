@@ -27,10 +27,10 @@ func TestThePasswordIsInNoLineOfALibrarysLog(t *testing.T) {
 		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
 		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
 	}
-	logs := map[string]func(w io.Writer) belay.ServerOption{
-		"zerolog": func(w io.Writer) belay.ServerOption { return belay.Logger(zerolog.New(w)) },
-		"slog": func(w io.Writer) belay.ServerOption {
-			return belay.SlogHandler(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
+	logs := map[string]func(w io.Writer) *slog.Logger{
+		"zerolog": func(w io.Writer) *slog.Logger { return belay.Zerolog(zerolog.New(w)) },
+		"slog": func(w io.Writer) *slog.Logger {
+			return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 		},
 	}
 	for client, open := range clients {
@@ -57,11 +57,14 @@ func TestThePasswordIsInNoLineOfALibrarysLog(t *testing.T) {
 }
 
 // secretServer is a server whose jobs fail, that runs until end is called, which answers what Run has.
-func secretServer(t *testing.T, d driver.Client, to belay.ServerOption) (end func() error) {
+func secretServer(t *testing.T, d driver.Client, to *slog.Logger) (end func() error) {
 	t.Helper()
-	client, err := belay.NewClient(d)
+	client, err := belay.NewClient(d, nil)
 	require.NoError(t, err)
-	server := belay.NewServer(client, to, belay.LogArgs(), belay.Heartbeat(200*time.Millisecond, time.Second), belay.ShutdownTimeout(0))
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Logger: to, LogArgs: true, Heartbeat: 200 * time.Millisecond, TTL: time.Second, ShutdownTimeout: -1,
+	})
+	require.NoError(t, err)
 	fails := belay.Define[int]("Fails")
 	fails.Handle(server, func(ctx context.Context, _ int) error {
 		belay.Log(ctx).Info("of the handler's own")
@@ -82,7 +85,7 @@ func secretServer(t *testing.T, d driver.Client, to belay.ServerOption) (end fun
 	}
 }
 
-func requireSilentServer(t *testing.T, url, until string, open func(string) (driver.Client, error), to func(io.Writer) belay.ServerOption) {
+func requireSilentServer(t *testing.T, url, until string, open func(string) (driver.Client, error), to func(io.Writer) *slog.Logger) {
 	t.Helper()
 	d, err := open(url)
 	require.NoError(t, err)
@@ -95,23 +98,24 @@ func requireSilentServer(t *testing.T, url, until string, open func(string) (dri
 }
 
 // requireSilentRefusal holds that a server with a wrong password ends, and does not repeat it.
-func requireSilentRefusal(t *testing.T, url string, open func(string) (driver.Client, error), to func(io.Writer) belay.ServerOption) {
+func requireSilentRefusal(t *testing.T, url string, open func(string) (driver.Client, error), to func(io.Writer) *slog.Logger) {
 	t.Helper()
 	d, err := open(url)
 	require.NoError(t, err)
 	defer func() { _ = d.Close() }()
-	client, err := belay.NewClient(d)
+	client, err := belay.NewClient(d, nil)
 	require.NoError(t, err)
 	var out drivertest.Buffer
-	server := belay.NewServer(client, to(&out))
-	server.HandleClass("Any", func(context.Context, *belay.Job) error { return nil })
+	server, err := belay.NewServer(client, belay.ServerConfig{Logger: to(&out)})
+	require.NoError(t, err)
+	server.HandleRaw("Any", func(context.Context, *belay.Job) error { return nil })
 	err = server.Run(t.Context())
 	require.ErrorContains(t, err, "WRONGPASS")
 	requireNoCanary(t, err.Error()+out.String())
 }
 
 // requireSilentOutage has Redis die and come back.
-func requireSilentOutage(t *testing.T, server *drivertest.Server, url string, open func(string) (driver.Client, error), to belay.ServerOption, out *drivertest.Buffer) {
+func requireSilentOutage(t *testing.T, server *drivertest.Server, url string, open func(string) (driver.Client, error), to *slog.Logger, out *drivertest.Buffer) {
 	t.Helper()
 	d, err := open(url)
 	require.NoError(t, err)

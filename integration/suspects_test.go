@@ -104,7 +104,7 @@ func TestKillerJobIsBuriedAfterThreeStartsAndNobodyElse(t *testing.T) {
 	began := time.Now()
 	for deadline := began.Add(4 * time.Minute); s.text(s.keys.Processed()) != "201" || len(s.set(s.keys.Dead())) != 1; time.Sleep(50 * time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "it does not end: %s processed, %d suspects, %d waiting",
-			s.text(s.keys.Processed()), len(s.list(s.keys.Suspects("default"))), len(s.list(s.keys.Queue("default"))))
+			s.text(s.keys.Processed()), len(s.list(s.keys.Quarantine("default"))), len(s.list(s.keys.Queue("default"))))
 	}
 	fleet.end()
 	t.Logf("200 innocent jobs and a killer took %v", time.Since(began).Round(time.Second))
@@ -119,7 +119,7 @@ func TestKillerJobIsBuriedAfterThreeStartsAndNobodyElse(t *testing.T) {
 	}
 	require.Empty(t, s.set(s.keys.Retry()))
 	require.Equal(t, "1", s.text(s.keys.Failed()), "the killer, and no innocent job")
-	require.Empty(t, s.list(s.keys.Suspects("default")))
+	require.Empty(t, s.list(s.keys.Quarantine("default")))
 }
 
 // Somebody kills every worker again and again. Jobs that were in hand are under suspicion, and none is
@@ -150,14 +150,14 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	eventually(t, "all of them to be in hand again", func() bool { return len(book.starts("")) >= 24 })
 	workers[1].kill()
 	replace(words)
-	eventually(t, "suspects", func() bool { return len(s.list(s.keys.Suspects("default"))) > 0 })
+	eventually(t, "suspects", func() bool { return len(s.list(s.keys.Quarantine("default"))) > 0 })
 	// And again and again, with other jobs in hand while the suspects rest.
 	s.do("SADD", s.keys.Paused(), "default")
 	eventually(t, "no suspect to be in hand", func() bool {
 		inHand := 0
 		for _, p := range workers {
 			for _, identity := range p.identities() {
-				inHand += len(s.list(s.keys.Alone(identity)))
+				inHand += len(s.list(s.keys.QuarantineRun(identity)))
 			}
 		}
 		return inHand == 0
@@ -186,15 +186,15 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 // everything else.
 func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Suspects)), newLedger(t)
+	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Quarantine)), newLedger(t)
 	long := s.push("HardWorker", "default", jsonArgs(0, 7_200_000))
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--shutdown-timeout", "1s", "--exec", book.exec("HardWorker"))...)
 	book.awaitStart(long, 1)
 	suspect := strings.TrimSuffix(rubyPayload("HardWorker", "default", jsonArgs(1, 1), newJID()), "}") + `,"interrupted_count":2}`
-	s.do("RPUSH", s.keys.Suspects("default"), suspect)
+	s.do("RPUSH", s.keys.Quarantine("default"), suspect)
 	s.do("SADD", s.keys.Queues(), "resting")
 	s.do("SADD", s.keys.Paused(), "resting")
-	s.do("RPUSH", s.keys.Suspects("resting"), suspect)
+	s.do("RPUSH", s.keys.Quarantine("resting"), suspect)
 	eventually(t, "it to drain", func() bool { return s.do("ZCARD", s.keys.Draining("default")) == int64(1) })
 	eventually(t, "it to give that up", func() bool { return s.do("ZCARD", s.keys.Draining("default")) == int64(0) })
 	began := time.Now()
@@ -203,11 +203,13 @@ func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	}
 	// Each of them would wait out the shutdown timeout. What was given up is left for ten times that.
 	require.Less(t, time.Since(began), 10*time.Second, "it drained again at once")
-	require.Len(t, s.list(s.keys.Suspects("default")), 1)
+	require.Len(t, s.list(s.keys.Quarantine("default")), 1)
 	require.Equal(t, int64(2), s.status().Quarantined)
 
 	// Somebody with empty hands comes.
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--exec", book.exec("HardWorker"))...)
-	eventually(t, "the suspect to run", func() bool { return len(s.list(s.keys.Suspects("default"))) == 0 && s.text(s.keys.Processed()) == "21" })
-	require.Len(t, s.list(s.keys.Suspects("resting")), 1, "its queue is paused")
+	eventually(t, "the suspect to run", func() bool {
+		return len(s.list(s.keys.Quarantine("default"))) == 0 && s.text(s.keys.Processed()) == "21"
+	})
+	require.Len(t, s.list(s.keys.Quarantine("resting")), 1, "its queue is paused")
 }

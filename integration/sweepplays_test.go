@@ -88,7 +88,7 @@ func (s *stage) janitor() {
 	s.own("-hold", "Stays", "work")
 	s.counts(5)
 	interrupted.JSON = "2"
-	s.do("RPUSH", s.keys.Suspects("a"), s.write("a", "Stays", "stays", interrupted))
+	s.do("RPUSH", s.keys.Quarantine("a"), s.write("a", "Stays", "stays", interrupted))
 	s.starts("stays")
 	s.stop()
 }

@@ -67,14 +67,14 @@ type Config struct {
 	// Recovered, if set, hears of what was brought back, after it was. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
 	// Blame says which of the jobs that were in hand run alone from now on, and which are buried.
-	Blame retry.Blame
+	Crashes retry.CrashPolicy
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 }
 
 // heartbeat is the reply to a heartbeat of our own, with the instant since boot at which it was sent.
 type heartbeat struct {
-	lua.Pulse
+	lua.HeartbeatReply
 	sinceBoot time.Duration
 }
 
@@ -105,8 +105,8 @@ func New(cfg Config) *Janitor {
 }
 
 // Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
-func (j *Janitor) Look(reply lua.Pulse, sentSinceBoot time.Duration) {
-	seen := heartbeat{Pulse: reply, sinceBoot: sentSinceBoot}
+func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot time.Duration) {
+	seen := heartbeat{HeartbeatReply: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken(seen) {
@@ -324,7 +324,7 @@ func (j *Janitor) condemned(tried map[string]bool) []*victim {
 		if tried[identity] || s.record == nil || s.empty || !j.deadLocked(s) {
 			continue
 		}
-		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.HandsOf(s.record.Queues, identity)}
+		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.ListsOf(s.record.Queues, identity)}
 		lists += len(v.lists)
 		if len(victims) == mostVictims || (len(victims) > 0 && lists > mostLists) {
 			break
@@ -410,7 +410,7 @@ func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map
 	for _, heir := range heirs {
 		former := records[heir].Formerly
 		if record := formers[former]; record.Heir == heir && !record.Emptied {
-			victims[heir] = &victim{identity: former, record: record, lists: j.cfg.Keys.HandsOf(record.Queues, former)}
+			victims[heir] = &victim{identity: former, record: record, lists: j.cfg.Keys.ListsOf(record.Queues, former)}
 		}
 	}
 	return victims, nil

@@ -16,7 +16,7 @@ import (
 
 // pulseAt is the answer to a beat sent at an instant since boot, by a Redis whose clock agrees.
 func pulseAt(at time.Duration, lapsed ...string) heartbeat {
-	return heartbeat{Pulse: lua.Pulse{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
+	return heartbeat{HeartbeatReply: lua.HeartbeatReply{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
 // A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
@@ -27,7 +27,7 @@ func newJudge() (*Janitor, time.Duration) {
 	return j, lua.SinceBoot() - time.Hour
 }
 
-func (j *Janitor) look(h heartbeat) { j.Look(h.Pulse, h.sinceBoot) }
+func (j *Janitor) look(h heartbeat) { j.Look(h.HeartbeatReply, h.sinceBoot) }
 
 // dead are the names of those that it may follow now, as me.
 func (j *Janitor) dead(me string) []string {

@@ -238,13 +238,13 @@ func (j *Janitor) move(p *pipelined, v *victim) {
 	})
 }
 
-// read adds to a pipelined the reading of a page of one list.
+// read adds to a pipeline the reading of a page of one list.
 func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
-	orphans := lua.Orphans{Alone: at == len(v.record.Queues)}
-	if orphans.Alone {
+	orphans := lua.Orphans{Quarantined: at == len(v.record.Queues)}
+	if orphans.Quarantined {
 		// The record may have been read before its process took the suspect.
-		p.add(j.cfg.Keys.AloneQueue(v.identity), func(reply driver.Reply) (err error) {
-			orphans.Queue, err = lua.AloneQueueOf(reply)
+		p.add(j.cfg.Keys.QuarantinedFrom(v.identity), func(reply driver.Reply) (err error) {
+			orphans.Queue, err = lua.QuarantinedFromOf(reply)
 			return v.noteAt(at, err)
 		})
 	} else {
@@ -257,7 +257,7 @@ func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 		if err == nil && v.broken[at] == nil && !v.done {
 			v.large, v.largeAt = listed.Large, at
 			if len(listed.Entries) > 0 {
-				orphans.Entries = j.blame(listed.Entries, orphans.Queue, orphans.Alone, !v.record.Emptied)
+				orphans.Entries = j.blame(listed.Entries, orphans.Queue, orphans.Quarantined, !v.record.Emptied)
 				v.page, v.from = &orphans, at
 			}
 		}

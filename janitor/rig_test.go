@@ -114,7 +114,7 @@ func (r *rig) lapse(identity string) {
 // stay renews the victim's session.
 func (r *rig) stay() {
 	r.t.Helper()
-	reply, err := r.keys.Beat(r.victim, r.record.TTL).Do(r.ctx, r.client)
+	reply, err := r.keys.Heartbeat(r.victim, r.record.TTL).Do(r.ctx, r.client)
 	require.NoError(r.t, err)
 	require.Equal(r.t, lua.StateAlive, reply.State)
 }
@@ -141,10 +141,10 @@ func (r *rig) newJanitor() (*Janitor, *process) {
 func (r *rig) look(j *Janitor, p *process) heartbeat {
 	r.t.Helper()
 	sent := lua.SinceBoot()
-	reply, err := r.keys.Beat(p.Identity, p.ttl).Do(context.Background(), r.client)
+	reply, err := r.keys.Heartbeat(p.Identity, p.ttl).Do(context.Background(), r.client)
 	require.NoError(r.t, err)
 	j.Look(reply, sent)
-	return heartbeat{Pulse: reply, sinceBoot: sent}
+	return heartbeat{HeartbeatReply: reply, sinceBoot: sent}
 }
 
 // watch does the same for a janitor that has known Redis' clock for long.

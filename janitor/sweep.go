@@ -132,7 +132,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 		if len(lists) > 0 && len(lists)+len(record.Queues)+1 > sweptLists {
 			break
 		}
-		lists = append(lists, j.cfg.Keys.HandsOf(record.Queues, name)...)
+		lists = append(lists, j.cfg.Keys.ListsOf(record.Queues, name)...)
 		swept++
 	}
 	j.sweepAt += swept
@@ -149,7 +149,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 		record := records[name]
 		hands := len(record.Queues) + 1
 		if slices.ContainsFunc(lengths[:hands], func(length int) bool { return length > 0 }) {
-			victims = append(victims, &victim{identity: name, record: record, lists: j.cfg.Keys.HandsOf(record.Queues, name)})
+			victims = append(victims, &victim{identity: name, record: record, lists: j.cfg.Keys.ListsOf(record.Queues, name)})
 		}
 		lengths = lengths[hands:]
 	}

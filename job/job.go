@@ -120,7 +120,6 @@ func Parse(raw string) (*Job, error) {
 	return j, nil
 }
 
-// reason describes a fault.
 func (m *members) reason() string {
 	switch m.why {
 	case notObject:

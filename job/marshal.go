@@ -113,7 +113,6 @@ var (
 	typeText      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// A place is the context of a value.
 type place struct {
 	// depth counts the enclosing values, pointers included, so that a cycle of pointers ends.
 	depth int
@@ -124,7 +123,6 @@ type place struct {
 
 func (p place) deeper() place { return place{p.depth + 1, p.inStruct} }
 
-// appendValue writes one value.
 func appendValue(out []byte, v reflect.Value, at place) ([]byte, error) {
 	if at.depth > MaxDepth {
 		return nil, errTooDeep

@@ -34,7 +34,6 @@ type members struct {
 	name, value span // the name with its quotes
 }
 
-// next moves to the next member.
 func (m *members) next() bool {
 	at := skipSpace(m.raw, m.at)
 	if !m.started {
@@ -180,7 +179,6 @@ func (n *nest) leave(s string, i, floor int) (int, fault) {
 	return i, sound
 }
 
-// skipName reads a member's name and its colon.
 func skipName(s string, i int) (int, fault) {
 	i, why := skipString(s, i)
 	if why != sound {
@@ -274,7 +272,6 @@ func skipEscape(s string, i int) (int, fault) {
 	return i, badSyntax
 }
 
-// hex4 reads the four hexadecimal digits at i.
 func hex4(s string, i int) (rune, bool) {
 	if len(s)-i < 4 {
 		return 0, false

@@ -45,7 +45,6 @@ func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
 	return s.out, nil
 }
 
-// A speller walks text that is valid JSON.
 type speller struct {
 	text    string
 	at      int
@@ -75,7 +74,6 @@ func (s *speller) value() error {
 	return nil
 }
 
-// copy appends text up to end.
 func (s *speller) copy(end int) {
 	s.out = append(s.out, s.text[s.at:end]...)
 	s.at = end

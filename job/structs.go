@@ -15,7 +15,6 @@ import (
 // walks structs itself. It follows encoding/json's rules for which fields are written, by which names, and
 // when they are omitted; a test compares the two.
 
-// A structField is a field that appears in the JSON.
 type structField struct {
 	name      string
 	tagged    bool  // the name comes from a tag

@@ -70,26 +70,27 @@ type Config struct {
 	Logging Logging
 }
 
+// What a zero field of a Config stands for.
 const (
-	defaultConcurrency = 25
-	defaultBeat        = 1500 * time.Millisecond
-	beatsPerTTL        = 4
-	defaultPoll        = 100 * time.Millisecond
-	defaultShutdown    = 25 * time.Second
-	defaultDeadMost    = 10_000
-	defaultDeadFor     = 180 * 24 * time.Hour
-	mostConcurrency    = 10_000
-	wrongConcurrency   = "concurrency %d: it lies between 1 and %d"
+	DefaultConcurrency     = 25
+	DefaultHeartbeat       = 1500 * time.Millisecond
+	beatsPerTTL            = 4
+	DefaultPoll            = 100 * time.Millisecond
+	DefaultShutdownTimeout = 25 * time.Second
+	defaultDeadMost        = 10_000
+	defaultDeadFor         = 180 * 24 * time.Hour
+	mostConcurrency        = 10_000
+	wrongConcurrency       = "concurrency %d: it lies between 1 and %d"
 )
 
 // withDefaults fills in what was left out.
 func (c Config) withDefaults() Config {
-	set(&c.Concurrency, defaultConcurrency)
-	set(&c.Beat, defaultBeat)
+	set(&c.Concurrency, DefaultConcurrency)
+	set(&c.Beat, DefaultHeartbeat)
 	set(&c.TTL, beatsPerTTL*c.Beat)
 	set(&c.Janitor, c.Beat)
-	set(&c.Poll, defaultPoll)
-	set(&c.ShutdownTimeout, defaultShutdown)
+	set(&c.Poll, DefaultPoll)
+	set(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	set(&c.MaxInterruptions, retry.DefaultMostInterruptions)
 	set(&c.DeadMost, defaultDeadMost)
 	set(&c.DeadFor, defaultDeadFor)
@@ -140,13 +141,13 @@ func (c Config) check() error {
 	return errors.Join(wrong...)
 }
 
-func (c Config) blame() retry.Blame { return retry.Blame{Most: c.MaxInterruptions} }
+func (c Config) crashPolicy() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
 
 // drainFor is how long at most the process takes nothing for a quarantined job's sake: as long as running
 // jobs are waited for at a stop.
 func (c Config) drainFor() time.Duration {
 	if c.ShutdownTimeout <= 0 {
-		return defaultShutdown
+		return DefaultShutdownTimeout
 	}
 	return c.ShutdownTimeout
 }

@@ -159,7 +159,7 @@ func TestOrphansAreTold(t *testing.T) {
 	}
 	r.do("LPUSH", r.keys.Working("rest", victim), payload(0))
 	r.do("LPUSH", r.keys.Working("rest", victim), "{")
-	r.do("LPUSH", r.keys.Alone(victim), payload(2))
+	r.do("LPUSH", r.keys.QuarantineRun(victim), payload(2))
 	r.do("HSET", r.keys.Record(victim), "alone", "rest")
 
 	l := r.build(r.config())

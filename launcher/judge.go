@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 // A Finding is the answer to a question about a worker's health.
@@ -149,26 +150,14 @@ func (l *Launcher) turns(ctx context.Context) bool {
 func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
-	replies := l.cfg.Client.Do(ctx, driver.Command("TIME"), driver.Command("ZSCORE", l.keys.Alive(), l.Identity()))
+	replies := l.cfg.Client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", l.keys.Alive(), l.Identity()))
 	for _, reply := range replies {
 		if reply.Err != nil {
 			return false, fmt.Errorf("ask redis: %w", reply.Err)
 		}
 	}
+	now, _ := lua.TimeOf(replies[0]) // without one nothing counts as lapsed
 	text, _ := replies[1].Value.(string)
 	expires, err := strconv.ParseFloat(text, 64)
-	return !l.asked.Load() && (err != nil || expires <= milliseconds(replies[0])), nil
-}
-
-// milliseconds are those of an answer to TIME, which is seconds and microseconds.
-func milliseconds(reply driver.Reply) float64 {
-	parts, _ := reply.Value.([]any)
-	if len(parts) != 2 {
-		return 0
-	}
-	seconds, _ := parts[0].(string)
-	micros, _ := parts[1].(string)
-	s, _ := strconv.ParseFloat(seconds, 64)
-	us, _ := strconv.ParseFloat(micros, 64)
-	return s*1e3 + us/1e3
+	return !l.asked.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
 }

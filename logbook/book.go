@@ -10,10 +10,11 @@ import (
 const (
 	// mostLines is how many lines may wait for a slow reader: more than a healthy worker logs in a minute.
 	mostLines = 4096
-	// mostBytes bounds their text: most lines are a few hundred bytes, but a dump of all goroutines is up to a megabyte.
+	// mostBytes bounds their text: most lines are a few hundred bytes, but a dump of all goroutines is up to
+	// a megabyte.
 	mostBytes = 4 << 20
-	// noteEvery is the minimum time between two lines about dropped lines: with more of them a slow reader would read
-	// little else.
+	// noteEvery is the minimum time between two lines about dropped lines: with more of them a slow reader
+	// would read little else.
 	noteEvery = time.Second
 )
 
@@ -24,7 +25,8 @@ type line struct {
 	text  []byte // one JSON object, as zerolog writes it
 }
 
-// A Book buffers lines and writes them in order. Its methods may be called from any goroutine, and only Flush waits.
+// A Book buffers lines and writes them in order. Its methods may be called from any goroutine, and only Flush
+// waits.
 type Book struct {
 	log zerolog.Logger
 	// write writes a line, and may block.
@@ -61,7 +63,8 @@ func (l *line) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Logger returns a logger that writes into the Book. Its level is the reader's; zerolog's Level can only raise it.
+// Logger returns a logger that writes into the Book. Its level is the reader's; zerolog's Level can only
+// raise it.
 func (b *Book) Logger() zerolog.Logger { return b.log }
 
 // Dropped returns how many lines were dropped so far.
@@ -71,8 +74,8 @@ func (b *Book) Dropped() uint64 {
 	return b.dropped
 }
 
-// Flush waits until all lines are written, at most for d, and reports whether they are. It is for the end of a program;
-// more lines may follow.
+// Flush waits until all lines are written, at most for d, and reports whether they are. It is for the end of
+// a program; more lines may follow.
 func (b *Book) Flush(d time.Duration) bool {
 	b.mu.Lock()
 	idle := b.idle
@@ -143,7 +146,8 @@ func (b *Book) writeAll(idle chan struct{}) {
 	}
 }
 
-// next takes the oldest line, or makes one about dropped lines. Without a line the goroutine that writes ends.
+// next takes the oldest line, or makes one about dropped lines. Without a line the goroutine that writes
+// ends.
 func (b *Book) next() (line, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

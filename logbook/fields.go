@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// eachField calls call with the fields of a line in order, without its level, and returns its message. Text that is not a
-// JSON object, as with zerolog's build tag binary_log, is all message.
+// eachField calls call with the fields of a line in order, without its level, and returns its message. Text
+// that is not a JSON object, as with zerolog's build tag binary_log, is all message.
 func eachField(text []byte, call func(name string, value []byte)) (message string) {
 	text = bytes.TrimSpace(text)
 	eachPair(text, func(name string, value []byte) {
@@ -29,7 +29,8 @@ func eachField(text []byte, call func(name string, value []byte)) (message strin
 
 func isObject(text []byte) bool { return json.Valid(text) && text[0] == '{' }
 
-// eachPair calls call with the names and values of a JSON object, in order; the values are the bytes of the object.
+// eachPair calls call with the names and values of a JSON object, in order; the values are the bytes of the
+// object.
 func eachPair(text []byte, call func(name string, value []byte)) {
 	if !isObject(text) {
 		return

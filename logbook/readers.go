@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ToWriter returns a Book that writes its lines, of this level and above, to w: JSON with times in milliseconds, one call of
-// Write for each line, escaped by EscapeJSON. It ignores errors of w.
+// ToWriter returns a Book that writes its lines, of this level and above, to w: JSON with times in
+// milliseconds, one call of Write for each line, escaped by EscapeJSON. It ignores errors of w.
 func ToWriter(w io.Writer, least zerolog.Level) *Book {
 	return newBook(
 		func(l line) { _, _ = w.Write(EscapeJSON(l.text)) },
@@ -18,11 +18,13 @@ func ToWriter(w io.Writer, least zerolog.Level) *Book {
 	)
 }
 
-// lateAfter is how long a line must have waited to get the field waited_ms, if its time is that of the writing.
+// lateAfter is how long a line must have waited to get the field waited_ms, if its time is that of the
+// writing.
 const lateAfter = time.Second
 
-// ToZerolog returns a Book that writes its lines by log, with log's level, fields and hooks, in the Book's goroutine. log
-// adds the time, which is that of the writing; waited_ms is added to lines that waited for more than a second.
+// ToZerolog returns a Book that writes its lines by log, with log's level, fields and hooks, in the Book's
+// goroutine. log adds the time, which is that of the writing; waited_ms is added to lines that waited for
+// more than a second.
 func ToZerolog(log zerolog.Logger) *Book {
 	return newBook(func(l line) {
 		event := log.WithLevel(l.level) //nolint:zerologlint // sent below, when its message is known
@@ -34,8 +36,8 @@ func ToZerolog(log zerolog.Logger) *Book {
 	}, func(inner zerolog.Logger) zerolog.Logger { return inner.Level(log.GetLevel()) })
 }
 
-// ToSlog returns a Book that passes its lines to h as records, with the time of logging, in the Book's goroutine. Lines that
-// h is not Enabled for cost nothing. It ignores errors of h.
+// ToSlog returns a Book that passes its lines to h as records, with the time of logging, in the Book's
+// goroutine. Lines that h is not Enabled for cost nothing. It ignores errors of h.
 func ToSlog(h slog.Handler) *Book {
 	return newBook(
 		func(l line) { handle(h, l) },
@@ -43,8 +45,8 @@ func ToSlog(h slog.Handler) *Book {
 	)
 }
 
-// Timestamps is a hook that adds the time to each line, in UTC and milliseconds. zerolog's own timestamps have seconds
-// unless a global variable is set.
+// Timestamps is a hook that adds the time to each line, in UTC and milliseconds. zerolog's own timestamps
+// have seconds unless a global variable is set.
 type Timestamps struct{}
 
 // Run implements zerolog.Hook.

@@ -8,7 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ZerologTo returns a logger whose lines become records of h, in the goroutine that logs: it is for handlers' own lines.
+// ZerologTo returns a logger whose lines become records of h, in the goroutine that logs: it is for handlers'
+// own lines.
 func ZerologTo(h slog.Handler) zerolog.Logger { return zerolog.New(recorder{h}).Sample(enabled{h}) }
 
 // recorder converts lines to records.

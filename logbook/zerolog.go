@@ -8,15 +8,21 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// SlogTo makes a slog.Handler whose records become lines of log, in the goroutine that writes them: it is for handlers' own
-// lines. The name of a group and a dot stand before the names of its fields. The time of a line is for log to say.
-func SlogTo(log zerolog.Logger) slog.Handler { return fielder{to: zerolog.NewSlogHandler(log)} }
+// SlogTo returns a slog.Handler whose records become lines of log, in the goroutine that writes them. The
+// name of a group and a dot precede the names of its fields. The time of a line is log's to write.
+func SlogTo(log zerolog.Logger) slog.Handler {
+	return fielder{to: zerolog.NewSlogHandler(log), plain: &log}
+}
 
-// A fielder names fields by their groups itself: zerolog's own handler puts what was added before a group into it, too. It
-// would also write the time of a record beside that of a hook of the logger's.
+// A fielder names fields by their groups itself: zerolog's own handler puts what was added before a group
+// into it, too. It would also write the time of a record beside that of a hook of the logger's.
 type fielder struct {
 	to    slog.Handler // that knows of no groups
 	group string       // what stands before names, with a dot
+	// plain is the logger that to writes to, and book the Book that this writes into, if any. Both are nil
+	// once attributes or a group were added, which neither has.
+	plain *zerolog.Logger
+	book  *Book
 }
 
 // Enabled implements slog.Handler.
@@ -42,14 +48,14 @@ func (f fielder) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for i, attr := range attrs {
 		named[i] = f.within(attr)
 	}
-	f.to = f.to.WithAttrs(named)
+	f.to, f.plain, f.book = f.to.WithAttrs(named), nil, nil
 	return f
 }
 
 // WithGroup implements slog.Handler.
 func (f fielder) WithGroup(name string) slog.Handler {
 	if name != "" {
-		f.group += name + "."
+		f.group, f.plain, f.book = f.group+name+".", nil, nil
 	}
 	return f
 }

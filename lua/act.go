@@ -21,7 +21,7 @@ const (
 
 // A Source is the place that jobs are taken out of.
 type Source struct {
-	// Key is a queue's list, its quarantine list, or a sorted set.
+	// Key is a queue's list, its quarantine, or a sorted set.
 	Key string
 	// End is OrderOldest or OrderYoungest for a list: the end from which to search. Empty for a sorted set.
 	End Order
@@ -48,12 +48,12 @@ type Errand struct {
 type Acted struct {
 	// Gone are jobs that were not found in the source; nothing was written for them.
 	Gone []int
-	// Held are jobs that did not move, because another job holds their lock.
-	Held []HeldBack
+	// Held are where they were, because another job has their lock.
+	Held []Blocked
 }
 
-// A HeldBack is a job that needs its lock and could not get it.
-type HeldBack struct {
+// A Blocked is a job that needs its lock and could not get it.
+type Blocked struct {
 	Position int
 	// Holder is the jid of the job that holds the lock.
 	Holder string
@@ -72,7 +72,7 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 		if errand.Fate == FateQueue {
 			to := k.Queue(errand.Queue)
 			if errand.Quarantined {
-				to = k.Suspects(errand.Queue)
+				to = k.Quarantine(errand.Queue)
 			}
 			keys = append(keys, to)
 			list = len(keys)
@@ -153,7 +153,7 @@ func readAct(value any) (acted Acted, err error) {
 		if !ok {
 			return acted, errShape(held[1])
 		}
-		acted.Held = append(acted.Held, HeldBack{position - 1, holder})
+		acted.Held = append(acted.Held, Blocked{position - 1, holder})
 	}
 	return acted, nil
 }

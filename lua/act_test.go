@@ -218,12 +218,12 @@ func TestActTakesLocks(t *testing.T) {
 			w.unique("b")
 			w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")
 			from := Source{Key: w.keys.Dead()}
-			require.Equal(w, Acted{Held: []HeldBack{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+			require.Equal(w, Acted{Held: []Blocked{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
 			w.held("-", "b")
 			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
 			require.Equal(w, []string{"b", "plain", "last"}, w.waiting("q"))
 			w.unchanged(func() {
-				require.Equal(w, Acted{Gone: []int{0, 2}, Held: []HeldBack{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+				require.Equal(w, Acted{Gone: []int{0, 2}, Held: []Blocked{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
 			})
 			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
 			require.Equal(w, Acted{Gone: []int{0, 2}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
@@ -242,7 +242,7 @@ func TestActTakesLocks(t *testing.T) {
 			errand := []Errand{{Fate: FateQueue, Queue: "q", Need: true, Jobs: []Promotion{
 				{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "b", New: "b", Lock: lockOf("b")},
 			}}}
-			require.Equal(w, Acted{Held: []HeldBack{{1, "a"}}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errand)))
+			require.Equal(w, Acted{Held: []Blocked{{1, "a"}}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errand)))
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 		}},
 	)
@@ -387,7 +387,7 @@ func TestSignal(t *testing.T) {
 			ttl := w.number("TTL", w.keys.Signals(identity))
 			require.Positive(w, ttl)
 			require.LessOrEqual(w, ttl, 60)
-			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Beat(identity, someTTL)).Signals)
+			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Heartbeat(identity, someTTL)).Signals)
 		}},
 		promise{"nothing_is_sent_to_nobody", func(w *world) {
 			w.unchanged(func() { require.False(w, ask(w, w.keys.Signal("host:1:gone", "TERM"))) })

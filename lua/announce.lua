@@ -4,7 +4,7 @@
 -- KEYS     1 processes  2 process hash  3 work (Sidekiq 6.4.2 on)  4 workers (before)  5 tombstones
 -- ARGV     1 identity  2 ttl in seconds  3 how many fields  fields and values  then thread ids and work entries
 -- Returns  "announced" | "dead" (nothing was written)
--- Again    the same
+-- Repeat   the same
 -- Cost     O(running jobs)
 local processes, hash, work, workers, tombstones = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local identity, ttl_s, fields = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

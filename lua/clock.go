@@ -1,12 +1,34 @@
 package lua
 
 import (
+	"cmp"
+	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/belayq/belay/driver"
 )
 
-// A Clock estimates Redis' time between its replies, for timestamps in payloads and key names. It decides
-// nothing: scripts compare with TIME. The zero Clock is this machine's time.
+// AskTime asks Redis for its time.
+var AskTime = driver.Command("TIME")
+
+// TimeOf reads the reply to AskTime.
+func TimeOf(reply driver.Reply) (time.Time, error) {
+	parts, err := Texts(reply)
+	if err != nil || len(parts) != 2 {
+		return time.Time{}, cmp.Or(err, errShape(reply.Value))
+	}
+	seconds, err := strconv.ParseInt(parts[0], 10, 64)
+	micros, wrong := strconv.ParseInt(parts[1], 10, 64)
+	if err = cmp.Or(err, wrong); err != nil {
+		return time.Time{}, fmt.Errorf("read redis' time: %w", err)
+	}
+	return time.Unix(seconds, micros*1000), nil
+}
+
+// A Clock estimates Redis' time between its answers, for instants that must stand in bytes or in the name of a key.
+// Scripts compare with TIME itself; nothing is decided by a Clock. Its zero value is this machine's time.
 type Clock struct{ ahead atomic.Int64 }
 
 // Saw records that Redis' time was now between sent and received, both read on this machine. It takes the

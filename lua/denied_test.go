@@ -52,8 +52,8 @@ var moves = []move{
 		return try(w, w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
 	}},
 	{script: "push", jobs: []string{"now", "later"}, begin: func(w *world) call {
-		number := PushNumber{Slot: w.keys.PushSlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
-		return try(w, w.keys.PushNumbered(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
+		number := IdempotencyKey{Slot: w.keys.IdempotencySlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
+		return try(w, w.keys.PushOnce(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
 	}},
 	{script: "kill_large", jobs: []string{tooLarge, toldLarge}, begin: func(w *world) call {
 		return try(w, w.keys.KillLarge(w.tooLarge(w.keys.Working("q", w.hold(tooLarge)))))
@@ -70,10 +70,10 @@ var moves = []move{
 		w.push("r", "job b")
 		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, MostBytes, len("job a")))
 	}},
-	{script: "takealone", jobs: []string{"suspect"}, begin: func(w *world) call {
+	{script: "take_quarantined", jobs: []string{"suspect"}, begin: func(w *world) call {
 		identity := w.process("q")
 		w.suspect("q", "suspect")
-		return try(w, w.keys.TakeAlone(identity, []string{"q"}))
+		return try(w, w.keys.TakeQuarantined(identity, []string{"q"}))
 	}},
 	{script: "settle", jobs: []string{"done", "fails", "dies", "snoozes", "goes back"}, once: true, begin: func(w *world) call {
 		identity := w.hold("done", "fails", "dies", "snoozes", "goes back")
@@ -84,15 +84,15 @@ var moves = []move{
 		identity := w.hold("good", "bad", "suspect")
 		w.lapse(identity)
 		return try(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
-			{Old: "suspect", New: "suspect", Home: HomeSuspects}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
+			{Old: "suspect", New: "suspect", Home: HomeQuarantine}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
 		}}}, w.today))
 	}},
 	{script: "promote", jobs: []string{"due", "bad", "suspect"}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "suspect")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
 			{Queue: "q", Jobs: []Promotion{{Old: "due", New: "due"}}},
-			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Bury: true},
-			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Suspect: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Dead: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Quarantine: true},
 		}, w.today))
 	}},
 	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {
@@ -118,7 +118,7 @@ var moves = []move{
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.suspect("r", "retried", "killed", "deleted")
-		return try(w, w.keys.Act(Source{Key: w.keys.Suspects("r"), End: OrderOldest}, fates()))
+		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), End: OrderOldest}, fates()))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")

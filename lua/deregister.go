@@ -11,7 +11,7 @@ func (k Keys) Deregister(identity string, queues []string) Ask[int] {
 		k.Record(identity), k.Alive(), k.Tombstones(),
 		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity),
 	}
-	keys = append(keys, k.HandsOf(queues, identity)...)
+	keys = append(keys, k.ListsOf(queues, identity)...)
 	return Ask[int]{Call: driver.Call{Script: deregisterScript, Keys: keys, Args: []string{identity}}, read: readLeft}
 }
 

@@ -1,13 +1,12 @@
 #!lua flags=allow-oom
--- deregister: end the session and leave a tombstone that names its lists.
--- Why one script: a blocked move may still bring a job after this, so the lists must stay known to the
--- janitor at every instant. Only entries for Ruby's pages are deleted here.
--- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then its working
---          lists and its alone list
+-- deregister: end a session, with a tombstone that names its lists.
+-- Why one script: from this moment on a janitor must watch our lists (Redis may still execute a blocked move), so nothing
+-- is deleted here except what only people read.
+-- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working lists and the
+--          list of our quarantined job
 -- ARGV     1 identity
--- Returns  {"left", jobs still in its lists}: if there are any, the process counts as lapsed, and a janitor
---          recovers it at once
--- Again    the same
+-- Returns  {"left", jobs still in our lists}: with any, we count as lapsed, and a janitor recovers them at once
+-- Repeat   the same
 -- Cost     O(queues)
 local record, alive, tombstones, processes, hash, work, workers =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
@@ -15,7 +14,7 @@ local identity = ARGV[1]
 
 local left = 0
 for list = 8, #KEYS do
-  -- pcall: a key that is not a list holds no job, and must not prevent the exit.
+  -- pcall: a key that is no list holds no job, and must keep no process from leaving.
   local length = redis.pcall('LLEN', KEYS[list])
   left = left + (type(length) == 'number' and length or 0)
 end

@@ -6,7 +6,7 @@
 // is its bytes. It declares every key, and its work and its reply are bounded in items (MostItems) and in
 // bytes (MostBytes). keys.go spells all names of keys.
 //
-// To find out where a job is when its worker has died, read recover.lua.
+// What happens to the jobs of a worker that died is in recover.lua.
 //
 // This package must never decide whether a job is retried, which process may be declared dead, or which queue
 // comes first. Its callers decide, and the scripts make sure that acting on it is safe.

@@ -11,8 +11,8 @@ var drainScript = load("drain")
 // longestDrain is the longest drain of any process of the fleet, including those with other settings.
 const longestDrain = 10 * time.Minute
 
-// Drain reports whether identity may stop taking jobs, for at most hold, so that it becomes empty for a
-// quarantined job of queue. A quarter of the processes that asked within the last wish may, at least one.
+// Drain answers whether identity may stop taking, for at most hold, so that it becomes empty for a quarantined job of queue:
+// a quarter of the processes that have asked so within the last wish may, or one.
 func (k Keys) Drain(queue, identity string, hold, wish time.Duration) Ask[bool] {
 	return Ask[bool]{
 		Call: driver.Call{

@@ -88,7 +88,7 @@ func TestDue(t *testing.T) {
 
 func TestPromote(t *testing.T) {
 	promotions := func(queue string, bury bool, pairs ...string) Promotions {
-		group := Promotions{Queue: queue, Bury: bury}
+		group := Promotions{Queue: queue, Dead: bury}
 		for i := 0; i < len(pairs); i += 2 {
 			group.Jobs = append(group.Jobs, Promotion{Old: pairs[i], New: pairs[i+1]})
 		}
@@ -111,10 +111,10 @@ func TestPromote(t *testing.T) {
 		promise{"a_suspect_to_the_suspects_of_its_queue", func(w *world) {
 			w.dueAt(w.keys.Retry(), time.Hour, "a", "b")
 			page := []Promotions{promotions("q", false, "a", "A"), promotions("q", false, "b", "B")}
-			page[1].Suspect = true
+			page[1].Quarantine = true
 			require.Equal(w, 2, ask(w, w.keys.Promote(w.keys.Retry(), page, w.today)))
 			require.Equal(w, []string{"A"}, w.waiting("q"))
-			require.Equal(w, []string{"B"}, w.list(w.keys.Suspects("q")))
+			require.Equal(w, []string{"B"}, w.list(w.keys.Quarantine("q")))
 		}},
 		promise{"what_goes_to_the_dead_set_counts_as_failed_once_and_nothing_else_counts", func(w *world) {
 			w.dueAt(w.keys.Retry(), time.Hour, "a", "{", "[")

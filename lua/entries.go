@@ -8,7 +8,7 @@ import (
 
 var entriesScript = load("entries")
 
-// Listed is a page of a working list or an alone list.
+// Listed is a page of a working list or the list of a quarantined job.
 type Listed struct {
 	// Entries are the jobs, newest first.
 	Entries []string
@@ -16,9 +16,9 @@ type Listed struct {
 	Large []Large
 }
 
-// Entries reads a page of a working list or an alone list from index first on, newest entry first: at most
-// MostItems, and page bytes, which the last entry may exceed by its own size. For entries larger than largest
-// bytes it returns only what KillLarge needs.
+// Entries reads a page of a working list or the list of a quarantined job from index first on, newest entry first: at most MostItems, and
+// page bytes, which the last entry may exceed by its own size. For entries larger than largest bytes it
+// returns only what KillLarge needs.
 func (k Keys) Entries(list string, first, page, largest int) Ask[Listed] {
 	return Ask[Listed]{
 		Call: driver.Call{

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- forget: delete the tombstone and the record of a process when nothing can arrive in its lists any more.
--- Why one script: if the tombstone were deleted while a list holds a job, no process would find that job.
--- KEYS     1 tombstones  2 record  then its working lists and its alone list
--- ARGV     1 identity  2 minimum age of a tombstone in ms
+-- forget: delete the tombstone and the record of a process, once nothing can arrive in its lists any more.
+-- Why one script: if the tombstone went while a list holds a job, no process would find that job.
+-- KEYS     1 tombstones  2 record  then its working lists and the list of its quarantined job
+-- ARGV     1 identity  2 ms for which a tombstone stays at least
 -- Returns  "forgotten" | "kept"
--- Again    "kept"
+-- Repeat   "kept"
 -- Cost     O(queues)
 local tombstones, record = KEYS[1], KEYS[2]
 local identity, stands_ms = ARGV[1], tonumber(ARGV[2])

@@ -28,7 +28,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			w.redis("CONFIG", "SET", "maxmemory", "1")
 
 			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}, nil))
-			require.Equal(w, []string{victim}, ask(w, w.keys.Beat(worker, someTTL)).Lapsed)
+			require.Equal(w, []string{victim}, ask(w, w.keys.Heartbeat(worker, someTTL)).Lapsed)
 			require.True(w, ask(w, w.keys.Announce(worker, []string{"info", "{}"}, []string{"t", "{}"})))
 			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, MostBytes, 10))
 			require.Equal(w, []TakenJobs{{Bytes: []string{"a", "b", "c", "d", "e", "f"}}}, taken.Jobs)

@@ -93,31 +93,30 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 	return lists
 }
 
-// Suspects is the list of a queue's quarantined jobs, which were running in so many crashes that they must
-// run alone: the next one to run is on the right.
-func (k Keys) Suspects(queue string) string { return k.prefix + "belay:suspects:" + queue }
+// Quarantine is the list of a queue's jobs that were running in so many crashes that they run alone from now on: the next
+// one to run is on the right.
+func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:suspects:" + queue }
 
-// SuspectsLists returns the quarantine lists of these queues, in order.
-func (k Keys) SuspectsLists(queues []string) []string {
+// QuarantineLists are Quarantine of each of these queues, in order.
+func (k Keys) QuarantineLists(queues []string) []string {
 	lists := make([]string, len(queues))
 	for i, queue := range queues {
-		lists[i] = k.Suspects(queue)
+		lists[i] = k.Quarantine(queue)
 	}
 	return lists
 }
 
-// Alone is the list of the one quarantined job that a process holds. While it holds one, the process takes
-// nothing.
-func (k Keys) Alone(identity string) string { return k.prefix + "belay:alone:" + identity }
+// QuarantineRun is the list of the one quarantined job that a process runs. While it holds one, its process takes nothing.
+func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:alone:" + identity }
 
-// HandsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order,
-// and last its alone list.
-func (k Keys) HandsOf(queues []string, identity string) []string {
-	return append(k.WorkingLists(queues, identity), k.Alone(identity))
+// ListsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order, and last that of
+// its quarantined job.
+func (k Keys) ListsOf(queues []string, identity string) []string {
+	return append(k.WorkingLists(queues, identity), k.QuarantineRun(identity))
 }
 
-// Draining is the sorted set of processes that take nothing until they are empty, to run a queue's
-// quarantined jobs; by the millisecond at which they give up.
+// Draining is the sorted set of processes that take nothing until they are empty, for a queue's quarantined jobs; by the
+// millisecond at which they give up.
 func (k Keys) Draining(queue string) string { return k.prefix + "belay:drain:" + queue }
 
 // DrainAsked is the sorted set of processes that asked to drain, by the millisecond of their last request.
@@ -147,8 +146,8 @@ func (k Keys) Poller() string { return k.prefix + "belay:poller" }
 // Sweeper is the lease of the process that checks the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
 
-// PushSlot is the idempotency key of a client's last push in one of its slots: a string, the number and the
-// push's mark. It expires.
-func (k Keys) PushSlot(client string, slot int) string {
+// IdempotencySlot remembers the last push with a number in one of a client's slots, so that it can be sent again and is
+// stored once: a string, the number and the push's mark. It expires.
+func (k Keys) IdempotencySlot(client string, slot int) string {
 	return k.prefix + "belay:pushes:" + client + ":" + strconv.Itoa(slot)
 }

@@ -27,7 +27,7 @@ func TestKeysOfOursAreSetApart(t *testing.T) {
 	k := NewKeys("{mail}")
 	for _, key := range []string{
 		k.Alive(), k.Tombstones(), k.Record("h:1:x"), k.Working("q", "h:1:x"), k.Claim("h:1:x"), k.Sweeper(), k.Poller(),
-		k.PushSlot("1f", 3), k.Left("j"),
+		k.IdempotencySlot("1f", 3), k.Left("j"),
 	} {
 		require.Regexp(t, `^\{mail\}:belay:`, key)
 		require.NotContains(t, key, "lock", "that word is for the keys of unique jobs alone")

@@ -4,7 +4,7 @@
 -- KEYS     1 alive
 -- ARGV     1 how many to skip  2 names at most
 -- Returns  the identities; fewer than asked for only at the end
--- Again    the same, as long as none beats or is recovered
+-- Repeat   the same, as long as none sends a heartbeat or is recovered
 -- Cost     O(log processes + names)
 local alive = KEYS[1]
 local first, most = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -1,16 +1,14 @@
 #!lua flags=allow-oom
--- lease: let one process at a time do work that need not be done twice.
--- Why a script: a full Redis refuses SET, and the work must not stop then. A lease saves work; safety does
--- not depend on it.
--- A lease that lasts longer than any holder asks for was set before the clock was set back. A living holder
--- renews it with the right expiry. With a dead holder it would last until the clock has caught up, so it
--- counts as free.
--- If processes ask for different durations, the one with the shortest may take it from the others, and keeps
--- it.
+-- lease: let one process at a time do something that several need not do at the same time.
+-- Why a script: a full Redis refuses SET, and a duty must not stop then. No promise depends on one holder only: a lease
+-- saves work, it guards nothing.
+-- A lease with more time left than any process asks for was written before the clock was set back. Its holder shortens it
+-- when it asks again; a dead holder's would stand until the clock has caught up, so it counts as free.
+-- Where processes ask for different times, the one that asks for the least may take it from the others, and keeps it.
 -- KEYS     1 lease
 -- ARGV     1 holder  2 ms to hold it
--- Returns  "held" (now, or already before) | "busy"
--- Again    renews it
+-- Returns  "held" (ours, also if it was before) | "busy"
+-- Repeat   prolongs it
 -- Cost     O(1)
 local lease = KEYS[1]
 local holder, hold_ms = ARGV[1], ARGV[2]

@@ -3,8 +3,8 @@
 -- Why one script: the lengths are of one instant.
 -- KEYS     the lists
 -- ARGV     none
--- Returns  a number for each list; -1 for a key that is not a list
--- Again    the same
+-- Returns  a number for each list; -1 for a key that is no list
+-- Repeat   the same
 -- Cost     O(lists)
 local answer = {}
 for position, list in ipairs(KEYS) do

@@ -27,9 +27,9 @@ type Again struct {
 	Queue string
 }
 
-// OwnerOf returns how a lock's value names a job: its jid, and for operators its class, each on a line. After
-// that the value has the time since when the job holds the lock, in ms by Redis' clock, and the WAL positions
-// that refused duplicates left, each on a line. A line's end in a foreign name becomes a space.
+// OwnerOf is how a lock's value names a job: its jid, and for people its class, each on a line. Behind it the value has since when
+// the lock is the job's, in ms by Redis' clock, and what refused duplicates left, each on a line. A line's end in a foreign
+// name becomes a space.
 func OwnerOf(jid, class string) string {
 	return oneLine.Replace(jid) + "\n" + oneLine.Replace(class) + "\n"
 }
@@ -47,7 +47,7 @@ type Holder struct {
 	JID, Class string
 	// Started: a run of the job has begun, and does not serve duplicates refused from now on.
 	Started bool
-	// Dirty: such a duplicate was refused, and the job will run once more for it.
+	// Dirty: such a duplicate was refused, and the job must run once more for it.
 	Dirty bool
 	// Since is when the job took the lock, by Redis' clock.
 	Since time.Time

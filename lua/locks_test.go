@@ -166,7 +166,7 @@ func TestPushUnique(t *testing.T) {
 		}},
 		promise{"with_a_number_the_answer_is_the_same_again_also_when_the_job_is_done", func(w *world) {
 			require.Empty(w, w.unique("a"))
-			number := &PushNumber{Slot: w.keys.PushSlot("s", 0), Number: 1, Mark: "m", Remember: time.Hour}
+			number := &IdempotencyKey{Slot: w.keys.IdempotencySlot("s", 0), Number: 1, Mark: "m", Remember: time.Hour}
 			other := lockOf("c")
 			other.Digest = "d3"
 			push := w.keys.PushUnique(number, []UniqueJob{

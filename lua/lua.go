@@ -63,7 +63,7 @@ func (a Ask[T]) Read(reply driver.Reply) (T, error) {
 	return answer, nil
 }
 
-// Do sends the Ask alone and reads its reply.
+// Do sends the Ask and reads its reply.
 func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
 	return a.Read(client.Do(ctx, a.Call)[0])
 }

@@ -94,7 +94,7 @@ func (f *fleet) take(rt *rapid.T) {
 		return
 	}
 	if m.alone != "" {
-		require.Equal(rt, Taken{Why: WhyAlone, Paused: []int{}, Broken: []int{}}, taken)
+		require.Equal(rt, Taken{Why: WhyQuarantine, Paused: []int{}, Broken: []int{}}, taken)
 		return
 	}
 	var want []TakenJobs
@@ -116,23 +116,23 @@ func (f *fleet) take(rt *rapid.T) {
 
 func (f *fleet) takeAlone(rt *rapid.T) {
 	m, order := f.member(rt), rapid.Permutation(modelQueues).Draw(rt, "order")
-	want := TakenAlone{Word: AloneEmpty}
+	want := TakenQuarantined{Word: QuarantineEmpty}
 	switch {
 	case m.lapsed || m.state == StateDead:
-		want.Word = AloneFenced
+		want.Word = QuarantineFenced
 	case m.holds() > 0:
-		want.Word = AloneBusy
+		want.Word = QuarantineBusy
 	default:
 		for position, queue := range order {
 			if len(f.suspects[queue]) > 0 {
-				want = TakenAlone{Word: AloneTaken, Queue: position, Bytes: f.suspects[queue][0]}
+				want = TakenQuarantined{Word: QuarantineTaken, Queue: position, Bytes: f.suspects[queue][0]}
 				m.alone, m.whence = f.suspects[queue][0], queue
 				f.suspects[queue] = f.suspects[queue][1:]
 				break
 			}
 		}
 	}
-	require.Equal(rt, want, ask(f.w, f.w.keys.TakeAlone(m.identity, order)))
+	require.Equal(rt, want, ask(f.w, f.w.keys.TakeQuarantined(m.identity, order)))
 }
 
 // settle ends some of the jobs that a process has or once had in hand, or never had.
@@ -153,7 +153,7 @@ func (f *fleet) settle(rt *rapid.T) {
 		ended := end(queue, bytes, rapid.SampledFrom([]job.Outcome{
 			job.Done(), job.Discarded(true), job.Requeued(), job.Retried(bytes, after), job.Snoozed(bytes, after), job.Died(bytes),
 		}).Draw(rt, "outcome"))
-		ended.Alone = alone
+		ended.Quarantined = alone
 		ends = append(ends, ended)
 	}
 	m.number++
@@ -161,7 +161,7 @@ func (f *fleet) settle(rt *rapid.T) {
 	ask := f.w.keys.Settle(batch) // reorders
 	want := SettleVerdict{Word: SettleSettled}
 	for i, settled := range batch.Jobs {
-		if !f.drop(m, settled.Queue, settled.Alone, settled.Bytes) {
+		if !f.drop(m, settled.Queue, settled.Quarantined, settled.Bytes) {
 			want.Lost = append(want.Lost, i)
 			continue
 		}
@@ -195,7 +195,7 @@ func (f *fleet) house(settled Settled) {
 	switch settled.Outcome.Exit() {
 	case job.ExitRequeued:
 		home := f.queues
-		if settled.Alone {
+		if settled.Quarantined {
 			home = f.suspects
 		}
 		home[settled.Queue] = slices.Insert(slices.Clone(home[settled.Queue]), 0, settled.Bytes)
@@ -229,7 +229,7 @@ func (f *fleet) lapse(rt *rapid.T) {
 
 func (f *fleet) beat(rt *rapid.T) {
 	m := f.member(rt)
-	pulse := ask(f.w, f.w.keys.Beat(m.identity, someTTL))
+	pulse := ask(f.w, f.w.keys.Heartbeat(m.identity, someTTL))
 	require.Equal(rt, m.state, pulse.State)
 	if m.state == StateAlive {
 		m.lapsed = false
@@ -270,14 +270,14 @@ func (f *fleet) read(rt *rapid.T) {
 		require.ElementsMatch(rt, m.hands[queue], entries)
 		list := Orphans{Queue: queue}
 		for _, entry := range entries {
-			home := rapid.SampledFrom([]Home{HomeQueue, HomeQueue, HomeSuspects, HomeDead}).Draw(rt, "home")
+			home := rapid.SampledFrom([]Home{HomeQueue, HomeQueue, HomeQuarantine, HomeDead}).Draw(rt, "home")
 			list.Entries = append(list.Entries, Orphan{Old: entry, New: entry, Home: home})
 		}
 		m.stale = append(m.stale, list)
 	}
 	if m.alone != "" {
-		home := rapid.SampledFrom([]Home{HomeSuspects, HomeDead}).Draw(rt, "home of the suspect")
-		m.stale = append(m.stale, Orphans{Queue: m.whence, Alone: true, Entries: []Orphan{{Old: m.alone, New: m.alone, Home: home}}})
+		home := rapid.SampledFrom([]Home{HomeQuarantine, HomeDead}).Draw(rt, "home of the suspect")
+		m.stale = append(m.stale, Orphans{Queue: m.whence, Quarantined: true, Entries: []Orphan{{Old: m.alone, New: m.alone, Home: home}}})
 	}
 }
 
@@ -292,12 +292,12 @@ func (f *fleet) recover(rt *rapid.T) {
 	moved := 0
 	for _, list := range m.stale {
 		for _, orphan := range list.Entries {
-			if !f.drop(m, list.Queue, list.Alone, orphan.Old) {
+			if !f.drop(m, list.Queue, list.Quarantined, orphan.Old) {
 				continue
 			}
 			moved++
 			moves := end(list.Queue, orphan.New, job.Requeued())
-			moves.Alone = orphan.Home == HomeSuspects
+			moves.Quarantined = orphan.Home == HomeQuarantine
 			if orphan.Home == HomeDead {
 				moves.Outcome = job.Died(orphan.New)
 			}
@@ -319,7 +319,7 @@ func (f *fleet) check(rt *rapid.T) {
 		waiting := f.w.waiting(queue)
 		require.True(rt, slices.Equal(f.queues[queue], waiting), "%s: %v, not %v", queue, waiting, f.queues[queue])
 		found(queue, waiting)
-		suspected := f.w.list(f.w.keys.Suspects(queue))
+		suspected := f.w.list(f.w.keys.Quarantine(queue))
 		slices.Reverse(suspected)
 		require.True(rt, slices.Equal(f.suspects[queue], suspected), "suspects of %s: %v, not %v", queue, suspected, f.suspects[queue])
 		found("suspects of "+queue, suspected)
@@ -334,7 +334,7 @@ func (f *fleet) check(rt *rapid.T) {
 		if m.alone != "" {
 			want = []string{m.alone}
 		}
-		hand := f.w.list(f.w.keys.Alone(m.identity))
+		hand := f.w.list(f.w.keys.QuarantineRun(m.identity))
 		require.True(rt, slices.Equal(want, hand), "alone in the hands of %s: %v, not %v", m.identity, hand, want)
 		found(m.identity+" alone", hand)
 	}

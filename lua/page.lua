@@ -1,13 +1,12 @@
 #!lua flags=allow-oom
--- page: read a page of a queue, of a quarantine or of a sorted set, for operators.
--- Why a script: jobs may have any size and a reply may not, so the size is measured while they are read.
+-- page: read a page of a queue, of a quarantine or of a sorted set, for people.
+-- Why a script: a job may have any size and a reply may not, so the size is measured while it is read.
 -- KEYS     1 list or set
--- ARGV     1 order: of a list "oldest" (its right end) or "youngest" first; of a set "lowest" or "highest"
---          score first
+-- ARGV     1 order: of a list "oldest" (its right end) or "youngest" first; of a set "lowest" or "highest" score first
 --          2 how many to skip  3 entries at most  4 bytes in all at most
--- Returns  {the total number, the entries ..., of a set each followed by its score}; the last entry may
---          exceed the bytes by its own size
--- Again    the same
+-- Returns  {how many there are in all, the entries ..., of a set each with its score behind it}; the last entry may exceed
+--          the bytes by its own size
+-- Repeat   the same
 -- Cost     O(entries), O(skipped) in a list, O(log set) in a set
 local key = KEYS[1]
 local order, first, most, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

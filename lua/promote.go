@@ -15,26 +15,25 @@ type Promotion struct {
 	Lock     *Lock
 }
 
-// Promotions are due jobs that go to one queue, to its quarantine if Suspect is set, or to the dead set if
-// Bury is set.
+// Promotions are due jobs that go to one queue; to its quarantine or to the dead set if that is set.
 type Promotions struct {
-	Queue         string
-	Suspect, Bury bool
-	Jobs          []Promotion
+	Queue            string
+	Quarantine, Dead bool
+	Jobs             []Promotion
 }
 
-// Promote moves due jobs of a sorted set to the backs of their queues, and returns how many. Each one that it
-// moves to the dead set counts as a failed run of the UTC day of today, by Redis' clock. The caller keeps
-// within MostItems and MostBytes, and names no home twice.
+// Promote moves due jobs of a sorted set to the backs of their queues, and answers how many. Each one that it moves to
+// the dead set counts as a failed run of the UTC day that today, by Redis' clock, lies in. The caller keeps within
+// MostItems and MostBytes, and names no home twice.
 func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[int] {
 	keys := []string{set, k.Dead(), k.Queues(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today)}
 	args := []string{daySeconds}
 	for _, group := range promotions {
 		number := 0
-		if !group.Bury {
+		if !group.Dead {
 			list := k.Queue(group.Queue)
-			if group.Suspect {
-				list = k.Suspects(group.Queue)
+			if group.Quarantine {
+				list = k.Quarantine(group.Queue)
 			}
 			keys = append(keys, list)
 			number = len(keys)

@@ -1,18 +1,17 @@
 #!lua flags=allow-oom
--- promote: move due jobs from a sorted set to the backs of their queues, or of their queues' quarantines.
--- Why one script: a job is in the set or in its queue. Ruby's poller removes it first and pushes it then, and
--- can lose it in between. Two pollers at once move each job once, because the second does not find it.
--- A unique job that did not take its lock when it was scheduled takes it here if it is free. It is promoted
--- in any case, because it was accepted.
--- An unreadable job goes to the dead set and counts as a failed run: no job dies without a count.
--- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5 processed  6
---          failed
+-- promote: move due jobs from a sorted set to the backs of their queues, or to their queues' quarantine.
+-- Why one script: a job is in the set or in its queue. Ruby removes it first and pushes it then, and loses it in between.
+-- Two pollers at the same time move each job once: a job that the other has moved is not there any more.
+-- A unique job that did not take its lock when it was scheduled takes it here, if it is free. It is promoted in any case:
+-- it was accepted.
+-- An unreadable job goes to the dead set and counts as a failed run: none dies without a count.
+-- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5 processed  6 failed
 --          7 processed today  8 failed today  then queue lists or quarantine lists, and locks
--- ARGV     1 seconds to keep a day's counters  then groups: position of the list's key (0 for the dead set),
---          the queue's bare name, locked (0|1), how many jobs, and for each its bytes and new bytes; in a
---          locked group also: position of the lock's key, its digest, its owner, ms to hold it
--- Returns  how many were moved; jobs that are gone, or due later by now, are not
--- Again    moves the remaining jobs
+-- ARGV     1 seconds to keep a day's counters  then groups: position of the list's key (0 for dead), the queue's bare
+--          name, locked (0|1), how many jobs, and for each its bytes and new bytes; in a locked group also: position of
+--          the lock's key, its digest, its owner, ms to hold it
+-- Returns  how many were moved: without those that are gone, or whose time has been put off
+-- Repeat   moves what is left
 -- Cost     O(jobs * log set)
 local set, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -24,10 +23,10 @@ local day_seconds = tonumber(ARGV[1])
 local groups, at = {}, 2
 while at <= #ARGV do
   local list, locked, count = tonumber(ARGV[at]), ARGV[at + 2] == '1', tonumber(ARGV[at + 3])
-  local group = { list = KEYS[list], name = ARGV[at + 1], dies = list == 0, first = at + 4, count = count,
+  local group = { list = KEYS[list], name = ARGV[at + 1], dead = list == 0, first = at + 4, count = count,
     locked = locked, step = locked and 6 or 2 }
   local wrong = must_be(set, 'zset', 'ZREM', set, '')
-  if not wrong and group.dies then
+  if not wrong and group.dead then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   elseif not wrong then
     wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
@@ -59,7 +58,7 @@ for _, group in ipairs(groups) do
     if score and score <= now then
       redis.call('ZREM', set, old)
       moved = moved + 1
-      if group.dies then
+      if group.dead then
         redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
         killed = killed + 1
       else
@@ -72,7 +71,7 @@ for _, group in ipairs(groups) do
     end
   end
   if arrived then
-    redis.pcall('SADD', queues, group.name) -- pcall: the jobs are stored, and the set of names is only for listing
+    redis.pcall('SADD', queues, group.name) -- the jobs are there, even if this fails
   end
 end
 count_runs(processed, processed_today, killed, day_seconds)

@@ -62,16 +62,16 @@ func TestPush(t *testing.T) {
 
 // numbered pushes jobs to queue q under a number in the slot "s".
 func (w *world) numbered(number int64, mark string, jobs ...string) Ask[string] {
-	return w.keys.PushNumbered(
-		PushNumber{Slot: w.slot(), Number: number, Mark: mark, Remember: time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil)
+	return w.keys.PushOnce(
+		IdempotencyKey{Slot: w.slot(), Number: number, Mark: mark, Remember: time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil)
 }
 
-func (w *world) slot() string { return w.keys.PushSlot("s", 0) }
+func (w *world) slot() string { return w.keys.IdempotencySlot("s", 0) }
 
 func TestPushNumbered(t *testing.T) {
 	keep(t,
 		promise{"stores_what_is_sent_again_once", func(w *world) {
-			push := w.keys.PushNumbered(PushNumber{Slot: w.slot(), Number: 1, Mark: "m", Remember: time.Hour},
+			push := w.keys.PushOnce(IdempotencyKey{Slot: w.slot(), Number: 1, Mark: "m", Remember: time.Hour},
 				[]QueueBatch{{Queue: "q", Jobs: []string{"a", "b"}}, {Queue: "r", Jobs: []string{"c"}}}, []Scheduled{{Job: "d", In: time.Hour}})
 			require.Equal(w, PushStored, ask(w, push))
 			w.unchanged(func() {
@@ -152,7 +152,7 @@ func TestPushNumberedInAnyOrder(t *testing.T) {
 				var last int64
 				for _, number := range rapid.SliceOfN(rapid.Int64Range(1, 6), 0, 20).Draw(rt, "arrivals") {
 					job := strconv.FormatInt(number, 10)
-					word, err := w.keys.PushNumbered(PushNumber{Slot: w.keys.PushSlot("s", slot), Number: number, Mark: "m" + job, Remember: time.Hour},
+					word, err := w.keys.PushOnce(IdempotencyKey{Slot: w.keys.IdempotencySlot("s", slot), Number: number, Mark: "m" + job, Remember: time.Hour},
 						[]QueueBatch{{Queue: queue, Jobs: []string{job}}}, nil).Do(w.Context(), w.client)
 					require.NoError(rt, err)
 					if number > last {

@@ -15,9 +15,9 @@ type Home string
 
 // The homes of an orphan.
 const (
-	HomeQueue    Home = "queue"    // the head of its queue
-	HomeSuspects Home = "suspects" // the head of its queue's quarantine
-	HomeDead     Home = "dead"     // the dead set
+	HomeQueue      Home = "queue"      // the head of its queue
+	HomeQuarantine Home = "quarantine" // the head of its queue's quarantine
+	HomeDead       Home = "dead"       // the dead set
 )
 
 // An Orphan is one entry of a dead process' list, with its new bytes.
@@ -30,12 +30,12 @@ type Orphan struct {
 	Lock *Lock
 }
 
-// Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with
-// Alone, of the alone list, whose job came from Queue.
+// Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with Alone, of the
+// list of its quarantined job, which came from Queue.
 type Orphans struct {
-	Queue   string
-	Alone   bool
-	Entries []Orphan
+	Queue       string
+	Quarantined bool
+	Entries     []Orphan
 }
 
 // Recovered is the answer to a recovery.
@@ -54,19 +54,19 @@ type Recovered struct {
 func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today time.Time) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
-		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Alone(identity),
+		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.QuarantineRun(identity),
 		k.Unique(), k.Queues(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
 	}
 	triples := make(map[string]int, len(queues))
 	for i, queue := range queues {
 		triples[queue] = i + 1
-		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Suspects(queue))
+		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Quarantine(queue))
 	}
 	args := []string{identity, strconv.Itoa(len(queues)), daySeconds}
 	for _, list := range orphans {
 		hand := "working"
-		if list.Alone {
-			hand = "alone"
+		if list.Quarantined {
+			hand = "quarantined"
 		}
 		for first := 0; first < len(list.Entries); {
 			home := list.Entries[first].Home

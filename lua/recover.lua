@@ -1,28 +1,27 @@
 #!lua flags=allow-oom
--- recover: declare a process dead and move its jobs to the heads of their queues, or to quarantine.
--- Why one script: a process that beats again before this has lost nothing, and after this is fenced. A
--- janitor that is killed leaves every job in one place. Jobs move one by one, so two janitors at once move
--- each job once.
--- A job that goes to the dead set counts as a failed run: no job dies without a count.
+-- recover: declare a process dead and move its jobs to the heads of their queues, to quarantine or to the dead set.
+-- Why one script: a process that renews its session before this call has lost nothing, and after it can change nothing;
+-- a janitor that is killed here leaves every job in one place. It moves element by element, so two janitors at the same
+-- time move each job once. A job that goes to the dead set counts as a failed run: none dies without a count.
 -- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
---          9 alone list  10 index of locks  11 queues (the set of names)
+--          9 list of the quarantined job that it ran  10 index of locks  11 queues (the set of names)
 --          12 processed  13 failed  14 processed today  15 failed today
---          then triples, for all queues of the process: working list, queue list, quarantine list
+--          then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
--- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
---          "working" | "alone", to "queue" | "suspects" | "dead", position of the first one's lock (0 for
---          none), whether one may run once more (0|1), how many jobs, and for each its bytes and its new
---          bytes; in a group with locks then the arguments of unlock
+-- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from "working" |
+--          "quarantined", to "queue" | "quarantine" | "dead", position of the first one's lock (0 for none), whether one
+--          may run once more (0|1), how many jobs, and for each its bytes and its new bytes; in a group with locks then
+--          the arguments of unlock
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
--- Again    moves the remaining jobs; skips a job that is gone
+-- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues)
 local alive, tombstones, record, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processes, hash, work, workers = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local alone, index, queues = KEYS[9], KEYS[10], KEYS[11]
+local running, index, queues = KEYS[9], KEYS[10], KEYS[11]
 local processed, failed, processed_today, failed_today = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 for first = 16, 15 + 3 * count_triples, 3 do
-  triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], suspects = KEYS[first + 2] }
+  triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
 end
 
 local time = redis.call('TIME')
@@ -45,7 +44,7 @@ end
 local groups, at = {}, 4
 while at <= #ARGV do
   local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
-  local group = { hand = ARGV[at + 1] == 'alone' and alone or triple.working, home = triple[to], lock = tonumber(ARGV[at + 3]),
+  local group = { hand = ARGV[at + 1] == 'quarantined' and running or triple.working, home = triple[to], lock = tonumber(ARGV[at + 3]),
     again = ARGV[at + 4] == '1', count = tonumber(ARGV[at + 5]), first = at + 6, locks = at + 8, step = 2 }
   if group.lock > 0 then
     group.step = group.again and 9 or 5
@@ -95,15 +94,14 @@ unlocked(index)
 count_runs(processed, processed_today, killed, day_seconds)
 count_runs(failed, failed_today, killed, day_seconds)
 
-local left = redis.call('EXISTS', alone)
+local left = redis.call('EXISTS', running)
 for _, triple in ipairs(triples) do
   -- pcall: a key that is not a list holds no job, and must not block the others.
   local length = redis.pcall('LLEN', triple.working)
   left = left + (type(length) == 'number' and length or 0)
 end
 if left == 0 then
-  -- From here on only the sweep of tombstones reads these lists. Jobs that it finds there were not running in
-  -- any process.
+  -- From now on only the sweep of tombstones reads its lists, and what it finds there was never running.
   redis.call('HSET', record, 'emptied', 1)
   redis.call('ZREM', alive, identity)
   redis.call('SREM', processes, identity)

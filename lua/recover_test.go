@@ -55,7 +55,7 @@ func TestRecover(t *testing.T) {
 			identity := w.hold("a", "b", "c", "d")
 			w.lapse(identity)
 			orphans := []Orphans{{Queue: "q", Entries: []Orphan{
-				{Old: "d", New: "d", Home: HomeDead}, {Old: "c", New: "c", Home: HomeSuspects}, {Old: "b", New: "b", Home: HomeDead}, {Old: "a", New: "a"},
+				{Old: "d", New: "d", Home: HomeDead}, {Old: "c", New: "c", Home: HomeQuarantine}, {Old: "b", New: "b", Home: HomeDead}, {Old: "a", New: "a"},
 			}}}
 			require.Equal(w, 4, ask(w, w.keys.Recover(identity, []string{"q"}, orphans, w.today)).Moved)
 			w.counted(2, 2)
@@ -92,11 +92,11 @@ func TestRecover(t *testing.T) {
 			require.True(w, ask(w, w.keys.Announce(identity, []string{"info", "{}"}, []string{"t1", "{}"})))
 			w.lapse(identity)
 			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 1}, w.rescue(identity, "b"))
-			require.Equal(w, []string{identity}, ask(w, w.keys.Beat(me, someTTL)).Lapsed)
+			require.Equal(w, []string{identity}, ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed)
 			require.NotContains(w, w.hash(w.keys.Record(identity)), "emptied")
 
 			require.Equal(w, Recovered{State: StateDead, Left: 0, Moved: 1}, w.rescue(identity, "a"))
-			require.Empty(w, ask(w, w.keys.Beat(me, someTTL)).Lapsed)
+			require.Empty(w, ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed)
 			require.Equal(w, "1", w.hash(w.keys.Record(identity))["emptied"])
 			require.Equal(w, []string{identity}, w.sorted(w.keys.Tombstones()), "the tombstone stays")
 			for _, key := range []string{w.keys.Processes(), w.keys.Process(identity), w.keys.Work(identity), w.keys.Workers(identity)} {
@@ -107,7 +107,7 @@ func TestRecover(t *testing.T) {
 			identity := w.process("q")
 			w.lapse(identity)
 			require.Equal(w, Recovered{State: StateDead}, w.rescue(identity))
-			require.Equal(w, StateDead, ask(w, w.keys.Beat(identity, someTTL)).State)
+			require.Equal(w, StateDead, ask(w, w.keys.Heartbeat(identity, someTTL)).State)
 		}},
 		promise{"two_janitors_with_the_same_page_move_each_job_once", func(w *world) {
 			identity := w.hold("a", "b", "c")

@@ -23,22 +23,21 @@ type Record struct {
 	Formerly string
 	// Heir is the identity that its process took after it, if any.
 	Heir string
-	// Alone is the queue of the last quarantined job that it took, if any.
-	Alone string
-	// Emptied reports whether all its lists were found empty after its end: jobs that arrived there later
-	// were not running.
+	// QuarantineQueue is the queue of the last quarantined job that it took, if any.
+	QuarantineQueue string
+	// Emptied says that all its lists were once found empty after its end: what lies there now was never running.
 	Emptied bool
 }
 
 // Registered is the result of a registration.
 type Registered struct {
-	// OK is false if another process has or had this identity.
+	// OK is false for an identity that exists or existed.
 	OK bool
 	// Now is Redis' time.
 	Now time.Time
 }
 
-// Register begins the session of identity and stores its record.
+// Register begins the session of identity, with its record.
 func (k Keys) Register(identity string, record Record) Ask[Registered] {
 	queues, err := json.Marshal(record.Queues)
 	if err != nil {
@@ -52,12 +51,13 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 			Args: []string{
 				identity, millis(record.TTL), former, "queues", string(queues), "beat_ms", millis(record.Beat),
 				"concurrency", strconv.Itoa(record.Concurrency), "formerly", record.Formerly,
+				"protocol", strconv.Itoa(Protocol),
 			},
 		},
 		read: readRegistered,
 	}
-	if record.Alone != "" { // a process that has lost its record
-		ask.Call.Args = append(ask.Call.Args, "alone", record.Alone)
+	if record.QuarantineQueue != "" { // a process that has lost its record
+		ask.Call.Args = append(ask.Call.Args, "alone", record.QuarantineQueue)
 	}
 	return ask
 }
@@ -100,7 +100,7 @@ func RecordOf(reply driver.Reply) (record Record, ok bool, err error) {
 	ttl, _ := strconv.Atoi(texts[2])
 	record.Beat, record.TTL = time.Duration(beat)*time.Millisecond, time.Duration(ttl)*time.Millisecond
 	record.Concurrency, _ = strconv.Atoi(texts[3])
-	record.Formerly, record.Emptied, record.Alone = texts[4], texts[5] == "1", texts[6]
+	record.Formerly, record.Emptied, record.QuarantineQueue = texts[4], texts[5] == "1", texts[6]
 	record.Heir = texts[7]
 	return record, true, nil
 }

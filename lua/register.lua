@@ -1,14 +1,12 @@
 #!lua flags=allow-oom
 -- register: begin a session under a new identity, or restore the record of one (it was deleted or evicted).
--- Why one script: a living process has a record of its queues; without it its jobs could not be found after
--- its death.
--- A process that Redis has forgotten may still get a job from an earlier blocked wait. So it restores the
--- record of its old identity when it registers the new one, and the janitor finds that job after the death of
--- the process.
--- KEYS     1 record  2 alive  3 tombstones  4 record of the former identity (its own again, if there was none)
--- ARGV     1 identity  2 ttl_ms  3 former identity, or its own  then the record's fields and values
+-- Why one script: a process that is alive has a record of its queues, or its jobs could not be found when it dies.
+-- A process that Redis has forgotten may still get a job by an idle wait from before. So the former identity gets a
+-- record again, and the janitor that recovers this process reads the former lists too.
+-- KEYS     1 record  2 alive  3 tombstones  4 record of the former identity (our own again, if there was none)
+-- ARGV     1 identity  2 ttl_ms  3 former identity, or our own  then the record's fields and values
 -- Returns  {"registered" | "taken" (draw another identity), seconds, microseconds}
--- Again    "taken": a lost reply costs an identity, not a job
+-- Repeat   "taken": a lost reply costs an identity, not a job
 -- Cost     O(1)
 local record, alive, tombstones, former_record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local identity, ttl_ms, former, fields_at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4

@@ -40,15 +40,15 @@ func TestRegister(t *testing.T) {
 			identity := w.hold("a")
 			w.redis("DEL", w.keys.Record(identity))
 			w.redis("HSET", w.keys.Record(identity), "alone", "r") // what another script may have noted meanwhile
-			require.Equal(w, StateUnrecorded, ask(w, w.keys.Beat(identity, someTTL)).State)
+			require.Equal(w, StateUnrecorded, ask(w, w.keys.Heartbeat(identity, someTTL)).State)
 			record := Record{Queues: []string{"q"}, TTL: someTTL, Beat: time.Second, Concurrency: 1}
 			require.True(w, ask(w, w.keys.Register(identity, record)).OK)
-			record.Alone = "r"
+			record.QuarantineQueue = "r"
 			read, ok, err := RecordOf(w.client.Do(w.Context(), w.keys.ReadRecord(identity))[0])
 			require.NoError(w, err)
 			require.True(w, ok)
 			require.Equal(w, record, read)
-			require.Equal(w, StateAlive, ask(w, w.keys.Beat(identity, someTTL)).State)
+			require.Equal(w, StateAlive, ask(w, w.keys.Heartbeat(identity, someTTL)).State)
 			w.lapse(identity)
 			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)
 		}},
@@ -66,7 +66,7 @@ func TestBeat(t *testing.T) {
 		promise{"prolongs_a_life_by_a_ttl_from_now", func(w *world) {
 			identity := w.process("q")
 			before := w.now()
-			pulse := ask(w, w.keys.Beat(identity, 6*time.Second))
+			pulse := ask(w, w.keys.Heartbeat(identity, 6*time.Second))
 			require.Equal(w, StateAlive, pulse.State)
 			w.within(before, float64(pulse.Now.UnixMicro())/1e6, w.now())
 			w.within((before+6)*1000-1, w.score(w.keys.Alive(), identity), (w.now()+6)*1000)
@@ -75,7 +75,7 @@ func TestBeat(t *testing.T) {
 			identity := w.process("q")
 			w.push("q", "a")
 			w.lapse(identity)
-			pulse := ask(w, w.keys.Beat(identity, someTTL))
+			pulse := ask(w, w.keys.Heartbeat(identity, someTTL))
 			require.Equal(w, StateAlive, pulse.State)
 			require.Empty(w, pulse.Lapsed)
 			require.Equal(w, WhyEnough, w.take(identity, 1, "q").Why)
@@ -83,36 +83,36 @@ func TestBeat(t *testing.T) {
 		promise{"lists_who_has_lapsed_and_nobody_else", func(w *world) {
 			me, alive, gone := w.process("q"), w.process("q"), w.process("q")
 			w.lapse(gone)
-			pulse := ask(w, w.keys.Beat(me, someTTL))
+			pulse := ask(w, w.keys.Heartbeat(me, someTTL))
 			require.Equal(w, []string{gone}, pulse.Lapsed)
 			require.NotContains(w, pulse.Lapsed, alive)
 		}},
 		promise{"counts_the_living_and_the_lapsed", func(w *world) {
 			me, gone := w.process("q"), w.process("q")
 			w.lapse(gone)
-			require.Equal(w, 2, ask(w, w.keys.Beat(me, someTTL)).Processes)
-			require.Equal(w, 2, ask(w, w.keys.Beat("nobody", someTTL)).Processes)
+			require.Equal(w, 2, ask(w, w.keys.Heartbeat(me, someTTL)).Processes)
+			require.Equal(w, 2, ask(w, w.keys.Heartbeat("nobody", someTTL)).Processes)
 		}},
 		promise{"counts_those_keys_that_are_there_whatever_they_are", func(w *world) {
 			identity := w.process("q")
-			hands := append(w.keys.HandsOf([]string{"q"}, identity), w.keys.Paused())
-			require.Zero(w, ask(w, w.keys.Beat(identity, someTTL)).There)
-			require.Zero(w, ask(w, w.keys.Beat(identity, someTTL, hands...)).There)
+			hands := append(w.keys.ListsOf([]string{"q"}, identity), w.keys.Paused())
+			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL)).There)
+			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There)
 			w.push("q", "a")
-			require.Zero(w, ask(w, w.keys.Beat(identity, someTTL, hands...)).There, "a job that waits is in nobody's hands")
+			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There, "a job that waits is in nobody's hands")
 			w.take(identity, 1, "q")
 			w.redis("SET", w.keys.Paused(), "no set")
-			require.Equal(w, 2, ask(w, w.keys.Beat(identity, someTTL, hands...)).There)
+			require.Equal(w, 2, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There)
 			most := make([]string, 2*MostQueues+2)
 			for i := range most {
 				most[i] = w.keys.Paused()
 			}
-			require.Equal(w, len(most), ask(w, w.keys.Beat(identity, someTTL, most...)).There)
+			require.Equal(w, len(most), ask(w, w.keys.Heartbeat(identity, someTTL, most...)).There)
 		}},
 		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
 			me, timeTraveller := w.process("q"), w.process("q")
 			w.redis("ZADD", w.keys.Alive(), "99999999999999", timeTraveller)
-			require.Equal(w, []string{timeTraveller}, ask(w, w.keys.Beat(me, someTTL)).Lapsed)
+			require.Equal(w, []string{timeTraveller}, ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed)
 		}},
 		promise{"names_a_bounded_number", func(w *world) {
 			me := w.process("q")
@@ -123,13 +123,13 @@ func TestBeat(t *testing.T) {
 			w.redis(words...)
 			lately := w.process("q")
 			w.redis("ZADD", w.keys.Alive(), "1000", lately)
-			lapsed := ask(w, w.keys.Beat(me, someTTL)).Lapsed
+			lapsed := ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed
 			require.Len(w, lapsed, MostItems)
 			require.Equal(w, lately, lapsed[0], "who lapsed last is not hidden by those that stay")
 		}},
 		promise{"pages_name_all_that_have_lapsed_and_no_other", func(w *world) {
 			me := w.process("q")
-			require.False(w, ask(w, w.keys.Beat(me, someTTL)).More)
+			require.False(w, ask(w, w.keys.Heartbeat(me, someTTL)).More)
 			words := []string{"ZADD", w.keys.Alive()}
 			var all []string
 			for i := range 2*MostItems + 9 {
@@ -137,7 +137,7 @@ func TestBeat(t *testing.T) {
 				words = append(words, "1", all[i])
 			}
 			w.redis(words...)
-			require.True(w, ask(w, w.keys.Beat(me, someTTL)).More)
+			require.True(w, ask(w, w.keys.Heartbeat(me, someTTL)).More)
 			var named []string
 			for first := 0; first <= 2*MostItems; first += MostItems {
 				w.unchanged(func() { named = append(named, ask(w, w.keys.Lapsed(first))...) })
@@ -148,13 +148,13 @@ func TestBeat(t *testing.T) {
 			identity := w.process("q")
 			w.redis("LPUSH", w.keys.Signals(identity), "TSTP")
 			w.redis("LPUSH", w.keys.Signals(identity), "TERM")
-			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Beat(identity, someTTL)).Signals)
-			require.Empty(w, ask(w, w.keys.Beat(identity, someTTL)).Signals)
+			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Heartbeat(identity, someTTL)).Signals)
+			require.Empty(w, ask(w, w.keys.Heartbeat(identity, someTTL)).Signals)
 		}},
 		promise{"is_not_stopped_by_signals_of_a_wrong_type", func(w *world) {
 			identity := w.process("q")
 			w.redis("SET", w.keys.Signals(identity), "TERM")
-			pulse := ask(w, w.keys.Beat(identity, someTTL))
+			pulse := ask(w, w.keys.Heartbeat(identity, someTTL))
 			require.Equal(w, StateAlive, pulse.State)
 			require.Empty(w, pulse.Signals)
 		}},
@@ -165,7 +165,7 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)
 			w.unchanged(func() {
 				for range 2 {
-					pulse := ask(w, w.keys.Beat(identity, someTTL))
+					pulse := ask(w, w.keys.Heartbeat(identity, someTTL))
 					require.Equal(w, StateDead, pulse.State)
 					require.Equal(w, []string{identity}, pulse.Lapsed, "its job is still to be followed")
 					require.Empty(w, pulse.Signals)
@@ -175,7 +175,7 @@ func TestBeat(t *testing.T) {
 		promise{"brings_nobody_to_life_whom_Redis_has_forgotten", func(w *world) {
 			identity := w.process("q")
 			w.redis("DEL", w.keys.Record(identity), w.keys.Alive())
-			w.unchanged(func() { require.Equal(w, StateUnknown, ask(w, w.keys.Beat(identity, someTTL)).State) })
+			w.unchanged(func() { require.Equal(w, StateUnknown, ask(w, w.keys.Heartbeat(identity, someTTL)).State) })
 		}},
 	)
 }
@@ -197,7 +197,7 @@ func TestDeregister(t *testing.T) {
 		promise{"what_is_left_in_hand_is_followed_at_once", func(w *world) {
 			me, identity := w.process("q"), w.hold("a", "b")
 			require.Equal(w, 2, ask(w, w.keys.Deregister(identity, []string{"q"})))
-			require.Equal(w, []string{identity}, ask(w, w.keys.Beat(me, someTTL)).Lapsed)
+			require.Equal(w, []string{identity}, ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed)
 			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Working("q", identity)))
 			require.NotContains(w, w.hash(w.keys.Record(identity)), "emptied")
 		}},

@@ -12,7 +12,7 @@ type Released struct {
 	Value string
 }
 
-// Release frees the lock of this digest, whichever job holds it, and whatever the type of its key.
+// Release frees the lock of this digest, whatever job holds it, and whatever stands in its place.
 func (k Keys) Release(digest string) Ask[Released] {
 	return Ask[Released]{
 		Call: driver.Call{Script: releaseScript, Keys: []string{k.Lock(digest), k.Unique()}, Args: []string{digest}},

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- release: free a lock for an operator, whichever job holds it and whatever type its key has.
--- Why one script: the reply names the holder of the freed lock; in two steps another job could have taken it.
--- The job that held it runs all the same, and its end then changes no lock. The extra run that a duplicate
--- asked for does not take place; the returned value shows whether one was due.
+-- release: free a lock on an operator's request, whatever job holds it and whatever type its key has.
+-- Why one script: the answer names the job whose lock was freed; in two steps that could be the next job's.
+-- The job that held it runs all the same, and its end then changes no lock. The extra run that a duplicate asked for is
+-- dropped; the value in the answer shows it.
 -- KEYS     1 lock  2 index of locks
 -- ARGV     1 digest
--- Returns  {"released", its value, "" for a key of another type} | {"free"}
--- Again    {"free"}, unless another job has taken it meanwhile
--- Cost     O(log of all locks)
+-- Returns  {"released", its value, "" for a key that is no string} | {"free"}
+-- Repeat   {"free"}, unless another job has taken it meanwhile
+-- Cost     O(log locks of all)
 local lock, index = KEYS[1], KEYS[2]
 local digest = ARGV[1]
 

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- renew: renew the locks of running unique jobs, if they still own them, for another TTL.
--- Why one script: a lock that expired and that another job has taken must not be renewed for that job.
+-- renew: prolong the locks of unique jobs that run, those that are still their own, for another TTL.
+-- Why one script: a lock that expired and that another job has taken since must not be prolonged for that job.
 -- KEYS     1 index of locks  then locks
--- ARGV     for each lock: digest, owner, ms to hold it
--- Returns  how many still belonged to their job
--- Again    renews again
--- Cost     O(locks * log of all locks)
+-- ARGV     for each lock: digest, owner, ms to hold it on
+-- Returns  how many were still their own
+-- Repeat   prolongs again
+-- Cost     O(locks * log locks of all)
 local index = KEYS[1]
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
--- MGET returns nothing for a key of another type, which then counts as free.
+-- MGET: a key that is no lock reads as none, and belongs to no job.
 local values = redis.pcall('MGET', unpack(KEYS, 2))
 if values.err then
   return values

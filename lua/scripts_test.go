@@ -14,7 +14,7 @@ import (
 )
 
 // parts are the parts of a script's header, in order.
-var parts = []string{"Why", "KEYS", "ARGV", "Returns", "Again", "Cost"}
+var parts = []string{"Why", "KEYS", "ARGV", "Returns", "Repeat", "Cost"}
 
 // A text is a script taken apart.
 type text struct {
@@ -26,7 +26,7 @@ type text struct {
 }
 
 var (
-	partLine = regexp.MustCompile(`^-- (Why|KEYS|ARGV|Returns|Again|Cost)\b(.*)$`)
+	partLine = regexp.MustCompile(`^-- (Why|KEYS|ARGV|Returns|Repeat|Cost)\b(.*)$`)
 	comment  = regexp.MustCompile(`--[^\n]*`)
 	quoted   = regexp.MustCompile(`"([a-z_]+)"`)
 	literal  = regexp.MustCompile(`'([a-z_]+)'`)
@@ -140,33 +140,33 @@ func TestKeysAndArgumentsAreNamedBeforeTheyAreUsed(t *testing.T) {
 
 // statusWords are the words that a script's header may say it returns: Go's constants, or what Go reads.
 var statusWords = map[string][]string{
-	"take":       {string(WhyEnough), string(WhyBytes), string(WhyEmpty), string(WhyFenced), string(WhyAlone)},
-	"takealone":  {string(AloneTaken), string(AloneEmpty), string(AloneBusy), string(AloneFenced)},
-	"drain":      {"held", "busy"},
-	"settle":     {string(SettleSettled), string(SettleRefused)},
-	"beat":       {string(StateAlive), string(StateDead), string(StateUnknown), string(StateUnrecorded)},
-	"recover":    {string(StateAlive), string(StateUnknown), "recovered"},
-	"register":   {"registered", "taken"},
-	"deregister": {"left"},
-	"announce":   {"announced", "dead"},
-	"lease":      {"held", "busy"},
-	"forget":     {"forgotten", "kept"},
-	"push":       {PushStored, PushStale},
-	"kill_large": {"dead", "gone"},
-	"due":        nil,
-	"promote":    nil,
-	"start":      {"started"},
-	"pushunique": {"pushed", "stale"},
-	"renew":      nil,
-	"release":    {"released", "free"},
-	"unlist":     nil,
-	"entries":    nil,
-	"lapsed":     nil,
-	"lengths":    nil,
-	"page":       nil,
-	"walk":       nil,
-	"act":        nil,
-	"signal":     {"sent", "unknown"},
+	"take":             {string(WhyEnough), string(WhyBytes), string(WhyEmpty), string(WhyFenced), string(WhyQuarantine)},
+	"take_quarantined": {string(QuarantineTaken), string(QuarantineEmpty), string(QuarantineBusy), string(QuarantineFenced)},
+	"drain":            {"held", "busy"},
+	"settle":           {string(SettleSettled), string(SettleRefused)},
+	"heartbeat":        {string(StateAlive), string(StateDead), string(StateUnknown), string(StateUnrecorded)},
+	"recover":          {string(StateAlive), string(StateUnknown), "recovered"},
+	"register":         {"registered", "taken"},
+	"deregister":       {"left"},
+	"announce":         {"announced", "dead"},
+	"lease":            {"held", "busy"},
+	"forget":           {"forgotten", "kept"},
+	"push":             {PushStored, PushStale},
+	"kill_large":       {"dead", "gone"},
+	"due":              nil,
+	"promote":          nil,
+	"start":            {"started"},
+	"push_unique":      {"pushed", "stale"},
+	"renew":            nil,
+	"release":          {"released", "free"},
+	"unlist":           nil,
+	"entries":          nil,
+	"lapsed":           nil,
+	"lengths":          nil,
+	"page":             nil,
+	"walk":             nil,
+	"act":              nil,
+	"signal":           {"sent", "unknown"},
 }
 
 func TestStatusWordsAreThoseThatGoReads(t *testing.T) {
@@ -192,7 +192,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 				string(job.ExitSnoozed), string(job.ExitRequeued),
 			}, s.words("ARGV"))
 		case "recover":
-			require.ElementsMatch(t, []string{"working", "alone", string(HomeQueue), string(HomeSuspects), string(HomeDead)}, s.words("ARGV"))
+			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
 		case "act":
 			require.ElementsMatch(t, []string{
 				"set", string(OrderOldest), string(OrderYoungest), string(FateQueue), string(FateDead), string(FateGone),

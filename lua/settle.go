@@ -21,11 +21,11 @@ const MostUnread = 8
 
 // A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its quarantine.
 type Settled struct {
-	Queue   string
-	Alone   bool
-	Bytes   string
-	Outcome job.Outcome
-	// Lock is the job's lock, if the end of the run affects one.
+	Queue       string
+	Quarantined bool
+	Bytes       string
+	Outcome     job.Outcome
+	// Lock is the job's, if it has one that its end concerns.
 	Lock *Lock
 	// Index is the caller's own; Settle carries it along when it reorders.
 	Index int
@@ -62,7 +62,7 @@ type SettleVerdict struct {
 	Lost []int
 }
 
-// A settleGroup has the arguments that several jobs share.
+// A settleGroup is a run of jobs that share what the script gets once.
 type settleGroup struct {
 	origin            origin
 	exit              job.Exit
@@ -70,8 +70,7 @@ type settleGroup struct {
 	locked, again     bool
 }
 
-// An origin is where a job was taken from: it determines the list that the job is in, and where it goes when
-// it is requeued.
+// An origin is where a job was taken from, and so in which list it lies and where it goes when it is requeued.
 type origin struct {
 	queue string
 	alone bool
@@ -80,13 +79,13 @@ type origin struct {
 // lists returns the working list and the list of waiting jobs.
 func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 	if from.alone {
-		return k.Alone(identity), k.Suspects(from.queue)
+		return k.QuarantineRun(identity), k.Quarantine(from.queue)
 	}
 	return k.Working(from.queue, identity), k.Queue(from.queue)
 }
 
-// Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Requeued jobs are added
-// to the head of their queue in the given order, so the last one runs first.
+// Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Requeued jobs come to the
+// head of their queue in the order given, the last one first in line.
 //
 // The positions in the verdict are those of s.Jobs, which Settle may reorder to group similar jobs.
 func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
@@ -94,9 +93,9 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 		k.Record(s.Identity), k.Retry(), k.Schedule(), k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(s.Today), k.FailedOn(s.Today),
 		k.Unique(), k.Queues(),
 	}
-	args := make([]string, 0, 10+len(s.Jobs)*2)
+	args := make([]string, 0, 12+len(s.Jobs)*2)
 	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
-		strconv.Itoa(int(s.DeadFor/time.Second)), daySeconds)
+		strconv.Itoa(int(s.DeadFor/time.Second)), daySeconds, strconv.Itoa(MostUnread), strconv.Itoa(MostItems))
 
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
@@ -125,7 +124,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []string {
 	var last origin // most batches are of one queue
 	for _, settled := range s.Jobs {
-		from := origin{settled.Queue, settled.Alone}
+		from := origin{settled.Queue, settled.Quarantined}
 		if from != last && pairs[from] == 0 {
 			pairs[from] = len(pairs) + 1
 			hand, waiting := k.lists(from, s.Identity)
@@ -137,7 +136,7 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 }
 
 func groupOf(s *Settled) settleGroup {
-	group := settleGroup{origin: origin{s.Queue, s.Alone}, exit: s.Outcome.Exit()}
+	group := settleGroup{origin: origin{s.Queue, s.Quarantined}, exit: s.Outcome.Exit()}
 	group.processed, group.failed = s.Outcome.Counts()
 	group.locked, group.again = s.Lock.locking()
 	return group

@@ -9,18 +9,17 @@ import (
 
 var startScript = load("start")
 
-// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from
-// its quarantine.
+// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from its quarantine.
 type Start struct {
-	Queue string
-	Alone bool
-	Bytes string
-	// Lock is renewed for its Hold, unless Release is set.
+	Queue       string
+	Quarantined bool
+	Bytes       string
+	// Lock is held on to for its Hold, unless Release is set.
 	Lock Lock
 	// Release frees the lock.
 	Release bool
-	// Leave keeps the WAL positions that refused duplicates left with a freed lock, for the lock's Hold or
-	// until ForgetLeft, so that a repeated or later start of the job returns them too.
+	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until ForgetLeft: so that a
+	// start of the job that is sent again, or comes again, returns it.
 	Leave bool
 	// Mark makes duplicates that are refused from now on cause a rerun, when the job ends with an Again.
 	Mark bool
@@ -49,7 +48,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 		for count < len(starts) && starts[count].like(first) {
 			count++
 		}
-		hand, _ := k.lists(origin{first.Queue, first.Alone}, identity)
+		hand, _ := k.lists(origin{first.Queue, first.Quarantined}, identity)
 		keys, args = append(keys, hand), append(args, first.what(), strconv.Itoa(count))
 		for _, start := range starts[:count] {
 			keys = append(keys, k.Lock(start.Lock.Digest))
@@ -86,7 +85,7 @@ func (s Start) what() string {
 
 // like reports whether both can be in one group.
 func (s Start) like(other Start) bool {
-	return s.Queue == other.Queue && s.Alone == other.Alone && s.what() == other.what()
+	return s.Queue == other.Queue && s.Quarantined == other.Quarantined && s.what() == other.what()
 }
 
 // ForgetLeft deletes the positions that starts have kept for these jobs, whose payloads have them now, or

@@ -1,23 +1,20 @@
 #!lua flags=allow-oom
--- start: record that the runs of unique jobs begin, or that they do not after all.
--- Why one script: with until_executing the lock is freed here, but only if the process still owns the job and
--- the job still owns the lock. With until_executed and a possible rerun, this run does not serve duplicates
--- refused from here on; the rerun does.
--- It changes a lock from "-" to "s" once, at the first start; a job that starts again keeps its state. It
--- also renews the lock, because the first renew would be too late for a short one, and a rerun would be lost
--- with it.
--- It returns the positions that refused duplicates left with the lock (see pushunique). If the lock is freed,
--- they are kept in another key for the job's next start, in case the reply or the run is lost.
--- KEYS     1 index of locks  then for each group the working list, and its jobs' locks, and in a group
---          "leave" the keys for their positions
--- ARGV     groups: "release" | "leave" (release, and keep its positions) | "hold" | "mark" (hold, and note
---          that duplicates from now on need a rerun) | "back" (take it again, if it is free: the job goes
---          back and waits as before), how many jobs, and for each: its bytes, digest, owner, ms to keep the
---          positions or to hold the lock
--- Returns  {"started", {positions of jobs that are not in the list any more}, {positions of jobs, each
---          followed by the WAL positions left with its lock}}
--- Again    renews again, and changes nothing more; a group "leave" returns its WAL positions again
--- Cost     O(jobs * (length of the list + log of all locks))
+-- start: record that the runs of unique jobs begin now, or that they do not begin after all.
+-- Why one script: with until_executing the lock is free from now on, and only if the job is still ours and the lock still its
+-- own; with until_executed and an extra run, a duplicate that is refused from now on is served by that extra run.
+-- It changes a lock from "-" to "s" once, at the first start: a job that runs again has served no duplicate in between. It
+-- also prolongs the lock, as renew does: the first renewal could come too late for a short lock.
+-- The answer has what refused duplicates left with the lock (see push_unique). If the lock is freed, nothing else knows
+-- that: so it is kept beside, for the job's next start, in case the reply or the run is lost.
+-- KEYS     1 index of locks  then for each group the job's list, and its jobs' locks, and in a group "leave" where to keep
+--          what was left with each
+-- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, as that of a job
+--          that runs once more for later duplicates) | "back" (take it again, if it is free: the job is requeued, and waits
+--          as it did), how many jobs, and for each: its bytes, digest, owner, ms to keep what was left or to hold the lock
+-- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with each what was left
+--          with its lock}}
+-- Repeat   prolongs again, and changes nothing more; of a group "leave" the answer has what was left again
+-- Cost     O(jobs * (length of the list + log locks of all))
 local index = KEYS[1]
 local groups, at, key = {}, 1, 2
 while at <= #ARGV do
@@ -35,7 +32,7 @@ for _, group in ipairs(groups) do
   -- Locks differ only by their digest: a user that may write one may write all.
   local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or may('SETRANGE', lock, '0', '') or may('DEL', lock)
     or may('PEXPIRE', lock, '0') or may('SET', lock, '')
-  -- MGET returns nothing for a key of another type, which then counts as free.
+  -- MGET: a key that is no lock reads as none, and belongs to no job.
   group.values = wrong or redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
   if wrong or group.values.err then
     return group.values
@@ -51,7 +48,7 @@ end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local lost, left_behind, position, freed, unlisted, listed = {}, {}, 0, {}, {}, {}
+local lost, answers, position, freed, unlisted, listed = {}, {}, 0, {}, {}, {}
 for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
     local arg, lock, value = group.first + 4 * job, KEYS[group.lock + job], group.values[job + 1]
@@ -79,8 +76,8 @@ for _, group in ipairs(groups) do
       end
     end
     if left ~= '' then
-      left_behind[#left_behind + 1] = position
-      left_behind[#left_behind + 1] = left
+      answers[#answers + 1] = position
+      answers[#answers + 1] = left
     end
   end
 end
@@ -92,4 +89,4 @@ end
 if #listed > 0 then
   redis.pcall('ZADD', index, unpack(listed))
 end
-return { 'started', lost, left_behind }
+return { 'started', lost, answers }

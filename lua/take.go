@@ -13,11 +13,11 @@ type Why string
 
 // The reasons of a take.
 const (
-	WhyEnough Why = "enough" // as many as were asked for
-	WhyBytes  Why = "bytes"  // the page is full: ask again
-	WhyEmpty  Why = "empty"  // nothing more waits in any queue that is not paused
-	WhyFenced Why = "fenced" // the process is not alive
-	WhyAlone  Why = "alone"  // the process holds a quarantined job, and nothing may start beside it
+	WhyEnough     Why = "enough"     // as many as were asked for
+	WhyBytes      Why = "bytes"      // the page is full: ask again
+	WhyEmpty      Why = "empty"      // nothing more waits in any queue that is not paused
+	WhyFenced     Why = "fenced"     // the asker is not alive
+	WhyQuarantine Why = "quarantine" // the asker runs a quarantined job: nothing is started beside it
 )
 
 // Taken is what a take answered.
@@ -44,7 +44,7 @@ type TakenJobs struct {
 // what KillLarge needs.
 func (k Keys) Take(identity string, queues []string, most, page, largest int) Ask[Taken] {
 	keys := make([]string, 0, 3+2*len(queues))
-	keys = append(keys, k.Alive(), k.Paused(), k.Alone(identity))
+	keys = append(keys, k.Alive(), k.Paused(), k.QuarantineRun(identity))
 	args := make([]string, 0, 4+len(queues))
 	args = append(args, identity, strconv.Itoa(min(most, MostItems)), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest))
 	for _, queue := range queues {

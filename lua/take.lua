@@ -1,19 +1,18 @@
 #!lua flags=allow-oom
--- take: move waiting jobs into the working lists of one living process.
--- Why one script: a job is in its queue or in the working list of a living process, never between.
--- allow-oom: only takes drain a full Redis.
--- An entry that is too large for a reply is taken too, but only named: kill_large then moves it to the dead
--- set with its reason.
--- KEYS     1 alive  2 paused  3 alone list  then pairs, in the order to look: queue list, working list
--- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues'
---          bare names
--- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {for each entry that is
---          too large: the queue's position, then the result of large}, {position, job, ...}, ...}
---          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the asker is
---          not alive) | "alone" (it holds a quarantined job, which must run alone)
--- Again    takes more: after a lost reply the jobs are in the working list until their process finds them there
+-- take: move waiting jobs into the working lists of one process that is alive.
+-- Why one script: a job is in its queue or in the working list of a process, never between.
+-- allow-oom: only takes can drain a full Redis.
+-- An entry that is too large for a reply is taken too, but only named: kill_large then moves it to the dead set with its
+-- reason.
+-- KEYS     1 alive  2 paused  3 list of the quarantined job that it runs  then pairs, in order: queue list, working list
+-- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues' bare names
+-- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {the description by large of each
+--          entry that is too large, with the queue's position first}, {position, job, ...}, ...}
+--          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the process is not
+--          alive) | "quarantine" (it runs a quarantined job: a crash would count against both)
+-- Repeat   takes more: jobs of a lost reply stay in the working list until their process finds them there
 -- Cost     O(jobs), O(1) for each queue
-local alive, paused, alone = KEYS[1], KEYS[2], KEYS[3]
+local alive, paused, running = KEYS[1], KEYS[2], KEYS[3]
 local identity, wanted, room, largest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local count, pairs_at = #ARGV - 4, 2
 
@@ -24,8 +23,8 @@ local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
 if expiry <= now_ms then
   return { 'fenced', {}, {}, {} }
 end
-if redis.call('EXISTS', alone) == 1 then
-  return { 'alone', {}, {}, {} }
+if redis.call('EXISTS', running) == 1 then
+  return { 'quarantine', {}, {}, {} }
 end
 local resting = redis.call('SMISMEMBER', paused, unpack(ARGV, 5))
 

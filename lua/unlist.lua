@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- unlist: remove a few expired locks from the index of locks.
--- Why a script: a lock that was taken again has a new score, and must stay. A freed lock leaves the index in
--- the same step, but one that Redis expires does not, such as that of a job which a Ruby process ran or
--- Sidekiq's pages deleted. Without this script the index would grow for ever.
+-- Why a script: a lock that was taken again meanwhile has a new score, and must stay. A lock that is freed leaves the index
+-- in the same step, but one that expires does not: such as those of jobs that Sidekiq's processes ran or its pages
+-- deleted. Without this script the index would grow for ever.
 -- KEYS     1 index of locks
--- ARGV     1 ms since their expiry at least  2 how many at most
+-- ARGV     1 ms for which they have been expired at least  2 how many at most
 -- Returns  how many it removed
--- Again    removes the remaining ones
--- Cost     O(removed * log of all locks)
+-- Repeat   removes what is left
+-- Cost     O(removed * log locks of all)
 local index = KEYS[1]
 local since_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 

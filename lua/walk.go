@@ -8,7 +8,7 @@ import (
 
 var walkScript = load("walk")
 
-// A Walk is a position in a sorted set that is read from its lowest score to its highest.
+// A Walk is the position of a walk through a sorted set from its lowest score to its highest.
 type Walk struct {
 	// From and To are the first and the last score, as Redis writes them; "-inf" and "+inf" are allowed.
 	From, To string
@@ -25,9 +25,9 @@ func (w *Walk) Passed(entry Entry, left bool) {
 	}
 }
 
-// Walk reads the next page of a walk, which is empty at the end. It returns each entry once that stays in the
-// set from the first page to the last with an unchanged score, unless the entry that the walk left last is
-// removed in between. Entries are as many as a Page has at most.
+// Walk reads the next page of a walk; no entries at its end. Every entry that lies in the set from its first page to its last,
+// and whose score does not change, is seen, and once, unless the entry the walk has left last is taken away meanwhile.
+// Entries are as many as a Page has at most.
 func (k Keys) Walk(set string, walk Walk) Ask[[]Entry] {
 	args := []string{walk.From, walk.To, strconv.Itoa(MostItems), strconv.Itoa(MostBytes)}
 	if walk.Leaves {

@@ -8,25 +8,27 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// DefaultMaxRetries is how often a failed job is retried when it does not say, as in Sidekiq: with its formula, for
-// about three weeks.
+// DefaultMaxRetries is how often a failed job is retried when it does not say, as in Sidekiq: with its
+// formula, for about three weeks.
 const DefaultMaxRetries = 25
 
 // A Policy is what a worker says about all failures. The zero Policy is Sidekiq's as it comes.
 type Policy struct {
 	// Formula says how long failed jobs wait.
 	Formula Formula
-	// MaxRetries is for jobs that do not say: 0 is DefaultMaxRetries, less than 0 is none at all (they die at once).
+	// MaxRetries is for jobs that do not say: 0 is DefaultMaxRetries, less than 0 is none at all (they die at
+	// once).
 	MaxRetries int
 	// Unit is how failed_at and retried_at are written.
 	Unit job.TimeUnit
-	// PayloadLimit is the limit at push, in bytes, which a failed job may exceed by job.PayloadSlack: the texts of its
-	// error are cut to fit. 0 is job.DefaultPayloadLimit.
+	// PayloadLimit is the limit at push, in bytes, which a failed job may exceed by job.PayloadSlack: the
+	// texts of its error are cut to fit. 0 is job.DefaultPayloadLimit.
 	PayloadLimit int
 }
 
-// A BackoffFunc is a class' own delay after a failure; count is 0 after the first, j is the job as it was before this run.
-// The formula's jitter is added. If it returns 0 or less, or panics, the formula's own delay is used.
+// A BackoffFunc is a class' own delay after a failure; count is 0 after the first, j is the job as it was
+// before this run. The formula's jitter is added. If it returns 0 or less, or panics, the formula's own delay
+// is used.
 type BackoffFunc func(count int, err error, j *job.Job) time.Duration
 
 // A Run is one run of a job that has come to its end.
@@ -42,20 +44,22 @@ type Run struct {
 	Rand func(n int) int
 	// Backoff is the class' own; may be nil.
 	Backoff BackoffFunc
-	// Ours says that Belay itself cancelled the run (shutdown, ownership lost), so that an error says nothing about the
-	// job. A run over its own timeout is not ours: that is a failure.
+	// Ours says that Belay itself cancelled the run (shutdown, ownership lost), so that an error says nothing
+	// about the job. A run over its own timeout is not ours: that is a failure.
 	Ours bool
 }
 
 // A Verdict is what becomes of a run's job.
 type Verdict struct {
 	Outcome job.Outcome
-	// Exhausted says that the job will not be tried again though it wanted to be, so that its class' callback for that
-	// is due: out of retries, out of time, or killed. It is false for a job that never wanted retries.
+	// Exhausted says that the job will not be tried again though it wanted to be, so that its class' callback
+	// for that is due: out of retries, out of time, or killed. It is false for a job that never wanted
+	// retries.
 	Exhausted bool
 	// Reason is a short phrase for the log.
 	Reason string
-	// Panic is what the class' own Backoff panicked with; nil if it did not. The formula's delay was taken then.
+	// Panic is what the class' own Backoff panicked with; nil if it did not. The formula's delay was taken
+	// then.
 	Panic any
 }
 
@@ -73,11 +77,11 @@ type Verdict struct {
 //	  has no retry or time left      dead**                    processed, failed   yes
 //	  has one left                   retried, after In's delay, else its class', else the formula's
 //
-// * failed only with a cause. ** Discarded if it says "dead": false. *** Dead** if its class is unknown here: it is
-// worse to drop a job that never ran than to keep one that nobody wants.
+// * failed only with a cause. ** Discarded if it says "dead": false. *** Dead** if its class is unknown here:
+// it is worse to drop a job that never ran than to keep one that nobody wants.
 //
-// With retry_for there is a retry left until that long after the first failure, and the number of retries does not
-// matter. Without it, n retries are n+1 failed runs.
+// With retry_for there is a retry left until that long after the first failure, and the number of retries
+// does not matter. Without it, n retries are n+1 failed runs.
 func Decide(p Policy, r Run) Verdict {
 	if r.Err == nil {
 		return Verdict{Outcome: job.Done(), Reason: "done"}
@@ -123,8 +127,8 @@ type failure struct {
 
 func newFailure(p Policy, r Run) *failure {
 	f := &failure{policy: p, run: r}
-	// What matters is that there is a count, not which: an operator's retry makes a 0 into a -1, and that job has
-	// failed before.
+	// What matters is that there is a count, not which: an operator's retry makes a 0 into a -1, and that job
+	// has failed before.
 	if n, ok := r.Job.RetryCount(); ok {
 		f.count, f.again = min(n, math.MaxInt-1)+1, true
 		f.failedAt, f.stamped = r.Job.FailedAt()
@@ -147,8 +151,8 @@ func (f *failure) limit() int {
 	return max(f.policy.MaxRetries, 0)
 }
 
-// exhausted says whether no retry is left, and how that came about. A job with retry_for is judged by time alone, as
-// in Sidekiq since 8.1.
+// exhausted says whether no retry is left, and how that came about. A job with retry_for is judged by time
+// alone, as in Sidekiq since 8.1.
 func (f *failure) exhausted() (reason string, over bool) {
 	if within, ok := f.run.Job.RetryFor(); ok {
 		return fmt.Sprintf("not done within %v", within), f.failedAt.Add(within).Before(f.run.Now)

@@ -10,8 +10,9 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A handler's error is somebody else's code: its Error, Unwrap and ErrorClass may panic (that of a nil pointer does),
-// and a chain of them may have no end. All of it is called from here only, under guard; package launcher asks by Text and Panicked.
+// A handler's error is somebody else's code: its Error, Unwrap and ErrorClass may panic (that of a nil
+// pointer does), and a chain of them may have no end. All of it is called from here only, under guard;
+// package launcher asks by Text and Panicked.
 
 const (
 	// maxMessage is Sidekiq's bound for error_message, in characters.
@@ -35,7 +36,8 @@ func textOf(method func() string, otherwise string) (text string) {
 // noText stands for the text of an error that has none to give.
 const noText = "(no text: the error's own method panicked)"
 
-// Text is the text of an error, whatever its methods do: one that panics, as that of a nil pointer does, has none.
+// Text is the text of an error, whatever its methods do: one that panics, as that of a nil pointer does, has
+// none.
 func Text(err error) string { return textOf(err.Error, noText) }
 
 // message returns the error_message. Wherever it is shown, error_class precedes it and says "panic" already.
@@ -47,8 +49,8 @@ func message(err error) string {
 	return shorten(text, maxMessage)
 }
 
-// shorten cuts text to so many characters and makes it valid UTF-8, one byte of which would otherwise make the payload
-// unreadable.
+// shorten cuts text to so many characters and makes it valid UTF-8, one byte of which would otherwise make
+// the payload unreadable.
 func shorten(text string, characters int) string {
 	n := 0
 	for i := range text {
@@ -61,7 +63,8 @@ func shorten(text string, characters int) string {
 	return strings.ToValidUTF8(text, "\ufffd")
 }
 
-// chain shows err and what it wraps to visit, outermost first, as errors.As would meet them, until visit says to stop.
+// chain shows err and what it wraps to visit, outermost first, as errors.As would meet them, until visit says
+// to stop.
 func chain(err error, visit func(error) (more bool)) {
 	defer func() { _ = recover() }()
 	left := []error{err}
@@ -103,7 +106,8 @@ func asked(err error) (ask AskError) {
 	return ask
 }
 
-// Panicked finds the panic among the errors of a chain that may do anything when it is walked; nil if there is none.
+// Panicked finds the panic among the errors of a chain that may do anything when it is walked; nil if there
+// is none.
 func Panicked(err error) (panicked *PanicError) {
 	chain(err, func(err error) bool {
 		panicked, _ = err.(*PanicError) //nolint:errorlint // each link of the chain is visited by itself
@@ -131,9 +135,9 @@ func isUnregistered(err error) (found bool) {
 	return found
 }
 
-// class is what error_class says: what the error calls itself by a method ErrorClass() string, else the first type in
-// its chain that tells something, as Go writes it without the asterisk ("fs.PathError"). The types that errors.New and
-// fmt.Errorf make tell nothing; an error of only such is an "error".
+// class is what error_class says: what the error calls itself by a method ErrorClass() string, else the first
+// type in its chain that tells something, as Go writes it without the asterisk ("fs.PathError"). The types
+// that errors.New and fmt.Errorf make tell nothing; an error of only such is an "error".
 func class(err error) string {
 	name := "error"
 	chain(err, func(err error) bool {
@@ -183,8 +187,8 @@ func backtrace(j *job.Job, err error) (lines []string) {
 	return lines
 }
 
-// frames turns the text of debug.Stack, where a frame is two lines, into one line a frame, worded as Ruby's are. It
-// leaves out what lies between the failure and our recover.
+// frames turns the text of debug.Stack, where a frame is two lines, into one line a frame, worded as Ruby's
+// are. It leaves out what lies between the failure and our recover.
 func frames(stack string) []string {
 	var lines []string
 	function := ""

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrCompressed is the failure of a job whose args were compressed by its producer ("compressed": true). Its handler is not called:
-// it would get the compressed text as its argument.
+// ErrCompressed is the failure of a job whose args were compressed by its producer ("compressed": true). Its
+// handler is not called: it would get the compressed text as its argument.
 var ErrCompressed error = compressedError{}
 
 type compressedError struct{}
@@ -22,8 +22,8 @@ func (compressedError) ErrorClass() string { return "Belay::Compressed" }
 // panicClass is the error_class of a panic.
 const panicClass = "panic"
 
-// A PanicError is a handler's panic: a failure like any other, with a stack. What a handler panics with is never taken
-// for something it says, not even an error made by Discard.
+// A PanicError is a handler's panic: a failure like any other, with a stack. What a handler panics with is
+// never taken for something it says, not even an error made by Discard.
 type PanicError struct {
 	// Value is what recover returned.
 	Value any
@@ -67,12 +67,12 @@ func (e *GoexitError) ErrorClass() string { return "runtime.Goexit" }
 
 func (e *GoexitError) stack() []byte { return e.Stack }
 
-// ErrUnregistered is the failure of a job whose class this worker does not know. It is what errors.Is finds in an
-// UnregisteredError.
+// ErrUnregistered is the failure of a job whose class this worker does not know. It is what errors.Is finds
+// in an UnregisteredError.
 var ErrUnregistered = errors.New("no handler is registered for the class")
 
-// An UnregisteredError is ErrUnregistered with the class. Such a job is retried with backoff like any failed one: while
-// a new version is rolled out, old workers meet its classes before they are gone.
+// An UnregisteredError is ErrUnregistered with the class. Such a job is retried with backoff like any failed
+// one: while a new version is rolled out, old workers meet its classes before they are gone.
 type UnregisteredError struct {
 	Class string
 }

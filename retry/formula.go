@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A Formula says how long a failed job waits, by the version of Sidekiq that waits so. The zero Formula is Sidekiq8.
+// A Formula says how long a failed job waits, by the version of Sidekiq that waits so. The zero Formula is
+// Sidekiq8.
 type Formula int
 
 const (
@@ -20,7 +21,8 @@ const (
 // formulaNames are the names by which configurations speak of formulas.
 var formulaNames = [...]string{Sidekiq8: "8.x", Sidekiq6: "6.x", Sidekiq4: "4.2.3"}
 
-// FormulaByName returns the formula called "8.x", "6.x" or "4.2.3"; any other name is an error that lists these.
+// FormulaByName returns the formula called "8.x", "6.x" or "4.2.3"; any other name is an error that lists
+// these.
 func FormulaByName(name string) (Formula, error) {
 	for f, known := range formulaNames {
 		if name == known {
@@ -38,12 +40,12 @@ func (f Formula) String() string {
 	return formulaNames[f]
 }
 
-// longestDelay bounds every delay. A count of a few hundred would overflow a time.Duration, and then a job that should
-// wait for centuries would run at once.
+// longestDelay bounds every delay. A count of a few hundred would overflow a time.Duration, and then a job
+// that should wait for centuries would run at once.
 const longestDelay = 100 * 365 * 24 * time.Hour
 
-// Delay returns how long a job waits whose retry_count is now count (0 after the first failure): count⁴ + 15 seconds
-// and the jitter. rand(n) answers an integer from 0 to n-1; a nil rand means no jitter.
+// Delay returns how long a job waits whose retry_count is now count (0 after the first failure): count⁴ + 15
+// seconds and the jitter. rand(n) answers an integer from 0 to n-1; a nil rand means no jitter.
 func (f Formula) Delay(count int, rand func(n int) int) time.Duration {
 	c := bounded(count)
 	// The cap comes before the conversion: the fourth power still fits an int64, its nanoseconds do not.
@@ -77,8 +79,8 @@ func (f Formula) jitter(count int, rand func(n int) int) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// bounded keeps a count where its fourth power and its jitter fit. What lies beyond waits for longestDelay anyhow;
-// below 0 is what operators' retries make of a 0.
+// bounded keeps a count where its fourth power and its jitter fit. What lies beyond waits for longestDelay
+// anyhow; below 0 is what operators' retries make of a 0.
 func bounded(count int) int64 { return int64(min(max(count, 0), 10_000)) }
 
 // sum adds two delays without leaving 0 to longestDelay.

@@ -2,8 +2,8 @@ package retry
 
 import "github.com/belayq/belay/job"
 
-// payload writes the failure into the job's bytes. It cuts the error's texts, its stack first, until the payload fits
-// its limit; fits is false when it does not even without them.
+// payload writes the failure into the job's bytes. It cuts the error's texts, its stack first, until the
+// payload fits its limit; fits is false when it does not even without them.
 func (f *failure) payload() (text string, fits bool) {
 	limit := f.policy.PayloadLimit
 	if limit == 0 {
@@ -33,7 +33,8 @@ func (f *failure) edits(message string, lines []string) []job.Edit {
 	if f.again {
 		edits = append(edits, job.SetStamp("retried_at", f.run.Now, f.policy.Unit))
 	}
-	// A job that counts failures but does not say since when makes Ruby's arithmetic raise, and Ruby then loses it.
+	// A job that counts failures but does not say since when makes Ruby's arithmetic raise, and Ruby then
+	// loses it.
 	if !f.stamped {
 		edits = append(edits, job.SetStamp("failed_at", f.run.Now, f.policy.Unit))
 	}
@@ -55,7 +56,8 @@ func (f *failure) envelope() []job.Edit {
 	if queue != "" && queue != f.run.Job.Queue() {
 		edits = append(edits, job.SetString("queue", queue))
 	}
-	// Ruby drops a failed job without "retry" when it does not know the class. It is what we have gone by anyway.
+	// Ruby drops a failed job without "retry" when it does not know the class. It is what we have gone by
+	// anyway.
 	if _, ok := f.run.Job.Field("retry"); !ok {
 		edits = append(edits, job.Edit{Name: "retry", JSON: "true"})
 	}

@@ -97,7 +97,8 @@ func TestDecideProperties(t *testing.T) {
 	})
 }
 
-// FuzzDecide holds that whatever a payload says and an error says, the job gets one legal end and readable bytes.
+// FuzzDecide holds that whatever a payload says and an error says, the job gets one legal end and readable
+// bytes.
 func FuzzDecide(f *testing.F) {
 	f.Add(payload(`"retry":3,"backtrace":true`), "boom", 0, "q")
 	f.Add(payload(`"retry_for":1e999,"failed_at":-1e14,"retry_count":-9223372036854775807`), "\xff\x00", 1, "")

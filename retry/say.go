@@ -31,22 +31,22 @@ type AskError struct {
 	Cause error
 }
 
-// Discard says: drop this job; it is not run again and not kept. The run counts as failed when there is a cause. The
-// error is never nil, whatever cause is.
+// Discard says: drop this job; it is not run again and not kept. The run counts as failed when there is a
+// cause. The error is never nil, whatever cause is.
 func Discard(cause error) error { return &AskError{Ask: AskDiscard, Cause: cause} }
 
-// Kill says: this job cannot succeed; do not try again, keep it among the dead, with cause as its error. A job with
-// "dead": false is not kept.
+// Kill says: this job cannot succeed; do not try again, keep it among the dead, with cause as its error. A
+// job with "dead": false is not kept.
 func Kill(cause error) error { return &AskError{Ask: AskKill, Cause: cause} }
 
-// In says: this run has failed, try again in exactly d (at once, if d is negative). It is a failed run like any other
-// and uses up a retry; without one left the job dies.
+// In says: this run has failed, try again in exactly d (at once, if d is negative). It is a failed run like
+// any other and uses up a retry; without one left the job dies.
 func In(d time.Duration, cause error) error {
 	return &AskError{Ask: AskRetryIn, After: max(d, 0), Cause: cause}
 }
 
-// Snooze says: not now, run this again in d (at once, if d is negative). It is no failure, counts as nothing and uses
-// up no retry, so that a job may snooze for ever.
+// Snooze says: not now, run this again in d (at once, if d is negative). It is no failure, counts as nothing
+// and uses up no retry, so that a job may snooze for ever.
 func Snooze(d time.Duration) error { return &AskError{Ask: AskSnooze, After: max(d, 0)} }
 
 // Requeue returns an error that reports that this process cannot run the job now, for example because it

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// soonest and latest bound the poller's sleep. What Ruby schedules tells nobody, so the poller looks this often at
-	// least, and a job is this late at most; sooner than a millisecond would be a spin.
+	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so the poller looks this
+	// often at least, and a job is this late at most; sooner than a millisecond would be a spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the poller is the poller without saying so again, understudy how often the others ask, if they are
-	// not very many. A poller that dies is replaced within their sum.
-	hold       = 2 * time.Second
-	understudy = 2 * time.Second
+	// hold is how long the poller keeps its lease, standby how often the others ask for it, if they are not very many.
+	// A poller that dies is replaced within their sum.
+	hold    = 2 * time.Second
+	standby = 2 * time.Second
 	// mostPages bounds one pass; the next one goes on at once.
 	mostPages = 32
 )
@@ -43,8 +43,8 @@ type Config struct {
 	Round time.Duration
 	// Every bounds the sleep between two looks. 100 ms.
 	Every time.Duration
-	// Blame says which jobs run alone.
-	Blame retry.Blame
+	// Crashes decides which jobs are quarantined.
+	Crashes retry.CrashPolicy
 	// Processes is how many there are, any of which might be the poller. One.
 	Processes func() int
 }
@@ -54,7 +54,7 @@ type Poller struct {
 	cfg  Config
 	link lua.Link
 	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it was not.
-	// One that is the poller no more and does not know it yet harms nobody: promote moves each job once.
+	// A process that is no longer the poller and does not know it yet does no harm: promote moves each job once.
 	heldAs string
 	heldAt time.Time
 	// apart says that the sets are not looked at in one round trip.
@@ -85,7 +85,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 		return p.cfg.Every, err
 	}
 	if p.heldAs != me {
-		// Alone: an understudy has no use for what is due.
+		// Without a page: a standby has no use for due jobs.
 		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 		if held, err := p.ask(time.Now(), me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
 			return p.rest(), err
@@ -164,8 +164,8 @@ func (p *Poller) paced(err error) error {
 	return err
 }
 
-// rest is how long an understudy leaves the lease alone.
-func (p *Poller) rest() time.Duration { return lua.LeaseRest(understudy, p.cfg.Processes()) }
+// rest is how long a standby waits before it asks for the lease again.
+func (p *Poller) rest() time.Duration { return lua.LeaseRest(standby, p.cfg.Processes()) }
 
 // ask reads the answer to a lease that was asked for at now, and remembers it.
 func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
@@ -284,8 +284,8 @@ func (p *Poller) again(ctx context.Context, me, set string, skip int) (due lua.D
 func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions {
 	var sorted []lua.Promotions
 	type home struct {
-		queue         string
-		suspect, bury bool
+		queue            string
+		quarantine, dead bool
 	}
 	index := make(map[home]int)
 	add := func(to home, promotion lua.Promotion) {
@@ -293,7 +293,7 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 		if !ok {
 			at = len(sorted)
 			index[to] = at
-			sorted = append(sorted, lua.Promotions{Queue: to.queue, Suspect: to.suspect, Bury: to.bury})
+			sorted = append(sorted, lua.Promotions{Queue: to.queue, Quarantine: to.quarantine, Dead: to.dead})
 		}
 		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
 	}
@@ -303,11 +303,11 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 			err = job.CheckQueue(parsed.QueueOrDefault())
 		}
 		if err != nil {
-			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("buried: a due job cannot be read")
-			add(home{bury: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
+			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("moved to the dead set: a due job cannot be read")
+			add(home{dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}
-		to := home{queue: parsed.QueueOrDefault(), suspect: p.cfg.Blame.Suspect(parsed.InterruptedCount())}
+		to := home{queue: parsed.QueueOrDefault(), quarantine: p.cfg.Crashes.Quarantines(parsed.InterruptedCount())}
 		promotion := lua.Promotion{Old: raw, New: parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)}
 		if set == p.cfg.Keys.Schedule() {
 			promotion.Lock = lockToTake(parsed)

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A running program costs its worker no thread: where the kernel gives no more of them, Go's runtime ends the process.
+// A running program costs its worker no thread: where the kernel gives no more of them, Go's runtime ends the
+// process.
 func TestRunningProgramsKeepNoThreads(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -58,7 +58,8 @@ func newCheck(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-// printFindings prints a line for each finding, and one for its advice. Some of the text comes from the server.
+// printFindings prints a line for each finding, and one for its advice. Some of the text comes from the
+// server.
 func printFindings(out io.Writer, findings inspect.Findings, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, struct {

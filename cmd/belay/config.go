@@ -10,10 +10,12 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/belayq/belay"
 )
 
-// A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the environment, which
-// overrides the file.
+// A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the
+// environment, which overrides the file.
 type setting struct {
 	key      string                                        // in the file: Sidekiq's word, where it has one
 	flag     string                                        // empty for a setting of the file alone
@@ -25,7 +27,7 @@ type setting struct {
 // settings are all settings, in the order in which they are printed.
 var settings = []setting{
 	{key: "concurrency", flag: "concurrency", read: readNumber},
-	{key: "queues", flag: "queue", variable: "BELAY_QUEUES", read: readQueues, list: true}, // programs get BELAY_QUEUE
+	{key: "queues", flag: "queue", variable: "BELAY_QUEUES", list: true}, // programs get BELAY_QUEUE
 	{key: "capsules"},
 	{key: "timeout", flag: "shutdown-timeout", read: readDuration},
 	{key: "max_retries", flag: "max-retries", read: readNumber},
@@ -133,9 +135,8 @@ type config struct {
 	path, environment string
 	print             bool
 	sources           map[string]string // by key: "--queue", "BELAY_QUEUES", "belay.yml:3"
-	capsules          []capsuleSetting
-	remark            string   // for the operator; may be empty
-	notes             []string // for the log
+	remark            string            // for the operator; may be empty
+	notes             []string          // for the log
 }
 
 func (c *config) register(flags *pflag.FlagSet) {
@@ -144,8 +145,9 @@ func (c *config) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.print, "print-config", false, "print the settings and their sources as YAML, and exit")
 }
 
-// settle sets the flags that were not given from the environment and the file. It returns all mistakes in these.
-func (c *config) settle(flags *pflag.FlagSet) error {
+// settle sets the flags that were not given from the environment and the file. It returns all mistakes in
+// these.
+func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error {
 	c.sources = make(map[string]string)
 	path := cmp.Or(c.path, os.Getenv("BELAY_CONFIG"))
 	var file map[string]fileValue
@@ -156,19 +158,20 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 		var sections []string
 		file, sections, c.notes, err = readConfigFile(path, environment)
 		wrong = append(wrong, err)
-		// Rails' variables and the default are not meant for this program alone: the file need not have their section.
+		// Rails' variables and the default are not meant for this program alone: the file need not have their
+		// section.
 		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {
 			c.note("%s has no section %q, only %s: settings outside them are used", path, said, strings.Join(sections, ", "))
 		}
 		c.noteExposed(path, file["redis"])
 	}
 	for _, s := range settings {
-		said, inFile := file[s.key]
+		given, inFile := file[s.key]
 		if inFile {
-			c.sources[s.key] = fmt.Sprintf("%s:%d", path, said.line)
+			c.sources[s.key] = fmt.Sprintf("%s:%d", path, given.line)
 		}
 		if s.flag == "" {
-			c.capsules = said.capsules
+			server.Capsules = given.capsules
 			continue
 		}
 		flag := flags.Lookup(s.flag)
@@ -179,13 +182,16 @@ func (c *config) settle(flags *pflag.FlagSet) error {
 			continue
 		case len(words) > 0:
 			c.sources[s.key] = variable
+		case s.key == "queues":
+			if inFile {
+				server.Queues = given.queues
+			}
+			continue
 		case inFile:
-			words = said.words
+			words = given.words
 		}
 		for _, word := range words {
-			if err := flag.Value.Set(word); err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: it is %s", c.sources[s.key], wanted(flag)))
-			}
+			wrong = append(wrong, flag.Value.Set(word))
 		}
 	}
 	return errors.Join(wrong...)
@@ -210,12 +216,6 @@ func (c *config) noteExposed(path string, redis fileValue) {
 	}
 }
 
-// said reports whether a flag got its value from the environment or the file.
-func (c *config) said(flag string) bool {
-	at := slices.IndexFunc(settings, func(s setting) bool { return s.flag == flag })
-	return at >= 0 && c.sources[settings[at].key] != ""
-}
-
 // fromEnvironment returns the words of the flag from the environment.
 func (s setting) fromEnvironment() (variable string, words []string) {
 	variable = s.variable
@@ -231,17 +231,6 @@ func (s setting) fromEnvironment() (variable string, words []string) {
 		return variable, strings.Fields(text)
 	}
 	return variable, []string{text}
-}
-
-// wanted describes the values of a flag.
-func wanted(flag *pflag.Flag) string {
-	switch flag.Value.Type() {
-	case "int":
-		return "a whole number"
-	case "duration":
-		return "a duration such as 1500ms"
-	}
-	return "a " + flag.Value.Type()
 }
 
 // tell replaces flags in an error by the sources of their values.

@@ -10,32 +10,29 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/belayq/belay"
 )
 
-// A fileValue is the value of one setting, as the words of the setting's flag.
+// A fileValue is the value of one setting, as the words of the setting's flag, or as queues or capsules,
+// which may have names that a flag refuses.
 type fileValue struct {
 	line     int
 	words    []string
-	capsules []capsuleSetting
+	queues   []belay.QueueWeight
+	capsules []belay.Capsule
 }
 
-// A capsuleSetting is one capsule of a configuration file.
-type capsuleSetting struct {
-	name        string
-	concurrency int // 0 for the worker's own
-	queues      []string
-}
-
-// A fileReader reads a configuration file node by node instead of into a struct, because all mistakes are reported at
-// once, each with its line and key. Values are not repeated: one may hold a password.
+// A fileReader reads a configuration file node by node instead of into a struct, because all mistakes are
+// reported at once, each with its line and key. Values are not repeated: one may hold a password.
 type fileReader struct {
 	path  string
 	wrong []error
 	notes []string // about keys that were read as other keys
 }
 
-// readConfigFile reads a file with Sidekiq's keys, and lays the section of an environment over it, as Sidekiq does. It
-// also returns the environments with a section, and notes for the log.
+// readConfigFile reads a file with Sidekiq's keys, and lays the section of an environment over it, as Sidekiq
+// does. It also returns the environments with a section, and notes for the log.
 func readConfigFile(path, environment string) (values map[string]fileValue, sections, notes []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -78,7 +75,8 @@ func (r *fileReader) document(text, environment string) (values map[string]fileV
 	return values, slices.Sorted(maps.Keys(sections))
 }
 
-// section reads one level of settings. At the top, an unknown key with keys below it is the section of an environment.
+// section reads one level of settings. At the top, an unknown key with keys below it is the section of an
+// environment.
 func (r *fileReader) section(node *yaml.Node, environment string) (values map[string]fileValue, sections map[string]*yaml.Node) {
 	values, sections = make(map[string]fileValue), make(map[string]*yaml.Node)
 	within := word(environment != "", fmt.Sprintf(" (in %q, taken for the section of an environment)", environment))

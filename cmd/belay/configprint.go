@@ -10,21 +10,22 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 )
 
 const printedHead = "The settings of this worker, each with its source."
 
-// write prints the settings as a file that --config can read. A URL with a password is printed in a comment, without
-// the password.
-func (c *config) write(out io.Writer, flags *pflag.FlagSet) error {
+// write prints the settings as a file that --config can read. A URL with a password is printed in a comment,
+// without the password.
+func (c *config) write(out io.Writer, flags *pflag.FlagSet, server belay.ServerConfig) error {
 	top := &yaml.Node{Kind: yaml.MappingNode, HeadComment: printedHead}
 	for _, s := range settings {
 		source := c.sources[s.key]
 		if source == "" {
 			source = "default"
 		}
-		value := c.value(s, flags)
+		value := c.value(s, flags, server)
 		if value == nil {
 			continue
 		}
@@ -49,22 +50,21 @@ func (c *config) write(out io.Writer, flags *pflag.FlagSet) error {
 }
 
 // value returns a setting's value in the form of a file, or nil for one that follows from others.
-func (c *config) value(s setting, flags *pflag.FlagSet) *yaml.Node {
+func (c *config) value(s setting, flags *pflag.FlagSet, server belay.ServerConfig) *yaml.Node {
 	if s.key == "capsules" {
 		var pairs []*yaml.Node
-		for _, capsule := range c.capsules {
+		for _, capsule := range server.Capsules {
 			var about []*yaml.Node
-			if capsule.concurrency > 0 {
-				about = append(about, node("concurrency"), node(capsule.concurrency))
+			if capsule.Concurrency > 0 {
+				about = append(about, node("concurrency"), node(capsule.Concurrency))
 			}
-			about = append(about, node("queues"), queuesNode(capsule.queues))
-			pairs = append(pairs, node(capsule.name), &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: about})
+			about = append(about, node("queues"), queuesNode(capsule.Queues))
+			pairs = append(pairs, node(capsule.Name), &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: about})
 		}
 		return block(pairs)
 	}
 	value := flags.Lookup(s.flag).Value
-	many, isList := value.(pflag.SliceValue)
-	switch {
+	switch many, _ := value.(pflag.SliceValue); {
 	case s.key == "exec":
 		var pairs []*yaml.Node
 		for _, spec := range many.GetSlice() {
@@ -73,15 +73,15 @@ func (c *config) value(s setting, flags *pflag.FlagSet) *yaml.Node {
 		}
 		return block(pairs)
 	case s.key == "queues":
-		return queuesNode(many.GetSlice())
-	case isList:
-		return node(many.GetSlice())
+		return queuesNode(server.Queues)
+	case s.key == "labels":
+		return node(append([]string{}, server.Labels...))
 	case s.key == "redis" && value.String() == "":
 		return node(defaultURL)
 	case value.Type() == "int":
 		number, _ := strconv.Atoi(value.String())
 		return node(number)
-	case value.Type() == "duration" && value.String() == "0s" && c.sources[s.key] == "":
+	case value.Type() == "duration" && value.String() == "":
 		return nil
 	}
 	return node(value.String())
@@ -106,24 +106,24 @@ func block(pairs []*yaml.Node) *yaml.Node {
 	return n
 }
 
-func queuesNode(specs []string) *yaml.Node {
-	if len(specs) == 0 {
-		specs = []string{"default"}
-	}
-	queues := make([]any, len(specs))
-	for i, spec := range specs {
-		name, text, weighted := strings.Cut(spec, ",")
-		queues[i] = name
-		if weighted {
-			weight, _ := strconv.Atoi(text)
-			queues[i] = []any{name, weight}
+func queuesNode(of []belay.QueueWeight) *yaml.Node {
+	queues := []any{}
+	for _, queue := range of {
+		if queue.Weight > 0 {
+			queues = append(queues, []any{queue.Name, queue.Weight})
+		} else {
+			queues = append(queues, queue.Name)
 		}
+	}
+	if len(queues) == 0 {
+		queues = append(queues, "default")
 	}
 	return node(queues)
 }
 
-// hiddenURL returns a URL without its password, and whether it has one. It also hides a user without a password: hardly
-// any Redis has one, and a password is easily written in its place. It hides a malformed URL completely.
+// hiddenURL returns a URL without its password, and whether it has one. It also hides a user without a
+// password: hardly any Redis has one, and a password is easily written in its place. It hides a malformed URL
+// completely.
 func hiddenURL(text string) (hidden string, secret bool) {
 	parsed, err := url.Parse(text)
 	if err != nil || driver.CheckURL(text) != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/belayq/belay"
 )
 
 // A failFunc reports that a node is not what was wanted. It returns no words.
@@ -15,9 +17,12 @@ type failFunc func(node *yaml.Node, want string) []string
 func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
 	before := len(r.wrong)
 	value.line = e.line
-	if s.key == "capsules" {
+	switch s.key {
+	case "capsules":
 		value.capsules = r.capsules(e)
-	} else {
+	case "queues":
+		value.queues = readQueues(e.value, r.failing(e.key))
+	default:
 		value.words = s.read(e.value, r.failing(e.key))
 	}
 	return value, len(r.wrong) == before
@@ -96,58 +101,66 @@ func readPrograms(node *yaml.Node, fail failFunc) (words []string) {
 
 const queueForms = "a name, [name, weight] or name: weight, with a weight of 1 or more"
 
-// readQueues reads all forms of Sidekiq: a list of names, "name,weight", [name, weight] and {name: weight}, or one
-// mapping of names to weights.
-func readQueues(node *yaml.Node, fail failFunc) (words []string) {
+// readQueues reads all forms of Sidekiq: a list of names, "name,weight", [name, weight] and {name: weight},
+// or one mapping of names to weights.
+func readQueues(node *yaml.Node, fail failFunc) (queues []belay.QueueWeight) {
 	switch node.Kind {
 	case yaml.MappingNode:
 		return readQueue(node, fail)
 	case yaml.SequenceNode:
 		for _, item := range node.Content {
-			words = append(words, readQueue(followed(item), fail)...)
+			queues = append(queues, readQueue(followed(item), fail)...)
 		}
-		return words
+		return queues
 	}
-	return fail(node, "a list, each "+queueForms)
+	fail(node, "a list, each "+queueForms)
+	return nil
 }
 
-func readQueue(node *yaml.Node, fail failFunc) (words []string) {
+func readQueue(node *yaml.Node, fail failFunc) (queues []belay.QueueWeight) {
+	name, weight, weighted := strings.Cut(node.Value, ",")
 	switch {
-	case node.Tag == "!!str":
-		return []string{queueName(node)}
-	case node.Kind == yaml.MappingNode, node.Kind == yaml.SequenceNode && len(node.Content) == 2:
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			name, weight := followed(node.Content[i]), 0
-			if name.Tag != "!!str" || node.Content[i+1].Decode(&weight) != nil || weight < 1 {
-				return fail(node, queueForms)
-			}
-			words = append(words, queueName(name)+","+strconv.Itoa(weight))
+	case node.Tag == "!!str" && weighted:
+		if n, err := strconv.Atoi(weight); err == nil && n > 0 {
+			return []belay.QueueWeight{{Name: queueName(node, name), Weight: n}}
 		}
-		return words
+	case node.Tag == "!!str":
+		return []belay.QueueWeight{{Name: queueName(node, name)}}
+	case node.Kind == yaml.MappingNode, node.Kind == yaml.SequenceNode && len(node.Content) == 2:
+		ok := true
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key, n := followed(node.Content[i]), 0
+			ok = ok && key.Tag == "!!str" && node.Content[i+1].Decode(&n) == nil && n > 0
+			queues = append(queues, belay.QueueWeight{Name: queueName(key, key.Value), Weight: n})
+		}
+		if ok {
+			return queues
+		}
 	}
-	return fail(node, queueForms)
+	fail(node, queueForms)
+	return nil
 }
 
-// queueName removes the colon of a symbol of Ruby's.
-func queueName(node *yaml.Node) string {
+// queueName removes the colon of a symbol of Ruby's, which is not in quotes.
+func queueName(node *yaml.Node, name string) string {
 	if node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
-		return node.Value
+		return name
 	}
-	return strings.TrimPrefix(node.Value, ":")
+	return strings.TrimPrefix(name, ":")
 }
 
-func (r *fileReader) capsules(e entry) (capsules []capsuleSetting) {
+func (r *fileReader) capsules(e entry) (capsules []belay.Capsule) {
 	for _, one := range r.mapping(e.value, e.key) {
-		capsule, what := capsuleSetting{name: one.key}, "capsule "+one.key
+		capsule, what := belay.Capsule{Name: one.key}, "capsule "+one.key
 		for _, about := range r.mapping(one.value, what) {
 			fail := r.failing(what + ": " + about.key)
 			switch about.key {
 			case "concurrency":
-				if about.value.Decode(&capsule.concurrency) != nil || capsule.concurrency < 1 {
+				if about.value.Decode(&capsule.Concurrency) != nil || capsule.Concurrency < 1 {
 					fail(about.value, "a whole number of 1 or more")
 				}
 			case "queues":
-				capsule.queues = readQueues(about.value, fail)
+				capsule.Queues = readQueues(about.value, fail)
 			default:
 				r.fail(about.line, "%s: %q is not a setting of a capsule; the settings are concurrency, queues", what, about.key)
 			}

@@ -37,16 +37,17 @@ type demoFlags struct {
 }
 
 const (
-	// demoConcurrency is how many jobs each worker runs at once: few enough to list the jobs of a kill one by one, enough to
-	// have some running at any moment.
+	// demoConcurrency is how many jobs each worker runs at once: few enough to list the jobs of a kill one by
+	// one, enough to have some running at any moment.
 	demoConcurrency = 5
-	// The heartbeats are faster than a real worker's, so that a killed worker is missed in a second, not in ten.
+	// The heartbeats are faster than a real worker's, so that a killed worker is missed in a second, not in
+	// ten.
 	demoBeat = 200 * time.Millisecond
 	demoTTL  = time.Second
 	// demoLimit ends the demonstration with default settings, with time left to clean up within 20 s.
 	demoLimit = 17 * time.Second
-	// demoTick is how often the demonstration checks what is due. liveEvery and lineEvery are how often it reports: on a
-	// terminal as often as people can read, elsewhere a line now and then.
+	// demoTick is how often the demonstration checks what is due. liveEvery and lineEvery are how often it
+	// reports: on a terminal as often as people can read, elsewhere a line now and then.
 	demoTick  = 10 * time.Millisecond
 	liveEvery = 100 * time.Millisecond
 	lineEvery = 2 * time.Second

@@ -93,9 +93,9 @@ func (f *demoFleet) start() (*demoProcess, error) {
 	return p, nil
 }
 
-// kill kills a worker that has jobs running, none of which was interrupted before, and returns how many these were. A
-// job whose worker crashes again and again is taken for the cause, and is then quarantined; that is not the promise
-// shown here.
+// kill kills a worker that has jobs running, none of which was interrupted before, and returns how many these
+// were. A job whose worker crashes again and again is taken for the cause, and is then quarantined; that is
+// not the promise shown here.
 func (f *demoFleet) kill() (name string, running int) {
 	i := slices.IndexFunc(f.alive, func(p *demoProcess) bool { return f.ledger.mayInterrupt(p.running) })
 	if i < 0 {

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// A ledger counts what the workers report. A job is done when its handler reported the end, whatever Redis holds.
+// A ledger counts what the workers report. A job is done when its handler reported the end, whatever Redis
+// holds.
 type ledger struct {
 	mu          sync.Mutex     // guards the running jobs of each worker too
 	starts      map[string]int // by jid

@@ -26,8 +26,8 @@ type demoRedis struct {
 	embedded            *miniredis.Miniredis // nil for a real one
 }
 
-// openDemoRedis uses the Redis of --redis, or starts one in memory. It ignores the environment: "belay demo" must never
-// run in production by accident.
+// openDemoRedis uses the Redis of --redis, or starts one in memory. It ignores the environment: "belay demo"
+// must never run in production by accident.
 func openDemoRedis(ctx context.Context, at *redisFlags) (*demoRedis, error) {
 	s := &demoRedis{client: at.client, prefix: "belay-demo-" + rand.Text()[:10]}
 	if at.prefix != "" {
@@ -86,8 +86,8 @@ func (s *demoRedis) enqueue(ctx context.Context, jobs int) error {
 	if err != nil {
 		return err
 	}
-	all := func(yield func(client.Job) bool) {
-		for i := 0; i < jobs && yield(client.Job{Class: demoClass, Queue: demoQueue, Args: []any{i}}); i++ {
+	all := func(yield func(client.RawJob) bool) {
+		for i := 0; i < jobs && yield(client.RawJob{Class: demoClass, Queue: demoQueue, Args: []any{i}}); i++ {
 		}
 	}
 	for _, err := range pusher.PushSlices(ctx, all) {
@@ -139,8 +139,8 @@ func (s *demoRedis) close() {
 	}
 }
 
-// sweep deletes the demonstration's keys from a Redis that is not its own. It spells out each name and searches for
-// nothing, so that it touches no other key.
+// sweep deletes the demonstration's keys from a Redis that is not its own. It spells out each name and
+// searches for nothing, so that it touches no other key.
 func (s *demoRedis) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
 	defer cancel()
@@ -149,7 +149,7 @@ func (s *demoRedis) sweep() {
 	for _, identity := range s.identities(ctx, keys) {
 		names = append(names,
 			keys.Process(identity), keys.Work(identity), keys.Workers(identity), keys.Signals(identity), keys.Record(identity),
-			keys.Claim(identity), keys.Working(demoQueue, identity), keys.Alone(identity))
+			keys.Claim(identity), keys.Working(demoQueue, identity), keys.QuarantineRun(identity))
 	}
 	for page := range slices.Chunk(names, lua.MostItems) {
 		// An error means that Redis has gone; the user sees that already.
@@ -162,7 +162,7 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 	names := []string{
 		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
 		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
-		keys.Suspects(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
+		keys.Quarantine(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {
 		names = append(names, keys.ProcessedOn(day), keys.FailedOn(day))
@@ -170,7 +170,8 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 	return names
 }
 
-// identities returns all identities that the demonstration's workers ever had: each is alive or has a tombstone.
+// identities returns all identities that the demonstration's workers ever had: each is alive or has a
+// tombstone.
 func (s *demoRedis) identities(ctx context.Context, keys lua.Keys) []string {
 	var identities []string
 	for _, reply := range s.redis.Do(ctx,

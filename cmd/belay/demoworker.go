@@ -19,7 +19,8 @@ const (
 	demoWorkerName = "demo-worker"
 	demoQueue      = "demo"
 	demoClass      = "Demo"
-	// demoJobTime is how long a job takes on average: long enough to be interrupted, short enough for hundreds a second.
+	// demoJobTime is how long a job takes on average: long enough to be interrupted, short enough for
+	// hundreds a second.
 	demoJobTime = 40 * time.Millisecond
 	// demoShutdown is longer than any job, so that at the end all of them finish.
 	demoShutdown = time.Second
@@ -67,8 +68,8 @@ func demoWork(cmd *cobra.Command, at *redisFlags, file *os.File) error {
 	return worker.Run(ctx)
 }
 
-// demoHandler reports the start of a job before it begins, and its end. Each line is one small write to a pipe: what was
-// written before a SIGKILL is in the pipe, and no line is split.
+// demoHandler reports the start of a job before it begins, and its end. Each line is one small write to a
+// pipe: what was written before a SIGKILL is in the pipe, and no line is split.
 func demoHandler(file *os.File, log zerolog.Logger) launcher.Handler {
 	write := func(word, jid string) error {
 		if _, err := file.WriteString(word + jid + "\n"); err != nil {

@@ -49,8 +49,8 @@ func (f *pageFlags) check() error {
 	return nil
 }
 
-// printPage prints the page of a sequence that the flags select, as JSON or as rows below heads, and a last line with
-// the number of rows and the total.
+// printPage prints the page of a sequence that the flags select, as JSON or as rows below heads, and a last
+// line with the number of rows and the total.
 func printPage[T any](out io.Writer, f pageFlags, all iter.Seq2[T, error], total int, wanted func(T) bool, heads []any, cells func(T) []any) error {
 	t := newTable(out)
 	rows, skipped := 0, 0
@@ -147,7 +147,8 @@ func newList(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// entries yields the jobs of several places. A signal ends the process at once: reading leaves nothing behind.
+// entries yields the jobs of several places. A signal ends the process at once: reading leaves nothing
+// behind.
 func entries(i *inspect.Inspector, homes []inspect.Home) iter.Seq2[inspect.Entry, error] {
 	return func(yield func(inspect.Entry, error) bool) {
 		for _, home := range homes {

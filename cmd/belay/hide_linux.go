@@ -9,7 +9,7 @@ import (
 )
 
 // hideEnvironment overwrites variables in the memory in which the kernel stored this process' environment.
-// /proc/PID/environ shows that memory for the life of the process, whatever os.Unsetenv does, and programs
+// /proc/PID/environ shows that memory until the process ends, whatever os.Unsetenv does, and programs
 // that the worker starts may read it. Go keeps a copy, so os.Getenv returns the same values as before.
 func hideEnvironment(variables []string) error {
 	begin, end, err := environmentAt()

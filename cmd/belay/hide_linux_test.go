@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program need not have the environment of Redis' URL to find it: it stands in /proc, in that of its parent.
+// A program need not have the environment of Redis' URL to find it: it stands in /proc, in that of its
+// parent.
 func TestAProgramCannotReadTheURLInItsParentsEnvironment(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -17,12 +17,12 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostLine is the longest line that is read. No valid job is longer, however it is written; a longer line is refused
-// without being kept in memory.
+// mostLine is the longest line that is read. No valid job is longer, however it is written; a longer line is
+// refused without being kept in memory.
 const mostLine = 2 * job.MaxPayloadLimit
 
-// patience is how long a job that was read waits for more jobs when the input pauses. Lines from a pipe are pushed then,
-// not when the next line comes.
+// patience is how long a job that was read waits for more jobs when the input pauses. Lines from a pipe are
+// pushed then, not when the next line comes.
 const patience = 100 * time.Millisecond
 
 // jobLines reads jobs from lines of JSON. It refuses lines that are not jobs, and skips empty ones.
@@ -30,7 +30,7 @@ type jobLines struct {
 	lines    <-chan jobLine
 	closed   chan struct{}
 	reading  context.Context
-	defaults client.Job
+	defaults client.RawJob
 	refuse   func(line int, why error)
 	taken    int   // the number of the last line
 	ended    bool  // no more lines follow
@@ -45,8 +45,9 @@ type jobLine struct {
 	end    error
 }
 
-// newJobLines reads until the end of in or of the context reading. Its goroutine may stay behind in a blocked read.
-func newJobLines(reading context.Context, in io.Reader, defaults client.Job, refuse func(int, error)) *jobLines {
+// newJobLines reads until the end of in or of the context reading. Its goroutine may stay behind in a blocked
+// read.
+func newJobLines(reading context.Context, in io.Reader, defaults client.RawJob, refuse func(int, error)) *jobLines {
 	lines := make(chan jobLine) // unbuffered: a line may be long
 	l := &jobLines{lines: lines, closed: make(chan struct{}), reading: reading, defaults: defaults, refuse: refuse}
 	go readLines(reading, in, lines, l.closed)
@@ -87,14 +88,14 @@ func (l *jobLines) batch() (jobs []numbered) {
 }
 
 // parse reads a line as a job.
-func (l *jobLines) parse(line jobLine) (client.Job, bool) {
+func (l *jobLines) parse(line jobLine) (client.RawJob, bool) {
 	text := bytes.TrimSpace(line.text)
 	switch {
 	case line.long:
 		l.refuse(line.number, fmt.Errorf("it is longer than %d bytes", mostLine))
-		return client.Job{}, false
+		return client.RawJob{}, false
 	case len(text) == 0:
-		return client.Job{}, false
+		return client.RawJob{}, false
 	}
 	j, err := parseJobLine(text, l.defaults)
 	if err != nil {
@@ -165,7 +166,7 @@ func (r endingReader) Read(into []byte) (int, error) {
 }
 
 // parseJobLine reads one job. Fields that are correct JSON but cannot be pushed are refused by the client.
-func parseJobLine(text []byte, j client.Job) (client.Job, error) {
+func parseJobLine(text []byte, j client.RawJob) (client.RawJob, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return j, fmt.Errorf("it is not one JSON object: %w", err)
@@ -181,8 +182,8 @@ func parseJobLine(text []byte, j client.Job) (client.Job, error) {
 	return j, nil
 }
 
-// setField sets one field of the payload. A field without its own place in a client.Job is kept as it is.
-func setField(j *client.Job, name string, value json.RawMessage) error {
+// setField sets one field of the payload. A field without its own place in a client.RawJob is kept as it is.
+func setField(j *client.RawJob, name string, value json.RawMessage) error {
 	into := func(target any) error {
 		if json.Unmarshal(value, target) != nil {
 			return fmt.Errorf("the field %q has the wrong type", name)

@@ -12,40 +12,21 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/logbook"
 )
 
 type logFlags struct{ level, format, path string }
 
-func (f *logFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.level, "log-level", "info", "least level that is logged: debug (a line per job), info, warn or error")
-	flags.StringVar(&f.format, "log-format", "console", "json (one object a line) or console (for people)")
-	flags.StringVar(&f.path, "logfile", "", "append the log to this `FILE`, created with mode 0600; USR2 reopens it (default standard error)")
-}
-
 var logLevels = map[string]zerolog.Level{
 	"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
-}
-
-// check returns what is wrong with the flags.
-func (f *logFlags) check() error {
-	var level, format error
-	if _, ok := logLevels[f.level]; !ok {
-		level = fmt.Errorf("--log-level %q: it is debug, info, warn or error", f.level)
-	}
-	if f.format != "json" && f.format != "console" {
-		format = fmt.Errorf("--log-format %q: it is json or console", f.format)
-	}
-	return errors.Join(level, format)
 }
 
 // lastWords is how long the end of the process waits for the reader of its log.
 const lastWords = time.Second
 
-// A journal is the log of a worker. It does not block: neither a job nor a heartbeat waits for the reader of standard
-// error, or for a disk.
+// A journal is the log of a worker. It does not block: neither a job nor a heartbeat waits for the reader of
+// standard error, or for a disk.
 type journal struct {
 	zerolog.Logger
 	book *logbook.Book
@@ -90,8 +71,8 @@ func (j *journal) close() {
 	}
 }
 
-// A logFile can be reopened while it is written to. There is no mutex: a write may hang on a full disk or a pipe, and
-// must not block the reopening.
+// A logFile can be reopened while it is written to. There is no mutex: a write may hang on a full disk or a
+// pipe, and must not block the reopening.
 type logFile struct {
 	path string
 	atomic.Pointer[os.File]

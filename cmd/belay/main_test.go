@@ -15,7 +15,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// binary is the program itself, for what only a process of its own can show: signals, children, an end by SIGKILL.
+// binary is the program itself, for what only a process of its own can show: signals, children, an end by
+// SIGKILL.
 var binary string
 
 func TestMain(m *testing.M) {

@@ -125,7 +125,7 @@ func send(cmd *cobra.Command, i *inspect.Inspector, order inspect.Order, identit
 		case err != nil:
 			return err
 		case sent:
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: told to %s\n", plain(identity), order)
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s sent\n", plain(identity), order)
 		case !all:
 			missing = append(missing, identity)
 		}

@@ -162,7 +162,8 @@ func (f *pushFlags) until() (time.Time, error) {
 	return at, nil
 }
 
-// openPusher makes the client. The client repeats a push only for reportEvery; then persist reports and continues.
+// openPusher makes the client. The client repeats a push only for reportEvery; then persist reports and
+// continues.
 func openPusher(at *redisFlags, repeatFor time.Duration) (*client.Client, error) {
 	redis, err := at.open()
 	if err != nil {
@@ -193,8 +194,8 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 		return err
 	}
 	ctx := context.Background()
-	receipt, err := pusher.Push(ctx, client.Job{
-		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, Repeatable: true,
+	receipt, err := pusher.Push(ctx, client.RawJob{
+		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, PushOnce: true,
 		Unique: flags.unique.rule(), WAL: wal,
 	})
 	receipts, err := persist(ctx, pusher, cmd.ErrOrStderr(), flags.repeatFor, []client.Receipt{receipt}, err, false)
@@ -224,8 +225,8 @@ const (
 	restFor = 200 * time.Millisecond
 )
 
-// persist repeats a failed push until it is stored or the time is up. known says that this Redis has replied before: one
-// that has not is perhaps no Redis, and not worth waiting for.
+// persist repeats a failed push until it is stored or the time is up. known says that this Redis has replied
+// before: one that has not is perhaps no Redis, and not worth waiting for.
 func persist(ctx context.Context, pusher *client.Client, errs io.Writer, most time.Duration, receipts []client.Receipt, err error, known bool) ([]client.Receipt, error) {
 	var reported time.Time
 	for end := time.Now().Add(most); worthRepeating(err, known) && time.Until(end) > restFor; {
@@ -324,8 +325,8 @@ func joinUnique(args []string) []string {
 	return out
 }
 
-// shieldNegatives marks negative numbers among the arguments of push, because the flag parser takes -5 for the flag 5. It
-// leaves the values of flags alone.
+// shieldNegatives marks negative numbers among the arguments of push, because the flag parser takes -5 for
+// the flag 5. It leaves the values of flags alone.
 func shieldNegatives(root *cobra.Command, args []string) []string {
 	at := slices.Index(args, "push")
 	push, _, err := root.Find([]string{"push"})

@@ -38,7 +38,7 @@ const progressEvery = 2 * time.Second
 
 // A numbered job has the number of its line.
 type numbered struct {
-	client.Job
+	client.RawJob
 	line int
 }
 
@@ -59,7 +59,7 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 		pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), queues: hints{},
 		began: now, reportedAt: now, every: progressEvery,
 	}
-	defaults := client.Job{Queue: flags.queue, Retry: rule, Repeatable: true, Unique: flags.unique.rule()}
+	defaults := client.RawJob{Queue: flags.queue, Retry: rule, PushOnce: true, Unique: flags.unique.rule()}
 	lines := newJobLines(reading, in, defaults, b.refuse)
 	defer lines.close()
 	var err error
@@ -83,12 +83,12 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	return nil
 }
 
-// push pushes jobs. An invalid job fails its slice before anything of it is sent; the other jobs are pushed again
-// without it, so each job is tried twice at most.
+// push pushes jobs. An invalid job fails its slice before anything of it is sent; the other jobs are pushed
+// again without it, so each job is tried twice at most.
 func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 	for len(jobs) > 0 {
-		all := func(yield func(client.Job) bool) {
-			for i := 0; i < len(jobs) && yield(jobs[i].Job); i++ {
+		all := func(yield func(client.RawJob) bool) {
+			for i := 0; i < len(jobs) && yield(jobs[i].RawJob); i++ {
 			}
 		}
 		sent := 0
@@ -112,7 +112,7 @@ func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 			if err != nil {
 				return err
 			}
-			if err := b.out.failure(); err != nil { // without its jids, the lines that were pushed cannot be told
+			if err := b.out.failure(); err != nil { // the lost jids would leave these lines unknown
 				return fmt.Errorf("%w; nothing after line %d was pushed", err, b.through)
 			}
 		}

@@ -77,7 +77,8 @@ func endedChild() int {
 		}
 		break
 	}
-	// The package does not name the union's fields. si_pid comes first in it, and a union with pointers in it is aligned as these.
+	// The package does not name the union's fields. si_pid comes first in it, and a union with pointers in it
+	// is aligned as these.
 	const header = 3 * unsafe.Sizeof(int32(0))
 	const align = unsafe.Sizeof(uintptr(0))
 	at := (header + align - 1) / align * align

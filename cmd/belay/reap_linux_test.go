@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptsVariable has the test's own program become the one that its arguments name, as a process to which orphans are left.
+// adoptsVariable has the test's own program become the one that its arguments name, as a process to which
+// orphans are left.
 const adoptsVariable = "BELAY_TEST_ADOPTS"
 
 func becomeOther() {
@@ -47,8 +48,8 @@ func ended(t *testing.T, parent int) (zombies int) {
 	return zombies
 }
 
-// A worker that is process 1 of a container, or another one to which orphans are left, waits for them, and takes no exit
-// status from its own programs.
+// A worker that is process 1 of a container, or another one to which orphans are left, waits for them, and
+// takes no exit status from its own programs.
 func TestAWorkerReapsOrphansAndOnlyThem(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

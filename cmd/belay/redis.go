@@ -14,8 +14,8 @@ import (
 
 const defaultURL = "redis://127.0.0.1:6379/0"
 
-// urlVariables may hold the URL if the flag is not given, the first one first. Programs that --exec runs do not inherit
-// them.
+// urlVariables may hold the URL if the flag is not given, the first one first. Programs that --exec runs do
+// not inherit them.
 var urlVariables = []string{"BELAY_REDIS_URL", "REDIS_URL"}
 
 // redisFlags select the Redis, the client library and the prefix of the keys.

@@ -74,8 +74,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// readEverywhere reads from the environment what all commands must agree on: a worker with one prefix takes no job that
-// was pushed with another.
+// readEverywhere reads from the environment what all commands must agree on: a worker with one prefix takes
+// no job that was pushed with another.
 func readEverywhere(flags *pflag.FlagSet) error {
 	for _, key := range []string{"client", "prefix"} {
 		s, _ := settingByKey(key)
@@ -173,8 +173,8 @@ var urlLike = regexp.MustCompile(`\S*(://|@)\S*`)
 
 func hideURLs(text string) string { return urlLike.ReplaceAllString(text, "(hidden)") }
 
-// userinfo matches the place of the password in a URL. The rest of the URL may be what the error is about: a file's name,
-// or an argument without its quotes.
+// userinfo matches the place of the password in a URL. The rest of the URL may be what the error is about: a
+// file's name, or an argument without its quotes.
 var userinfo = regexp.MustCompile(`://\S*@`)
 
 func hidePasswords(text string) string { return userinfo.ReplaceAllString(text, "://(hidden)@") }

@@ -36,8 +36,9 @@ func newRunner(log zerolog.Logger) *runner {
 	}
 }
 
-// withoutRedis removes the variables that programs must not inherit: the Redis URL with its password, the positions of
-// another job (if a program of ours started us), and systemd's, because the programs are not the service.
+// withoutRedis removes the variables that programs must not inherit: the Redis URL with its password, the
+// positions of another job (if a program of ours started us), and systemd's, because the programs are not the
+// service.
 func withoutRedis(environ []string) []string {
 	private := append([]string{walVariable, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}, urlVariables...)
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
@@ -74,8 +75,9 @@ func failedRuns(j *job.Job) int {
 	return max(count+1, 0)
 }
 
-// run runs one process until it ends or ctx ends. It passes only files to exec, never Go readers and writers: for those
-// exec would wait until every process that inherited the other end has closed it, grandchildren included.
+// run runs one process until it ends or ctx ends. It passes only files to exec, never Go readers and writers:
+// for those exec would wait until every process that inherited the other end has closed it, grandchildren
+// included.
 func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -108,8 +110,8 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 	return err
 }
 
-// wait waits for the process, and ends its group if ctx ends first. The exit status of a cancelled program is ignored:
-// many exit with status 0 at SIGTERM, and the job would be lost.
+// wait waits for the process, and ends its group if ctx ends first. The exit status of a cancelled program is
+// ignored: many exit with status 0 at SIGTERM, and the job would be lost.
 func (r *runner) wait(ctx context.Context, cmd *exec.Cmd) error {
 	var err error
 	exited := make(chan struct{})
@@ -148,8 +150,8 @@ func (e *programError) Error() string {
 // ErrorClass returns the error class that operators see.
 func (e *programError) ErrorClass() string { return "ExitStatus" }
 
-// withoutWords returns what the log shows of a run's error. It leaves out the program's output, which may hold anything,
-// arguments included; it is stored with the job in Redis.
+// withoutWords returns what the log shows of a run's error. It leaves out the program's output, which may
+// hold anything, arguments included; it is stored with the job in Redis.
 func withoutWords(_ string, err error) string {
 	var exit *programError
 	if errors.As(err, &exit) {

@@ -20,8 +20,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// soon bounds what is expected at once. It decides nothing on a busy machine, and is much less than the sleeps of the
-// programs that must not be waited for.
+// soon bounds what is expected at once. It decides nothing on a busy machine, and is much less than the
+// sleeps of the programs that must not be waited for.
 const soon = 20 * time.Second
 
 // runShell runs a job as a shell script in a directory of its own.

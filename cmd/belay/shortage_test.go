@@ -17,7 +17,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// No process to be had says nothing about the job: it is requeued, whatever its retries, and the log says so once.
+// No process to be had says nothing about the job: it is requeued, whatever its retries, and the log says so
+// once.
 func TestAShortageIsNoFailedRun(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -60,7 +61,8 @@ func TestAShortageIsNoFailedRun(t *testing.T) {
 	require.NotErrorAs(t, gone, new(*retry.AskError), "what will not get better is a failure")
 }
 
-// With too few descriptors for all of its programs a worker runs all the jobs, in the end, and none has failed.
+// With too few descriptors for all of its programs a worker runs all the jobs, in the end, and none has
+// failed.
 func TestAWorkerWithTooFewDescriptorsLosesNoJob(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -24,8 +24,8 @@ func (e interruptedError) status() int {
 	return exitSignal + int(number)
 }
 
-// untilSignal returns a context that INT and TERM end, with an interruptedError as its cause. Only the first signal is
-// caught: a second one ends the program at once.
+// untilSignal returns a context that INT and TERM end, with an interruptedError as its cause. Only the first
+// signal is caught: a second one ends the program at once.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
@@ -47,8 +47,8 @@ func untilSignal() (ctx context.Context, stop func()) {
 	}
 }
 
-// surviveBrokenPipes turns a write to a reader that has gone into an error. Without it Go's runtime ends the program at
-// once, without a summary.
+// surviveBrokenPipes turns a write to a reader that has gone into an error. Without it Go's runtime ends the
+// program at once, without a summary.
 func surviveBrokenPipes() (stop func()) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)

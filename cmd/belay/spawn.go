@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A spawner starts child processes that die with this one. Linux sends a parent-death signal when the *thread* that
-// forked ends, not the process; so one thread starts all children and does nothing else.
+// A spawner starts child processes that die with this one. Linux sends a parent-death signal when the
+// *thread* that forked ends, not the process; so one thread starts all children and does nothing else.
 type spawner struct {
 	starts chan start
 
@@ -56,8 +56,8 @@ func (s *spawner) wait(cmd *exec.Cmd) error {
 	return err
 }
 
-// start starts cmd in a process group of its own, so that its children can be ended with it, and so that a Ctrl-C in a
-// terminal reaches only the worker.
+// start starts cmd in a process group of its own, so that its children can be ended with it, and so that a
+// Ctrl-C in a terminal reaches only the worker.
 func (s *spawner) start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = diesWithParent()
 	cmd.SysProcAttr.Setpgid = true
@@ -70,16 +70,16 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 func (s *spawner) close() { close(s.starts) }
 
 const (
-	// grace is how long a cancelled program has between SIGTERM and SIGKILL. It is shorter than the second that the
-	// launcher gives cancelled handlers before it requeues their jobs, so that no program still works on a job that another
-	// worker may have.
+	// grace is how long a cancelled program has between SIGTERM and SIGKILL. It is shorter than the second
+	// that the launcher gives cancelled handlers before it requeues their jobs, so that no program still
+	// works on a job that another worker may have.
 	grace = 600 * time.Millisecond
 	// groupLook is how often endGroup checks whether the group has ended: there is no event for it.
 	groupLook = 10 * time.Millisecond
 )
 
-// endGroup ends all processes of the group that child leads: SIGTERM, and SIGKILL after grace. A child that has ended but
-// was not waited for still counts as running.
+// endGroup ends all processes of the group that child leads: SIGTERM, and SIGKILL after grace. A child that
+// has ended but was not waited for still counts as running.
 func endGroup(child int) {
 	_ = syscall.Kill(-child, syscall.SIGTERM)
 	for end := time.Now().Add(grace); time.Now().Before(end); time.Sleep(groupLook) {

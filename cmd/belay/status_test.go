@@ -77,7 +77,8 @@ func TestStatusMarksQueuesWithoutAConsumer(t *testing.T) {
 	require.Contains(t, h.invoke("", "queues", "--json").out, `"no_consumer":true`)
 }
 
-// The jobs of a worker that was killed are on their way back: until then they are counted where they came from.
+// The jobs of a worker that was killed are on their way back: until then they are counted where they came
+// from.
 func TestStatusShowsJobsInDeadWorkersHands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// pictures is a reader of statuses that are a second apart, which is interrupted after the last; a nil is an outage.
+// pictures is a reader of statuses that are a second apart, which is interrupted after the last; a nil is an
+// outage.
 func pictures(stop func(), all ...*inspect.Status) func() (inspect.Status, error) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return func() (inspect.Status, error) {

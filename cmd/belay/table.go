@@ -53,8 +53,8 @@ func printJSON(out io.Writer, value any) error {
 	return err
 }
 
-// plain returns text that is safe to show: each character that could move a cursor, change a colour or turn the
-// writing direction is written as an escape.
+// plain returns text that is safe to show: each character that could move a cursor, change a colour or turn
+// the writing direction is written as an escape.
 func plain(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// tailBytes is how much of a program's standard error becomes the error message, which is stored in Redis with the job.
-	// The cause is usually in the last lines.
+	// tailBytes is how much of a program's standard error becomes the error message, which is stored in Redis
+	// with the job. The cause is usually in the last lines.
 	tailBytes = 4 << 10
-	// mostLeft limits what is read after the program's end: all that a pipe can hold. Other processes may still write.
+	// mostLeft limits what is read after the program's end: all that a pipe can hold. Other processes may
+	// still write.
 	mostLeft = 1 << 20
 )
 
@@ -46,8 +47,8 @@ func (t *tail) keep(part []byte) {
 	}
 }
 
-// end is called after the program's end. It reads what is left without waiting for other processes that hold the pipe
-// open, closes the pipe, and returns the last tailBytes as valid text.
+// end is called after the program's end. It reads what is left without waiting for other processes that hold
+// the pipe open, closes the pipe, and returns the last tailBytes as valid text.
 func (t *tail) end() string {
 	_ = t.pipe.SetReadDeadline(time.Now())
 	<-t.done

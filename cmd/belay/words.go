@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// splitWords splits a command as a shell splits a line: spaces separate words, quotes and backslashes keep them together.
-// Nothing is expanded: no variables, no globs, no pipes. In double quotes a backslash is itself, except before the
-// characters that a shell lets it escape.
+// splitWords splits a command as a shell splits a line: spaces separate words, quotes and backslashes keep
+// them together. Nothing is expanded: no variables, no globs, no pipes. In double quotes a backslash is
+// itself, except before the characters that a shell lets it escape.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -1,18 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/retry"
+	"github.com/belayq/belay/launcher"
 )
 
 const workHelp = `Takes jobs and runs each in a process of its own, a child of the worker.
@@ -55,19 +54,14 @@ const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Be
   belay work --config belay.yml --print-config
   belay work --log-format json --logfile work.log --name blue --exec 'Import=./import --verbose'`
 
-// workFlags are the flags of a worker as they were given.
+// workFlags are the flags of a worker: those of belay.Main, and a few of its own.
 type workFlags struct {
-	set                                 *pflag.FlagSet
-	queues, programs                    []string
-	concurrency, maxRetries             int
-	heartbeat, ttl, janitor, shutdown   time.Duration
-	maxInterruptions, payloadLimit      int
-	poll, pollWait                      time.Duration
-	name, tag, retryFormula, timestamps string
-	labels                              []string
-	health                              string
-	log                                 logFlags
-	conf                                config
+	main     belay.MainConfig
+	shared   []*belay.Flag
+	wrong    []error // mistakes in values of shared flags
+	programs []string
+	logfile  string
+	conf     config
 }
 
 func newWork(at *redisFlags) *cobra.Command {
@@ -85,35 +79,45 @@ func newWork(at *redisFlags) *cobra.Command {
 }
 
 func (f *workFlags) register(flags *pflag.FlagSet) {
-	f.set = flags
-	flags.StringArrayVarP(&f.queues, "queue", "q", nil, "take from queue `NAME[,WEIGHT]`; again for more. Without weights in the order given, with weights at random by them (default \"default\")")
+	f.shared = belay.Flags(&f.main)
+	for _, one := range f.shared {
+		if one.Name != "redis" && one.Name != "prefix" { // flags of all commands
+			flags.VarP(collecting{one, &f.wrong}, one.Name, one.Short, one.Usage)
+		}
+	}
 	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; again for more")
-	flags.IntVarP(&f.concurrency, "concurrency", "c", 25, "how many jobs run at once")
-	flags.DurationVar(&f.heartbeat, "heartbeat", 1500*time.Millisecond, "heartbeat interval")
-	flags.DurationVar(&f.ttl, "ttl", 0, "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)")
-	flags.DurationVar(&f.poll, "poll", 100*time.Millisecond, "maximum poll interval for due jobs, of one worker in the fleet")
-	flags.DurationVar(&f.pollWait, "poll-wait", 0, "how long after the start only other workers promote due jobs")
-	flags.DurationVar(&f.janitor, "janitor", 0, "minimum time between the two checks of a worker that seems dead (default 1 heartbeat)")
-	flags.DurationVar(&f.shutdown, "shutdown-timeout", 25*time.Second, "how long running jobs may go on after TERM; 0 for not at all")
-	flags.IntVar(&f.maxInterruptions, "max-interruptions", retry.DefaultMostInterruptions, "crashes allowed before the job is moved to the dead set, at least 2; at one less it is quarantined and runs alone")
-	flags.IntVar(&f.payloadLimit, "payload-limit", job.DefaultPayloadLimit, "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved to the dead set")
-	flags.StringVar(&f.name, "name", "", "name to show instead of the host's")
-	flags.StringVar(&f.tag, "tag", "", "tag to show in Sidekiq's dashboard")
-	flags.StringArrayVar(&f.labels, "label", nil, "label to show in Sidekiq's dashboard; again for more")
-	flags.StringVar(&f.health, "health-addr", "", "serve GET /healthz (alive?) and /readyz (taking jobs?) at this `ADDRESS`, such as 127.0.0.1:7421")
-	flags.StringVar(&f.retryFormula, "retry-formula", "8.x", "delays between retries as in Sidekiq 8.x, 6.x or 4.2.3")
-	flags.IntVar(&f.maxRetries, "max-retries", retry.DefaultMaxRetries, "retries of jobs that do not set their own; 0 for none: they die at the first failure")
-	flags.StringVar(&f.timestamps, "timestamps", "seconds", "unit of times in jobs: seconds (every Sidekiq reads them) or milliseconds (Sidekiq 8)")
-	f.log.register(flags)
+	flags.StringVar(&f.logfile, "logfile", "", "append the log to this `FILE`, created with mode 0600; USR2 reopens it (default standard error)")
 	f.conf.register(flags)
+}
+
+// A collecting flag keeps its errors instead of returning them, so that all mistakes are reported at once.
+type collecting struct {
+	*belay.Flag
+	wrong *[]error
+}
+
+// Set implements pflag.Value.
+func (c collecting) Set(value string) error {
+	if err := c.Flag.Set(value); err != nil {
+		*c.wrong = append(*c.wrong, fmt.Errorf("--%s %q: %w", c.Name, value, err))
+	}
+	return nil
+}
+
+// check returns all mistakes in the flags.
+func (f *workFlags) check() error {
+	wrong := f.wrong
+	for _, one := range f.shared {
+		wrong = append(wrong, one.Check())
+	}
+	return errors.Join(wrong...)
 }
 
 // work runs a worker from its command line to its end.
 func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
-	badWords := checkQueueWords(flags.queues)
 	exposed := hideEnvironment(urlVariables)
-	badSettings := flags.conf.settle(cmd.Flags())
-	cfg, badFlags := flags.config()
+	badSettings := flags.conf.settle(cmd.Flags(), &flags.main.Server)
+	badFlags := flags.check()
 	programs, badPrograms := parsePrograms(flags.programs)
 	if flags.conf.print && len(flags.programs) == 0 {
 		badPrograms = nil
@@ -124,12 +128,13 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	} else {
 		redis = struct{ driver.Client }{} // so that this mistake is reported once
 	}
-	cfg.Client, cfg.Prefix = redis, at.prefix
-	client, badClient := belay.NewClient(redis, clientOptions(cfg)...)
-	options, badCapsules := serverOptions(cfg, flags.conf.capsules)
-	bad := errors.Join(badWords, badSettings, badFlags, badPrograms, badRedis, badClient, badCapsules)
+	cfg := flags.main
+	cfg.Client.Prefix, cfg.Server.RedactError = at.prefix, withoutWords
+	client, badClient := belay.NewClient(redis, &cfg.Client)
+	bad := errors.Join(badSettings, badFlags, badPrograms, badRedis, badClient)
 	if badClient == nil {
-		bad = errors.Join(bad, errors.Unwrap(belay.NewServer(client, options...).Check()))
+		_, badServer := belay.NewServer(client, cfg.Server)
+		bad = errors.Join(bad, errors.Unwrap(badServer))
 	}
 	if bad != nil {
 		return usageError{flags.conf.tell(bad)}
@@ -138,9 +143,10 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), oneLine(flags.conf.remark))
 	}
 	if flags.conf.print {
-		return flags.conf.write(cmd.OutOrStdout(), cmd.Flags())
+		return flags.conf.write(cmd.OutOrStdout(), cmd.Flags(), cfg.Server)
 	}
-	journal, err := openJournal(flags.log, cmd.ErrOrStderr()) // a wrong command line creates no file
+	logs := logFlags{level: cmp.Or(cfg.LogLevel, "info"), format: cmp.Or(cfg.LogFormat, "console"), path: flags.logfile}
+	journal, err := openJournal(logs, cmd.ErrOrStderr()) // a wrong command line creates no file
 	if err != nil {
 		return err
 	}
@@ -148,11 +154,19 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	for _, note := range flags.conf.notes {
 		journal.Logger.Info().Msg(note)
 	}
-	server := belay.NewServer(client, append(options, belay.Logbook(journal.book), belay.RedactError(withoutWords))...)
+	cfg.Server.Logger = journal.book.Slog()
+	server, err := belay.NewServer(client, cfg.Server)
+	if err != nil {
+		return err
+	}
 	runner := newRunner(journal.Logger)
 	defer runner.spawner.close()
 	for _, p := range programs {
-		server.HandleClass(p.class, runner.handler(p))
+		if p.class == launcher.AnyClass {
+			server.HandleUnknown(runner.handler(p))
+		} else {
+			server.HandleRaw(p.class, runner.handler(p))
+		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -160,5 +174,5 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		journal.Warn().Err(exposed).Msg("programs can read the Redis URL of this worker in /proc")
 	}
 	runner.spawner.reapOrphans(ctx.Done())
-	return belay.Process{Server: server, HealthAddr: flags.health, Reopen: journal.reopen}.Run(ctx)
+	return belay.Process{Server: server, HealthAddr: cfg.HealthAddr, Reopen: journal.reopen}.Run(ctx)
 }

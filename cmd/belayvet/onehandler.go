@@ -14,7 +14,7 @@ var oneHandler = &analysis.Analyzer{
 	Name: "onehandler",
 	Doc: `report classes that get two handlers on one server
 
-A second handler would hide the first, so the program panics when it starts, or Run fails. Handlers in functions of the same
+A second handler would hide the first, so the program panics when it starts. Handlers in functions of the same
 package are seen, too, if they are not registered under a condition.`,
 	Requires: []*analysis.Analyzer{definitions},
 	Run: func(pass *analysis.Pass) (any, error) {

@@ -68,16 +68,22 @@ func (r *registrar) by(call *ast.CallExpr) []registration {
 		if server, ok := r.place(call.Args[0]); ok && method != nil {
 			return r.one(server, method, call)
 		}
-	case "Server.HandleClass":
+	case "Server.HandleRaw", "Server.HandleUnknown", "Server.Register":
 		if method == nil {
 			return nil
 		}
 		server, ok := r.operand(method)
-		if name, known := r.text(call.Args[0]); ok && known {
+		switch {
+		case !ok:
+			return nil
+		case method.Sel.Name == "HandleUnknown":
+			return []registration{{server, classKey{name: "*"}, call, call.Pos()}}
+		case method.Sel.Name == "Register":
+			return r.byRegister(server, call)
+		}
+		if name, known := r.text(call.Args[0]); known {
 			return []registration{{server, classKey{name: name}, call, call.Pos()}}
 		}
-	case "NewServer", "Main":
-		return r.byOptions(call)
 	case "":
 		return r.byCallee(call, method)
 	}
@@ -97,27 +103,16 @@ func (r *registrar) one(server place, method *ast.SelectorExpr, at ast.Expr) []r
 	return []registration{{server, key, at, at.Pos()}}
 }
 
-// byOptions are those that a new server gets by its Handlers.
-func (r *registrar) byOptions(call *ast.CallExpr) (found []registration) {
-	server, ok := r.place(r.targets[call])
-	if !ok {
-		server.root = types.NewVar(call.Pos(), nil, "server", nil) // this analysis does not follow it further
-	}
-	options, _ := r.list(call, 1)
-	for _, option := range options {
-		handlers := r.callOf("Handlers", option)
-		if handlers == nil {
+// byRegister returns those of a call of Server.Register.
+func (r *registrar) byRegister(server place, call *ast.CallExpr) (found []registration) {
+	list, _ := r.list(call, 0)
+	for _, element := range list {
+		handler := r.callOf("Definition.Handler", element)
+		if handler == nil {
 			continue
 		}
-		list, _ := r.list(handlers, 0)
-		for _, element := range list {
-			with := r.callOf("Definition.With", element)
-			if with == nil {
-				continue
-			}
-			if method, ok := ast.Unparen(with.Fun).(*ast.SelectorExpr); ok {
-				found = append(found, r.one(server, method, element)...)
-			}
+		if method, ok := ast.Unparen(handler.Fun).(*ast.SelectorExpr); ok {
+			found = append(found, r.one(server, method, element)...)
 		}
 	}
 	return found

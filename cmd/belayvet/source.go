@@ -77,7 +77,7 @@ func (s *source) value(e ast.Expr) ast.Expr {
 	}
 }
 
-// called is the name of the function of Belay that an expression calls, "Define" or "Server.HandleClass", or
+// called is the name of the function of Belay that an expression calls, "Define" or "Server.HandleRaw", or
 // "".
 func (s *source) called(e ast.Expr) string {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)

@@ -32,7 +32,7 @@ func Open(url string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(options)
 	}
-	return &Client{redis: redis.NewClient(ours(options)), owned: true, dialect: &driver.Dialect{}}, nil
+	return &Client{redis: redis.NewClient(enforced(options)), owned: true, dialect: &driver.Dialect{}}, nil
 }
 
 // New returns a Client that uses a user's own client. Its Do uses client with its hooks, pool and timeouts,
@@ -48,7 +48,7 @@ func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("goredisdriver: a lane of %d connections: at least one is needed", conns)
 	}
-	options := ours(c.redis.Options())
+	options := enforced(c.redis.Options())
 	options.PoolSize = conns
 	return &Client{redis: redis.NewClient(options), owned: true, dialect: c.dialect}, nil
 }

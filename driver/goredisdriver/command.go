@@ -50,7 +50,6 @@ func (c *command) Args() []any {
 	return c.RawWriteToCmd.Args()
 }
 
-// answer returns the command's reply after its batch ended with err.
 func (c *command) answer(err error) driver.Reply {
 	if c.reply.done {
 		if c.reply.err != nil {

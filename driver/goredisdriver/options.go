@@ -18,7 +18,7 @@ import (
 type Option func(*redis.Options)
 
 // parseURL reads a URL. Its errors do not contain any of it, while go-redis quotes the part that it cannot
-// read. ours overrides its parameters for idle connections, pipelines and retries.
+// read. enforced overrides its parameters for idle connections, pipelines and retries.
 func parseURL(text string) (*redis.Options, error) {
 	parsed, err := driver.ParseURL(text, driver.PoolParameters...)
 	if err != nil {
@@ -31,8 +31,8 @@ func parseURL(text string) (*redis.Options, error) {
 	return options, nil
 }
 
-// ours copies options and applies the settings for the promises of driver.Client.
-func ours(from *redis.Options) *redis.Options {
+// enforced copies options and applies the settings for the promises of driver.Client.
+func enforced(from *redis.Options) *redis.Options {
 	o := *from
 	o.MaxRetries = -1 // 0 would mean three
 	o.ContextTimeoutEnabled = true

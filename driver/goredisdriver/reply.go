@@ -28,7 +28,6 @@ type reply struct {
 	scratch [16]byte
 }
 
-// An array is an incomplete array.
 type array struct {
 	items []any
 	left  int
@@ -77,7 +76,6 @@ func (r *reply) line(kind byte, text []byte) error {
 // announces more speaks another protocol, and allocating that much memory would end the program.
 const longest = 512 << 20
 
-// open begins a string or an array of n.
 func (r *reply) open(kind byte, n int) {
 	switch kind {
 	case '$', '=', '!':

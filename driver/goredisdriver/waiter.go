@@ -26,7 +26,7 @@ type waiter struct {
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
 	w := &waiter{release: driver.Releaser{Client: c}}
-	options := ours(c.redis.Options())
+	options := enforced(c.redis.Options())
 	options.PoolSize = 1
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	options.Dialer = patient(options.Dialer)

@@ -45,7 +45,6 @@ func serverError(text string) *driver.ServerError {
 	return driver.NewServerError(text)
 }
 
-// value returns a reply as a neutral value.
 func value(result rueidis.RedisResult) driver.Reply {
 	message, _ := result.ToMessage()
 	v, err := neutral(&message)

@@ -58,7 +58,7 @@ func New(options rueidis.ClientOption) (*Client, error) {
 
 func newClient(options rueidis.ClientOption, dialect *driver.Dialect) (*Client, error) {
 	link := newLink(options)
-	redis, err := connect(ours(options), link)
+	redis, err := connect(enforced(options), link)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	return options, nil
 }
 
-// ours applies the settings for the promises of driver.Client.
-func ours(o rueidis.ClientOption) rueidis.ClientOption {
+// enforced applies the settings for the promises of driver.Client.
+func enforced(o rueidis.ClientOption) rueidis.ClientOption {
 	o.DisableRetry = true
 	o.ConnLifetime = 0 // at its end rueidis sends again what was in flight
 	// Only the pipelining connection keeps earlier replies when it breaks, and notices while it is idle

@@ -167,7 +167,6 @@ type until struct {
 
 func (u until) Deadline() (time.Time, bool) { return u.at, true }
 
-// A dialledKey is the context key of until.dialled.
 type dialledKey struct{}
 
 func (u until) Value(key any) any {

@@ -92,14 +92,12 @@ func (l *link) isShut() bool {
 	return l.shut
 }
 
-// open lets the client dial.
 func (l *link) open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shut = false
 }
 
-// close closes the connection and prevents further dials.
 func (l *link) close() {
 	l.mu.Lock()
 	l.shut = true

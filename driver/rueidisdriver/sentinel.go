@@ -41,7 +41,6 @@ func throughSentinels(o rueidis.ClientOption, dial dialer) dialer {
 	}
 }
 
-// primary asks one sentinel after another.
 func (s *sentinels) primary(ctx context.Context, dial dialer) (string, error) {
 	s.mu.Lock()
 	addrs := slices.Clone(s.addrs)

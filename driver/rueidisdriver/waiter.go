@@ -31,7 +31,7 @@ type waiter struct {
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
 	link := newLink(c.options)
-	options := ours(c.options)
+	options := enforced(c.options)
 	options.ReadBufferEachConn, options.WriteBufferEachConn = driver.WaiterBufferSize, driver.WaiterBufferSize
 	options.RingScaleEachConn = 1 // one call at a time
 	redis, err := connect(options, link)

@@ -27,7 +27,7 @@ var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), bel
 
 func main() {
 	ctx := context.Background()
-	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"))
+	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

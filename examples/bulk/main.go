@@ -30,7 +30,7 @@ func main() {
 	skip := flag.Int("skip", 0, "pass over so many records, which are pushed already")
 	flag.Parse()
 	ctx := context.Background()
-	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"))
+	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

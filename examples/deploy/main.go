@@ -37,7 +37,7 @@ func main() {
 		app.Server.OnQuiet(func() { fmt.Println(*release, "takes no more") })
 		app.Server.OnExit(func() { fmt.Println(*release, "is done") })
 		return nil
-	})
+	}, belay.MainConfig{})
 }
 
 func write(ctx context.Context, args ReportArgs) error {

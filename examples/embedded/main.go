@@ -48,12 +48,15 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	client, err := belay.Open(ctx, *redisURL)
+	client, err := belay.Open(ctx, *redisURL, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }() // last: requests and jobs push with it
-	jobs := belay.NewServer(client, belay.Queues("mail"), belay.Concurrency(10), belay.ShutdownTimeout(20*time.Second))
+	jobs, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 10, ShutdownTimeout: 20 * time.Second})
+	if err != nil {
+		return err
+	}
 	Welcome.Handle(jobs, sendWelcome)
 	web := &http.Server{Handler: routes(client, jobs), ReadHeaderTimeout: 5 * time.Second}
 	listener, err := net.Listen("tcp", *addr)

@@ -24,7 +24,7 @@ import (
 
 type NightlyArgs struct{ Time time.Time }
 
-var Nightly = belay.Define[NightlyArgs]("Nightly", belay.MaxRetries(5), belay.Idempotent(),
+var Nightly = belay.Define[NightlyArgs]("Nightly", belay.Retries(5), belay.Idempotent(),
 	belay.Unique(belay.UntilExecuted, belay.IncludingScheduled()))
 
 var every = flag.Duration("every", 24*time.Hour, "time between two runs")
@@ -35,7 +35,7 @@ func main() {
 			return run(ctx, app.Client, args.Time)
 		})
 		return pushNext(ctx, app.Client, time.Now())
-	})
+	}, belay.MainConfig{})
 }
 
 func run(ctx context.Context, client *belay.Client, at time.Time) error {

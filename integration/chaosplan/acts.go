@@ -48,7 +48,7 @@ type way struct {
 }
 
 // ways are weighted by what they find: deaths, and lost replies, most of all. A fault that lasts is drawn on
-// both sides of a life, which decides whether a process lapses by it.
+// both sides of a TTL, which decides whether a process lapses by it.
 var ways = []way{
 	{Kill, Worker, 22, 0, 0.5},
 	{Term, Worker, 8, 0, 0.2},
@@ -58,7 +58,7 @@ var ways = []way{
 	{DropReplies, Worker, 10, 0.2, 1.5},
 	{DropRequests, Worker, 5, 0.2, 1.5},
 	{Unanswered, Worker, 4, 0.2, 2},
-	{Unheard, Worker, 4, 0.2, 2},
+	{Unreceived, Worker, 4, 0.2, 2},
 	{Blackhole, Worker, 4, 0.2, 2},
 	{HangUp, Worker, 4, 0, 0},
 	{Delay, Worker, 4, 0.2, 2},
@@ -153,8 +153,8 @@ func anotherLeft(busy map[target]time.Duration, s Settings, at time.Duration, be
 func draw(r *rand.Rand, s Settings) Act {
 	w := ways[weighted(r)]
 	a := Act{Fault: w.fault, Target: w.on, Seed: r.Uint64()}
-	life := w.least + r.Float64()*(w.most-w.least)
-	a.For = time.Duration(life * float64(s.TTL)).Truncate(time.Millisecond)
+	ttls := w.least + r.Float64()*(w.most-w.least)
+	a.For = time.Duration(ttls * float64(s.TTL)).Truncate(time.Millisecond)
 	switch w.on {
 	case Worker:
 		a.Number = r.IntN(s.Workers)

@@ -14,12 +14,12 @@ const (
 	Freeze Fault = "freeze"
 
 	// DropRequests and DropReplies lose some of them, each with its connection: what was asked was not
-	// executed, or was and nobody was told.
+	// executed, or was and the reply is lost.
 	DropRequests Fault = "drop requests"
 	DropReplies  Fault = "drop replies"
-	// Unheard and Unanswered leave connections open on which one direction is silent: Redis does not hear the
-	// process, or hears and executes and is not heard. Blackhole silences both.
-	Unheard    Fault = "unheard"
+	// Unreceived and Unanswered leave connections open on which one direction is silent: Redis receives
+	// nothing, or receives and executes and its replies are lost. Blackhole silences both.
+	Unreceived Fault = "unreceived"
 	Unanswered Fault = "unanswered"
 	Blackhole  Fault = "blackhole"
 	// HangUp closes the connections, once.

@@ -11,10 +11,10 @@ import (
 	"github.com/belayq/belay/integration/history"
 )
 
-// Class is that of all jobs; its failures are retried after Backoff. Nobody knows the jobs of StrangeClass.
+// Class is that of all jobs; its failures are retried after Backoff. StrangeClass has no handler.
 const (
 	Class        = "Chaos"
-	StrangeClass = "Chaos::Nobody's ☂"
+	StrangeClass = "Chaos::Stranger's ☂"
 )
 
 // Queues are those of the workers, the first one first, strictly.
@@ -41,7 +41,7 @@ type sort struct {
 }
 
 // sorts are all kinds but the long one, whose share the settings say. Killers are few: each takes a worker with
-// it, and whoever was in hand there.
+// it, and the jobs in hand there.
 var sorts = []sort{
 	{"plain", 520, func(d *dice) history.Spec { return d.spec(200) }},
 	{"fails", 130, func(d *dice) history.Spec { return d.first(1+d.IntN(3), history.Failed) }},
@@ -122,11 +122,11 @@ func (d *dice) unique() history.Spec {
 	return s
 }
 
-// long takes from one life to the longest, and does not heed its cancellation in a quarter of all cases.
+// long takes from one TTL to the longest, and does not heed its cancellation in a quarter of all cases.
 func (d *dice) long() history.Spec {
 	s := d.spec(1)
-	life := float64(d.TTL / time.Millisecond)
-	s.Millis = int(life * (1 + d.Float64()*(d.Longest-1)))
+	ttl := float64(d.TTL / time.Millisecond)
+	s.Millis = int(ttl * (1 + d.Float64()*(d.Longest-1)))
 	s.Deaf = d.IntN(4) == 0
 	return s
 }

@@ -35,7 +35,7 @@ type Settings struct {
 	// Ahead is the most that a scheduled job waits; Longest is how long the longest job takes, in lives (TTL).
 	Ahead   time.Duration
 	Longest float64
-	// Long is the share of jobs that take one life at least. More than the fleet has time for between two kills
+	// Long is the share of jobs that take one TTL at least. More than the fleet has time for between two kills
 	// would be interrupted again and again, and the run would be about nothing else.
 	Long float64
 	// Pause is the mean time from the beginning of one fault to that of the next.
@@ -130,7 +130,7 @@ func (p *Plan) Kinds() map[string]int {
 	return kinds
 }
 
-// A Job is one that is to be pushed.
+// A Job is one that the plan pushes.
 type Job struct {
 	// At is when, at the earliest.
 	At     time.Duration

@@ -34,7 +34,7 @@ func TestEveryRunHasEveryKindOfJob(t *testing.T) {
 		for _, j := range plan.Jobs {
 			require.False(t, seen[j.Token] || seen[j.JID], "%s is there twice", j.Token)
 			seen[j.Token], seen[j.JID] = true, true
-			require.NoError(t, client.Job{Class: j.Class, Queue: j.Queue, JID: j.JID, Args: []any{j.Token, j.Spec}}.Check())
+			require.NoError(t, client.RawJob{Class: j.Class, Queue: j.Queue, JID: j.JID, Args: []any{j.Token, j.Spec}}.Check())
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (h *hand) record(next belay.Handler) belay.Handler {
 	return func(ctx context.Context, j *belay.Job) error {
 		args, err := definition.Args(j)
 		if err != nil {
-			return next(ctx, j) // which finds it, too; a class that nobody knows does not come this far
+			return next(ctx, j) // which finds it, too; a class without a handler does not come this far
 		}
 		e := history.Event{Kind: history.Start, Token: args.Token, JID: j.JID(), Queue: j.Queue(), Run: job.NewJID(), Spec: &args.Spec, Interrupted: j.InterruptedCount()}
 		if count, failed := j.RetryCount(); failed {

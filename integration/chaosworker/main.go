@@ -1,5 +1,5 @@
 // Command chaosworker is the processes of a chaos run that may die at any instruction: a worker, or, with
-// --push, one who pushes its share of a plan. Both write down what they live through, by single appends.
+// --push, a pusher of its share of a plan. Both record what happens to them, by single appends.
 //
 // It is a user's program: of Belay it knows what users import.
 package main
@@ -59,7 +59,7 @@ func (f *flags) run() error {
 		return err
 	}
 	defer func() { _ = redis.Close() }()
-	client, err := belay.NewClient(redis, belay.Prefix(f.prefix))
+	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: f.prefix})
 	if err != nil {
 		return err
 	}

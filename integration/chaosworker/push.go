@@ -26,7 +26,7 @@ const (
 	rest = 150 * time.Millisecond
 )
 
-// A pusher pushes its share of the plan, each job until it is accepted, or until nobody can say whether it was.
+// A pusher pushes its share of the plan, each job until it is accepted, or until it is unknown whether it was.
 type pusher struct {
 	*flags
 	plan   *chaosplan.Plan
@@ -63,7 +63,7 @@ func (p *pusher) run(ctx context.Context) error {
 	return nil
 }
 
-// begun are the jobs that were invoked and not refused since: they are accepted, or nobody knows.
+// begun are the jobs that were invoked and not refused since: they are accepted, or it is unknown.
 func (p *pusher) begun() (map[string]bool, error) {
 	name, _, _ := strings.Cut(p.proc, "-")
 	events, err := history.ReadOf(p.dir, name+"-*")
@@ -86,7 +86,7 @@ type try struct {
 	why     string
 }
 
-// until pushes jobs that go together until each is accepted, or nobody can say whether it is. A pusher that
+// until pushes jobs that go together until each is accepted, or it is unknown whether it is. A pusher that
 // repeats does not leave it at that.
 func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 	tries := make([]*try, len(jobs))
@@ -120,7 +120,7 @@ func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 	}
 }
 
-// repeats says whether this pusher's pushes can be repeated. Every other one's can: both kinds are to be seen.
+// repeats says whether this pusher's pushes can be repeated. Every other one's can: a run has both kinds.
 func (p *pusher) repeats() bool { return p.pusher%2 == 1 }
 
 func those(tries []*try, of ...client.Status) []*try {
@@ -143,7 +143,7 @@ func (p *pusher) push(ctx context.Context, batch []*try) error {
 	if batch[0].job.Raw {
 		return p.pushRaw(ctx, batch[0])
 	}
-	items := make([]belay.Item, len(batch))
+	items := make([]belay.RawJob, len(batch))
 	for i, t := range batch {
 		items[i] = p.item(t.job)
 		t.receipt = belay.Receipt{Status: belay.StatusNotPushed}
@@ -156,7 +156,7 @@ func (p *pusher) push(ctx context.Context, batch []*try) error {
 }
 
 // pushAtOnce pushes each job by itself, all at the same moment: some of them share a call.
-func (p *pusher) pushAtOnce(ctx context.Context, items []belay.Item, batch []*try) error {
+func (p *pusher) pushAtOnce(ctx context.Context, items []belay.RawJob, batch []*try) error {
 	wrong := make([]error, len(items))
 	var group sync.WaitGroup
 	for i := range items {
@@ -203,8 +203,8 @@ func (p *pusher) pushRaw(ctx context.Context, t *try) error {
 	return note([]*try{t}, []belay.Receipt{{Status: status}}, err)
 }
 
-func (p *pusher) item(j chaosplan.Job) belay.Item {
-	i := belay.Item{Repeatable: p.repeats(), Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
+func (p *pusher) item(j chaosplan.Job) belay.RawJob {
+	i := belay.RawJob{PushOnce: p.repeats(), Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: asJSON(j), In: time.Duration(j.Spec.DelayMillis) * time.Millisecond}
 	if kind := j.Spec.Kind; kind == chaosplan.Executing || kind == chaosplan.Executed {
 		// Longer than any run: no lock is to run out. What counts is the ballast: each job has a token of its
 		// own.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -44,17 +43,7 @@ func (p rawPusher) push(ctx context.Context, j chaosplan.Job) error {
 
 // now is Redis' time.
 func (p rawPusher) now(ctx context.Context) (time.Time, error) {
-	reply := p.redis.Do(ctx, driver.Command("TIME"))[0]
-	if reply.Err != nil {
-		return time.Time{}, fmt.Errorf("ask for the time: %w", reply.Err)
-	}
-	parts, _ := reply.Value.([]any)
-	if len(parts) != 2 {
-		return time.Time{}, errors.New("a TIME that is none")
-	}
-	whole, err := strconv.ParseInt(fmt.Sprint(parts[0]), 10, 64)
-	micros, err2 := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
-	return time.Unix(whole, micros*1000), errors.Join(err, err2)
+	return lua.TimeOf(p.redis.Do(ctx, lua.AskTime)[0])
 }
 
 func seconds(at time.Time) string {

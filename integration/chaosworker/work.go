@@ -21,26 +21,30 @@ var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, err
 	return chaosplan.LeastBackoff + rand.N(chaosplan.MostBackoff-chaosplan.LeastBackoff)
 }))
 
-// work is a worker's life.
+// work runs a worker to its end.
 func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client) error {
 	s := plan.Settings
-	server := belay.NewServer(client, belay.Name(f.proc), belay.Queues(chaosplan.Queues...), belay.Concurrency(s.Concurrency),
-		belay.Heartbeat(s.Beat, s.TTL), belay.ShutdownTimeout(s.ShutdownTimeout),
-		// Sidekiq4's adds no jitter of many seconds to a class' own delay.
-		belay.RetryPolicy(belay.Policy{Formula: retry.Sidekiq4}),
-		belay.Logger(zerolog.New(os.Stderr).With().Timestamp().Logger()))
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Name: f.proc, Queues: belay.Queues(chaosplan.Queues...), Concurrency: s.Concurrency,
+		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout,
+		RetryFormula: retry.Sidekiq4, // it adds no jitter of many seconds to a class' own delay
+		Logger:       belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
+	})
+	if err != nil {
+		return err
+	}
 	h := &hand{dir: f.dir, book: book}
-	server.Use(h.record)
+	server.Use("record", h.record)
 	definition.Handle(server, h.obey)
 	ending, ended := context.WithCancel(ctx)
 	defer ended()
 	go watch(ending, server, book)
-	err := belay.Process{Server: server}.Run(ctx)
+	err = belay.Process{Server: server}.Run(ctx)
 	book.Append(history.Event{Kind: history.Down})
 	return err
 }
 
-// watch writes down each new life, soon, and each second how the process fares.
+// watch records each new session, soon, and each second how the process fares.
 func watch(ctx context.Context, server *belay.Server, book *history.Writer) {
 	lives, seconds := time.NewTicker(20*time.Millisecond), time.NewTicker(time.Second)
 	defer lives.Stop()

@@ -8,7 +8,7 @@ import (
 // A Kind says what happened.
 type Kind string
 
-// What those who push write down.
+// What pushers record.
 const (
 	// Invoke: a push is about to be sent. Token, JID and Spec are set.
 	Invoke Kind = "invoke"
@@ -72,7 +72,7 @@ const (
 	Stopped = "stopped"
 )
 
-// A Spec is what a job is told to do, as it stands in its arguments: ["token", spec].
+// A Spec is what a job must do, as it stands in its arguments: ["token", spec].
 type Spec struct {
 	// Kind is the sort of job, by which it is counted: "plain", "long", "fails", "dies", "scheduled", and so
 	// on.

@@ -37,7 +37,7 @@ func Create(dir, proc string) (*Writer, error) {
 	return &Writer{file: file, proc: proc}, nil
 }
 
-// Append writes an event down, as of now, in one write. Proc is the writer's own process unless it is set. A
+// Append records an event in one write, with the time. Proc is the writer's own process unless it is set. A
 // history that cannot be written makes the run worthless, so that is a panic.
 func (w *Writer) Append(e Event) {
 	e.At = Now()

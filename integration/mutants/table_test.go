@@ -219,7 +219,7 @@ var bugs = []mutant{
 		name: "a quarantined job runs beside others",
 		harm: "when it kills its process, the other jobs count a crash with nothing else running",
 		edits: []edit{{
-			"lua/takealone.lua", `  if type(length) == 'number' and length > 0 then
+			"lua/take_quarantined.lua", `  if type(length) == 'number' and length > 0 then
     return { 'busy' }`, `  if type(length) == 'number' and length < 0 then
     return { 'busy' }`,
 		}},

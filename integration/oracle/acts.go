@@ -15,16 +15,16 @@ func init() {
 		{Retry, Queue}:    (*crossing).sent,
 		{Dead, Queue}:     (*crossing).sent,
 
-		{Schedule, Dead}: (*crossing).killed,
-		{Retry, Dead}:    (*crossing).killed,
-		{Queue, Dead}:    (*crossing).killed,
-		{Suspects, Dead}: (*crossing).killed,
+		{Schedule, Dead}:   (*crossing).killed,
+		{Retry, Dead}:      (*crossing).killed,
+		{Queue, Dead}:      (*crossing).killed,
+		{Quarantine, Dead}: (*crossing).killed,
 
-		{Schedule, Nowhere}: (*crossing).deleted,
-		{Retry, Nowhere}:    (*crossing).deleted,
-		{Dead, Nowhere}:     (*crossing).deleted,
-		{Queue, Nowhere}:    (*crossing).deleted,
-		{Suspects, Nowhere}: (*crossing).deleted,
+		{Schedule, Nowhere}:   (*crossing).deleted,
+		{Retry, Nowhere}:      (*crossing).deleted,
+		{Dead, Nowhere}:       (*crossing).deleted,
+		{Queue, Nowhere}:      (*crossing).deleted,
+		{Quarantine, Nowhere}: (*crossing).deleted,
 	}
 }
 
@@ -33,7 +33,7 @@ func init() {
 func (c *crossing) byHand() bool {
 	switch {
 	case c.out.at.place == Dead && c.in.place() == Nowhere:
-		return !(c.buries && strings.HasPrefix(c.out.verb, "ZREMRANGE"))
+		return !(c.kills && strings.HasPrefix(c.out.verb, "ZREMRANGE"))
 	case c.in.place() != Queue || c.out.at.place == Dead:
 		return true
 	}
@@ -84,7 +84,7 @@ func (c *crossing) sent() Move {
 	return Sent
 }
 
-// killed is a job that an operator buries as it is.
+// killed is a job that an operator kills as it is.
 func (c *crossing) killed() Move {
 	c.requireSameBytes()
 	return Killed

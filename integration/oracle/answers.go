@@ -44,7 +44,8 @@ type unique struct {
 //   - a refusal names a job of the same key that held the lock then;
 //   - no job started more often than Redis gave it to a worker;
 //   - no job starts before the last record of one of its key whose lock ends with the job;
-//   - a job with one more run for duplicates has it if one was refused while it ran, and not if none can have been.
+//   - a job with one more run for duplicates has it if one was refused while it ran, and not if none can
+//     have been.
 func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
 	jobs := make(map[string]*unique)
 	of := func(e history.Event) *unique {
@@ -59,7 +60,7 @@ func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
 		return u
 	}
 	var refusals []history.Event
-	unheard := make(map[string]bool) // the keys with a push whose answer was not read
+	unread := make(map[string]bool) // the keys with a push whose answer was not read
 	breach := func(e history.Event, format string, args ...any) {
 		breaches = append(breaches, fmt.Sprintf("%s, job %s at %v: ", e.Token, e.JID, e.At)+fmt.Sprintf(format, args...))
 	}
@@ -110,7 +111,7 @@ func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
 		}
 	}
 	for _, e := range open {
-		unheard[e.Token] = true
+		unread[e.Token] = true
 	}
 	for jid, u := range jobs {
 		if (u.accepted || u.starts > 0) && !u.ended && !a.Dead[jid] {
@@ -148,7 +149,7 @@ func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
 		switch _, follows := r.Follows[jid]; {
 		case u.kind == a.Again && due[jid] && !follows:
 			breach(e, "a duplicate was refused while it ran, and it did not run once more")
-		case follows && !possible[jid] && !unheard[u.key]:
+		case follows && !possible[jid] && !unread[u.key]:
 			breach(e, "it ran once more, and no duplicate was refused while it ran")
 		}
 	}

@@ -18,7 +18,7 @@ func (s *stride) judgeCounts() {
 		return
 	}
 	if len(s.k.damaged) > 0 {
-		return // somebody made a counter something else, and a run must end all the same
+		return // a counter was made something else, and a run must end all the same
 	}
 	if s.k.foreign != nil && runs == 0 {
 		return // a foreign worker counts in steps of their own

@@ -5,34 +5,42 @@
 //
 // Start the server with
 //
-//	--appendonly yes --appendfsync no --auto-aof-rewrite-percentage 0 --aof-use-rdb-preamble no --aof-timestamp-enabled yes
+//	--appendonly yes --appendfsync no --auto-aof-rewrite-percentage 0
+//	--aof-use-rdb-preamble no --aof-timestamp-enabled yes
 //
 // end it, and call [Replay]. After every step it holds that
 //
-//   - each accepted, unfinished job (by its jid) is in exactly one of queue, working, alone, suspects, schedule, retry, dead;
-//   - it came there by a way that there is, by one removal and one addition in one step, at the right end of its list;
-//   - its bytes are as they were, but for what that way may change: a failure its count and texts, a promotion enqueued_at,
-//     a recovery interrupted_count, by exactly one;
-//   - a recovery is from a process with a tombstone, and a tombstone stands for a process that had lapsed, for two looks;
+//   - each accepted, unfinished job (by its jid) is in exactly one of queue, working, alone, quarantined
+//     jobs, schedule, retry, dead;
+//   - it came there by a way that there is, by one removal and one addition in one step, at the right end
+//     of its list;
+//   - its bytes are as they were, but for what that way may change: a failure its count and texts, a
+//     promotion enqueued_at, a recovery interrupted_count, by exactly one;
+//   - a recovery is from a process with a tombstone, and a tombstone stands for a process that had lapsed,
+//     for two looks;
 //   - the counters moved in the step of the runs that they count, by as many;
-//   - a lock comes in the step that stores its job, has an end, is listed until then, and goes with its job's end, with its
-//     start where the payload says so, or with its time; and the one more run that a duplicate asked for comes in the step in
-//     which the first run ends, and with the lock;
+//   - a lock comes in the step that stores its job, has an end, is listed until then, and goes with its
+//     job's end, with its start where the payload says so, or with its time; and the one more run that a
+//     duplicate asked for comes in the step in which the first run ends, and with the lock;
 //
 // and at the end, that every job that was accepted is accounted for.
 //
 // What it does not judge:
 //
-//   - jobs that are equal in every byte: a sorted set makes one of them, and of texts without a jid which copy went where is
-//     anybody's guess, so they are only counted;
+//   - jobs that are equal in every byte: a sorted set makes one of them, and of texts without a jid which
+//     copy went where is unknown, so they are only counted;
 //   - whether a job that is gone was done or was discarded without an error: both are a run that ended;
-//   - foreign programs, with the option [Foreign]: what they hold between two steps is in a place of its own, Abroad, and what
-//     they do to a job's bytes there is theirs; and what a test or an operator may do, with [Allow] and [Operators]. (What
-//     operators do by Belay's own commands is judged like everything else, with [Acts]);
-//   - FLUSHALL, which ends all jobs; only a move into the list of a process that Redis has forgotten may still come;
-//   - a key that somebody made another type: what was in it is lost, which is told, and then it is nobody's until it is deleted;
+//   - foreign programs, with the option [Foreign]: what they hold between two steps is in a place of its
+//     own, Abroad, and what they do to a job's bytes there is theirs; and what a test or an operator may
+//     do, with [Allow] and [Operators]. (What operators do by Belay's own commands is judged like
+//     everything else, with [Acts]);
+//   - FLUSHALL, which ends all jobs; only a move into the list of a process that Redis has forgotten may
+//     still come;
+//   - a key that was made another type: what was in it is lost, which is reported, and then it holds no
+//     jobs until it is deleted;
 //   - locks of jobs that a foreign program or an option's hand has ended: they stand until they run out;
-//   - which of the lawful ways was the wise one: that a job was taken, or recovered in time, is for other tests to see.
+//   - which of the lawful ways was the wise one: that a job was taken, or recovered in time, is for other
+//     tests to see.
 //
 // It reads key names by their first words, which nothing else in Belay does, except working lists: whose those
 // are it knows from what processes registered. A write to a key that holds jobs, by a command that it does not

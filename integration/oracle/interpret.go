@@ -17,8 +17,8 @@ type stride struct {
 	settled map[string]bool
 	// exits are how its edges must have moved the counters.
 	exits exits
-	// buries says that it brings something to the dead set.
-	buries bool
+	// kills says that it brings something to the dead set.
+	kills bool
 	// turns are what it does to locks, by digest, and turned are those in the order of the commands.
 	turns  map[string]*turn
 	turned []string
@@ -73,7 +73,7 @@ var verbs = map[string]func(s *stride, c []string){
 func isRight(word string) bool { return strings.EqualFold(word, "RIGHT") }
 
 // do takes in one command. One that is not understood and names a key that matters cannot be judged, and so is
-// told.
+// reported.
 func (s *stride) do(c []string) {
 	verb, known := verbs[c[0]]
 	if known {
@@ -90,7 +90,7 @@ func (s *stride) do(c []string) {
 
 // matters says whether what happens to a key can be a violation.
 func (k *keyspace) matters(key string) bool {
-	if k.spot(key) != nil || k.stray(key) || k.counter(key) != nil {
+	if k.spot(key) != nil || k.unowned(key) || k.counter(key) != nil {
 		return true
 	}
 	_, record := k.recordOf(key)
@@ -107,7 +107,7 @@ func (s *stride) trip(of *subject) *trip {
 }
 
 // in brings a copy into a place, out takes one away. A copy that comes and goes within the step was there for
-// nobody.
+// no process.
 func (s *stride) in(e *entry, l leg) {
 	l.entry = e
 	if !l.merged {
@@ -139,8 +139,8 @@ func (s *stride) sets(key string) *spot { return s.typed(key, true) }
 func (s *stride) typed(key string, sorted bool) *spot {
 	spot := s.k.spot(key)
 	if spot == nil {
-		if s.k.stray(key) {
-			s.violate(nil, CannotJudge, "%s is the working list of nobody that has registered", key)
+		if s.k.unowned(key) {
+			s.violate(nil, CannotJudge, "%s is the working list of no registered process", key)
 		}
 		return nil
 	}

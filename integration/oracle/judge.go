@@ -18,29 +18,29 @@ func init() { // in a function, because the rules themselves look at the step th
 		{Nowhere, Queue}:    (*crossing).accepted,
 		{Nowhere, Schedule}: (*crossing).accepted,
 
-		{Queue, Working}:  (*crossing).taken,
-		{Suspects, Alone}: (*crossing).takenAlone,
-		{Queue, Dead}:     (*crossing).buried,
-		{Suspects, Dead}:  (*crossing).buried,
+		{Queue, Working}:    (*crossing).taken,
+		{Quarantine, Alone}: (*crossing).takenAlone,
+		{Queue, Dead}:       (*crossing).unrunnable,
+		{Quarantine, Dead}:  (*crossing).unrunnable,
 
-		{Working, Nowhere}:  (*crossing).ended,
-		{Alone, Nowhere}:    (*crossing).ended,
-		{Working, Retry}:    (*crossing).retried,
-		{Alone, Retry}:      (*crossing).retried,
-		{Working, Schedule}: (*crossing).snoozed,
-		{Alone, Schedule}:   (*crossing).snoozed,
-		{Working, Dead}:     (*crossing).dies,
-		{Alone, Dead}:       (*crossing).dies,
-		{Working, Queue}:    (*crossing).back,
-		{Working, Suspects}: (*crossing).back,
-		{Alone, Suspects}:   (*crossing).back,
+		{Working, Nowhere}:    (*crossing).ended,
+		{Alone, Nowhere}:      (*crossing).ended,
+		{Working, Retry}:      (*crossing).retried,
+		{Alone, Retry}:        (*crossing).retried,
+		{Working, Schedule}:   (*crossing).snoozed,
+		{Alone, Schedule}:     (*crossing).snoozed,
+		{Working, Dead}:       (*crossing).dies,
+		{Alone, Dead}:         (*crossing).dies,
+		{Working, Queue}:      (*crossing).back,
+		{Working, Quarantine}: (*crossing).back,
+		{Alone, Quarantine}:   (*crossing).back,
 
-		{Schedule, Queue}:    (*crossing).promoted,
-		{Schedule, Suspects}: (*crossing).promoted,
-		{Schedule, Dead}:     (*crossing).buried,
-		{Retry, Queue}:       (*crossing).promoted,
-		{Retry, Suspects}:    (*crossing).promoted,
-		{Retry, Dead}:        (*crossing).buried,
+		{Schedule, Queue}:      (*crossing).promoted,
+		{Schedule, Quarantine}: (*crossing).promoted,
+		{Schedule, Dead}:       (*crossing).unrunnable,
+		{Retry, Queue}:         (*crossing).promoted,
+		{Retry, Quarantine}:    (*crossing).promoted,
+		{Retry, Dead}:          (*crossing).unrunnable,
 
 		{Dead, Nowhere}: (*crossing).trimmed,
 	}
@@ -58,7 +58,7 @@ func (l leg) place() Place {
 func (s *stride) judge() {
 	for _, of := range s.touched {
 		for _, l := range of.trip.ins {
-			s.buries = s.buries || l.place() == Dead
+			s.kills = s.kills || l.place() == Dead
 		}
 	}
 	for _, of := range s.touched {
@@ -98,8 +98,8 @@ func (s *stride) restore(of *subject, t *trip) {
 	}
 }
 
-// judgeTrip judges what the step did to one subject. A job goes one way in a step; copies that cannot be told
-// apart may go several, and are paired in their order.
+// judgeTrip judges what the step did to one subject. A job goes one way in a step; copies that cannot be
+// reported apart may go several, and are paired in their order.
 func (s *stride) judgeTrip(of *subject, t *trip) {
 	added := 0
 	for _, l := range t.ins {
@@ -124,7 +124,7 @@ func (s *stride) judgeTrip(of *subject, t *trip) {
 	}
 }
 
-// judgeTwins tells of a job that has become two, or was two and became less.
+// judgeTwins reports a job that has become two, or was two and became less.
 func (s *stride) judgeTwins(of *subject, t *trip, before int) {
 	from, to := "", ""
 	for _, l := range t.outs {

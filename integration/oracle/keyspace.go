@@ -35,7 +35,7 @@ type spot struct {
 	queue, identity string
 	list            deque
 	set             map[string]*entry
-	// damaged is set while the key is of another type, made so by somebody who tests that; no job is in it
+	// damaged is set while the key is of another type, made so by a test; no job is in it
 	// then.
 	damaged bool
 }
@@ -98,13 +98,13 @@ func (k *keyspace) spot(key string) *spot {
 	case strings.HasPrefix(name, "queue:"):
 		s.place, s.queue = Queue, strings.TrimPrefix(name, "queue:")
 	case strings.HasPrefix(name, "belay:suspects:"):
-		s.place, s.queue = Suspects, strings.TrimPrefix(name, "belay:suspects:")
+		s.place, s.queue = Quarantine, strings.TrimPrefix(name, "belay:suspects:")
 	case strings.HasPrefix(name, "belay:alone:"):
 		s.place, s.identity = Alone, strings.TrimPrefix(name, "belay:alone:")
 	case strings.HasPrefix(name, "belay:working:"):
 		known, ok := k.workings[key]
 		if !ok {
-			return nil // see keyspace.stray
+			return nil // see keyspace.unowned
 		}
 		s.place, s.queue, s.identity = Working, known.queue, known.identity
 	default:
@@ -117,9 +117,9 @@ func (k *keyspace) spot(key string) *spot {
 	return s
 }
 
-// stray says whether a key is the working list of a process that never registered it: a job in it is lost to
-// everybody.
-func (k *keyspace) stray(key string) bool {
+// unowned says whether a key is the working list of a process that never registered it: a job in it is lost to
+// every process.
+func (k *keyspace) unowned(key string) bool {
 	_, known := k.workings[key]
 	return !known && strings.HasPrefix(key, k.prefix+"belay:working:")
 }
@@ -225,15 +225,15 @@ func (p *process) emptiedBefore(step int) bool { return p.emptiedAt != 0 && p.em
 // serve notes the queues of a process, and with them the names of its lists.
 func (k *keyspace) serve(p *process, queuesJSON string) {
 	if json.Unmarshal([]byte(queuesJSON), &p.queues) != nil {
-		return // its lists stay unknown, and what comes into them is told
+		return // its lists stay unknown, and what comes into them is reported
 	}
 	for _, queue := range p.queues {
 		k.workings[k.keys.Working(queue, p.identity)] = hand{queue, p.identity}
 	}
 }
 
-// bury forgets a process whose record and tombstone are gone.
-func (k *keyspace) bury(p *process) {
+// kill forgets a process whose record and tombstone are gone.
+func (k *keyspace) kill(p *process) {
 	for _, queue := range p.queues {
 		key := k.keys.Working(queue, p.identity)
 		if s := k.spots[key]; s != nil && s.len() > 0 {
@@ -242,7 +242,7 @@ func (k *keyspace) bury(p *process) {
 		delete(k.spots, key)
 		delete(k.workings, key)
 	}
-	delete(k.spots, k.keys.Alone(p.identity))
+	delete(k.spots, k.keys.QuarantineRun(p.identity))
 	delete(k.processes, p.identity)
 }
 

@@ -18,7 +18,7 @@ type lock struct {
 	of   *subject
 	rule uniqueness
 	// excused is set when nothing more can be asked of it: its owner went by hands that know of no locks, or a
-	// breach has been told.
+	// breach has been reported.
 	excused bool
 }
 
@@ -53,7 +53,7 @@ type turn struct {
 	before *lock
 	// deleted says that its key went, before whatever the step set then.
 	deleted bool
-	// unlisted says that it left the index of locks, which nobody does for one that has run out.
+	// unlisted says that it left the index of locks, which no script does for one that has run out.
 	unlisted bool
 }
 
@@ -223,7 +223,7 @@ func (s *stride) judgeLock(t *turn, after *lock) {
 	s.judgeStanding(after)
 }
 
-// failLock tells of a breach, and that nothing more is to be told of that lock.
+// failLock reports a breach, and no other of that lock.
 func (s *stride) failLock(l *lock, format string, args ...any) {
 	if l.excused {
 		return
@@ -245,7 +245,7 @@ func (s *stride) judgeEnd(t *turn, after *lock) {
 	case !t.deleted && after != nil && (!ended || after.of == nil || after.of.movedAt != s.Number || after.of.edge.From != Nowhere):
 		s.failLock(l, "is given to %s, which does not follow it", after.owner())
 	case !t.deleted && after != nil && (l.state() != "d" || !l.rule.Again):
-		s.failLock(l, "is given to a run that nobody asked for, in state %q", l.state())
+		s.failLock(l, "is given to a run that no duplicate asked for, in state %q", l.state())
 	case !t.deleted && after != nil:
 		s.judgeFollower(l, after)
 	case ended && l.state() == "d" && l.rule.Again && l.of.edge.Move != Allowed:
@@ -258,8 +258,8 @@ func (s *stride) judgeEnd(t *turn, after *lock) {
 	}
 }
 
-// ofOneLife are what befell a job that is run once more: its follower begins anew.
-var ofOneLife = map[string]bool{
+// ofOneRun are what befell a job that is run once more: its follower begins anew.
+var ofOneRun = map[string]bool{
 	"retry_count": true, "failed_at": true, "retried_at": true, "error_class": true, "error_message": true, "error_backtrace": true,
 	"discarded_at": true, "interrupted_count": true, "interrupted_at": true, "at": true,
 }
@@ -271,7 +271,7 @@ func (s *stride) judgeFollower(l, after *lock) {
 	for name, ch := range changes(l.of.text, after.of.text) {
 		switch {
 		case name == "jid", name == "created_at", name == "enqueued_at", name == "queue":
-		case ofOneLife[name] && ch.new == "":
+		case ofOneRun[name] && ch.new == "":
 		default:
 			s.violate(after.of, Bytes, "%s is %.200q and was %.200q in %s, for which it runs once more", name, ch.new, ch.old, l.owner())
 		}

@@ -244,7 +244,7 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 		"a rerun that nobody asked for": {func(a *aof) {
 			running(a)
 			a.settle(1, 0, append(lock("2", 60), ended, c("LPUSH "+queue, unique("2", executed)))...)
-		}, []string{"nobody asked for"}},
+		}, []string{"no duplicate asked for"}},
 		"the mark is cleared, then the rerun comes": {func(a *aof) {
 			running(a)
 			a.begins("d")

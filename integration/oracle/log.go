@@ -111,7 +111,7 @@ func (l *Log) Close() error {
 }
 
 // Truncated says how the log ends if it ends within a step, as that of a killed server may: such a step was
-// answered to nobody. It is "" otherwise, and until Next has answered io.EOF.
+// never answered. It is "" otherwise, and until Next has answered io.EOF.
 func (l *Log) Truncated() string { return l.truncated }
 
 // Next answers the next step, and io.EOF after the last.

@@ -25,7 +25,7 @@ func (s *stride) del(c []string) {
 			p := s.k.process(identity)
 			p.known = false
 			if p.forgotten {
-				s.k.bury(p)
+				s.k.kill(p)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (s *stride) beats(identity string, untilMs float64) {
 		s.violate(nil, Living, "%s beats after it was declared dead", identity)
 	}
 	p.expires(untilMs, s.Number)
-	if untilMs > 0 && p.registeredAt != s.Number { // which brings it to life, and shows it nothing
+	if untilMs > 0 && p.registeredAt != s.Number { // which makes it alive, and shows it nothing
 		p.beatAt(untilMs - p.ttlMs)
 	}
 }
@@ -177,7 +177,7 @@ func (s *stride) dies(identity string, atMs float64, once bool) {
 		return // written before the clock was set back
 	}
 	if until > atMs {
-		s.violate(nil, Living, "%s is declared dead %.0f ms before its life expires", identity, until-atMs)
+		s.violate(nil, Living, "%s is declared dead %.0f ms before its lease expires", identity, until-atMs)
 		return
 	}
 	if until > 0 && !s.k.clockMoves {
@@ -185,12 +185,12 @@ func (s *stride) dies(identity string, atMs float64, once bool) {
 	}
 }
 
-// judgeLooks holds that whoever declared a process dead had looked twice since it lapsed, two of the victim's
-// beats apart. A look is an answer to a beat of the janitor's own, and its claim says who it is.
+// judgeLooks holds that the process which declared another dead had checked it twice since it lapsed, two of
+// the victim's beats apart. A look is an answer to a beat of the janitor's own, and its claim says who it is.
 func (s *stride) judgeLooks(p *process, lapsedMs, atMs float64) {
 	janitor := s.k.processes[p.claimant]
 	if janitor == nil || !janitor.known {
-		s.violate(nil, Living, "%s is declared dead by nobody that is known", p.identity)
+		s.violate(nil, Living, "%s is declared dead by no known process", p.identity)
 		return
 	}
 	first, looks, ok := janitor.firstBeatFrom(lapsedMs)

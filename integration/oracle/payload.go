@@ -18,7 +18,7 @@ type entry struct {
 // A subject is one job: all that has one jid, or, where no jid can be read, one text.
 type subject struct {
 	jid    string
-	named  bool // it has a jid; what has none may lie in several places, for its copies cannot be told apart
+	named  bool // it has a jid; what has none may lie in several places, for its copies cannot be reported apart
 	copies int
 	// abroad is set while a foreign program has it: since when, and out of which place.
 	abroad *abroad
@@ -87,7 +87,7 @@ func membersOf(text string) []member {
 }
 
 // apart gives every field of a payload a name of its own: the last of a name is what counts and keeps it, and
-// those before it are told apart by their number.
+// those before it are reported apart by their number.
 func apart(members []member) []member {
 	seen, total := make(map[string]int), make(map[string]int)
 	for _, m := range members {

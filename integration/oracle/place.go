@@ -10,7 +10,7 @@ const (
 	Queue
 	Working
 	Alone
-	Suspects
+	Quarantine
 	Schedule
 	Retry
 	Dead
@@ -20,7 +20,7 @@ const (
 	placeCount
 )
 
-var placeNames = [placeCount]string{"nowhere", "queue", "working", "alone", "suspects", "schedule", "retry", "dead", "abroad"}
+var placeNames = [placeCount]string{"nowhere", "queue", "working", "alone", "quarantine", "schedule", "retry", "dead", "abroad"}
 
 func (p Place) String() string { return placeNames[p] }
 
@@ -32,26 +32,26 @@ type Move string
 
 // The moves.
 const (
-	Accepted  Move = "accepted"
-	Taken     Move = "taken"
-	Ended     Move = "ended"       // done, or discarded
-	Retried   Move = "retried"     // failed, to run again
-	Died      Move = "died"        // failed for good, or crashed alone once too often
-	Buried    Move = "buried"      // cannot be read or is too large; its bytes are kept, with the reason
-	Snoozed   Move = "snoozed"     // asked to run later
-	Requeued  Move = "handed back" // as if it had not been taken
-	Recovered Move = "recovered"   // from the dead, one interruption counted
-	Found     Move = "found"       // with the dead, but in nobody's hand
-	Promoted  Move = "promoted"
-	Sent      Move = "sent"      // to its queue, by an operator
-	Killed    Move = "killed"    // to the dead, by an operator
-	Deleted   Move = "deleted"   // by an operator
-	Trimmed   Move = "trimmed"   // dropped from a dead set that was full
-	Emigrated Move = "emigrated" // into the hand of a foreign program
-	Returned  Move = "returned"
-	Allowed   Move = "allowed"  // not Belay's own; see Allow
-	Flushed   Move = "flushed"  // gone with all data
-	Restored  Move = "restored" // was there when the log began
+	Accepted   Move = "accepted"
+	Taken      Move = "taken"
+	Ended      Move = "ended"      // done, or discarded
+	Retried    Move = "retried"    // failed, to run again
+	Died       Move = "died"       // failed for good, or crashed alone once too often
+	Unreadable Move = "unreadable" // cannot be read or is too large; its bytes are kept, with the reason
+	Snoozed    Move = "snoozed"    // asked to run later
+	Requeued   Move = "requeued"   // as if it had not been taken
+	Recovered  Move = "recovered"  // from the dead, one interruption counted
+	Found      Move = "found"      // with the dead, but in no process' hand
+	Promoted   Move = "promoted"
+	Sent       Move = "sent"      // to its queue, by an operator
+	Killed     Move = "killed"    // to the dead, by an operator
+	Deleted    Move = "deleted"   // by an operator
+	Trimmed    Move = "trimmed"   // dropped from a dead set that was full
+	Emigrated  Move = "emigrated" // into the hand of a foreign program
+	Returned   Move = "returned"
+	Allowed    Move = "allowed"  // not Belay's own; see Allow
+	Flushed    Move = "flushed"  // gone with all data
+	Restored   Move = "restored" // was there when the log began
 
 	// What no law allows.
 	Illegal  Move = "illegal"

@@ -11,11 +11,11 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// An Option says how a log is to be judged.
+// An Option says how a log is judged.
 type Option func(r *replay)
 
 // Prefix says that the keyspace to judge is the one under a prefix and a colon, as belay's --prefix means it.
-// Without it, and without Prefixes, it is the whole database. Other keys are nobody's business.
+// Without it, and without Prefixes, it is the whole database. Other keys are ignored.
 func Prefix(prefix string) Option {
 	if prefix != "" {
 		prefix += ":"
@@ -68,13 +68,13 @@ func Foreign(within time.Duration) Option {
 // ClockMoves says that the server's clock is set while it runs: nothing is judged by it.
 func ClockMoves() Option { return func(r *replay) { r.clockMoves = true } }
 
-// Largest says how long a payload may be, in bytes, before it may be buried unread. Without it, it is as long
-// as a worker takes by default.
+// Largest says how long a payload may be, in bytes, before it may be unrunnable unread. Without it, it is as
+// long as a worker takes by default.
 func Largest(bytes int) Option { return func(r *replay) { r.largest = bytes } }
 
-// MostInterruptions is the workers' --max-interruptions, which decides who is a suspect. Without it, it is the
-// default; 0 is for a fleet whose workers do not agree, and then nothing is decided by it.
-func MostInterruptions(n int) Option { return func(r *replay) { r.blame = n } }
+// MostInterruptions is the workers' --max-interruptions, which decides who is a quarantined job. Without it, it
+// is the default; 0 is for a fleet whose workers do not agree, and then nothing is decided by it.
+func MostInterruptions(n int) Option { return func(r *replay) { r.crashLimit = n } }
 
 // replay is one reading of a log.
 type replay struct {
@@ -84,7 +84,7 @@ type replay struct {
 	acts       bool
 	clockMoves bool
 	largest    int
-	blame      int    // crashes that a job may be in hand for
+	crashLimit int    // crashes that a job may be in hand for
 	traced     string // a jid whose steps are kept
 
 	spaces map[string]*keyspace
@@ -104,7 +104,7 @@ func newReplay(options []Option) *replay {
 	r := &replay{
 		split: func(string) (string, bool) { return "", true },
 		allow: make(map[way]bool), largest: job.DefaultPayloadLimit + job.PayloadSlack, spaces: make(map[string]*keyspace),
-		blame: retry.DefaultMostInterruptions,
+		crashLimit: retry.DefaultMostInterruptions,
 	}
 	r.report.Edges, r.report.Waiting, r.report.Taken = make(map[Edge]int), make(map[Place]int), make(map[string]int)
 	r.report.Tenures, r.report.Follows = make(map[string][]Tenure), make(map[string]string)
@@ -216,7 +216,7 @@ func (r *replay) space(key string, make bool) *keyspace {
 	return k
 }
 
-// flush ends all jobs at once: whoever empties a Redis means it.
+// flush ends all jobs at once: an emptied Redis is meant to be empty.
 func (r *replay) flush() {
 	for _, k := range r.spaces {
 		for _, of := range k.jobs {

@@ -23,7 +23,7 @@ const (
 	RetryCount    Rule = "retry count"    // moves with a failure, by one
 	Interruptions Rule = "interruptions"  // are counted for a crash with the job in hand, by one
 	Living        Rule = "living"         // a process was taken for dead that is not, or lives on after it
-	NotAlone      Rule = "not alone"      // a suspect has company
+	NotAlone      Rule = "not alone"      // a quarantined job has company
 	Early         Rule = "early"          // promoted before its time
 	Counters      Rule = "counters"       // move with the edges that they count
 	Locks         Rule = "locks"          // come and go with the jobs that own them
@@ -59,7 +59,7 @@ func stamp(at time.Time) string {
 	return at.UTC().Format(time.TimeOnly)
 }
 
-// mostViolations is how many are kept; a bug that breaks every job need not be told for each.
+// mostViolations is how many are kept; a bug that breaks every job need not be reported for each.
 const mostViolations = 100
 
 // A Report is what a log tells.
@@ -75,9 +75,9 @@ type Report struct {
 	// Dead lie in the dead set at the end, Trimmed fell out of it. Waiting are those in the other places.
 	Dead, Trimmed int
 	Waiting       map[Place]int
-	// Deleted are those that somebody took away who may, Abroad those that foreign workers took, Flushed those
-	// that went with all data, Merged those that were equal in every byte to another in a sorted set. Lost
-	// should be none.
+	// Deleted are those that an operator or the test took away, Abroad those that foreign workers took, Flushed
+	// those that went with all data, Merged those that were equal in every byte to another in a sorted set.
+	// Lost should be none.
 	Deleted, Abroad, Flushed, Merged, Lost int
 	// Locks is how many stand at the end. Tenures are, by jid, when jobs held theirs; Follows has for each job
 	// that was run once more for duplicates the jid of that run.
@@ -100,7 +100,7 @@ type Report struct {
 	events  []Event
 }
 
-// An Event is one step in the life of a job.
+// An Event is one step of one job.
 type Event struct {
 	Step     int
 	At       time.Time
@@ -112,7 +112,7 @@ func (e Event) String() string {
 	return fmt.Sprintf("step %d (%s): %v\n\t%s", e.Step, stamp(e.At), e.Edge, e.Commands)
 }
 
-// Timeline reads the log once more, which must still be there, and answers all steps in the life of one job.
+// Timeline reads the log once more, which must still be there, and answers all steps of one job.
 func (r *Report) Timeline(jid string) ([]Event, error) {
 	again := newReplay(r.options)
 	again.traced = jid
@@ -166,7 +166,7 @@ func Thousands(n int) string {
 	return digits
 }
 
-// violate tells of a breach. of may be nil.
+// violate reports a breach. of may be nil.
 func (s *stride) violate(of *subject, rule Rule, format string, args ...any) {
 	r := &s.k.report
 	if len(r.Violations) >= mostViolations {

@@ -56,16 +56,16 @@ func (c *crossing) taken() Move {
 	return Taken
 }
 
-// takenAlone holds besides that a suspect is all that its process has in hand.
+// takenAlone holds besides that a quarantined job is all that its process has in hand.
 func (c *crossing) takenAlone() Move {
 	c.requireEnd(c.out, true)
 	c.requireSameBytes()
 	p := c.k.process(c.in.at.identity)
 	if p.alone != c.out.at.queue {
-		c.fail(NotAlone, "the record of %s names %q as its suspect's queue, and it came from %q", p.identity, p.alone, c.out.at.queue)
+		c.fail(NotAlone, "the record of %s names %q as its quarantined job's queue, and it came from %q", p.identity, p.alone, c.out.at.queue)
 	}
 	if c.in.at.len() > 1 {
-		c.fail(NotAlone, "%s has another suspect in hand", p.identity)
+		c.fail(NotAlone, "%s has another quarantined job in hand", p.identity)
 	}
 	for _, queue := range p.queues {
 		if list := c.k.spots[c.k.keys.Working(queue, p.identity)]; list != nil && list.len() > 0 {
@@ -75,12 +75,12 @@ func (c *crossing) takenAlone() Move {
 	return Taken
 }
 
-// buried accepts a move to the dead set of an entry that no worker would run, with its reason.
-func (c *crossing) buried() Move {
+// unrunnable accepts a move to the dead set of an entry that no worker would run, with its reason.
+func (c *crossing) unrunnable() Move {
 	if !c.diesUnread() {
 		c.fail(IllegalEdge, "only an entry that cannot be run moves from %s to %s, with its reason", c.out.at.place, c.in.at.place)
 	}
-	return Buried
+	return Unreadable
 }
 
 func (c *crossing) ended() Move {
@@ -107,10 +107,10 @@ func (c *crossing) snoozed() Move {
 const leftPositions = "dedup_wal_locations"
 
 // dies tells apart the three ways to the dead set out of a process' hand: a run that failed for good, what
-// could not be read, and a suspect whose process crashed once too often. Each counts as a failed run.
+// could not be read, and a quarantined job whose process crashed once too often. Each counts as a failed run.
 func (c *crossing) dies() Move {
 	if c.diesUnread() {
-		return Buried
+		return Unreadable
 	}
 	found := c.changed()
 	_, interrupted := found["interrupted_count"]
@@ -134,9 +134,9 @@ func (c *crossing) changed() map[string]change {
 	return changes(c.before(), c.after())
 }
 
-// back judges the ways back into the line: a hand-back, which changes nothing; a recovery, which counts an
+// back judges the ways back into the line: a requeue, which changes nothing; a recovery, which counts an
 // interruption and is only from the dead; and what is found with the dead after their lists had been empty,
-// which was in nobody's hand.
+// which was in no process' hand.
 func (c *crossing) back() Move {
 	c.requireEnd(c.in, true)
 	if c.out.at.place == Working {
@@ -157,8 +157,8 @@ func (c *crossing) back() Move {
 		return Recovered
 	}
 	if settled || !p.tombstoned {
-		if c.out.at.place == Working && c.in.at.place == Suspects {
-			c.fail(IllegalEdge, "from working to suspects it goes only by a crash")
+		if c.out.at.place == Working && c.in.at.place == Quarantine {
+			c.fail(IllegalEdge, "from working to quarantined jobs it goes only by a crash")
 		}
 		return Requeued
 	}
@@ -175,7 +175,7 @@ func (c *crossing) requireInterruption(found map[string]change) {
 		c.fail(Living, "an interruption is counted, and %s is not dead", p.identity)
 	}
 	if p.emptiedBefore(c.Number) {
-		c.fail(Interruptions, "an interruption is counted, and it was in nobody's hand: the lists of %s had been empty", p.identity)
+		c.fail(Interruptions, "an interruption is counted, and it was in no process' hand: the lists of %s had been empty", p.identity)
 	}
 	count := found["interrupted_count"]
 	was, _ := integerOf(count.old)
@@ -188,7 +188,7 @@ func (c *crossing) requireInterruption(found map[string]change) {
 		case "interrupted_count":
 			return true
 		case "interrupted_at":
-			return c.in.at.place == Suspects && ch.new != ""
+			return c.in.at.place == Quarantine && ch.new != ""
 		case "error_class", "error_message":
 			return c.in.at.place == Dead && ch.new != ""
 		}
@@ -196,18 +196,18 @@ func (c *crossing) requireInterruption(found map[string]change) {
 	})
 }
 
-// requireHome holds where a job goes that was in hand in so many crashes: among suspects from one short of the
-// limit on, and to the dead only from the limit on, when it crashed alone.
+// requireHome holds where a job goes that was in hand in so many crashes: among quarantined jobs from one short
+// of the limit on, and to the dead only from the limit on, when it crashed alone.
 func (c *crossing) requireHome(interruptions int) {
-	if c.k.blame == 0 {
+	if c.k.crashLimit == 0 {
 		return
 	}
 	home := Queue
 	switch {
-	case c.out.at.place == Alone && interruptions >= c.k.blame:
+	case c.out.at.place == Alone && interruptions >= c.k.crashLimit:
 		home = Dead
-	case c.out.at.place == Alone || interruptions >= c.k.blame-1:
-		home = Suspects
+	case c.out.at.place == Alone || interruptions >= c.k.crashLimit-1:
+		home = Quarantine
 	}
 	if c.in.at.place != home {
 		c.fail(IllegalEdge, "with %d interruptions it goes from %s to %s, not to %s", interruptions, c.out.at.place, home, c.in.at.place)
@@ -323,9 +323,9 @@ func queueOf(text string) string {
 	return parsed.Queue()
 }
 
-// trimmed is for what falls out of a dead set that is full: only the step that buried another may do so.
+// trimmed is for what falls out of a dead set that is full: only the step that unrunnable another may do so.
 func (c *crossing) trimmed() Move {
-	if c.buries && strings.HasPrefix(c.out.verb, "ZREMRANGE") {
+	if c.kills && strings.HasPrefix(c.out.verb, "ZREMRANGE") {
 		return Trimmed
 	}
 	c.fail(Lost, "%s took it out of the dead set", c.out.verb)

@@ -51,7 +51,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1")))
 			a.take()
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("ZADD schedule 9", p("1")))
-		}, []string{"working->queue (handed back)", "working->schedule (snoozed)"}, "1 in schedule"},
+		}, []string{"working->queue (requeued)", "working->schedule (snoozed)"}, "1 in schedule"},
 		"a crash, with a field that is there twice": {func(a *aof) {
 			a.push(p("1", `"class":"D"`))
 			a.take()
@@ -76,7 +76,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 				a.look(identity, 10.1, 11.6, 13.2)
 				a.bury(identity, 14, append(count(n, n), c("LREM "+to+" 1", old), append(home, now))...)
 			}
-		}, []string{"working->queue (recovered)", "working->suspects (recovered)", "suspects->alone (taken)", "alone->dead (died)"}, "1 dead"},
+		}, []string{"working->queue (recovered)", "working->quarantine (recovered)", "quarantine->alone (taken)", "alone->dead (died)"}, "1 dead"},
 		"a suspect is handed back, recovered, and done": {func(a *aof) {
 			a.step(c("ZADD retry 1", p("1", `"interrupted_count":2`)))
 			a.step(c("ZREM retry", p("1", `"interrupted_count":2`)), c("LPUSH "+suspects, p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))))
@@ -88,7 +88,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.settle(0, 0, c("LREM "+alone+" -1", text), c("RPUSH "+suspects, text))
 			takeAlone()
 			a.settle(1, 0, c("LREM "+alone+" -1", text))
-		}, []string{"retry->suspects (promoted)", "alone->suspects (handed back)", "alone->nowhere (ended)"}, "1 done"},
+		}, []string{"retry->quarantine (promoted)", "alone->quarantine (requeued)", "alone->nowhere (ended)"}, "1 done"},
 		"found with the dead": {func(a *aof) {
 			a.step(c("ZADD belay:tombstones NX "+ms(1)+" "+me), c("HSET belay:process:"+me+" emptied 1"), c("ZREM belay:alive "+me))
 			a.push(p("1"))
@@ -100,7 +100,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.take()
 			a.recover()
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1")))
-		}, []string{"working->queue (handed back)"}, "1 in queue"},
+		}, []string{"working->queue (requeued)"}, "1 in queue"},
 		"what cannot be read, twice, out of every place": {func(a *aof) {
 			kept := make(map[string]string) // one text for twins
 			for _, bad := range []string{"{", "{", `{"class":"C","jid":"a","args":{}}`} {
@@ -115,7 +115,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 				a.step(c("ZADD "+set+" 1", "null"+set))
 				a.step(append(count(1, 1), c("ZREM "+set, "null"+set), c("ZADD dead 2", unread("null"+set)))...)
 			}
-		}, []string{"working->dead (buried)", "schedule->dead (buried)", "retry->dead (buried)"}, "1 merged"},
+		}, []string{"working->dead (unreadable)", "schedule->dead (unreadable)", "retry->dead (unreadable)"}, "1 merged"},
 		"what is too large, with its reason and all its bytes": {func(a *aof) {
 			for n, text := range []string{p("large", `"x":"`+strings.Repeat("x", 1200000)+`"`), " { \"x\"" + strings.Repeat("x", 1200000)} {
 				a.push(text)
@@ -124,7 +124,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 				large := text[:brace] + job.TooLargeReason(len(text), 1114112, time.Now(), job.Seconds) + "," + text[brace:]
 				a.step(append(count(1, 1), c("LREM "+mine+" 1", text), c(fmt.Sprint("ZADD dead ", n), large))...)
 			}
-		}, []string{"working->dead (buried)"}, ""},
+		}, []string{"working->dead (unreadable)"}, ""},
 		"a full dead set is trimmed by the one who adds to it": {func(a *aof) {
 			for _, jid := range []string{"1", "2"} {
 				a.push(p(jid))

@@ -33,9 +33,9 @@ func TestTheRunSeesWhatTheLastRefusedPushWroteBefore(t *testing.T) {
 	url := drivertest.Redis(t).URL()
 	for _, until := range []belay.Until{belay.UntilExecuting, belay.UntilExecuted} {
 		t.Run(string(until), func(t *testing.T) {
-			client, err := belay.Open(t.Context(), url, belay.Prefix(drivertest.Prefix(t)), belay.OnPush(belay.StampWAL("main",
-				func(ctx context.Context) (belay.LSN, error) { return wal.Current(ctx, both.primary) })))
+			client, err := belay.Open(t.Context(), url, &belay.ClientConfig{Prefix: drivertest.Prefix(t)})
 			require.NoError(t, err)
+			client.Use("wal", belay.StampWAL("main", func(ctx context.Context) (belay.LSN, error) { return wal.Current(ctx, both.primary) }))
 			defer func() { _ = client.Close() }()
 			reindex := belay.Define[int]("Reindex", belay.Unique(until), belay.Idempotent())
 
@@ -56,7 +56,8 @@ func TestTheRunSeesWhatTheLastRefusedPushWroteBefore(t *testing.T) {
 
 			seen := make(chan sight, 2)
 			resume := make(chan struct{})
-			server := belay.NewServer(client, belay.Queues("default"))
+			server, err := belay.NewServer(client, belay.ServerConfig{})
+			require.NoError(t, err)
 			runs := 0
 			reindex.Handle(server, func(ctx context.Context, _ int) error {
 				s := sight{position: belay.WALPositions(ctx)["main"]}

@@ -1,5 +1,5 @@
 // Command rival is the processes of a storm of unique jobs: a worker, or, with --push, some who push rivals,
-// jobs of few kinds, until they are killed or told to stop. Both write down what they live through, by single
+// jobs of few kinds, until they are killed or stopped. Both record what happens to them, by single
 // appends, for package
 //
 // It is a user's program: of Belay it knows what users import.
@@ -93,7 +93,7 @@ func (f *flags) run() error {
 		return err
 	}
 	defer func() { _ = redis.Close() }()
-	client, err := belay.NewClient(redis, belay.Prefix(f.prefix))
+	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: f.prefix})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (f *flags) pushAll(book *history.Writer, client *belay.Client) error {
 	return nil
 }
 
-// pushOne pushes one job and writes down what it is told. Every other one is repeated while its answer does not
+// pushOne pushes one job and records the answer. Every other one is repeated while its answer does not
 // come.
 func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writer, client *belay.Client) {
 	n := dice.IntN(f.keys)
@@ -134,11 +134,11 @@ func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writ
 	jid := job.NewJID()
 	options := []belay.JobOption{belay.JID(jid)}
 	if dice.IntN(2) == 0 {
-		options = append(options, belay.Repeatable())
+		options = append(options, belay.PushOnce())
 	}
 	event := history.Event{Kind: history.Invoke, Token: args.Key, JID: jid, Spec: &history.Spec{Kind: mode}}
 	book.Append(event)
-	// Not with the end of the process' life: what has been sent is waited for.
+	// Not with the end of the process: what has been sent is waited for.
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	receipt, err := classes[mode].Enqueue(within, client, args, options...)
@@ -156,11 +156,16 @@ func (f *flags) pushOne(ctx context.Context, dice *rand.Rand, book *history.Writ
 	book.Append(event)
 }
 
-// work is a worker's life.
+// work runs a worker to its end.
 func (f *flags) work(book *history.Writer, client *belay.Client) error {
-	server := belay.NewServer(client, belay.Name(f.proc), belay.Concurrency(3), belay.Heartbeat(300*time.Millisecond, 1500*time.Millisecond),
-		belay.ShutdownTimeout(time.Second), belay.MaxInterruptions(f.interruptions), belay.Logger(zerolog.New(os.Stderr).With().Timestamp().Logger()))
-	server.Use(func(next belay.Handler) belay.Handler {
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Name: f.proc, Concurrency: 3, Heartbeat: 300 * time.Millisecond, TTL: 1500 * time.Millisecond, ShutdownTimeout: time.Second,
+		MaxInterruptions: f.interruptions, Logger: belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
+	})
+	if err != nil {
+		return err
+	}
+	server.Use("job", func(next belay.Handler) belay.Handler {
 		return func(ctx context.Context, j *belay.Job) error { return next(context.WithValue(ctx, jobKey{}, j), j) }
 	})
 	for mode, class := range classes {

@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	// Whoever started this may die without a word, and then nothing of it is to go on.
+	// The program that started this may be killed, and then nothing of it must go on.
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
 	// A terminal that is closed (but under nohup), or a reader of what is printed that goes away, ends it as
 	// Ctrl-C does, with nothing left behind.
@@ -58,7 +58,7 @@ func asked(args []string) (*torture, error) {
 	seed := flags.String("seed", "", "number that everything is drawn from; a new one without it")
 	minutes := flags.Float64("minutes", 25, "how long it is to take, about, besides the build; fractions are allowed")
 	out := flags.String("out", "", "file to which a line of JSON is added for each round")
-	flags.SetOutput(io.Discard) // an error is told once, by main
+	flags.SetOutput(io.Discard) // main prints an error once
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(os.Stdout)
@@ -85,7 +85,7 @@ func asked(args []string) (*torture, error) {
 	return &torture{plan: newPlan(number, lasting), out: path}, nil
 }
 
-// most is a week, which nobody means to exceed who has not mistyped.
+// most is a week, and more is a slip of the hand.
 const most = 7 * 24 * time.Hour
 
 func lastingOf(minutes float64) (time.Duration, error) {
@@ -108,7 +108,7 @@ func seedOf(text string) (uint64, error) {
 }
 
 // lineFile is the file for the rounds' lines, by a path that a test finds too, which runs in another folder.
-// One that cannot be written is told of now and not after the first round.
+// One that cannot be written is an error now and not after the first round.
 func lineFile(path string) (string, error) {
 	if path == "" {
 		return "", nil

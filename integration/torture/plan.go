@@ -98,8 +98,8 @@ func (p plan) leftOut() []string {
 	return out
 }
 
-// told is the plan in lines, and a short name for all that is in it: equal plans have equal digests.
-func (p plan) told() (text, digest string) {
+// describe returns the plan in lines, and a short name for all that is in it: equal plans have equal digests.
+func (p plan) describe() (text, digest string) {
 	var lines strings.Builder
 	if p.sweep > 0 {
 		fmt.Fprintf(&lines, "  sweep: seed %d, %v\n  storm: seed %d, %v\n", p.seed, p.sweep, p.seed, p.storm)

@@ -12,7 +12,7 @@ import (
 func TestTheSameSeedAndMinutesAreTheSamePlan(t *testing.T) {
 	t.Parallel()
 	digest := func(seed uint64, lasting time.Duration) string {
-		_, digest := newPlan(seed, lasting).told()
+		_, digest := newPlan(seed, lasting).describe()
 		return digest
 	}
 	for _, lasting := range []time.Duration{18 * time.Second, 48 * time.Second, worth} {
@@ -48,9 +48,9 @@ func TestAPlanSaysWhatItHasNoTimeFor(t *testing.T) {
 	require.Empty(t, newPlan(7, 25*time.Minute).leftOut())
 	require.Len(t, newPlan(7, worth).rounds, 1)
 	require.Equal(t, []string{"rounds with default settings", "rounds with kills settings"}, newPlan(7, worth).leftOut())
-	short, _ := newPlan(7, worth-time.Second).told()
+	short, _ := newPlan(7, worth-time.Second).describe()
 	require.Contains(t, short, "left out: the sweep and the storm")
-	long, _ := newPlan(7, worth).told()
+	long, _ := newPlan(7, worth).describe()
 	require.Contains(t, long, "sweep: seed 7, 30s")
 }
 

@@ -39,7 +39,7 @@ type torture struct {
 // run builds the tests, for which the plan has no time, and carries the plan out. Its error is one that kept it
 // from doing so; what it found wrong is no error.
 func (t *torture) run(ctx context.Context) (err error) {
-	text, digest := t.plan.told()
+	text, digest := t.plan.describe()
 	fmt.Printf("torture: seed %d, about %v and the build, plan %s\n%s", t.plan.seed, t.plan.lasting, digest, text)
 	if t.dir, err = os.MkdirTemp("", "belay-torture-"); err != nil {
 		return err

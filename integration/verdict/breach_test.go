@@ -180,7 +180,7 @@ func TestExcuses(t *testing.T) {
 		"again, because its process was killed a moment after it": newStory("a", "b").push(0, "T").
 			run(1, 1.9, "a", "T", history.OK).kill(2, "a").run(11, 12, "b", "T", history.OK, seen{interrupted: 1}),
 		"again, because its process was cut off from its end to the kill": newStory("a", "b").push(0, "T").
-			run(1, 2, "a", "T", history.OK).fault(1.5, 7, "unheard", "a").kill(7, "a").run(16, 17, "b", "T", history.OK, seen{interrupted: 1}),
+			run(1, 2, "a", "T", history.OK).fault(1.5, 7, "unreceived", "a").kill(7, "a").run(16, 17, "b", "T", history.OK, seen{interrupted: 1}),
 		"again, because its process was about to start it when it was stopped": newStory("a", "b").push(0, "T").
 			fault(1, 14, "stop", "a").run(11, 12, "b", "T", history.OK, seen{interrupted: 1}).run(14.01, 15, "a", "T", history.OK),
 		"again, because Belay cancelled it": cancelled(),

@@ -3,7 +3,8 @@
 // worker.
 //
 //   - Lost: each accepted job is done, or dead for a reason.
-//   - Phantom: each start has a push and a take, with the bytes of the push, and none follows a recorded success.
+//   - Phantom: each start has a push and a take, with the bytes of the push, and none follows a recorded
+//     success.
 //   - Early: no job starts before its time by Redis' clock.
 //   - Late: the jobs of a killed process run again in the promised time.
 //

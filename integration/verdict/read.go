@@ -66,7 +66,7 @@ type run struct {
 type process struct {
 	name string
 	// up is its registration, quiet the first signal after which it takes nothing more, killed a SIGKILL, down
-	// its own end, gone when it had been waited for, and last its last sign of life.
+	// its own end, gone when it had been waited for, and last its last record.
 	up, quiet, killed, down, gone, last time.Duration
 	runs                                []*run
 }
@@ -227,7 +227,7 @@ func (w *world) readJob(e history.Event, runs map[string]*run) {
 	}
 }
 
-// spec returns what the job was told to do.
+// spec returns what the job must do.
 func (t *token) spec() history.Spec {
 	for _, p := range t.pushes {
 		if p.event.Spec != nil {

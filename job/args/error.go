@@ -49,7 +49,6 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrorClass returns the name that operators see, which is the public name of this type.
 func (e *Error) ErrorClass() string { return "belay.ArgumentError" }
 
-// error returns the Error for the argument with this index, from 0.
 func (p *place) error(index int, text string, err error) error {
 	wrong := &Error{Position: index + 1, Field: p.name, Got: kindOf(text), Want: p.of, Err: err}
 	inner, found := errors.AsType[*json.UnmarshalTypeError](err)
@@ -73,7 +72,6 @@ func kindNamed(name string) string {
 	return "value" // from a type's own UnmarshalJSON
 }
 
-// kindOf returns the kind of a JSON value.
 func kindOf(text string) string {
 	switch text[0] {
 	case 'n':

@@ -9,7 +9,6 @@ import (
 // The checks in this file run when a program starts. Without them jobs would fail later: they find types
 // that cannot be written as JSON, or would be read back as other values.
 
-// A look checks a type and all types in it.
 type look struct {
 	path string // of the current field, for messages
 	seen map[seen]bool
@@ -96,7 +95,6 @@ func (l *look) atMap(t reflect.Type, ours bool) error {
 	return l.at(t.Elem(), ours)
 }
 
-// atStruct checks a struct that is written as an object.
 func (l *look) atStruct(t reflect.Type) error {
 	path := l.path
 	defer func() { l.path = path }()

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// A reader converts the text of an argument into a value.
 type reader struct {
 	// quickly reads the commonest types without encoding/json. It returns false, and changes nothing, if it
 	// cannot. The text is one valid JSON value, because package job has scanned it.

@@ -17,7 +17,6 @@ type Shape struct {
 	rest *place
 }
 
-// A place is the position of one argument in a T.
 type place struct {
 	path []int  // field indexes, through embedded structs; empty if T itself is the argument
 	name string // of the field, "" for T itself
@@ -185,7 +184,6 @@ func (s *Shape) Position(field string) (int, error) {
 	return 0, fmt.Errorf("%v has no field %s that is an argument", s.of, field)
 }
 
-// in returns the place's part of a T.
 func (p *place) in(v reflect.Value) reflect.Value {
 	for _, i := range p.path {
 		v = v.Field(i)

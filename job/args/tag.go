@@ -9,7 +9,6 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A fieldTag is the content of the tags of a T's field.
 type fieldTag struct {
 	skip, rest bool
 	// name is the field's name in JSON. An argument has no name, but an embedded struct with a name is one

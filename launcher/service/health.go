@@ -11,7 +11,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Health serves GET /healthz from Alive and GET /readyz from Ready: status 200 or 503, and the Finding as JSON.
+// Health serves GET /healthz from Alive and GET /readyz from Ready: status 200 or 503, and the Finding as
+// JSON.
 func Health(judge Judge) http.Handler {
 	mux := http.NewServeMux()
 	for path, ask := range map[string]func(context.Context) launcher.Finding{"/healthz": judge.Alive, "/readyz": judge.Ready} {

@@ -40,8 +40,8 @@ type Process struct {
 	Worker Worker
 	// HealthAddr is the address of Health, such as 127.0.0.1:7421. If it is empty, health is not served.
 	HealthAddr string
-	// Beside is called in a goroutine of its own when the worker starts, with a context that ends with the worker. The
-	// process does not wait for it. It may be nil.
+	// Beside is called in a goroutine of its own when the worker starts, with a context that ends with the
+	// worker. The process does not wait for it. It may be nil.
 	Beside func(ctx context.Context)
 	// Reopen is called at USR2. It may be nil, and may block.
 	Reopen func()
@@ -49,8 +49,9 @@ type Process struct {
 	Log zerolog.Logger
 }
 
-// Run runs the worker until ctx ends or a signal stops it. It returns the error of the worker's Run, or the reason why it
-// could not start. It removes systemd's variables from the environment: programs that this one starts are not the service.
+// Run runs the worker until ctx ends or a signal stops it. It returns the error of the worker's Run, or the
+// reason why it could not start. It removes systemd's variables from the environment: programs that this one
+// starts are not the service.
 func (p Process) Run(ctx context.Context) error {
 	endHealth, err := p.serveHealth()
 	if err != nil {

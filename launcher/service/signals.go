@@ -11,13 +11,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Signals handles Sidekiq's signals, those of versions 4 and 5 too. TERM and INT stop, a second one at once; TSTP and USR1
-// quiet; TTIN dumps; USR2 reopens the log. HUP keeps its default: it ends the process, and is ignored under nohup. GNU
-// timeout signals a process and then its group, so the same signal again within SameSignal does not count as a second one.
+// Signals handles Sidekiq's signals, those of versions 4 and 5 too. TERM and INT stop, a second one at once;
+// TSTP and USR1 quiet; TTIN dumps; USR2 reopens the log. HUP keeps its default: it ends the process, and is
+// ignored under nohup. GNU timeout signals a process and then its group, so the same signal again within
+// SameSignal does not count as a second one.
 type Signals struct {
 	Worker Commanded
-	// Stop cancels the context of the worker's Run. The first TERM or INT calls it, because a worker that still waits for
-	// Redis reacts to nothing else.
+	// Stop cancels the context of the worker's Run. The first TERM or INT calls it, because a worker that
+	// still waits for Redis reacts to nothing else.
 	Stop func()
 	// Reopen is called at USR2, in a goroutine of its own: it may block on a pipe. It may be nil.
 	Reopen func()
@@ -25,14 +26,14 @@ type Signals struct {
 	Log zerolog.Logger
 }
 
-// NotIgnored returns the signals that were not ignored when the program started. nohup ignores HUP, and a shell ignores INT
-// for background programs; signal.Notify would enable them again.
+// NotIgnored returns the signals that were not ignored when the program started. nohup ignores HUP, and a
+// shell ignores INT for background programs; signal.Notify would enable them again.
 func NotIgnored(signals ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(slices.Clone(signals), signal.Ignored)
 }
 
-// SameSignal is how long a repeated signal counts as the first one. It is many times what GNU timeout needs for its two
-// signals, and less than a person needs to send two.
+// SameSignal is how long a repeated signal counts as the first one. It is many times what GNU timeout needs
+// for its two signals, and less than a person needs to send two.
 const SameSignal = 200 * time.Millisecond
 
 // asked is the signal that first asked for a stop, and its time.

@@ -13,9 +13,9 @@ var signalNames = map[os.Signal]string{
 	syscall.SIGTTIN: "SIGTTIN", syscall.SIGUSR2: "SIGUSR2",
 }
 
-// OutliveReaders keeps the process alive after the reader of its standard output or error has gone; otherwise Go ends it at
-// the next write. It catches SIGPIPE instead of ignoring it, because child processes would inherit that, and it never stops,
-// because the last log lines come after Run.
+// OutliveReaders keeps the process alive after the reader of its standard output or error has gone; otherwise
+// Go ends it at the next write. It catches SIGPIPE instead of ignoring it, because child processes would
+// inherit that, and it never stops, because the last log lines come after Run.
 func OutliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // obey handles the signals that do not stop.

@@ -52,14 +52,17 @@ func (n notifier) send(lines ...string) error {
 }
 
 const (
-	// beforeReady is how often the worker is checked until it is ready, and statusEvery how often STATUS is sent after that.
+	// beforeReady is how often the worker is checked until it is ready, and statusEvery how often STATUS is
+	// sent after that.
 	beforeReady = 200 * time.Millisecond
 	statusEvery = 5 * time.Second
-	// moreStart is the time that is asked for while Redis has not answered: a worker that waits for Redis has not failed.
+	// moreStart is the time that is asked for while Redis has not answered: a worker that waits for Redis has
+	// not failed.
 	moreStart = 30 * time.Second
 )
 
-// notifySystemd reports the state of the worker to systemd until end is called. It must be called before the worker's Run.
+// notifySystemd reports the state of the worker to systemd until end is called. It must be called before the
+// worker's Run.
 func (p Process) notifySystemd(n notifier) (end func()) {
 	if n.socket == "" {
 		return func() {}

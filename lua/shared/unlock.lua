@@ -1,21 +1,19 @@
--- unlock: the effect of a run's end on the job's lock, if the job still owns it. While the job continues, the
--- lock is renewed; else it passes to the extra run that a duplicate asked for; else it is freed. may_unlock
--- first reads the locks of a group, unlock is called for each job that has moved, and unlocked executes the
--- collected commands at once: one command per job would cost more than the rest of a batch.
--- A group's locks are the keys from group.lock on, one for each of its group.count jobs. ARGV from
--- group.locks on, and then every group.step: digest, owner, ms to hold it; if group.again is set, also owner
--- and bytes of the extra run, position of its queue's key, the queue's bare name.
--- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script
--- compares, and then the positions that refused duplicates left (see pushunique), which pass on with the
--- lock.
--- The states are "-": no run of the owner has started, or the job has no reruns. "s": a run has started, and
--- does not serve duplicates refused from now on. "d" (dirty): such a duplicate was refused, and a rerun will
--- follow.
+-- unlock: what the end of a run means for the job's lock, if it is still the job's own: prolonged while the job lives on,
+-- else passed to the extra run that a duplicate asked for, else freed. First may_unlock reads the locks of a group, then
+-- unlock is called for each job that has moved, and unlocked does for many what one command can do: a command for each
+-- would cost more than all the rest of a batch.
+-- A group's locks are the keys from group.lock on, one for each of its group.count jobs. ARGV from group.locks on, and then every
+-- group.step: digest, owner, ms to hold it on; if group.again is set, also owner and bytes of one more run, position of its
+-- queue's key, the queue's bare name.
+-- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script compares, and behind
+-- that what refused duplicates left (see push_unique), which goes wherever the lock goes.
+-- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has, and a duplicate that
+-- comes now is not served by it. "d" (dirty): such a duplicate was refused, and one more run will serve it.
 local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
 
 -- may_unlock: nil if nothing can stop unlock and unlocked half-way; else the error.
 local function may_unlock(group)
-  -- MGET returns nothing for a key of another type, which then counts as free.
+  -- MGET: a key that is no lock reads as none, and belongs to no job.
   local values = redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
   if values.err then
     return values
@@ -57,7 +55,7 @@ local function unlock(group, job, lives_on, queues, now_ms)
   local value = string.format('-%s%.0f', ARGV[at + 3], now_ms) .. (group.left[job] or '')
   redis.call('SET', lock, value, 'PXAT', until_ms)
   redis.call('LPUSH', KEYS[tonumber(ARGV[at + 5])], ARGV[at + 4])
-  redis.pcall('SADD', queues, ARGV[at + 6]) -- pcall: the job is stored, and the set of names is only for listing
+  redis.pcall('SADD', queues, ARGV[at + 6]) -- the job is there, even if this fails
 end
 
 local function unlocked(index)

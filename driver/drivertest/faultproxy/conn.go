@@ -40,7 +40,6 @@ func (c *conn) close() {
 	})
 }
 
-// run forwards both ways until either end closes.
 func (c *conn) run() {
 	var replies sync.WaitGroup
 	replies.Go(func() {
@@ -103,7 +102,6 @@ func (c *conn) pumpReplies() error {
 	}
 }
 
-// reply passes on the reply to the oldest request that waits.
 func (c *conn) reply(raw []byte) error {
 	c.mu.Lock()
 	if len(c.waiting) == 0 {
@@ -134,7 +132,6 @@ func (c *conn) answer(raw []byte) error {
 	return c.writeForged()
 }
 
-// push passes on what belongs to no request.
 func (c *conn) push(raw []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +184,6 @@ func await[T any](c *conn, what <-chan T) error {
 	}
 }
 
-// passed does what comes after a frame has been passed on.
 func (a Action) passed() {
 	if a.after != nil {
 		a.after()

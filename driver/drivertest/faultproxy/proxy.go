@@ -159,14 +159,12 @@ func (p *Proxy) leave(c *conn) {
 	delete(p.conns, c)
 }
 
-// arrived counts a request.
 func (p *Proxy) arrived(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[name]++
 }
 
-// decide returns the action for a frame that belongs to a request.
 func (p *Proxy) decide(on Direction, request []byte) Action {
 	p.mu.Lock()
 	defer p.mu.Unlock()

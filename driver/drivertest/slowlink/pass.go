@@ -11,7 +11,6 @@ import (
 // meanwhile.
 const inFlight = 1024
 
-// A parcel is a chunk in flight.
 type parcel struct {
 	bytes   []byte
 	arrives time.Time
@@ -72,7 +71,6 @@ func carry(to, from net.Conn, through *lane, gone <-chan struct{}, cut func()) {
 	}
 }
 
-// deliver writes each parcel when it arrives.
 func deliver(to net.Conn, way <-chan parcel, gone <-chan struct{}) {
 	for p := range way {
 		if !wait(p.arrives, gone) {

@@ -42,14 +42,18 @@ func work(url, prefix string, most int, ttl time.Duration, path string) error {
 	if err != nil {
 		return err
 	}
-	client, err := belay.Open(ctx, url, belay.Prefix(prefix))
+	client, err := belay.Open(ctx, url, &belay.ClientConfig{Prefix: prefix})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	server := belay.NewServer(client, belay.Heartbeat(200*time.Millisecond, ttl), belay.Concurrency(most),
-		belay.MaxInterruptions(1000), belay.Logger(zerolog.New(os.Stderr)))
-	server.HandleClass("*", func(ctx context.Context, j *belay.Job) error {
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Heartbeat: 200 * time.Millisecond, TTL: ttl, Concurrency: most, MaxInterruptions: 1000, Logger: belay.Zerolog(zerolog.New(os.Stderr)),
+	})
+	if err != nil {
+		return err
+	}
+	server.HandleUnknown(func(ctx context.Context, j *belay.Job) error {
 		var args []json.Number
 		if err := json.Unmarshal([]byte(j.ArgsJSON()), &args); err != nil || len(args) < 2 {
 			return errors.Join(errors.New("two numbers are expected"), err)

@@ -36,21 +36,25 @@ func main() {
 func work(url, prefix, ledger, release string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	client, err := belay.Open(ctx, url, belay.Prefix(prefix))
+	client, err := belay.Open(ctx, url, &belay.ClientConfig{Prefix: prefix})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
 	log := zerolog.New(os.Stderr)
-	server := belay.NewServer(client, belay.Heartbeat(200*time.Millisecond, time.Second), belay.Concurrency(4),
-		belay.ShutdownTimeout(time.Second), belay.Logger(log))
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Heartbeat: 200 * time.Millisecond, TTL: time.Second, Concurrency: 4, ShutdownTimeout: time.Second, Logger: belay.Zerolog(log),
+	})
+	if err != nil {
+		return err
+	}
 	server.OnStuck(func(run belay.StuckRun) {
 		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).AnErr("because", run.Cause).Msg("heard of a stuck run")
 	})
-	server.HandleClass("Quick", func(_ context.Context, j *belay.Job) error {
+	server.HandleRaw("Quick", func(_ context.Context, j *belay.Job) error {
 		return errors.Join(note(ledger, "start", j), note(ledger, "end", j))
 	})
-	server.HandleClass("Deaf", func(_ context.Context, j *belay.Job) error {
+	server.HandleRaw("Deaf", func(_ context.Context, j *belay.Job) error {
 		started := note(ledger, "start", j)
 		for !exists(release) {
 			time.Sleep(10 * time.Millisecond)

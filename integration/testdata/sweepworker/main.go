@@ -83,13 +83,17 @@ func open(library, url, prefix string) (*belay.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return belay.NewClient(redis, belay.Prefix(prefix))
+	return belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
 }
 
 func (a *actor) work(queues []string) error {
-	server := belay.NewServer(a.client, belay.Queues(queues...), belay.Concurrency(3), belay.Heartbeat(beat, ttl),
-		belay.ShutdownTimeout(grace))
-	server.HandleClass(belay.AnyClass, a.run)
+	server, err := belay.NewServer(a.client, belay.ServerConfig{
+		Queues: belay.Queues(queues...), Concurrency: 3, Heartbeat: beat, TTL: ttl, ShutdownTimeout: grace,
+	})
+	if err != nil {
+		return err
+	}
+	server.HandleUnknown(a.run)
 	return belay.Process{Server: server}.Run(context.Background())
 }
 
@@ -129,7 +133,7 @@ func (a *actor) first(jid string) bool {
 // push pushes in every way there is: one, one for later, several to one queue, several to several and for
 // later. The name of a job begins with that of its push.
 func (a *actor) push(ctx context.Context) error {
-	for _, together := range [][]belay.Item{
+	for _, together := range [][]belay.RawJob{
 		{a.item("one", "a", 0)},
 		{a.item("later", "a", soon)},
 		{a.item("bulk-1", "b", 0), a.item("bulk-2", "b", 0), a.item("bulk-3", "b", 0)},
@@ -151,8 +155,8 @@ func (a *actor) push(ctx context.Context) error {
 	return nil
 }
 
-func (a *actor) item(name, queue string, in time.Duration) belay.Item {
-	return belay.Item{Class: "Done", Queue: queue, JID: a.prefix + "-" + name, In: in}
+func (a *actor) item(name, queue string, in time.Duration) belay.RawJob {
+	return belay.RawJob{Class: "Done", Queue: queue, JID: a.prefix + "-" + name, In: in}
 }
 
 // note appends a line in a single write, so that lines of several processes never mix and a kill leaves no half

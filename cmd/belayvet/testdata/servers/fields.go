@@ -17,11 +17,11 @@ type shop struct {
 var shared *belay.Server
 
 func newShop(client *belay.Client) *shop {
-	server := belay.NewServer(client)
+	server := newServer(client)
 	return &shop{server: server, Public: server, shared: onlyOne}
 }
 
-var onlyOne = belay.NewServer(nil)
+var onlyOne = newServer(nil)
 
 type branch struct{ server *belay.Server }
 
@@ -72,10 +72,10 @@ func (p *pair) swap() {
 func (s *shop) swap() {}
 
 func (s *shop) renew(client *belay.Client) {
-	shared = belay.NewServer(client)
+	shared = newServer(client)
 	mail.Handle(shared, run)
 	fresh := &stand{}
-	fresh.server = belay.NewServer(client)
+	fresh.server = newServer(client)
 	report.Handle(fresh.server, run)
 	report.Handle(fresh.server, run) // want `^Report gets a second handler`
 }

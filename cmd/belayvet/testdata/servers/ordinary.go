@@ -20,7 +20,7 @@ type welcome struct{ *belay.Definition[int] }
 
 func embedded(d *deep) {
 	mail.Handle(d.Server, run)
-	d.HandleClass("Mail", raw)             // want `^Mail gets a second handler .* ordinary.go:22$`
+	d.HandleRaw("Mail", raw)               // want `^Mail gets a second handler .* ordinary.go:22$`
 	letter.Handle(d.embedding.Server, run) // want `^Mail gets a second handler .* ordinary.go:22$`
 	d.Handle(d.Server, run)
 	d.welcome.Definition.Handle(d.Server, run) // want `^d.welcome.Definition gets a second handler .* ordinary.go:25$`
@@ -51,7 +51,7 @@ func generic(b, other *box[int], client *belay.Client) {
 	b.register(run)
 	other.register(run)
 	b.register(run) // want `^b.jobs gets a second handler`
-	server := belay.NewServer(client)
+	server := newServer(client)
 	add(server, mail, run)
 	add[int](server, mail, run) // want `^Mail gets a second handler`
 }
@@ -64,9 +64,9 @@ type refill[T any] struct {
 func (r *refill[T]) renew(server *belay.Server) { r.server = server }
 
 func refilled(b *refill[int], client *belay.Client) {
-	b.renew(belay.NewServer(client))
+	b.renew(newServer(client))
 	mail.Handle(b.server, run)
-	b.renew(belay.NewServer(client))
+	b.renew(newServer(client))
 	mail.Handle(b.server, run)
 }
 
@@ -77,7 +77,7 @@ func expressions(s *site, one, other *belay.Server) {
 	(*site).addTo(s, one)
 	(*site).addTo(s, other)
 	(*belay.Definition[int]).Handle(mail, one, run)
-	(*belay.Server).HandleClass(one, "Mail", raw)
+	(*belay.Server).HandleRaw(one, "Mail", raw)
 	handle := mail.Handle
 	handle(one, run)
 	handle(other, run)
@@ -88,14 +88,14 @@ type kept struct{ server *belay.Server }
 
 func copied(first kept, client *belay.Client) {
 	second := first
-	second.server = belay.NewServer(client)
+	second.server = newServer(client)
 	mail.Handle(first.server, run)
 	mail.Handle(second.server, run)
 }
 
 func overwritten(k *kept, client *belay.Client) {
 	mail.Handle(k.server, run)
-	*k = kept{belay.NewServer(client)}
+	*k = kept{newServer(client)}
 	mail.Handle(k.server, run)
 }
 
@@ -103,7 +103,7 @@ func overwritten(k *kept, client *belay.Client) {
 func closures(client *belay.Client) {
 	var server *belay.Server
 	setUp := func() {
-		server = belay.NewServer(client)
+		server = newServer(client)
 		report.Handle(server, run)
 		report.Handle(server, run) // want `^Report gets a second handler`
 	}
@@ -116,7 +116,7 @@ func closures(client *belay.Client) {
 // Each round of a loop without an end has a server of its own.
 func rounds(client *belay.Client, dry func() bool) {
 	for {
-		server := belay.NewServer(client)
+		server := newServer(client)
 		if dry() {
 			mail.Handle(server, run)
 		} else {

@@ -23,27 +23,27 @@ func run(context.Context, int) error { return nil }
 func raw(context.Context, *belay.Job) error { return nil }
 
 func good(client *belay.Client) {
-	server, other := belay.NewServer(client), belay.NewServer(client)
+	server, other := newServer(client), newServer(client)
 	mail.Handle(server, run)
 	report.Handle(server, run)
 	mail.Handle(other, run)
-	other.HandleClass("Report", raw)
-	other.HandleClass(belay.AnyClass, raw)
-	other.HandleClass(os.Getenv("CLASS"), raw)
-	other.HandleClass(os.Getenv("CLASS"), raw)
+	other.HandleRaw("Report", raw)
+	other.HandleUnknown(raw)
+	other.HandleRaw(os.Getenv("CLASS"), raw)
+	other.HandleRaw(os.Getenv("CLASS"), raw)
 }
 
 func twice(client *belay.Client) {
-	server := belay.NewServer(client)
+	server, _ := belay.NewServer(client, belay.ServerConfig{})
 	mail.Handle(server, run)
 	mail.Handle(server, run) // want `^Mail gets a second handler on this server, which is refused when the program starts; the first is at servers.go:38$`
 	report.Handle(server, run)
-	server.HandleClass("Report", raw) // want `^Report gets a second handler .* servers.go:40$`
+	server.HandleRaw("Report", raw) // want `^Report gets a second handler .* servers.go:40$`
 	jobs.Welcome.Handle(server, run)
 	jobs.Farewell.Handle(server, run)
 	jobs.Welcome.Handle(server, run) // want `^Welcome gets a second handler .* servers.go:42$`
-	server.HandleClass(belay.AnyClass, raw)
-	server.HandleClass("*", raw)                                          // want `^\* gets a second handler`
+	server.HandleUnknown(raw)
+	server.HandleUnknown(raw)                                             // want `^\* gets a second handler`
 	belay.Define[int]("Late", belay.Idempotent()).Handle(server, run)     // fine
 	(belay.Define[int]("Late", belay.Idempotent())).Handle((server), run) // want `^Late gets a second handler`
 	same := server
@@ -51,7 +51,7 @@ func twice(client *belay.Client) {
 }
 
 func alternatives(client *belay.Client, dry bool) error {
-	server := belay.NewServer(client)
+	server := newServer(client)
 	if dry {
 		mail.Handle(server, run)
 	} else {
@@ -101,11 +101,11 @@ func conditional(server *belay.Server, also bool) error {
 }
 
 func another(client *belay.Client) {
-	server := belay.NewServer(client)
+	server := newServer(client)
 	mail.Handle(server, run)
-	server = belay.NewServer(client)
+	server = newServer(client)
 	mail.Handle(server, run)
-	for _, server := range []*belay.Server{belay.NewServer(client), server} {
+	for _, server := range []*belay.Server{newServer(client), server} {
 		report.Handle(server, run)
 	}
 	report.Handle(server, run)
@@ -113,25 +113,40 @@ func another(client *belay.Client) {
 
 func renewed(server *belay.Server, client *belay.Client) {
 	mail.Handle(server, run)
-	server = belay.NewServer(client)
+	server = newServer(client)
 	mail.Handle(server, run)
 }
 
 func handlers(client *belay.Client) {
-	welcome := jobs.Welcome.With(run)
-	server := belay.NewServer(client, belay.Concurrency(1), belay.Handlers(mail.With(run), report.With(run), welcome))
+	server, err := belay.NewServer(client, belay.ServerConfig{Concurrency: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	welcome := jobs.Welcome.Handler(run)
+	server.Register(mail.Handler(run), report.Handler(run), welcome)
 	report.Handle(server, run) // want `^Report gets a second handler`
 	list := []belay.Registration{
-		mail.With(run),
-		letter.With(run), // want `^Mail gets a second handler`
+		mail.Handler(run),
+		letter.Handler(run), // want `^Mail gets a second handler`
 		{},
 	}
-	_ = belay.NewServer(client, belay.Handlers(list...))
-	_ = belay.NewServer(client, belay.Handlers(welcome), belay.Handlers(welcome)) // want `^Welcome gets a second handler`
-	belay.Main(nil, belay.Handlers(mail.With(run), mail.With(run)))               // want `^Mail gets a second handler`
+	listed := newServer(client)
+	listed.Register(list...)
+	other := newServer(client)
+	other.Register(welcome)
+	other.Register(welcome)                              // want `^Welcome gets a second handler`
+	other.Register(mail.Handler(run), mail.Handler(run)) // want `^Mail gets a second handler`
 	if client == nil {
-		_ = belay.NewServer(client, belay.Handlers(mail.With(run)))
+		newServer(client).Register(mail.Handler(run))
 	}
+}
+
+func newServer(client *belay.Client) *belay.Server {
+	server, err := belay.NewServer(client, belay.ServerConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return server
 }
 
 func main() {
@@ -140,5 +155,5 @@ func main() {
 		server := app.Server
 		mail.Handle(server, run) // want `^Mail gets a second handler`
 		return nil
-	})
+	}, belay.MainConfig{})
 }

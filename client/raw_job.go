@@ -22,8 +22,8 @@ const (
 	longestJID = 255
 )
 
-// A Job is what is to be pushed. Only Class must be set.
-type Job struct {
+// A RawJob is what is to be pushed. Only Class must be set.
+type RawJob struct {
 	// Class names what is to be done; workers find their handler by it.
 	Class string
 	// Args are its arguments, written by job.MarshalArgs.
@@ -33,21 +33,24 @@ type Job struct {
 	ArgsJSON string
 	// Queue to go to. DefaultQueue.
 	Queue string
-	// JID is the job's id for its whole life. Without one the client draws 24 random hexadecimal digits. The caller
-	// answers for its being unique.
+	// JID is the job's id for its whole life. Without one the client draws 24 random hexadecimal digits. The
+	// caller answers for its being unique.
 	JID string
 
-	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until when. At most one
-	// may be set. Zero or past is now. A time more than a hundred years ahead is refused, and so are likely
-	// mistakes: an At before 1970, an In of less than minus a hundred years.
+	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until
+	// when. At most one may be set. Zero or past is now. A time more than a hundred years ahead is refused,
+	// and so are likely mistakes: an At before 1970, an In of less than minus a hundred years.
 	In time.Duration
 	At time.Time
 
-	// Repeatable has Redis know the push by a number, so that it is stored once however often it is sent. The client then
-	// sends it again when no answer comes, as Config.RepeatFor says, and Client.Repeat later. It costs a script where
-	// LPUSH would do, and a key that expires for each push that a client has under way at once. It is about the
-	// push alone: workers run the job at least once, as any other.
-	Repeatable bool
+	// PushOnce has Redis know the push by a number, so that it is stored once however often it is sent. The
+	// client then sends it again when no answer comes, as Config.RepeatFor says, and Client.Repeat later. It
+	// costs a script where LPUSH would do, and a key that expires for each push that a client has under way
+	// at once. It is about the push alone: workers run the job at least once, as any other.
+	PushOnce bool
+
+	// needs is the protocol that workers must understand to run the job; 0 for what all of them do.
+	needs int
 
 	// Retry says how often a failed job is run again. The worker's default, 25 times.
 	Retry job.RetryRule
@@ -59,32 +62,34 @@ type Job struct {
 	Backtrace int
 	// NoDead says that the job is not kept when it dies.
 	NoDead bool
-	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is being run: see
-	// package dedup. Such a job's receipt says StatusDuplicate. Not unique.
+	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is
+	// being run: see package dedup. Such a job's receipt says StatusDuplicate. Not unique.
 	Unique *dedup.Rule
 	// Idempotent declares that a second run of the job has no further effect. A client with
 	// Config.DeduplicateIdempotent makes such a job unique, unless Unique or NotUnique is set. Not declared.
 	Idempotent bool
 	// NotUnique exempts the job from Config.DeduplicateIdempotent. Default: false.
 	NotUnique bool
-	// WAL are positions in the write-ahead logs of databases that the job must see: where their primaries stood after what was
-	// written before the push. Of a job that is refused as a duplicate, the job that has the lock learns them. None.
+	// WAL are positions in the write-ahead logs of databases that the job must see: where their primaries
+	// stood after what was written before the push. Of a job that is refused as a duplicate, the job that has
+	// the lock learns them. None.
 	WAL dedup.WAL
 	// Tags are shown by dashboards and in logs.
 	Tags []string
-	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they do not know.
+	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they
+	// do not know.
 	Extra []job.Edit
 
 	// wrong is what Fail was told.
 	wrong []error
 }
 
-// Fail makes the push of the job an error, and Check's: it is for options that were said and cannot be meant, where the field
-// that they set would just be empty.
-func (j *Job) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
+// Fail makes the push of the job an error, and Check's: it is for options that were said and cannot be meant,
+// where the field that they set would just be empty.
+func (j *RawJob) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
 
 // deduplicated applies Config.DeduplicateIdempotent to the job.
-func (j Job) deduplicated() Job {
+func (j RawJob) deduplicated() RawJob {
 	if j.Idempotent && !j.NotUnique && j.Unique == nil {
 		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
 	}
@@ -92,7 +97,7 @@ func (j Job) deduplicated() Job {
 }
 
 // lock is what the job needs to be stored, and carries in its payload; the zero one if it is not unique.
-func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {
+func (j *RawJob) lock(draft job.Draft) (dedup.Lock, error) {
 	if j.Unique == nil {
 		return dedup.Lock{}, nil
 	}
@@ -100,21 +105,22 @@ func (j *Job) lock(draft job.Draft) (dedup.Lock, error) {
 }
 
 // withDefaults is the job as middleware is to see it.
-func (j Job) withDefaults() Job {
+func (j RawJob) withDefaults() RawJob {
 	if j.Queue == "" {
 		j.Queue = DefaultQueue
 	}
 	if j.JID == "" {
 		j.JID = job.NewJID()
 	}
-	// Clipped, so that what middleware appends does not end up in the caller's array, which other jobs may share.
+	// Clipped, so that what middleware appends does not end up in the caller's array, which other jobs may
+	// share.
 	j.Args, j.Tags, j.Extra = slices.Clip(j.Args), slices.Clip(j.Tags), slices.Clip(j.Extra)
 	return j
 }
 
-// Check says why no client would push the job, nil if one would: it names everything that is wrong, at once. What depends on
-// more than the job is not looked at: middleware, and a client's PayloadLimit.
-func (j Job) Check() error {
+// Check says why no client would push the job, nil if one would: it names everything that is wrong, at once.
+// What depends on more than the job is not looked at: middleware, and a client's PayloadLimit.
+func (j RawJob) Check() error {
 	j = j.withDefaults()
 	draft, _, err := j.draft()
 	if err != nil {
@@ -123,8 +129,9 @@ func (j Job) Check() error {
 	return j.checkPayload(draft.Encode())
 }
 
-// draft checks the job and makes all of its payload but the timestamps, and its lock. It names everything that is wrong, at once.
-func (j *Job) draft() (job.Draft, dedup.Lock, error) {
+// draft checks the job and makes all of its payload but the timestamps, and its lock. It names everything
+// that is wrong, at once.
+func (j *RawJob) draft() (job.Draft, dedup.Lock, error) {
 	args, badArgs := j.args()
 	retry, badRetry := retryJSON(j.Retry)
 	extra, badExtra := j.extra()
@@ -141,7 +148,7 @@ func (j *Job) draft() (job.Draft, dedup.Lock, error) {
 }
 
 // wal is WAL, or the field of that meaning among Extra, as lines of a file bring it.
-func (j *Job) wal() (dedup.WAL, error) {
+func (j *RawJob) wal() (dedup.WAL, error) {
 	at := slices.IndexFunc(j.Extra, func(field job.Edit) bool { return field.Name == dedup.FieldWAL })
 	if at < 0 {
 		return j.WAL, j.WAL.Check()
@@ -159,9 +166,9 @@ func (j *Job) wal() (dedup.WAL, error) {
 // farthest is how far ahead a job may be scheduled. Beyond it lies a mistaken unit, not a plan.
 const farthest = 100 * 365 * 24 * time.Hour
 
-// checkPayload looks for what draft cannot see. Fields are other people's JSON, and what no worker could read must not get
-// in; args were walked when they were written.
-func (j *Job) checkPayload(payload string) error {
+// checkPayload looks for what draft cannot see. Fields are other people's JSON, and what no worker could read
+// must not get in; args were walked when they were written.
+func (j *RawJob) checkPayload(payload string) error {
 	if len(j.Extra) == 0 {
 		return nil
 	}
@@ -171,7 +178,7 @@ func (j *Job) checkPayload(payload string) error {
 
 // checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
 // time.Unix(math.MaxInt64, 0) as an instant in the past.
-func (j *Job) checkTime() error {
+func (j *RawJob) checkTime() error {
 	switch {
 	case j.In != 0 && !j.At.IsZero():
 		return errors.New("both In and At are set; set one")
@@ -187,7 +194,7 @@ func (j *Job) checkTime() error {
 	return nil
 }
 
-func (j *Job) args() (string, error) {
+func (j *RawJob) args() (string, error) {
 	if j.ArgsJSON == "" {
 		return job.MarshalArgs(j.Args)
 	}
@@ -222,7 +229,7 @@ func retryJSON(rule job.RetryRule) (string, error) {
 }
 
 // extra are the fields that not every job has, the job's options before what its caller adds.
-func (j *Job) extra() ([]job.Edit, error) {
+func (j *RawJob) extra() ([]job.Edit, error) {
 	fields, wrong := j.options()
 	for _, field := range j.Extra {
 		text, err := job.Marshal(json.RawMessage(field.JSON)) // on one line, or a form in a browser would change it
@@ -240,9 +247,10 @@ func (j *Job) extra() ([]job.Edit, error) {
 	return fields, errors.Join(wrong...)
 }
 
-// checkExtra is job.CheckExtra for what a client pushes: a payload that tells of a lock which its job did not take would
-// release that of another. The mark of a duplicate is the push's to set; in a job that is not unique it is just a field.
-func (j *Job) checkExtra(field job.Edit) error {
+// checkExtra is job.CheckExtra for what a client pushes: a payload that tells of a lock which its job did not
+// take would release that of another. The mark of a duplicate is the push's to set; in a job that is not
+// unique it is just a field.
+func (j *RawJob) checkExtra(field job.Edit) error {
 	if field.Name == dedup.DuplicateOf && j.Unique != nil {
 		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
 	}
@@ -253,7 +261,7 @@ func (j *Job) checkExtra(field job.Edit) error {
 }
 
 // options are the fields of the job's own options that are set.
-func (j *Job) options() (fields []job.Edit, wrong []error) {
+func (j *RawJob) options() (fields []job.Edit, wrong []error) {
 	if j.RetryQueue != "" {
 		fields = append(fields, job.SetString("retry_queue", j.RetryQueue))
 		wrong = append(wrong, job.CheckQueue(j.RetryQueue))

@@ -55,7 +55,7 @@ func (m *meter) timed(name string, calls []driver.Call) {
 
 func (m *meter) turn() {
 	m.Helper()
-	slot := m.keys.PushSlot("bench", 0)
+	slot := m.keys.IdempotencySlot("bench", 0)
 	m.redis("SADD", m.keys.Queues(), "q")
 	m.plain("lpush", func(jobs []string) driver.Call {
 		return driver.Command(append([]string{"LPUSH", m.keys.Queue("q")}, jobs...)...)
@@ -63,7 +63,7 @@ func (m *meter) turn() {
 	m.plain("push", func(jobs []string) driver.Call { return m.keys.Push([]QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call })
 	m.plain("numbered", func(jobs []string) driver.Call {
 		m.number++
-		return m.keys.PushNumbered(PushNumber{slot, m.number, "abcdefghijklmnopqrstuvwx", time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call
+		return m.keys.PushOnce(IdempotencyKey{slot, m.number, "abcdefghijklmnopqrstuvwx", time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call
 	})
 	m.unique()
 }

@@ -19,7 +19,7 @@ func (j *Janitor) blame(entries []string, queue string, alone, inHand bool) []lu
 	for i, entry := range entries {
 		orphans[i] = lua.Orphan{Old: entry, New: entry, Home: lua.HomeQueue}
 		if alone {
-			orphans[i].Home = lua.HomeSuspects
+			orphans[i].Home = lua.HomeQuarantine
 		}
 		parsed, err := job.Parse(entry)
 		switch {
@@ -39,12 +39,12 @@ func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
 	home := lua.HomeQueue
 	switch {
-	case alone && j.cfg.Blame.Killer(count):
+	case alone && j.cfg.Crashes.Kills(count):
 		home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
 			"its process died %d times while it ran, the last time with nothing else in hand", count)))
-	case alone || j.cfg.Blame.Suspect(count):
-		home = lua.HomeSuspects
+	case alone || j.cfg.Crashes.Quarantines(count):
+		home = lua.HomeQuarantine
 		if !alone {
 			edits = append(edits, job.SetStamp("interrupted_at", j.now(), j.cfg.Unit))
 		}
@@ -100,7 +100,7 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	if err := j.check(ctx); err != nil {
 		return err
 	}
-	lengths, err := lua.Lengths(j.cfg.Keys.SuspectsLists(queues)).Do(ctx, &j.link)
+	lengths, err := lua.Lengths(j.cfg.Keys.QuarantineLists(queues)).Do(ctx, &j.link)
 	if err != nil {
 		return fmt.Errorf("look for quarantined jobs: %w", err)
 	}
@@ -109,7 +109,7 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 		if length <= 0 || now.Sub(j.reminded[queues[i]]) < longSuspicion {
 			continue
 		}
-		reply := j.link.Carry(ctx, j.cfg.Largest, driver.Command("LINDEX", j.cfg.Keys.Suspects(queues[i]), "-1"))[0]
+		reply := j.link.Carry(ctx, j.cfg.Largest, driver.Command("LINDEX", j.cfg.Keys.Quarantine(queues[i]), "-1"))[0]
 		if driver.Outage(reply.Err) {
 			return j.paced(nil, reply.Err)
 		}

@@ -14,9 +14,9 @@ func TestTakeAlone(t *testing.T) {
 			identity := w.process("a", "b", "c")
 			w.suspect("b", "b1", "b2")
 			w.suspect("c", "c1")
-			require.Equal(w, TakenAlone{Word: AloneTaken, Queue: 1, Bytes: "b1"}, w.takeAlone(identity, "a", "b", "c"))
-			require.Equal(w, []string{"b1"}, w.list(w.keys.Alone(identity)))
-			require.Equal(w, []string{"b2"}, w.list(w.keys.Suspects("b")))
+			require.Equal(w, TakenQuarantined{Word: QuarantineTaken, Queue: 1, Bytes: "b1"}, w.takeAlone(identity, "a", "b", "c"))
+			require.Equal(w, []string{"b1"}, w.list(w.keys.QuarantineRun(identity)))
+			require.Equal(w, []string{"b2"}, w.list(w.keys.Quarantine("b")))
 			require.Equal(w, "b", w.redis("HGET", w.keys.Record(identity), "alone"))
 		}},
 		promise{"refuses_a_second_one_and_take_refuses_anything_beside_it", func(w *world) {
@@ -25,39 +25,41 @@ func TestTakeAlone(t *testing.T) {
 			w.push("q", "c")
 			w.takeAlone(identity, "q")
 			w.unchanged(func() {
-				require.Equal(w, TakenAlone{Word: AloneBusy}, w.takeAlone(identity, "q"))
-				require.Equal(w, Taken{Why: WhyAlone, Paused: []int{}, Broken: []int{}}, w.take(identity, 5, "q"))
+				require.Equal(w, TakenQuarantined{Word: QuarantineBusy}, w.takeAlone(identity, "q"))
+				require.Equal(w, Taken{Why: WhyQuarantine, Paused: []int{}, Broken: []int{}}, w.take(identity, 5, "q"))
 			})
-			w.settle(identity, 1, Settled{Queue: "q", Alone: true, Bytes: "a", Outcome: job.Done()})
+			w.settle(identity, 1, Settled{Queue: "q", Quarantined: true, Bytes: "a", Outcome: job.Done()})
 			require.Equal(w, []TakenJobs{{Bytes: []string{"c"}}}, w.take(identity, 5, "q").Jobs)
 		}},
 		promise{"goes_to_empty_hands_only", func(w *world) {
 			identity := w.process("q", "r")
 			w.holdMore(identity, "r", "a")
 			w.suspect("q", "b")
-			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneBusy}, w.takeAlone(identity, "q", "r")) })
+			w.unchanged(func() { require.Equal(w, TakenQuarantined{Word: QuarantineBusy}, w.takeAlone(identity, "q", "r")) })
 		}},
 		promise{"passes_over_paused_queues_and_broken_lists", func(w *world) {
 			identity := w.process("a", "b", "c")
 			w.suspect("a", "a1")
 			w.redis("SADD", w.keys.Paused(), "a")
-			w.redis("SET", w.keys.Suspects("b"), "no list")
-			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneEmpty}, w.takeAlone(identity, "a", "b", "c")) })
+			w.redis("SET", w.keys.Quarantine("b"), "no list")
+			w.unchanged(func() {
+				require.Equal(w, TakenQuarantined{Word: QuarantineEmpty}, w.takeAlone(identity, "a", "b", "c"))
+			})
 			w.suspect("c", "c1")
-			require.Equal(w, TakenAlone{Word: AloneTaken, Queue: 2, Bytes: "c1"}, w.takeAlone(identity, "a", "b", "c"))
+			require.Equal(w, TakenQuarantined{Word: QuarantineTaken, Queue: 2, Bytes: "c1"}, w.takeAlone(identity, "a", "b", "c"))
 		}},
 		promise{"is_fenced_for_one_who_has_lapsed", func(w *world) {
 			identity := w.process("q")
 			w.suspect("q", "a")
 			w.lapse(identity)
-			w.unchanged(func() { require.Equal(w, TakenAlone{Word: AloneFenced}, w.takeAlone(identity, "q")) })
+			w.unchanged(func() { require.Equal(w, TakenQuarantined{Word: QuarantineFenced}, w.takeAlone(identity, "q")) })
 		}},
 		promise{"requeued_it_is_the_next_suspect_again", func(w *world) {
 			identity := w.process("q")
 			w.suspect("q", "a", "b")
 			w.takeAlone(identity, "q")
-			w.settle(identity, 1, Settled{Queue: "q", Alone: true, Bytes: "a", Outcome: job.Requeued()})
-			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Suspects("q")))
+			w.settle(identity, 1, Settled{Queue: "q", Quarantined: true, Bytes: "a", Outcome: job.Requeued()})
+			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Quarantine("q")))
 			require.Empty(w, w.waiting("q"))
 			w.counted(0, 0)
 		}},
@@ -67,10 +69,10 @@ func TestTakeAlone(t *testing.T) {
 			w.takeAlone(identity, "q", "r")
 			w.redis("LPUSH", w.keys.Working("q", identity), "stray")
 			w.lapse(identity)
-			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeSuspects}}}}, w.today))
+			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeQuarantine}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 1}, answer)
-			require.Equal(w, []string{"s"}, w.list(w.keys.Suspects("q")))
-			answer = ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "r", Alone: true, Entries: []Orphan{{Old: "a", New: "a3", Home: HomeDead}}}}, w.today))
+			require.Equal(w, []string{"s"}, w.list(w.keys.Quarantine("q")))
+			answer = ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "r", Quarantined: true, Entries: []Orphan{{Old: "a", New: "a3", Home: HomeDead}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Moved: 1}, answer)
 			require.Equal(w, []string{"a3"}, w.sorted(w.keys.Dead()))
 		}},
@@ -87,12 +89,12 @@ func TestTakeAlone(t *testing.T) {
 // suspect lets jobs wait to run alone, the first one first.
 func (w *world) suspect(queue string, jobs ...string) {
 	w.Helper()
-	w.redis(append([]string{"LPUSH", w.keys.Suspects(queue)}, jobs...)...)
+	w.redis(append([]string{"LPUSH", w.keys.Quarantine(queue)}, jobs...)...)
 }
 
-func (w *world) takeAlone(identity string, queues ...string) TakenAlone {
+func (w *world) takeAlone(identity string, queues ...string) TakenQuarantined {
 	w.Helper()
-	return ask(w, w.keys.TakeAlone(identity, queues))
+	return ask(w, w.keys.TakeQuarantined(identity, queues))
 }
 
 func TestDrain(t *testing.T) {

@@ -18,44 +18,44 @@ import (
 )
 
 // Main takes what a Client takes, a driver of the program's own, and registrations that are made of its client.
-func TestMainIsOpenForClientOptionsADriverAndRegistrations(t *testing.T) {
+func TestMainTakesClientAndServerConfigsADriverAndRegistrations(t *testing.T) {
 	t.Parallel()
 	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
 	opened, first := 0, Define[int]("First")
-	own := Driver(func() (driver.Client, error) {
+	own := func() (driver.Client, error) {
 		opened++
 		d, err := rueidisdriver.Open(drivertest.Redis(t).URL())
 		if err == nil {
 			t.Cleanup(func() { require.NoError(t, d.Close(), "it was left open") })
 		}
 		return d, err
-	})
+	}
 	pushed := 0
-	count := OnPush(func(context.Context, *Item) error { pushed++; return nil })
 	second := Define[int]("Second")
 	status, errs := mainRun([]string{"-log-format", "json"}, map[string]string{"BELAY_REDIS_URL": "redis://127.0.0.1:1", "REDIS_URL": "no URL"},
 		func(ctx context.Context, app *App) error {
+			app.Client.Use("count", func(context.Context, *RawJob) error { pushed++; return nil })
 			// As a constructor makes them, of the client and of what else it needs.
 			app.Server.Register(
-				first.With(func(ctx context.Context, n int) error {
+				first.Handler(func(ctx context.Context, n int) error {
 					_, err := second.Enqueue(ctx, app.Client, n)
 					return err
 				}),
-				second.With(func(context.Context, int) error { app.Server.Stop(); return nil }))
+				second.Handler(func(context.Context, int) error { app.Server.Stop(); return nil }))
 			_, err := first.Enqueue(ctx, app.Client, 1)
 			return err
-		}, own, Prefix(prefix), Millis(), count, Concurrency(1))
+		}, MainConfig{Driver: own, Client: ClientConfig{Prefix: prefix, Unit: Millis}, Server: ServerConfig{Concurrency: 1}})
 	require.Zero(t, status, errs)
 	require.Equal(t, []int{1, 2}, []int{opened, pushed})
 	require.Equal(t, int64(1), drivertestExists(t, prefix+":stat:processed"), "the program's prefix holds where no flag is given")
 
-	_, errs = mainRun([]string{"-redis", "redis://127.0.0.1:1"}, nil, nil, own)
+	_, errs = mainRun([]string{"-redis", "redis://127.0.0.1:1"}, nil, nil, MainConfig{Driver: own})
 	require.Contains(t, errs, "--redis has no effect")
-	status, errs = mainRun(nil, nil, nil, Driver(func() (driver.Client, error) { return nil, errors.New("no sentinel answers") }))
+	status, errs = mainRun(nil, nil, nil, MainConfig{Driver: func() (driver.Client, error) { return nil, errors.New("no sentinel answers") }})
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, errs, "no sentinel answers")
-	_, errs = mainRun(nil, nil, nil, nil, Driver(nil), PayloadLimit(-1))
-	require.Contains(t, errs, "an option is nil\nthe function of Driver is nil")
+	_, errs = mainRun(nil, nil, nil, MainConfig{Client: ClientConfig{PayloadLimit: -1}})
+	require.Contains(t, errs, "payload limit -1")
 }
 
 func drivertestExists(t *testing.T, key string) any {
@@ -68,12 +68,12 @@ func drivertestExists(t *testing.T, key string) any {
 // A program with a log of its own still has --log-level, and is told that --log-format cannot work.
 func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 	t.Parallel()
-	for name, log := range map[string]func(out *drivertest.Buffer) MainOption{
-		"zerolog": func(out *drivertest.Buffer) MainOption { return Logger(zerolog.New(out).Level(zerolog.InfoLevel)) },
-		"slog": func(out *drivertest.Buffer) MainOption {
-			return SlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	for name, log := range map[string]func(out *drivertest.Buffer) *slog.Logger{
+		"zerolog": func(out *drivertest.Buffer) *slog.Logger { return Zerolog(zerolog.New(out).Level(zerolog.InfoLevel)) },
+		"slog": func(out *drivertest.Buffer) *slog.Logger {
+			return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		},
-		"logbook": func(out *drivertest.Buffer) MainOption { return Logbook(logbook.ToWriter(out, zerolog.InfoLevel)) },
+		"logbook": func(out *drivertest.Buffer) *slog.Logger { return logbook.ToWriter(out, zerolog.InfoLevel).Slog() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,14 +81,14 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 				var out drivertest.Buffer
 				status, errs := mainRun(append(args, "-prefix", drivertest.Prefix(t)), map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
 					func(ctx context.Context, app *App) error {
-						app.Server.HandleClass("A", func(ctx context.Context, _ *Job) error {
+						app.Server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
 							Log(ctx).Debug("of the handler")
 							app.Server.Stop()
 							return nil
 						})
-						_, err := app.Client.Push(ctx, Item{Class: "A"})
+						_, err := app.Client.Push(ctx, RawJob{Class: "A"})
 						return err
-					}, log(&out))
+					}, MainConfig{Server: ServerConfig{Logger: log(&out)}})
 				require.Zero(t, status, errs)
 				return out.String()
 			}
@@ -97,7 +97,7 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 			loud := run("-log-level", "debug")
 			require.Contains(t, loud, "of the handler")
 			require.Contains(t, loud, `"attempt":1`)
-			_, errs := mainRun([]string{"-log-format", "json"}, nil, nil, log(&drivertest.Buffer{}))
+			_, errs := mainRun([]string{"-log-format", "json"}, nil, nil, MainConfig{Server: ServerConfig{Logger: log(&drivertest.Buffer{})}})
 			require.Contains(t, errs, "--log-format has no effect")
 		})
 	}
@@ -117,20 +117,21 @@ func TestMainsMistakesAreShort(t *testing.T) {
 		{[]string{"work"}, "unexpected arguments after the flags"},
 		{[]string{"redis://:SECRET@h"}, "a URL"},
 	} {
-		status, errs := mainRun(c.args, nil, nil)
+		status, errs := mainRun(c.args, nil, nil, MainConfig{})
 		require.Equal(t, exitUsage, status, c.args)
 		require.Contains(t, errs, c.says)
 		require.Contains(t, errs, "see: program -h")
 		require.NotContains(t, errs, "SECRET")
 		require.LessOrEqual(t, strings.Count(errs, "\n"), 2, errs)
 	}
-	status, errs := mainRun([]string{"-h"}, nil, nil)
+	status, errs := mainRun([]string{"-h"}, nil, nil, MainConfig{})
 	require.Zero(t, status)
 	require.Contains(t, errs, "Usage of program:")
 	require.Contains(t, errs, "-shutdown-timeout")
 }
 
-// Main checks Redis at its start, as belay work does: what is wrong there is in the log before jobs are lost by it.
+// Main checks Redis at its start, as belay work does: what is wrong there is in the log before jobs are lost
+// by it.
 func TestMainChecksRedisAtItsStart(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t)
@@ -138,7 +139,7 @@ func TestMainChecksRedisAtItsStart(t *testing.T) {
 	require.NoError(t, err)
 	var out drivertest.Buffer
 	status, _ := mainRun(nil, map[string]string{"REDIS_URL": redis.URL()}, func(_ context.Context, app *App) error {
-		app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+		app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 		app.Server.OnStart(func(ctx context.Context) error {
 			go func() {
 				for ctx.Err() == nil && !strings.Contains(out.String(), `"check":"eviction"`) {
@@ -149,7 +150,7 @@ func TestMainChecksRedisAtItsStart(t *testing.T) {
 			return nil
 		})
 		return nil
-	}, Logger(zerolog.New(&out)))
+	}, MainConfig{Server: ServerConfig{Logger: Zerolog(zerolog.New(&out))}})
 	require.Zero(t, status)
 	require.Contains(t, out.String(), `"check":"eviction"`)
 }

@@ -7,12 +7,15 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-var beatScript = load("beat")
+var heartbeatScript = load("heartbeat")
 
 // mostNamed bounds the lapsed identities in a heartbeat reply, because every reply to every process has them.
 const mostNamed = MostItems / 2
 
-// State is the state of a process, as returned by its heartbeat.
+// mostSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply must not lose many.
+const mostSignals = 8
+
+// State is what a process is, according to the reply to its heartbeat.
 type State string
 
 // The states of a process that asks.
@@ -25,8 +28,8 @@ const (
 	StateUnrecorded State = "unrecorded"
 )
 
-// Pulse is the answer to a beat.
-type Pulse struct {
+// HeartbeatReply is the answer to a beat.
+type HeartbeatReply struct {
 	State State
 	// Now is Redis' time.
 	Now time.Time
@@ -44,36 +47,36 @@ type Pulse struct {
 
 // Beat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist: at most
 // 2*MostQueues+2.
-func (k Keys) Beat(identity string, ttl time.Duration, keys ...string) Ask[Pulse] {
-	return Ask[Pulse]{
+func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
+	return Ask[HeartbeatReply]{
 		Call: driver.Call{
-			Script: beatScript,
+			Script: heartbeatScript,
 			Keys:   append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
-			Args:   []string{identity, millis(ttl), strconv.Itoa(mostNamed)},
+			Args:   []string{identity, millis(ttl), strconv.Itoa(mostNamed), strconv.Itoa(mostSignals)},
 		},
-		read: readPulse,
+		read: readHeartbeat,
 	}
 }
 
-func readPulse(value any) (pulse Pulse, err error) {
+func readHeartbeat(value any) (reply HeartbeatReply, err error) {
 	word, rest, err := partsOf(value)
 	if err != nil || len(rest) != 6 {
-		return pulse, errShape(value)
+		return reply, errShape(value)
 	}
-	pulse.State = State(word)
-	if pulse.Now, err = timeOf(rest); err != nil {
-		return pulse, err
+	reply.State = State(word)
+	if reply.Now, err = timeOf(rest); err != nil {
+		return reply, err
 	}
-	if pulse.Lapsed, err = textsOf(rest[2]); err != nil {
-		return pulse, err
+	if reply.Lapsed, err = textsOf(rest[2]); err != nil {
+		return reply, err
 	}
-	pulse.More = len(pulse.Lapsed) >= mostNamed
-	if pulse.Signals, err = textsOf(rest[3]); err != nil {
-		return pulse, err
+	reply.More = len(reply.Lapsed) >= mostNamed
+	if reply.Signals, err = textsOf(rest[3]); err != nil {
+		return reply, err
 	}
-	if pulse.Processes, err = numberOf(rest[4]); err != nil {
-		return pulse, err
+	if reply.Processes, err = numberOf(rest[4]); err != nil {
+		return reply, err
 	}
-	pulse.There, err = numberOf(rest[5])
-	return pulse, err
+	reply.There, err = numberOf(rest[5])
+	return reply, err
 }

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- beat: stay alive for one more TTL, and read which processes have lapsed and which lists exist.
--- Why one script: a process that was declared dead must never beat again, or two processes would own its jobs.
--- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys to look for
--- ARGV     1 identity  2 ttl_ms  3 names at most
--- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has no entry of this process) | "unrecorded" (only
---          its record is missing: register again with this identity), seconds, microseconds, {identities that
---          have lapsed}, {signals}, how many are alive or lapsed, how many of KEYS 5… exist}
--- Again    beats again; a signal whose reply was lost is gone, as in Ruby
+-- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether lists of an idle process exist.
+-- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
+-- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may exist
+-- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most
+-- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost only the
+--          record: register again under this identity), seconds, microseconds, {lapsed identities}, {signals},
+--          how many are alive or lapsed, how many of KEYS 5… exist}
+-- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + keys)
 local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local maybe = { unpack(KEYS, 5) }
-local identity, ttl_ms, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local identity, ttl_ms, most, most_signals = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -23,7 +23,7 @@ end
 local received = {}
 if state == 'alive' then
   redis.call('ZADD', alive, now_ms + ttl_ms, identity)
-  while #received < 8 do
+  while #received < most_signals do
     local signal = redis.pcall('RPOP', signals)
     if type(signal) ~= 'string' then
       break
@@ -31,10 +31,10 @@ if state == 'alive' then
     received[#received + 1] = signal
   end
 end
--- The latest first: processes that cannot be recovered stay in the set, and must not hide those that lapse now.
+-- The latest first: those that cannot be recovered stay, and must not hide those that lapse now.
 local lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most)
--- An expiry further away than a TTL was written before the clock was set back. This also names processes with
--- a longer TTL; recover checks them again.
+-- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL than ours is
+-- named here too; recover checks again.
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do
   lapsed[#lapsed + 1] = name
 end

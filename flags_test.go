@@ -17,12 +17,12 @@ import (
 )
 
 // mainRun is what a program whose main function is Main does with a command line and an environment.
-func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, options ...MainOption) (status int, errs string) {
+func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, cfg MainConfig) (status int, errs string) {
 	var out drivertest.Buffer
 	set := flag.NewFlagSet("program", flag.ContinueOnError)
 	set.SetOutput(&out)
 	lookup := func(name string) (string, bool) { value, ok := environ[name]; return value, ok }
-	status = runMain(set, args, lookup, &out, setUp, options)
+	status = runMain(set, args, lookup, &out, setUp, cfg)
 	return status, out.String()
 }
 
@@ -34,7 +34,7 @@ func TestMainRunsAWorker(t *testing.T) {
 	status, errs := mainRun([]string{"-queue", "mail,2", "-q", "other", "-log-format=json"},
 		map[string]string{"REDIS_URL": redis.URL(), "BELAY_PREFIX": prefix, "BELAY_CONCURRENCY": "3", "BELAY_QUEUES": "not these", "BELAY_LABELS": "a b"},
 		func(ctx context.Context, app *App) error {
-			app.Server.HandleClass("A", func(ctx context.Context, _ *Job) error {
+			app.Server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
 				info, _ := Info(ctx)
 				for seen == nil && ctx.Err() == nil { // until it has announced itself
 					reply := app.Client.Driver().Do(ctx, driver.Command("HMGET", prefix+":"+info.Identity, "concurrency", "info"))[0]
@@ -46,11 +46,11 @@ func TestMainRunsAWorker(t *testing.T) {
 				app.Server.Stop()
 				return nil
 			})
-			_, err := app.Client.Push(ctx, Item{Class: "A", Queue: "mail"})
+			_, err := app.Client.Push(ctx, RawJob{Class: "A", Queue: "mail"})
 			return err
-		}, Concurrency(7), Queues("program"), ProcessTag("mine"))
+		}, MainConfig{Server: ServerConfig{Concurrency: 7, Queues: Queues("program"), Tag: "mine"}})
 	require.Zero(t, status, errs)
-	require.Equal(t, "3", seen[0], "the environment comes before the program's options")
+	require.Equal(t, "3", seen[0], "the environment comes before the program's config")
 	for _, part := range []string{`"queues":["mail","other"]`, `"labels":["a","b"]`, `"tag":"mine"`} {
 		require.Contains(t, seen[1], part)
 	}
@@ -60,7 +60,7 @@ func TestMainRunsAWorker(t *testing.T) {
 func TestMainTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	nothing := func(_ context.Context, app *App) error {
-		app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+		app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 		return nil
 	}
 	for _, c := range []struct {
@@ -74,24 +74,24 @@ func TestMainTellsWhatIsWrong(t *testing.T) {
 		{args: []string{"-c", "many"}, status: exitUsage, says: []string{"whole number"}},
 		{args: []string{"-q", "a,0"}, status: exitUsage, says: []string{"NAME,WEIGHT"}},
 		{args: []string{"-c", "0", "-ttl", "1s", "-max-retries=-1", "-poll", "0"}, status: exitUsage,
-			says: []string{"concurrency 0", "ttl 1s", "max retries -1", "polls is 0"}},
+			says: []string{"concurrency 0", "max-retries -1", "poll 0"}},
 		{environ: map[string]string{"BELAY_TTL": "soon", "BELAY_CONCURRENCY": "x"}, status: exitUsage, says: []string{`BELAY_TTL="soon"`, `BELAY_CONCURRENCY="x"`}},
 		{args: []string{"-log-level", "loud"}, status: exitUsage, says: []string{`"loud"`}},
 		{args: []string{"-log-format", "xml"}, status: exitUsage, says: []string{`"xml"`}},
 		{args: []string{"-redis", "http://:SECRET@h"}, status: exitUsage},
 		{args: []string{"-health-addr", "nowhere:-1"}, status: exitFailure, says: []string{"listen for health checks"}},
 	} {
-		status, errs := mainRun(c.args, c.environ, nothing)
+		status, errs := mainRun(c.args, c.environ, nothing, MainConfig{})
 		require.Equal(t, c.status, status, "%q: %s", c.args, errs)
 		require.NotContains(t, errs, "SECRET")
 		for _, part := range c.says {
 			require.Contains(t, errs, part, c.args)
 		}
 	}
-	status, errs := mainRun(nil, nil, func(context.Context, *App) error { return errors.New("no database") })
+	status, errs := mainRun(nil, nil, func(context.Context, *App) error { return errors.New("no database") }, MainConfig{})
 	require.Equal(t, exitFailure, status)
 	require.Contains(t, errs, "no database")
-	status, errs = mainRun(nil, nil, func(context.Context, *App) error { return nil })
+	status, errs = mainRun(nil, nil, func(context.Context, *App) error { return nil }, MainConfig{})
 	require.Equal(t, exitFailure, status)
 	require.Contains(t, errs, "the server has no handlers")
 }
@@ -110,9 +110,9 @@ func TestMainEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
 		done := make(chan ended, 1)
 		go func() {
 			status, errs := mainRun([]string{"-redis", url}, nil, func(_ context.Context, app *App) error {
-				app.Server.HandleClass("A", func(context.Context, *Job) error { return nil })
+				app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 				return nil
-			})
+			}, MainConfig{})
 			done <- ended{status, errs}
 		}()
 		var end ended
@@ -127,24 +127,28 @@ func TestMainEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
 	}
 }
 
-// The command line of a program of one's own is that of belay work: its names, and what they mean when nothing is said.
+// The command line of a program of one's own is that of belay work: its names, and what they mean when
+// nothing is said.
 func TestMainsFlagsAreThoseOfBelayWork(t *testing.T) {
 	t.Parallel()
 	help, err := exec.CommandContext(t.Context(), "go", "run", "./cmd/belay", "work", "--help").Output()
 	require.NoError(t, err)
-	ours := newMainFlags(flag.NewFlagSet("", flag.ContinueOnError))
 	byDefault := regexp.MustCompile(`\(default .*?\)`)
-	ours.set.VisitAll(func(one *flag.Flag) {
-		if len(one.Name) == 1 {
-			require.Regexp(t, `(?m)^  -`+one.Name+`, `, string(help))
-			return
+	for _, one := range Flags(&MainConfig{}) {
+		short := "   "
+		if one.Short != "" {
+			short = "-" + one.Short + ","
 		}
-		line := regexp.MustCompile(`(?m)^ +(?:-\w, )?--` + one.Name + ` .*$`).FindString(string(help))
+		line := regexp.MustCompile(`(?m)^ +` + short + ` --` + one.Name + ` .*$`).FindString(string(help))
 		require.NotEmpty(t, line, one.Name)
-		require.Equal(t, byDefault.FindString(one.Usage) != "", byDefault.MatchString(line), "%s: %s", one.Usage, line)
-		require.Contains(t, strings.ReplaceAll(line, `"`, ""), byDefault.FindString(one.Usage))
-		require.Contains(t, string(help), ours.variables[one.Name])
-	})
+		want := byDefault.FindString(one.Usage)
+		if want == "" && one.String() != "" {
+			want = "(default " + one.String() + ")"
+		}
+		require.Equal(t, want != "", byDefault.MatchString(line), "%s: %s", one.Usage, line)
+		require.Contains(t, strings.ReplaceAll(line, `"`, ""), want)
+		require.Contains(t, string(help), one.Variable)
+	}
 }
 
 // A program that runs jobs does not pay for the command line and the configuration files of belay.

@@ -24,7 +24,7 @@ func TestBlame(t *testing.T) {
 				r.do("LPUSH", r.keys.Working("mail", r.victim), suspect("mail", crashes))
 				home := r.keys.Queue("mail")
 				if where == "suspects" {
-					home = r.keys.Suspects("mail")
+					home = r.keys.Quarantine("mail")
 				}
 				require.Equal(t, crashes+1, r.interrupt(home).InterruptedCount())
 				require.Zero(t, r.do("ZCARD", r.keys.Dead()))
@@ -34,7 +34,7 @@ func TestBlame(t *testing.T) {
 		t.Run("a_crash_alone_buries_at_the_limit", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
-			r.do("LPUSH", r.keys.Alone(r.victim), suspect("mail", 2))
+			r.do("LPUSH", r.keys.QuarantineRun(r.victim), suspect("mail", 2))
 			r.do("HSET", r.keys.Record(r.victim), "alone", "mail")
 			r.lapse(r.victim)
 			j, life := r.newJanitor()
@@ -52,9 +52,9 @@ func TestBlame(t *testing.T) {
 		t.Run("a_crash_alone_below_the_limit_leaves_a_suspect", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
-			r.do("LPUSH", r.keys.Alone(r.victim), suspect("other", 1))
+			r.do("LPUSH", r.keys.QuarantineRun(r.victim), suspect("other", 1))
 			r.do("HSET", r.keys.Record(r.victim), "alone", "other")
-			require.Equal(t, 2, r.interrupt(r.keys.Suspects("other")).InterruptedCount())
+			require.Equal(t, 2, r.interrupt(r.keys.Quarantine("other")).InterruptedCount())
 		})
 
 		t.Run("what_reached_the_list_after_the_end_is_blamed_for_nothing", func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestASuspectWaitsSinceItCameBack(t *testing.T) {
 	r.look(j, life)
 	draft := suspect("mail", 2)
 	since := time.Now().Add(-3 * time.Hour).UnixMilli()
-	r.do("LPUSH", r.keys.Suspects("mail"), fmt.Sprintf(`%s,"enqueued_at":%d,"interrupted_at":%d}`, strings.Replace(draft[:len(draft)-1], `"enqueued_at"`, `"x"`, 1), time.Now().UnixMilli(), since))
+	r.do("LPUSH", r.keys.Quarantine("mail"), fmt.Sprintf(`%s,"enqueued_at":%d,"interrupted_at":%d}`, strings.Replace(draft[:len(draft)-1], `"enqueued_at"`, `"x"`, 1), time.Now().UnixMilli(), since))
 	require.NoError(t, j.Remind(r.ctx, []string{"mail"}))
 	require.NotContains(t, r.log.String(), "no process of its queue has had empty hands", "it was promoted this second")
 }
@@ -98,8 +98,8 @@ func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
 		since := func(ago time.Duration) string {
 			return fmt.Sprintf(`{"class":"Test","jid":"x","args":[],"interrupted_count":2,"interrupted_at":%d}`, time.Now().Add(-ago).Unix())
 		}
-		r.do("RPUSH", r.keys.Suspects("mail"), since(61*time.Minute))
-		r.do("RPUSH", r.keys.Suspects("other"), since(59*time.Minute))
+		r.do("RPUSH", r.keys.Quarantine("mail"), since(61*time.Minute))
+		r.do("RPUSH", r.keys.Quarantine("other"), since(59*time.Minute))
 		j, life := r.newJanitor()
 		r.look(j, life)
 		for range 2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-var pushUniqueScript = load("pushunique")
+var pushUniqueScript = load("push_unique")
 
 // A UniqueJob is a new job of a push in which some are unique: for Queue now, or for later.
 type UniqueJob struct {
@@ -17,8 +17,8 @@ type UniqueJob struct {
 	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
 	// the job is due.
 	Lock *Lock
-	// Mark stores a duplicate all the same, with the jid of the lock's holder as its last field,
-	// duplicate-of. Its bytes are a JSON object with at least one field, without duplicate-of.
+	// Mark says of a duplicate that it is to be stored all the same, with the jid of the lock's holder as the last of its
+	// fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
 	// WAL are the positions in write-ahead logs that the job's database must have replayed: "NAME LSN" in
 	// lines. A refused job leaves them with the lock, which keeps the later LSN of each name; see
@@ -39,9 +39,9 @@ type PushedUnique struct {
 	Holders []string
 }
 
-// PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis
-// refuses with OOM. The caller keeps within MostItems and MostBytes.
-func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique] {
+// PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis refuses with OOM.
+// The caller keeps within MostItems and MostBytes.
+func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUnique] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
 	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")
 	if number != nil {
@@ -73,7 +73,7 @@ func (k Keys) PushUnique(number *PushNumber, jobs []UniqueJob) Ask[PushedUnique]
 	return Ask[PushedUnique]{Call: driver.Call{Script: pushUniqueScript, Keys: keys, Args: args}, read: readPushUnique}
 }
 
-// A uniqueGroup has the arguments that several jobs share.
+// A uniqueGroup is what jobs share that the script gets once.
 type uniqueGroup struct {
 	when, seconds, queue string
 	hold                 string // "" for jobs without a lock

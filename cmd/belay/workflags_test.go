@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/retry"
 )
 
-// parsed are the flags of a command line of work.
+// parsed returns the flags of a command line of work.
 func parsed(t *testing.T, args ...string) *workFlags {
 	t.Helper()
 	var flags workFlags
@@ -25,7 +25,8 @@ func parsed(t *testing.T, args ...string) *workFlags {
 	return &flags
 }
 
-// Two names in one pair of quotes are a mistake of the shell's. A queue that Ruby named so is taken by a file.
+// Two names in one pair of quotes are a mistake of the shell's. A queue that Ruby named so is taken by a
+// file.
 func TestAQueueNameWithWhiteSpaceIsRefusedOnTheCommandLineAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -52,30 +53,33 @@ func TestWorkFlags(t *testing.T) {
 	t.Parallel()
 	t.Run("mean_what_they_say", func(t *testing.T) {
 		t.Parallel()
-		cfg, err := parsed(t, "-q", "high,3", "-q", "low", "-c", "7", "--heartbeat", "200ms", "--ttl", "2s", "--janitor", "1s",
+		flags := parsed(t, "-q", "high,3", "-q", "low", "-c", "7", "--heartbeat", "200ms", "--ttl", "2s", "--janitor", "1s",
 			"--shutdown-timeout", "3s", "--name", "n", "--tag", "t", "--retry-formula", "4.2.3", "--max-retries", "2",
-			"--timestamps", "milliseconds").config()
-		require.NoError(t, err)
-		require.Equal(t, []fetch.Queue{{Name: "high", Weight: 3}, {Name: "low"}}, cfg.Queues)
+			"--timestamps", "milliseconds")
+		require.NoError(t, flags.check())
+		cfg := flags.main.Server
+		require.Equal(t, []belay.QueueWeight{{Name: "high", Weight: 3}, {Name: "low"}}, cfg.Queues)
 		require.Equal(t, 7, cfg.Concurrency)
 		require.Equal(t, []time.Duration{200 * time.Millisecond, 2 * time.Second, time.Second, 3 * time.Second},
-			[]time.Duration{cfg.Beat, cfg.TTL, cfg.Janitor, cfg.ShutdownTimeout})
+			[]time.Duration{cfg.Heartbeat, cfg.TTL, cfg.JanitorInterval, cfg.ShutdownTimeout})
 		require.Equal(t, "nt", cfg.Name+cfg.Tag)
-		require.Equal(t, retry.Policy{Formula: retry.Sidekiq4, MaxRetries: 2, Unit: job.Millis}, cfg.Retry)
+		require.Equal(t, retry.Sidekiq4, cfg.RetryFormula)
+		require.Equal(t, 2, cfg.Retries)
+		require.Equal(t, job.Millis, flags.main.Client.Unit)
 	})
 	t.Run("a_zero_that_means_none_is_not_the_default", func(t *testing.T) {
 		t.Parallel()
-		cfg, err := parsed(t, "--shutdown-timeout", "0", "--max-retries", "0").config()
-		require.NoError(t, err)
-		require.Negative(t, cfg.ShutdownTimeout)
-		require.Negative(t, cfg.Retry.MaxRetries)
+		flags := parsed(t, "--shutdown-timeout", "0", "--max-retries", "0")
+		require.NoError(t, flags.check())
+		require.Negative(t, flags.main.Server.ShutdownTimeout)
+		require.Negative(t, flags.main.Server.Retries)
 	})
 	t.Run("all_problems_are_named_at_once", func(t *testing.T) {
 		t.Parallel()
-		_, err := parsed(t, "-q", "a,b", "-q", "c,0", "-c", "0", "--heartbeat", "0s", "--shutdown-timeout", "-1s", "--max-retries", "-1",
-			"--retry-formula", "9", "--timestamps", "x", "--log-level", "loud", "--log-format", "xml").config()
-		for _, part := range []string{"--queue a,b", "--queue c,0", "--concurrency", "--heartbeat", "--shutdown-timeout", "--max-retries", `"9"`,
-			"--timestamps", "--log-level", "--log-format"} {
+		err := parsed(t, "-q", "a,b", "-q", "c,0", "-c", "0", "--heartbeat", "0s", "--shutdown-timeout", "-1s", "--max-retries", "-1",
+			"--retry-formula", "9", "--timestamps", "x", "--log-level", "loud", "--log-format", "xml", "--poll", "soon").check()
+		for _, part := range []string{`--queue "a,b"`, `--queue "c,0"`, "--concurrency", "--heartbeat", "--shutdown-timeout", "--max-retries", `"9"`,
+			"--timestamps", "--log-level", "--log-format", `--poll "soon"`} {
 			require.ErrorContains(t, err, part)
 		}
 	})

@@ -1,0 +1,50 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
+
+const (
+	// Protocol is what this program's workers understand of jobs and of the keys in Redis. Every process record has it, so
+	// that a producer can tell whether a feature is safe beside the workers of a fleet. It rises with a feature that an
+	// older worker would handle wrongly.
+	Protocol = 1
+	// FirstProtocol is what all workers understand, those without a number in their record included.
+	FirstProtocol = 1
+)
+
+// LeastProtocol returns the least protocol of the processes that are registered and not declared dead, and the identity of
+// one that has it, which is empty if there is none. Ruby's processes have no record of ours and do not count.
+// Processes that lapsed count: they may renew their session. It reads pages of MostItems processes, two round trips each.
+func (k Keys) LeastProtocol(ctx context.Context, client driver.Client) (least int, identity string, err error) {
+
+	for first := 0; ; first += MostItems {
+		// A score of 0 is that of a process that was declared dead.
+		names, err := Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Alive(), "(0", "+inf",
+			"LIMIT", strconv.Itoa(first), strconv.Itoa(MostItems)))[0])
+		if err != nil || len(names) == 0 {
+			return least, identity, err
+		}
+		calls := make([]driver.Call, len(names))
+		for i, name := range names {
+			calls[i] = driver.Command("HGET", k.Record(name), "protocol")
+		}
+		for i, reply := range client.Do(ctx, calls...) {
+			if reply.Err != nil {
+				return least, identity, fmt.Errorf("read the protocol of %s: %w", names[i], reply.Err)
+			}
+			text, _ := reply.Value.(string)
+			protocol, err := strconv.Atoi(text)
+			if err != nil {
+				protocol = FirstProtocol // a worker from before the number
+			}
+			if protocol < least || identity == "" {
+				least, identity = protocol, names[i]
+			}
+		}
+	}
+}
