@@ -78,6 +78,12 @@ const (
 	AllLines = client.AllLines
 )
 
+// Status is what is known of a pushed job.
+type Status = client.Status
+
+// AskError is what Discard, Kill, RetryIn and Snooze return. Middleware finds it with errors.As.
+type AskError = retry.AskError
+
 // Errors to be asked for with errors.Is.
 var (
 	// ErrUnknown is a push whose answer was lost: Redis may or may not have the job.
@@ -113,8 +119,13 @@ func Snooze(d time.Duration) error { return retry.Snooze(d) }
 // reason.
 func Refuse(reason string) error { return client.Refuse(reason) }
 
-// Info says which run a handler's context belongs to; ok is false outside of one.
+// Info returns what is known of the run that ctx belongs to; ok is false outside of a run.
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
+
+// Stopping returns a channel that is closed when the server begins to stop: before the shutdown timeout,
+// after which ctx ends. A long handler can then save its work and return Snooze(0), so that it runs again
+// elsewhere. Outside of a run the channel is nil, and never closed.
+func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ctx) }
 
 // Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil
 // config is the zero ClientConfig. The error never shows the URL's password. The caller closes the Client,

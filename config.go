@@ -36,6 +36,9 @@ type ServerConfig struct {
 	Concurrency int
 	// Capsules are sets of further queues with a concurrency of their own. Default: none.
 	Capsules []Capsule
+	// Timeout ends the context of a run after this long, unless its class or its push sets a Timeout.
+	// Default: none.
+	Timeout time.Duration
 	// ShutdownTimeout is how long running jobs may go on when the server stops. Default: 25 s; negative means
 	// not at all.
 	ShutdownTimeout time.Duration
@@ -122,7 +125,7 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, err
 	of := c.Config()
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
-		Queues: cfg.Queues, Concurrency: cfg.Concurrency, ShutdownTimeout: cfg.ShutdownTimeout,
+		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
 		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions, DeadMost: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: &log, Logging: logging,

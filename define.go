@@ -32,6 +32,7 @@ type definition struct {
 	// identification says what makes the class' unique jobs the same, and identity is what it said.
 	identification identification
 	identity       UniqueRule
+	named          bool // by NamedArgs
 	wrong          []error
 }
 
@@ -39,8 +40,7 @@ type definition struct {
 // import. It panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no
 // JSON or would not come back as it was. "Arguments" in the package's documentation says what T may be.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
-	s, err := args.For(reflect.TypeFor[T]())
-	d := &Definition[T]{definition: definition{item: RawJob{Class: class}, wrong: []error{err}}, shape: s}
+	d := &Definition[T]{definition: definition{item: RawJob{Class: class}}}
 	for _, option := range options {
 		if option == nil {
 			d.wrong = append(d.wrong, errNilOption)
@@ -48,6 +48,14 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 		}
 		option.define(&d.definition)
 	}
+	// A class' timeout is not written into its jobs.
+	d.about.Timeout, d.item.Timeout = d.item.Timeout, 0
+	shapeOf := args.For
+	if d.named {
+		shapeOf = args.ForNamed
+	}
+	s, err := shapeOf(reflect.TypeFor[T]())
+	d.shape, d.wrong = s, append([]error{err}, d.wrong...)
 	d.resolveIdentity(s, reflect.TypeFor[T]())
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))

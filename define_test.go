@@ -42,8 +42,8 @@ func TestDefine(t *testing.T) {
 		t.Parallel()
 		require.PanicsWithValue(t, `belay: Define "A": struct { userID int } has no exported fields to be arguments; capitalize their names`,
 			func() { Define[struct{ userID int }]("A") })
-		require.PanicsWithValue(t, `belay: Define "A": a chan int has no JSON; timeout -1s: it is above 0; leave it out for none; `+
-			`the Backoff is nil; leave it out for the formula's; its idempotence is declared twice; NotIdempotent needs a reason; `+
+		require.PanicsWithValue(t, `belay: Define "A": a chan int has no JSON; the Backoff is nil; leave it out for the formula's; `+
+			`its idempotence is declared twice; NotIdempotent needs a reason; timeout -1s: it is at least 1ms; leave it out for none; `+
 			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; -1 retries: it is 0 or more; `+
 			`the field "f" does not hold JSON; JID x would be the id of every job: give it to Enqueue`,
 			func() {

@@ -3,6 +3,7 @@ package belay
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -94,6 +95,28 @@ func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 // may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
+// Timeout ends a run's context after d, with the cause ErrTimeout; what the handler then returns is its
+// outcome. At Define it is for all jobs of the class, which ServerConfig.Timeout is for otherwise; at Enqueue
+// it is for one, and travels with it in whole milliseconds.
+func Timeout(d time.Duration) JobOption {
+	return func(i *RawJob) {
+		if i.Timeout = d; d < time.Millisecond {
+			i.Fail(fmt.Errorf("timeout %v: it is at least 1ms; leave it out for none", d))
+		}
+	}
+}
+
+// Meta adds a field for the handler, such as a request id or a tenant, which it gets by Info.
+func Meta(name, value string) JobOption {
+	return func(i *RawJob) {
+		i.Meta = maps.Clone(i.Meta) // the definition's own is shared by all its jobs
+		if i.Meta == nil {
+			i.Meta = make(map[string]string)
+		}
+		i.Meta[name] = value
+	}
+}
+
 // Field adds a field to the payload, which travels with the job, such as a request id. value is written as
 // JSON, and replaces an earlier one of that name.
 func Field(name string, value any) JobOption {
@@ -112,14 +135,9 @@ type definitionOption func(*definition)
 
 func (o definitionOption) define(d *definition) { o(d) }
 
-// Timeout ends a run's context after d; what the handler returns then counts as its outcome.
-func Timeout(d time.Duration) DefineOption {
-	return definitionOption(func(def *definition) {
-		if def.about.Timeout = d; d <= 0 {
-			def.wrong = append(def.wrong, fmt.Errorf("timeout %v: it is above 0; leave it out for none", d))
-		}
-	})
-}
+// NamedArgs writes the arguments, a struct, as one JSON object with the names of its fields, as encoding/json
+// does. Without it they are an array in the order of the fields. Use UniqueBy, not UniqueByFields, with it.
+func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
 // Backoff says how long a failed job of the class waits, instead of the formula's base delay.
 func Backoff(f BackoffFunc) DefineOption {

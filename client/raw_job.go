@@ -74,6 +74,11 @@ type RawJob struct {
 	// stood after what was written before the push. Of a job that is refused as a duplicate, the job that has
 	// the lock learns them. None.
 	WAL dedup.WAL
+	// Timeout ends the context of each run of the job after this long, in whole milliseconds, instead of its
+	// class' or the worker's timeout. Default: theirs.
+	Timeout time.Duration
+	// Meta are fields for the handler, such as a request id or a tenant, which it gets by Info. Default: none.
+	Meta map[string]string
 	// Tags are shown by dashboards and in logs.
 	Tags []string
 	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they
@@ -285,6 +290,19 @@ func (j *RawJob) options() (fields []job.Edit, wrong []error) {
 	}
 	if len(j.WAL) > 0 {
 		fields = append(fields, j.WAL.Edit(dedup.FieldWAL))
+	}
+	if j.Timeout != 0 {
+		fields = append(fields, job.SetInt(job.FieldTimeout, int(j.Timeout/time.Millisecond)))
+		if j.Timeout < time.Millisecond {
+			wrong = append(wrong, fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", j.Timeout))
+		}
+	}
+	if len(j.Meta) > 0 {
+		text, err := job.Marshal(j.Meta)
+		if err != nil {
+			return fields, append(wrong, fmt.Errorf("meta: %w", err))
+		}
+		fields = append(fields, job.Edit{Name: job.FieldMeta, JSON: text})
 	}
 	if len(j.Tags) > 0 {
 		text, err := job.Marshal(j.Tags)

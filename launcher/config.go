@@ -39,6 +39,8 @@ type Config struct {
 	PollWait time.Duration
 	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
 	ShutdownTimeout time.Duration
+	// Timeout is the timeout of runs whose class and push set none. Default: none.
+	Timeout time.Duration
 	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it
 	// runs alone, and a crash then moves it to the dead set. retry.DefaultMostInterruptions; at least
 	// retry.LeastMostInterruptions.
@@ -133,6 +135,7 @@ func (c Config) check() error {
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
+	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
 	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would bury every job it hit",
 		c.MaxInterruptions, retry.LeastMostInterruptions)

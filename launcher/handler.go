@@ -14,7 +14,7 @@ import (
 // over. The job goes back to the head of its queue, and nothing is counted.
 var ErrShutdown = errors.New("belay: shutdown: this process is stopping and the job goes back to its queue")
 
-// ErrTimeout is the cause with which a run's context ends that takes longer than its class' timeout. The
+// ErrTimeout is the cause with which a run's context ends that takes longer than its timeout. The
 // cause is context.DeadlineExceeded too. What the handler then says is its outcome: nil is done, an error
 // is a failure.
 var ErrTimeout = errors.New("belay: timeout")
@@ -55,6 +55,18 @@ type registration struct {
 	late    error // the cause of the end of a run's context at the timeout
 }
 
+// timeout returns the timeout of a run and the cause with which its context then ends: the job's own timeout,
+// its class' or the process'.
+func (l *Launcher) timeout(j *job.Job, registered *registration) (time.Duration, error) {
+	if own, ok := j.Timeout(); ok {
+		return own, &timeoutError{own, context.DeadlineExceeded}
+	}
+	if registered.class.Timeout > 0 {
+		return registered.class.Timeout, registered.late
+	}
+	return l.cfg.Timeout, &timeoutError{l.cfg.Timeout, context.DeadlineExceeded}
+}
+
 // register makes what is registered for a class.
 func register(handler Handler, about Class) registration {
 	return registration{handler: handler, class: about, late: &timeoutError{about.Timeout, context.DeadlineExceeded}}
@@ -83,18 +95,26 @@ func (e *timeoutError) ErrorClass() string { return "Timeout" }
 
 // named returns the error of a run that exceeded its timeout: "context deadline exceeded" alone does not
 // name the deadline. An error that is not about the deadline is returned unchanged.
-func (r *registration) named(err error) error {
+func named(err error, timeout time.Duration) error {
 	if err == nil || !retry.Is(err, context.DeadlineExceeded) || retry.Is(err, ErrTimeout) {
 		return err
 	}
-	return &timeoutError{r.class.Timeout, err}
+	return &timeoutError{timeout, err}
 }
 
 // RunInfo says which run a handler's context belongs to.
 type RunInfo struct {
 	JID, Class, Queue string
-	// Attempt counts runs from 1. Interrupted and requeued runs do not count.
+	// Attempt counts failed runs and this one, from 1. Crashes, requeues and snoozes do not count.
 	Attempt int
+	// MaxAttempts is the highest Attempt that there will be: the job's retries and one. 0 means that its
+	// retries are limited by time instead.
+	MaxAttempts int
+	// CreatedAt is when the job was pushed, and EnqueuedAt when it last went to its queue: at the push, when
+	// it came due, or for a retry. Both are by Redis' clock, and zero if the payload does not say.
+	CreatedAt, EnqueuedAt time.Time
+	// Meta holds the fields that were added by Meta at the push; nil if there are none.
+	Meta map[string]string
 	// Identity is the process identity whose working list holds the job.
 	Identity string
 }
@@ -113,9 +133,22 @@ func (r *run) info() RunInfo {
 	if count, failed := r.job.RetryCount(); failed {
 		attempt = count + 2
 	}
+	created, _ := r.job.CreatedAt()
+	enqueued, _ := r.job.EnqueuedAt()
 	return RunInfo{
-		JID: r.job.JID(), Class: r.job.Class(), Queue: r.taken.Queue, Attempt: attempt, Identity: r.taken.Session.Identity,
+		JID: r.job.JID(), Class: r.job.Class(), Queue: r.taken.Queue, Attempt: attempt, MaxAttempts: r.launcher.cfg.Retry.MaxAttempts(r.job),
+		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(), Identity: r.taken.Session.Identity,
 	}
+}
+
+// Stopping returns a channel that is closed when the process of the run that ctx belongs to begins to stop,
+// before the shutdown timeout and the end of ctx. Outside of a run it is nil: it is never closed.
+func Stopping(ctx context.Context) <-chan struct{} {
+	run, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return nil
+	}
+	return run.launcher.halt
 }
 
 type runKey struct{}

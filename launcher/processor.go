@@ -146,11 +146,11 @@ func (p *processor) call(r *run) (err error) {
 		}
 	}()
 	var ctx context.Context = &runContext{Context: r.taken.Session.Context, run: r}
-	if registered.class.Timeout > 0 {
-		timed, cancel := context.WithTimeoutCause(ctx, registered.class.Timeout, registered.late)
+	if timeout, late := p.pool.launcher.timeout(r.job, &registered); timeout > 0 {
+		timed, cancel := context.WithTimeoutCause(ctx, timeout, late)
 		defer func() {
 			if r.timedOut = errors.Is(context.Cause(timed), ErrTimeout); r.timedOut {
-				err = registered.named(err)
+				err = named(err, timeout)
 			}
 			cancel()
 		}()

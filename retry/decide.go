@@ -140,15 +140,28 @@ func newFailure(p Policy, r Run) *failure {
 }
 
 // limit is how many retries the job has, when it is counted.
-func (f *failure) limit() int {
-	rule := f.run.Job.RetryRule()
+func (f *failure) limit() int { return f.policy.retries(f.run.Job) }
+
+func (p Policy) retries(j *job.Job) int {
+	rule := j.RetryRule()
 	switch {
+	case rule.Kind == job.RetryNever:
+		return 0
 	case rule.Kind == job.RetryLimit:
 		return rule.Limit
-	case f.policy.MaxRetries == 0:
+	case p.MaxRetries == 0:
 		return DefaultMaxRetries
 	}
-	return max(f.policy.MaxRetries, 0)
+	return max(p.MaxRetries, 0)
+}
+
+// MaxAttempts returns how many failed runs a job may have: its retries and one. 0 means that its retries are
+// limited by time instead (retry_for).
+func (p Policy) MaxAttempts(j *job.Job) int {
+	if _, byTime := j.RetryFor(); byTime {
+		return 0
+	}
+	return p.retries(j) + 1
 }
 
 // exhausted says whether no retry is left, and how that came about. A job with retry_for is judged by time

@@ -48,6 +48,15 @@ func For(t reflect.Type) (*Shape, error) {
 	return s, nil
 }
 
+// ForNamed returns the shape of a struct that is one argument: an object with its fields by name.
+func ForNamed(t reflect.Type) (*Shape, error) {
+	if !isPlainStruct(t) {
+		return nil, fmt.Errorf("%v is not a struct: named arguments are its fields", t)
+	}
+	s := &Shape{of: t}
+	return s, s.add(place{of: t})
+}
+
 func isPlainStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && !writesItself(t) }
 
 // addFields adds the arguments for the fields of t, which is T or embedded in it at path.
