@@ -17,7 +17,7 @@ func sought(jid, more string) string {
 	return fmt.Sprintf(`{"class":"A","jid":%q,"queue":"mail","args":[1.0]%s}`, jid, more)
 }
 
-func TestFindTellsWhereAJobIs(t *testing.T) {
+func TestFindReturnsWhereAJobIs(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"whatever place it is in": func(w *world) {
 			find := func(jid string) Found {
