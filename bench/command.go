@@ -123,7 +123,7 @@ func measureAll(ctx context.Context, o options, measures []measurement, stdout, 
 		}
 	}
 	if o.out != "" && len(results) > 0 {
-		b.say("written to %s: report.md, and for each of %s its .json, .svg and .png", o.out, strings.Join(measuredIn(results), ", "))
+		b.say("written to %s: report.md, and for each of %s its .json and .svg", o.out, strings.Join(measuredIn(results), ", "))
 	}
 	return errors.Join(failed...)
 }

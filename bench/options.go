@@ -32,7 +32,7 @@ func (o *options) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.install, "install", false, "install the runtimes of peers that are not here, as root with apt-get; without it such a peer is left out")
 	flags.StringVar(&o.client, "client", "", "Belay's Redis `client`, go-redis or rueidis; both if not given")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of a Redis whose database is empty, which is emptied between runs; without it one is started and ended")
-	flags.StringVar(&o.out, "out", "", "folder for report.md and each measure's .json, .svg and .png; report.md keeps the sections of other measures there")
+	flags.StringVar(&o.out, "out", "", "folder for report.md and each measure's .json and .svg; report.md keeps the sections of other measures there")
 	flags.BoolVar(&o.full, "full", false, "fill every row: more repeats, more jobs; hours, not minutes")
 	flags.IntVar(&o.repeat, "repeat", 0, "how many interleaved runs of each; the measure's own number if not given")
 	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of Belay's last run to this `file`")

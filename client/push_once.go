@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -71,12 +70,12 @@ func (n *oncePush) send(ctx context.Context) (Status, error) {
 // persist sends the push again while its outcome is unknown and that may change.
 func (n *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
-	for pause := time.Duration(0); ; pause = min(max(2*pause, leastPause), mostPause) {
+	var backoff lua.Backoff
+	for wait := time.Duration(0); ; wait = backoff.Next(leastPause, mostPause) {
 		err := n.once(ctx)
 		if err == nil || !n.ambiguous || n.spent != nil || !driver.Outage(err) {
 			return err
 		}
-		wait := pause/2 + rand.N(pause+1) // half to one and a half: not all of a fleet at once
 		if time.Since(begun)+wait > n.client.cfg.RepeatFor || !sleep(ctx, wait) {
 			return err
 		}

@@ -20,12 +20,12 @@ var certaintyPromises = []promise{
 	{name: "a_lost_reply_is_uncertain_and_executed_once", keep: aLostReply},
 	{name: "a_lost_request_is_uncertain_and_never_sent_again", keep: aLostRequest},
 	{name: "every_call_of_a_pipeline_is_executed_once", keep: aLostReplyInAPipeline},
-	{name: "answers_before_the_cut_are_kept", keep: answersBeforeTheCut},
-	{name: "answers_before_the_deadline_are_kept", keep: answersBeforeTheDeadline},
+	{name: "replies_before_the_cut_are_kept", keep: answersBeforeTheCut},
+	{name: "replies_before_the_deadline_are_kept", keep: answersBeforeTheDeadline},
 	{name: "a_missed_deadline_is_uncertain_and_the_next_call_works", keep: aMissedDeadline},
 	{name: "a_refused_dial_is_not_sent", keep: aRefusedDial},
-	{name: "a_server_that_is_no_redis_is_sent_nothing", keep: noRedis},
-	{name: "a_context_that_is_over_sends_nothing", keep: aContextThatIsOver},
+	{name: "a_server_that_is_not_redis_receives_nothing", keep: noRedis},
+	{name: "an_ended_context_sends_nothing", keep: aContextThatIsOver},
 	{name: "a_deadline_ends_a_call_to_a_stopped_server", keep: aStoppedServer, fake: noSignals},
 }
 
@@ -127,10 +127,10 @@ func aMissedDeadline(t *testing.T, w *world) {
 }
 
 func aRefusedDial(t *testing.T, w *world) {
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, nobody.Close())
-	client := w.open(t, nobody.Addr().String())
+	require.NoError(t, closed.Close())
+	client := w.open(t, closed.Addr().String())
 	waiter := w.waiter(t, client)
 	lane := w.lane(t, client, 1)
 	for range 20 { // as often as it is asked: a pool may treat the eleventh otherwise

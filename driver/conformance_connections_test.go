@@ -18,14 +18,14 @@ import (
 
 var connectionPromises = []promise{
 	{name: "nothing_is_dialled_before_the_first_use", keep: nothingIsDialled},
-	{name: "many_may_call_at_once", keep: manyMayCall},
+	{name: "concurrent_calls_get_their_own_replies", keep: manyMayCall},
 	{name: "a_lane_keeps_to_its_connections", keep: aLaneKeepsToItsConnections},
-	{name: "a_silent_lane_delays_no_other", keep: aSilentLane},
-	{name: "connections_closed_while_idle_double_nothing", keep: idleConnections, fake: noClientKill},
+	{name: "a_silent_lane_does_not_delay_others", keep: aSilentLane},
+	{name: "connections_closed_while_idle_repeat_no_call", keep: idleConnections, fake: noClientKill},
 	{name: "a_restart_is_survived", keep: aRestart, fake: noSignals},
 	{name: "closing_ends_what_is_under_way", keep: closingEnds},
 	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError},
-	{name: "a_unix_socket_serves", keep: aUnixSocket, fake: "it listens on TCP alone"},
+	{name: "a_unix_socket_works", keep: aUnixSocket, fake: "it listens on TCP alone"},
 	{name: "a_refused_password_is_certain", keep: aRefusedPassword, fake: noACL},
 }
 

@@ -12,12 +12,12 @@ import (
 
 var scriptPromises = []promise{
 	{name: "an_unknown_script_is_loaded_and_run", keep: anUnknownScript},
-	{name: "only_the_unknown_one_is_sent_again", keep: onlyTheUnknownOne},
+	{name: "only_the_unknown_script_is_sent_again", keep: onlyTheUnknownOne},
 	{name: "unknown_scripts_run_in_their_order", keep: unknownScriptsKeepOrder},
 	{name: "a_script_sent_again_by_text_is_executed_once", keep: aLostReplyByText},
 	{name: "scripts_survive_a_flush", keep: scriptsSurviveAFlush},
 	{name: "a_script_that_does_not_compile_is_refused", keep: aBrokenScript},
-	{name: "a_first_line_with_flags_holds", keep: flagsHold, fake: noFlags},
+	{name: "script_flags_take_effect", keep: flagsHold, fake: noFlags},
 }
 
 func anUnknownScript(t *testing.T, w *world) {

@@ -9,7 +9,7 @@ import (
 )
 
 var urlPromises = []promise{
-	{name: "urls_are_read_as_by_other_adapters", keep: urlsAreReadAlike},
+	{name: "urls_are_read_alike_by_all_adapters", keep: urlsAreReadAlike},
 	{name: "a_client_names_its_server_and_no_password", keep: serversAreNamed},
 }
 

@@ -13,13 +13,13 @@ import (
 )
 
 var valuePromises = []promise{
-	{name: "values_have_neutral_shapes", keep: valuesHaveNeutralShapes},
+	{name: "values_have_neutral_types", keep: valuesHaveNeutralShapes},
 	{name: "an_error_reply_is_a_server_error", keep: anErrorReplyIsAServerError},
-	{name: "an_error_inside_an_array_spoils_only_its_own_call", keep: anErrorInsideAnArray, fake: noErrorCodes},
-	{name: "replies_stand_in_the_order_of_the_calls", keep: repliesStandInOrder},
+	{name: "an_error_inside_an_array_affects_only_its_own_call", keep: anErrorInsideAnArray, fake: noErrorCodes},
+	{name: "replies_are_in_the_order_of_the_calls", keep: repliesStandInOrder},
 	{name: "bytes_pass_unchanged", keep: bytesPassUnchanged},
 	{name: "no_call_makes_it_panic", keep: noCallMakesItPanic},
-	{name: "an_unfit_call_does_not_spoil_the_others", keep: anUnfitCall},
+	{name: "a_refused_call_does_not_affect_the_others", keep: anUnfitCall},
 }
 
 func valuesHaveNeutralShapes(t *testing.T, w *world) {

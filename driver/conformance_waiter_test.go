@@ -16,21 +16,21 @@ import (
 )
 
 var waiterPromises = []promise{
-	{name: "a_wait_moves_what_lies_there", keep: aWaitMoves},
-	{name: "a_wait_moves_what_is_pushed_meanwhile", keep: aWaitMovesMeanwhile},
+	{name: "a_wait_moves_an_existing_entry", keep: aWaitMoves},
+	{name: "a_wait_moves_an_entry_pushed_meanwhile", keep: aWaitMovesMeanwhile},
 	{name: "a_wait_lasts_its_limit", keep: aWaitLastsItsLimit},
 	{name: "ending_the_context_loses_nothing", keep: endingTheContext},
 	{name: "a_released_wait_has_moved_nothing_unseen", keep: aReleasedWait, fake: noUnblock},
-	{name: "a_release_before_the_wait_says_no", keep: aReleaseBeforeTheWait, fake: noUnblock},
-	{name: "a_server_that_cannot_release_says_so", keep: aServerThatCannotRelease},
+	{name: "a_release_before_the_wait_returns_false", keep: aReleaseBeforeTheWait, fake: noUnblock},
+	{name: "a_server_that_cannot_release_returns_ErrNoRelease", keep: aServerThatCannotRelease},
 	{name: "a_tight_acl_cannot_release", keep: aTightACL, fake: noACL},
-	{name: "a_lost_answer_is_uncertain_and_the_next_wait_works", keep: aLostAnswer},
+	{name: "a_lost_reply_of_a_wait_is_uncertain_and_the_next_wait_works", keep: aLostAnswer},
 	{name: "a_stopped_server_cannot_hold_a_wait", keep: aStoppedServerCannotHold, fake: noSignals},
 	{name: "a_connection_closed_while_idle_is_replaced", keep: anIdleWaiter, fake: noClientKill},
-	{name: "a_wait_on_a_connection_dialled_anew_can_be_released", keep: aReleaseAfterABreak, fake: noUnblock},
+	{name: "a_wait_on_a_new_connection_can_be_released", keep: aReleaseAfterABreak, fake: noUnblock},
 	{name: "closing_ends_a_wait", keep: closingEndsAWait},
-	{name: "waiting_holds_up_nobody", keep: waitingHoldsUpNobody},
-	{name: "an_answer_that_comes_slowly_is_read_to_its_end", keep: aSlowAnswer},
+	{name: "waits_do_not_delay_other_calls", keep: waitsDelayNoOtherCalls},
+	{name: "a_slow_reply_is_read_to_its_end", keep: aSlowAnswer},
 }
 
 // A waited is what a Wait came back with.
@@ -363,7 +363,7 @@ func closingEndsAWait(t *testing.T, w *world) {
 	requireNotSent(t, err)
 }
 
-func waitingHoldsUpNobody(t *testing.T, w *world) {
+func waitsDelayNoOtherCalls(t *testing.T, w *world) {
 	proxy, p := w.proxy(t), drivertest.Prefix(t)
 	client := w.open(t, proxy.Addr())
 	const waiters = 50

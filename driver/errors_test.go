@@ -30,7 +30,7 @@ func TestCertain(t *testing.T) {
 		{"a denied user stays denied", &NotSentError{Err: NewServerError("NOPERM no")}, true, false},
 		{"a lost answer is uncertain", &UncertainError{Err: errors.New("EOF")}, false, true},
 		{"whatever it wraps", &UncertainError{Err: &NotSentError{Err: refused}}, false, true},
-		{"so is an error that nobody marked", errors.New("EOF"), false, true},
+		{"so is an unmarked error", errors.New("EOF"), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseURLSaysTheSameInOneWay(t *testing.T) {
+func TestParseURLNormalizes(t *testing.T) {
 	t.Parallel()
 	for text, same := range map[string]string{
 		"redis://h":                         "redis://h/0",
@@ -26,7 +26,7 @@ func TestParseURLSaysTheSameInOneWay(t *testing.T) {
 }
 
 // Whoever has a password with special characters in it should be told of those, and not of databases.
-func TestParseURLSaysWhatToDo(t *testing.T) {
+func TestParseURLGivesAdvice(t *testing.T) {
 	t.Parallel()
 	for text, advice := range map[string]string{
 		"redis://:p@ss/w:rd#x@h":   "percent-encode special characters in the password",

@@ -147,24 +147,28 @@ func (a *act) done() bool {
 	return !s.All && s.Class == "" && !s.Unreadable && len(a.wanted) == 0
 }
 
+// A pick is one entry of a page, and whether it stays where it is.
+type pick struct {
+	Entry
+	stays bool
+}
+
 // page acts on the selected entries of a page, and tells the way which entries stayed.
 func (a *act) page(ctx context.Context, way way, page []lua.Entry) error {
-	var chosen []Entry
-	stays := make([]bool, len(page))
-	at := make([]int, 0, len(page)) // for each chosen entry, its position in the page
+	picks := make([]pick, len(page))
+	var chosen []*pick
 	for n, raw := range page {
-		entry := newEntry(a.home, raw)
-		stays[n] = !a.selects(entry)
-		if !stays[n] {
-			chosen, at = append(chosen, entry), append(at, n)
+		picks[n].Entry = newEntry(a.home, raw)
+		if picks[n].stays = !a.selects(picks[n].Entry); !picks[n].stays {
+			chosen = append(chosen, &picks[n])
 		}
 	}
-	left, err := a.move(ctx, way.source(), chosen)
-	if err != nil {
+	if err := a.move(ctx, way.source(), chosen); err != nil {
 		return err
 	}
-	for _, n := range left {
-		stays[at[n]] = true
+	stays := make([]bool, len(page))
+	for n := range picks {
+		stays[n] = picks[n].stays
 	}
 	way.passed(page, stays)
 	return nil
@@ -180,32 +184,26 @@ func (a *act) selects(e Entry) bool {
 		s.Class != "" && e.parsed != nil && (e.Class == s.Class || e.parsed.Class() == s.Class)
 }
 
-// move sends jobs to the action's destination, and returns the positions of those that stayed.
-func (a *act) move(ctx context.Context, source lua.Source, chosen []Entry) (left []int, err error) {
-	which := make([]int, len(chosen))
-	for n := range chosen {
-		which[n] = n
-	}
-	lost, left, err := a.deliver(ctx, source, chosen, which)
+// move sends jobs to the action's destination.
+func (a *act) move(ctx context.Context, source lua.Source, chosen []*pick) error {
+	lost, err := a.deliver(ctx, source, chosen)
 	if err == nil && source.Search > 0 && !a.selection.All {
 		// The entry has left, or so many came into the list since it was read that it lies beyond the
 		// searched part. (An act on all entries reads it again with the next page.)
 		source.Search = 0
-		var more []int
-		lost, more, err = a.deliver(ctx, source, chosen, lost)
-		left = append(left, more...)
+		lost, err = a.deliver(ctx, source, lost)
 	}
 	a.tally.Gone += len(lost)
-	for _, position := range lost {
-		a.missed(chosen[position])
+	for _, p := range lost {
+		a.missed(p.Entry)
 	}
-	return left, err
+	return err
 }
 
-// deliver sends the chosen jobs at these positions. It returns the positions of those that were not found,
-// and of those that stayed because they cannot be sent.
-func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, which []int) (lost, left []int, err error) {
-	parcels, left := a.pack(source, chosen, which)
+// deliver sends the chosen jobs, and returns those that were not found. It marks those that cannot be sent as
+// staying.
+func (a *act) deliver(ctx context.Context, source lua.Source, chosen []*pick) (lost []*pick, err error) {
+	parcels := a.pack(source, chosen)
 	atOnce := max(len(parcels), 1)
 	if source.End != "" {
 		atOnce = 1 // Redis executes a pipeline without a break, and each of these calls is a search
@@ -217,30 +215,29 @@ func (a *act) deliver(ctx context.Context, source lua.Source, chosen []Entry, wh
 			calls[n] = asks[n].Call
 		}
 		for n, reply := range a.i.do(ctx, calls) {
+			picks := some[n].picks
 			acted, wrong := asks[n].Read(reply)
 			switch {
 			case wrong == nil:
-				a.tally.Moved += len(some[n].at) - len(acted.Gone) - len(acted.Held)
+				a.tally.Moved += len(picks) - len(acted.Gone) - len(acted.Held)
 				for _, position := range acted.Gone {
-					lost = append(lost, some[n].at[position])
+					lost = append(lost, picks[position])
 				}
 				for _, held := range acted.Held {
-					at := some[n].at[held.Position]
-					left = append(left, at)
-					a.refuse(1, fmt.Sprintf("%s: it is a duplicate of %s, which has the lock", chosen[at].ID, held.Holder))
+					p := picks[held.Position]
+					a.refuse(fmt.Sprintf("%s: it is a duplicate of %s, which has the lock", p.ID, held.Holder), p)
 				}
 			case driver.Outage(wrong):
 				err = cmp.Or(err, wrong)
 			default: // one key has a wrong type: only the jobs for that key stay
-				left = append(left, some[n].at...)
-				a.refuse(len(some[n].at), wrong.Error())
+				a.refuse(wrong.Error(), picks...)
 			}
 		}
 		if err != nil {
 			break
 		}
 	}
-	return lost, left, err
+	return lost, err
 }
 
 // missed records that a chosen job has left. If it was selected by ID, the Tally names it.
@@ -250,8 +247,11 @@ func (a *act) missed(e Entry) {
 	}
 }
 
-func (a *act) refuse(jobs int, why string) {
-	a.tally.Refused += jobs
+func (a *act) refuse(why string, picks ...*pick) {
+	for _, p := range picks {
+		p.stays = true
+	}
+	a.tally.Refused += len(picks)
 	if len(a.tally.Problems) < mostProblems && !slices.Contains(a.tally.Problems, why) {
 		a.tally.Problems = append(a.tally.Problems, why)
 	}

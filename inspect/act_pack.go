@@ -18,46 +18,44 @@ import (
 // millisecond.
 const mostSearched = 16 << 10
 
-// A parcel is one script call: its jobs, and their positions among the chosen ones.
+// A parcel is the content of one script call.
 type parcel struct {
 	errand lua.Errand
-	at     []int
+	picks  []*pick // of the errand's jobs
 	bytes  int
 }
 
-// pack distributes the chosen jobs at these positions over calls of bounded size. Each call serves one queue,
-// so that a key of a wrong type stops only the jobs of its own queue, and has either jobs that need their
-// lock or jobs that do not. left are the positions of jobs that cannot be sent at all.
-func (a *act) pack(source lua.Source, chosen []Entry, which []int) (parcels []*parcel, left []int) {
+// pack distributes the chosen jobs over calls of bounded size. Each call serves one queue, so that a key of a
+// wrong type stops only the jobs of its own queue, and has either jobs that need their lock or jobs that do
+// not. Jobs that cannot be sent at all are refused.
+func (a *act) pack(source lua.Source, chosen []*pick) (parcels []*parcel) {
 	most := mostOf(source)
 	type kind struct {
 		queue string
 		need  bool
 	}
 	open := make(map[kind]*parcel)
-	for _, n := range which {
-		entry := chosen[n]
-		errand, jobs, why := a.send(entry)
+	for _, pick := range chosen {
+		errand, jobs, why := a.send(pick.Entry)
 		if why != nil {
-			left = append(left, n)
-			a.refuse(1, fmt.Sprintf("%s: %v", entry.ID, why))
+			a.refuse(fmt.Sprintf("%s: %v", pick.ID, why), pick)
 			continue
 		}
 		of := kind{errand.Queue, errand.Need}
-		b := open[of]
+		p := open[of]
 		size := len(jobs.Old) + len(jobs.New)
 		if jobs.Lock != nil && jobs.Lock.Again != nil {
 			size += len(jobs.Lock.Again.Bytes)
 		}
-		if b == nil || len(b.at) == most || b.bytes+size > lua.MostBytes {
-			b = &parcel{errand: errand}
-			open[of] = b
-			parcels = append(parcels, b)
+		if p == nil || len(p.picks) == most || p.bytes+size > lua.MostBytes {
+			p = &parcel{errand: errand}
+			open[of] = p
+			parcels = append(parcels, p)
 		}
-		b.errand.Jobs, b.at = append(b.errand.Jobs, jobs), append(b.at, n)
-		b.bytes += size
+		p.errand.Jobs, p.picks = append(p.errand.Jobs, jobs), append(p.picks, pick)
+		p.bytes += size
 	}
-	return parcels, left
+	return parcels
 }
 
 func mostOf(source lua.Source) int {
@@ -86,7 +84,7 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 		parsed, _ = job.Parse(kept)
 	}
 	if parsed == nil {
-		return errand, jobs, fmt.Errorf("%s: nothing could run it", e.Problem)
+		return errand, jobs, fmt.Errorf("%s: no worker could run it", e.Problem)
 	}
 	limit := cmp.Or(a.selection.PayloadLimit, job.DefaultPayloadLimit)
 	if e.ErrorClass == job.TooLargeClass && e.Bytes > limit+job.PayloadSlack {

@@ -165,14 +165,14 @@ func TestSelection(t *testing.T) {
 				require.Equal(w, c.missing, tally.Missing)
 			}
 		},
-		"what others took meanwhile is told": func(w *world) {
+		"jobs that others took meanwhile are counted": func(w *world) {
 			w.fill(w.keys.Retry(), 1, sample("A", "1"), sample("A", "2"))
 			snatcher := &snatching{Inspector: w.inspector, do: func() { w.do("ZREM", w.keys.Retry(), sample("A", "1")) }}
 			tally, err := snatcher.act(w.Context(), Retries(), Delete, Selection{IDs: []string{"1", "2"}})
 			require.NoError(w, err)
 			require.Equal(w, Tally{Moved: 1, Gone: 1, Missing: []string{"1"}}, tally)
 		},
-		"a queue and its suspects": func(w *world) {
+		"a queue and its quarantined jobs": func(w *world) {
 			for i := range 700 {
 				w.do("LPUSH", w.keys.Queue("q"), sample([]string{"A", "B"}[i%2], strconv.Itoa(i)))
 			}
@@ -197,7 +197,7 @@ func TestSelection(t *testing.T) {
 			pushing := &snatching{Inspector: w.inspector, do: func() { push(3, 3*shifted); w.do("RPOP", w.keys.Queue("q")) }}
 			tally, err := pushing.act(w.Context(), Waiting("q"), Delete, Selection{IDs: []string{"0", "1"}})
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: 1, Gone: 1, Missing: []string{"0"}}, tally, "and what has left is told, and nothing else")
+			require.Equal(w, Tally{Moved: 1, Gone: 1, Missing: []string{"0"}}, tally, "a job that has left is reported, and nothing else")
 		},
 		"no more is deleted from a queue than lay in it": func(w *world) {
 			push := func(n int) {
@@ -219,7 +219,7 @@ func TestSelection(t *testing.T) {
 				require.Error(w, err)
 			}
 		},
-		"ends when it is told to": func(w *world) {
+		"ends with its context": func(w *world) {
 			for i := range 600 {
 				w.fill(w.keys.Dead(), float64(i), sample("A", strconv.Itoa(i)))
 			}

@@ -134,8 +134,8 @@ func TestChecks(t *testing.T) {
 
 		{"a denied command", denied("zadd"), "permissions", SeverityBad, "zadd app:"},
 		{"a command that only status needs", denied("srandmember"), "permissions", SeverityWarn, "srandmember app:queues"},
-		{"nobody to ask", func(f *facts) { f.permissions.unseen = 7 }, "permissions", SeverityWarn, "cannot see"},
-		{"some denied and nobody to ask", both(denied("zscore"), func(f *facts) { f.permissions.unseen = 7 }), "permissions", SeverityBad, "7 other calls"},
+		{"permissions that cannot be read", func(f *facts) { f.permissions.unseen = 7 }, "permissions", SeverityWarn, "cannot see"},
+		{"some denied and others that cannot be read", both(denied("zscore"), func(f *facts) { f.permissions.unseen = 7 }), "permissions", SeverityBad, "7 other calls"},
 		{"no BLMOVE", denied("blmove"), "blocking", SeverityWarn, "blmove app:queue:default"},
 		{"no BLMOVE is no lack of permission to work", denied("blmove"), "permissions", SeverityOK, ""},
 		{"no CLIENT UNBLOCK", denied("client|unblock"), "blocking", SeverityWarn, "client unblock: idle waits end by themselves"},
@@ -167,7 +167,7 @@ func TestChecks(t *testing.T) {
 		{"no failure", info(), "disk", "", ""},
 
 		{"no replicas", info(), "replication", SeverityOK, "no replicas"},
-		{"replicas that nobody waits for", info("connected_slaves", "2"), "replication", SeverityWarn, "no replica had received"},
+		{"replicas that need not keep up", info("connected_slaves", "2"), "replication", SeverityWarn, "no replica had received"},
 		{"replicas that must keep up", both(info("connected_slaves", "2", "min_slaves_good_slaves", "2"), config("min-replicas-to-write", "1")), "replication", SeverityOK, "1 must keep up within 10"},
 		{"too few replicas", both(info("min_slaves_good_slaves", "0"), config("min-replicas-to-write", "1")), "replication", SeverityBad, "writes are refused"},
 		{"replicas without CONFIG", both(blind, info("connected_slaves", "1")), "replication", SeverityOK, "failover"},
@@ -209,7 +209,7 @@ func TestChecks(t *testing.T) {
 		finding := f.findings().finding(c.name)
 		require.Equal(t, c.want, finding.Severity, "%s: %+v", c.promise, finding)
 		require.Contains(t, finding.Found, c.says, c.promise)
-		require.Equal(t, c.want == SeverityWarn || c.want == SeverityBad, finding.Advice != "", "%s: whoever complains says what to do: %+v", c.promise, finding)
+		require.Equal(t, c.want == SeverityWarn || c.want == SeverityBad, finding.Advice != "", "%s: a warning says what to do: %+v", c.promise, finding)
 	}
 }
 

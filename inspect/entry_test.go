@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Anybody may write any number into Redis. One that is no instant of the calendar hides nothing else.
+// Other programs may write any number into Redis. A time outside of the calendar hides nothing else.
 func TestInstantsBeyondTheCalendar(t *testing.T) {
 	const payload = `{"class":"A","jid":"1","queue":"q","args":[],"created_at":1e15,"enqueued_at":-1e15,"failed_at":1000000000000000}`
 	promises(t, map[string]func(w *world){

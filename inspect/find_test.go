@@ -17,7 +17,7 @@ func sought(jid, more string) string {
 	return fmt.Sprintf(`{"class":"A","jid":%q,"queue":"mail","args":[1.0]%s}`, jid, more)
 }
 
-func TestFindTellsWhereAJobIs(t *testing.T) {
+func TestFindReturnsWhereAJobIs(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"whatever place it is in": func(w *world) {
 			find := func(jid string) Found {
@@ -95,7 +95,7 @@ func TestFindTellsWhereAJobIs(t *testing.T) {
 			found, err := w.inspector.Find(w.Context(), "nowhere", nil)
 			require.NoError(w, err)
 			require.Equal(w, PlaceNotFound, found.Place)
-			require.Equal(w, "queue odd is no list", found.Unseen)
+			require.Equal(w, "queue odd is not a list", found.Unseen)
 			late, cancel := context.WithTimeout(w.Context(), -1)
 			defer cancel()
 			found, err = w.inspector.Find(late, "nowhere", nil)

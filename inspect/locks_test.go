@@ -97,7 +97,7 @@ func TestLocks(t *testing.T) {
 			}
 			require.Len(w, seen, 2*lua.MostItems+7)
 		},
-		"are released once, whoever holds them": func(w *world) {
+		"are released once, whichever job holds them": func(w *world) {
 			w.unique("d", "a", time.Hour)
 			lock, held, err := w.inspector.ReleaseLock(w.Context(), "d")
 			require.NoError(w, err)
@@ -158,7 +158,7 @@ func TestActsAndLocks(t *testing.T) {
 			}
 			require.Len(w, w.set(w.keys.Dead()), 2, "the same bytes each time")
 		},
-		"nobody else's is freed, nor that of another's copy": func(w *world) {
+		"only the job's own lock is released, and not by a copy": func(w *world) {
 			w.unique(digest, "b", time.Hour)
 			w.fill(w.keys.Retry(), 4e9, uniqueSample("a", nil))
 			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Delete, Selection{IDs: []string{"a"}}))
@@ -206,7 +206,7 @@ func TestActsAndLocks(t *testing.T) {
 			require.Equal(w, Tally{Moved: 2}, w.act(Scheduled(), Retry, Selection{All: true}))
 			require.Equal(w, "a", w.locks()[0].JID)
 		},
-		"a dead job takes its lock again, or stays and is told who has it": func(w *world) {
+		"a dead job takes its lock again, or stays and the reason names the holder": func(w *world) {
 			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", nil), sample("Report", "plain"), uniqueSample("b", func(l *dedup.Lock) { l.Until = dedup.UntilExecuting }))
 			tally := w.act(Dead(), Retry, Selection{IDs: []string{"a", "b", "plain"}})
 			require.Equal(w, Tally{Moved: 2, Refused: 1, Problems: []string{"b: it is a duplicate of a, which has the lock"}}, tally)
@@ -225,7 +225,7 @@ func TestActsAndLocks(t *testing.T) {
 			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
-		"a dead one of a class that refuses none waits for nobody, marked or not": func(w *world) {
+		"a dead job of a class that stores duplicates is retried at once, marked or not": func(w *world) {
 			w.unique(digest, "b", time.Hour)
 			marks := func(l *dedup.Lock) { l.Mark = true }
 			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", marks), uniqueSample("old", nil), uniqueSample("c", marks, `"duplicate-of":"b"`))

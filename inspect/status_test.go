@@ -39,8 +39,8 @@ func TestStatus(t *testing.T) {
 			}
 			w.do("LPUSH", w.keys.Queue("mail"), enqueued(time.Hour, job.Seconds), enqueued(time.Minute, job.Seconds))
 			w.do("LPUSH", w.keys.Queue("default"), enqueued(2*time.Hour, job.Millis))
-			suspect := fmt.Sprintf(`{"class":"A","jid":"1","args":[],"interrupted_count":2,"interrupted_at":%d}`, time.Now().Add(-3*time.Hour).Unix())
-			w.do("LPUSH", w.keys.Quarantine("mail"), suspect)
+			quarantined := fmt.Sprintf(`{"class":"A","jid":"1","args":[],"interrupted_count":2,"interrupted_at":%d}`, time.Now().Add(-3*time.Hour).Unix())
+			w.do("LPUSH", w.keys.Quarantine("mail"), quarantined)
 			status := w.status()
 			require.Empty(w, status.Problems)
 			require.Equal(w, []int64{12, 3, 3, 1, 1, 2, 3, 3}, []int64{status.Processed, status.Failed, status.Enqueued,
@@ -78,7 +78,7 @@ func TestStatus(t *testing.T) {
 			require.NotContains(w, status.QueuesErr.Error(), "garbage", "an answer that is odd is no refusal")
 			require.NoError(w, status.ProcessesErr)
 		},
-		"lists that are none are told apart from empty ones": func(w *world) {
+		"keys that are not lists differ from empty lists": func(w *world) {
 			w.do("SET", w.keys.Queues(), "x")
 			status := w.status()
 			require.ErrorContains(w, status.QueuesErr, "WRONGTYPE")

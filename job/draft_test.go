@@ -25,7 +25,7 @@ func TestDraft(t *testing.T) {
 			job.Remove("failed_at"), job.Remove("retry_count"))
 		require.Equal(t, want, d.Encode())
 	})
-	t.Run("writes_milliseconds_when_told", func(t *testing.T) {
+	t.Run("writes_milliseconds_if_configured", func(t *testing.T) {
 		t.Parallel()
 		got := job.Draft{Class: "C", Queue: "q", JID: "j", CreatedAt: at, Unit: job.Millis}.Encode()
 		require.Equal(t, `{"retry":true,"queue":"q","args":[],"class":"C","jid":"j","created_at":1795240473796}`, got)

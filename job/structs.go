@@ -103,22 +103,18 @@ func IsEmpty(v reflect.Value) bool {
 // there is one.
 func IsZero(v reflect.Value) bool {
 	type zeroer interface{ IsZero() bool }
-	asked, t := reflect.TypeFor[zeroer](), v.Type()
-	switch {
-	case t.Implements(asked):
-		pointer := v
-		if t.Kind() == reflect.Interface {
-			pointer = v.Elem()
+	if asked, t := reflect.TypeFor[zeroer](), v.Type(); !t.Implements(asked) {
+		if !reflect.PointerTo(t).Implements(asked) {
+			return v.IsZero()
 		}
-		if !pointer.IsValid() || pointer.Kind() == reflect.Pointer && pointer.IsNil() {
-			return true
-		}
-	case reflect.PointerTo(t).Implements(asked):
 		copied := reflect.New(t)
 		copied.Elem().Set(v)
 		v = copied
-	default:
-		return v.IsZero()
+	}
+	for p := v; p.Kind() == reflect.Interface || p.Kind() == reflect.Pointer; p = p.Elem() {
+		if p.IsNil() {
+			return true
+		}
 	}
 	own, ok := v.Interface().(zeroer)
 	return ok && own.IsZero()
@@ -206,14 +202,15 @@ func isName(name string) bool {
 // dominant keeps for each name the field that is written, if there is one, in the order of the struct.
 func dominant(fields []structField) []structField {
 	slices.SortStableFunc(fields, func(a, b structField) int {
-		byTag := 0
-		if a.tagged != b.tagged {
+		byTag := 0 // a tagged field comes first
+		switch {
+		case a.tagged && !b.tagged:
+			byTag = -1
+		case b.tagged && !a.tagged:
 			byTag = 1
-			if a.tagged {
-				byTag = -1
-			}
 		}
-		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(len(a.index), len(b.index)), byTag, slices.Compare(a.index, b.index))
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(len(a.index), len(b.index)), byTag,
+			slices.Compare(a.index, b.index))
 	})
 	var written []structField
 	for len(fields) > 0 {

@@ -50,7 +50,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestBook(t *testing.T) {
 	t.Parallel()
-	t.Run("brings lines in order, with their time, and keeps no goroutine", func(t *testing.T) {
+	t.Run("writes lines in order, with their time, and keeps no goroutine", func(t *testing.T) {
 		t.Parallel()
 		var out shared
 		book := logbook.ToWriter(&out, zerolog.InfoLevel)
@@ -66,7 +66,7 @@ $`, out.String())
 		require.True(t, book.Flush(0), "it waits for nobody when there is nothing")
 	})
 
-	t.Run("does not wait for a reader that has stopped, counts what it drops, the oldest first, and says so", func(t *testing.T) {
+	t.Run("does not block if the reader has stopped, drops the oldest lines, counts them and logs the count", func(t *testing.T) {
 		t.Parallel()
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ $`, out.String())
 		require.NoError(t, reader.Close())
 	})
 
-	t.Run("holds up no more than a few megabytes of long lines", func(t *testing.T) {
+	t.Run("buffers only a few megabytes of long lines", func(t *testing.T) {
 		t.Parallel()
 		goOn := make(chan struct{})
 		var most int
@@ -122,7 +122,7 @@ $`, out.String())
 		require.Greater(t, most, len(dump))
 	})
 
-	t.Run("outlives a reader that panics or ends its goroutine", func(t *testing.T) {
+	t.Run("survives a reader that panics or ends its goroutine", func(t *testing.T) {
 		t.Parallel()
 		var out shared
 		book := logbook.ToWriter(writerFunc(func(p []byte) (int, error) {
@@ -143,7 +143,7 @@ $`, out.String())
 		require.Equal(t, uint64(2), book.Dropped())
 	})
 
-	t.Run("takes lines from anywhere, also from its own reader", func(t *testing.T) {
+	t.Run("accepts lines from any goroutine, its own reader included", func(t *testing.T) {
 		t.Parallel()
 		var out shared
 		var log zerolog.Logger
@@ -181,7 +181,7 @@ func TestToZerolog(t *testing.T) {
 		require.True(t, book.Flush(patience))
 		require.Equal(t, `{"level":"warn","service":"shop","jid":"a\"\n","queues":["x","y"],"took_ms":1.5,"message":"said \"so\""}`+"\n", out.String())
 	})
-	t.Run("says of a line that came late how late", func(t *testing.T) {
+	t.Run("adds waited_ms to a late line", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			var out shared
@@ -200,7 +200,7 @@ func TestToZerolog(t *testing.T) {
 			require.Equal(t, `{"level":"info","message":"on time"}`+"\n"+`{"level":"info","waited_ms":3000,"message":"late"}`+"\n", out.String())
 		})
 	})
-	t.Run("costs nothing for a logger that is silent", func(t *testing.T) {
+	t.Run("builds no line for a silent logger", func(t *testing.T) {
 		t.Parallel()
 		for _, silent := range []zerolog.Logger{zerolog.Nop(), {}} {
 			log := logbook.ToZerolog(silent).Logger()

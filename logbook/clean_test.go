@@ -40,7 +40,7 @@ func TestALineCannotControlATerminal(t *testing.T) {
 	require.Equal(t, `"a\ufffdb"`, string(logbook.EscapeJSON([]byte("\"a\x9bb\""))), "a byte that is no character")
 }
 
-func TestALineShowsNoWholeGiantName(t *testing.T) {
+func TestALineShowsOnlyThePrefixOfALongName(t *testing.T) {
 	t.Parallel()
 	giant := strings.Repeat("日\"", 50_000)
 	line := oneLine(t, func(log zerolog.Logger) {

@@ -12,7 +12,7 @@ import (
 
 func TestEachField(t *testing.T) {
 	t.Parallel()
-	t.Run("finds all that zerolog has written", func(t *testing.T) {
+	t.Run("finds all fields that zerolog wrote", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			names := rapid.SliceOfDistinct(rapid.StringMatching(`[^lm]{1,4}|["\\{}\[\],:]{1,3}`), rapid.ID[string]).Draw(t, "names")
@@ -48,7 +48,7 @@ func TestEachField(t *testing.T) {
 			require.Equal(t, want, found)
 		})
 	})
-	t.Run("takes what is no line for a message", func(t *testing.T) {
+	t.Run("treats other text as a message", func(t *testing.T) {
 		t.Parallel()
 		for _, text := range []string{"", "x", `{"a":`, `[1]`, "\xbf\x65level\xff"} {
 			require.Equal(t, text, eachField([]byte(text), func(string, []byte) { t.Error("a field") }))

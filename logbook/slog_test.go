@@ -31,7 +31,7 @@ func (k *keeper) Handle(_ context.Context, record slog.Record) error {
 
 func TestToSlog(t *testing.T) {
 	t.Parallel()
-	t.Run("makes lines records, with levels, time and fields in order and of their kinds", func(t *testing.T) {
+	t.Run("converts lines to records, with levels, time and typed fields in order", func(t *testing.T) {
 		t.Parallel()
 		kept := &keeper{}
 		kept.level.Set(slog.LevelDebug - 4)
@@ -66,7 +66,7 @@ func TestToSlog(t *testing.T) {
 		}
 		require.Equal(t, []slog.Level{slog.LevelError, slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelInfo}, levels)
 	})
-	t.Run("asks the handler each time whether it wants a line, before that is made", func(t *testing.T) {
+	t.Run("asks the handler for its level before each line is built", func(t *testing.T) {
 		t.Parallel()
 		kept := &keeper{}
 		book := logbook.ToSlog(kept)
@@ -77,7 +77,7 @@ func TestToSlog(t *testing.T) {
 		require.True(t, book.Flush(patience))
 		require.Len(t, kept.records, 1)
 	})
-	t.Run("tells of dropped lines as a record", func(t *testing.T) {
+	t.Run("logs dropped lines as a record", func(t *testing.T) {
 		t.Parallel()
 		goOn := make(chan struct{})
 		var out bytes.Buffer
@@ -98,7 +98,7 @@ func TestToSlog(t *testing.T) {
 
 func TestZerologTo(t *testing.T) {
 	t.Parallel()
-	t.Run("makes a handler's zerolog lines records, at once", func(t *testing.T) {
+	t.Run("converts a handler's zerolog lines to records at once", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
 		log := logbook.ZerologTo(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})).With().Str("jid", "abc").Logger()
@@ -110,7 +110,7 @@ func TestZerologTo(t *testing.T) {
 
 func TestSlogTo(t *testing.T) {
 	t.Parallel()
-	t.Run("makes records lines, with the logger's time and groups before names", func(t *testing.T) {
+	t.Run("converts records to lines, with the logger's time and groups before names", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
 		log := slog.New(logbook.SlogTo(zerolog.New(&out).Level(zerolog.InfoLevel).With().Str("jid", "abc").Logger()))
@@ -120,7 +120,7 @@ func TestSlogTo(t *testing.T) {
 		require.Equal(t, `{"level":"warn","jid":"abc","before":1,"g.in":2,"g.h.deep":3,"g.h.i.j":4,"g.h.k":5,"message":"said"}`+"\n"+
 			`{"level":"info","jid":"abc","n":1,"message":"plain"}`+"\n", out.String())
 	})
-	t.Run("writes one time of day a line", func(t *testing.T) {
+	t.Run("writes one time per line", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
 		slog.New(logbook.SlogTo(zerolog.New(&out).Hook(logbook.Timestamps{}))).Info("once")

@@ -23,8 +23,10 @@ func Write(dir string, r *Result, all []*Result) error {
 	if err := os.WriteFile(name+".json", append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	if err := plotTo(r, name+".svg", name+".png"); err != nil {
-		return fmt.Errorf("plot %s: %w", r.Measure, err)
+	if drawn := svg(r); drawn != "" {
+		if err := os.WriteFile(name+".svg", []byte(drawn), 0o644); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(filepath.Join(dir, "report.md"), []byte(Markdown(all)), 0o644)
 }

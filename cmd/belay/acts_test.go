@@ -26,7 +26,7 @@ func deadJob(class, jid string) string {
 
 func TestActing(t *testing.T) {
 	t.Parallel()
-	t.Run("a_job_that_is_named_is_moved_or_told_to_be_missing", func(t *testing.T) {
+	t.Run("a_named_job_is_moved_or_reported_as_missing", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.bury(deadJob("A", "1"), deadJob("A", "2"))
@@ -38,7 +38,7 @@ func TestActing(t *testing.T) {
 		require.Len(t, h.payloads("LRANGE", h.key("queue:mail"), "0", "-1"), 2)
 		require.Contains(t, h.do("LINDEX", h.key("queue:mail"), "-1"), `"retry_count":2`)
 	})
-	t.Run("to_destroy_many_wants_a_yes", func(t *testing.T) {
+	t.Run("deleting_many_jobs_requires_a_yes", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.bury(deadJob("A", "1"), deadJob("B", "2"), deadJob("B", "3"), "garbage")
@@ -55,7 +55,7 @@ func TestActing(t *testing.T) {
 		require.Equal(t, said{0, "0 deleted\n", ""}, h.invoke("", "dead", "clear", "--yes"), "to clear what is empty is no failure")
 		require.Equal(t, "1 deleted\n", h.invoke("", "queues", "clear", "mail", "--yes").out)
 	})
-	t.Run("what_nothing_could_run_is_killed_and_deleted_but_not_retried", func(t *testing.T) {
+	t.Run("unreadable_entries_are_killed_and_deleted_but_not_retried", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.do("ZADD", h.key("retry"), "1", "garbage")
@@ -86,7 +86,7 @@ func TestActing(t *testing.T) {
 		require.Equal(t, exitAbsent, h.invoke("", "queues", "find", "mail", "3").code)
 		require.Equal(t, said{0, "2 deleted\n", ""}, h.invoke("", "queues", "clear", "mail", "--yes"))
 	})
-	t.Run("it_wants_to_know_which_jobs", func(t *testing.T) {
+	t.Run("a_selection_of_jobs_is_required", func(t *testing.T) {
 		t.Parallel()
 		for _, words := range []string{"dead retry", "dead retry x --all", "dead delete --all --class A", "queues delete", "queues delete mail", "queues clear",
 			"queues clear a b", "queues list", "queues pause", "queues find mail", "dead find", "dead retyr x", "processes stop", "processes quiet x --all", "dead --limit -1", "dead kill x", "retries clear x"} {
@@ -121,7 +121,7 @@ func TestListing(t *testing.T) {
 		require.Len(t, strings.Fields(ids()), 25)
 		require.Contains(t, h.invoke("", "dead").out, "25 of 60\n")
 	})
-	t.Run("nothing_in_a_job_speaks_to_a_terminal", func(t *testing.T) {
+	t.Run("no_text_in_a_job_controls_the_terminal", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		evil := "\u001b[31m\u009b2J\u202e\nx"
@@ -174,7 +174,7 @@ func TestListing(t *testing.T) {
 }
 
 // Who hears nothing of a page's end is told that it may have been moved, and may say it again.
-func TestAnActWhoseAnswerIsLost(t *testing.T) {
+func TestAnActWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.bury(deadJob("A", "0"))
@@ -189,7 +189,7 @@ func TestAnActWhoseAnswerIsLost(t *testing.T) {
 	require.Equal(t, int64(2), h.do("LLEN", h.key("queue:mail")), "and once")
 }
 
-func TestEveryActTeaches(t *testing.T) {
+func TestHelpOfEveryActIsComplete(t *testing.T) {
 	t.Parallel()
 	for _, cmd := range newRoot().Commands() {
 		for _, act := range cmd.Commands() {

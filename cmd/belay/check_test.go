@@ -23,7 +23,7 @@ func privateHouse(t *testing.T, args ...string) *house {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	t.Run("a_fit_Redis_is_exit_status_0", func(t *testing.T) {
+	t.Run("a_good_Redis_is_exit_status_0", func(t *testing.T) {
 		t.Parallel()
 		h := privateHouse(t, "--appendonly", "yes")
 		for _, client := range []string{"go-redis", "rueidis"} {
@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 		require.Equal(t, inspect.SeverityBad, object.Worst)
 		require.Equal(t, 1, object.Findings.Count(inspect.SeverityBad))
 	})
-	t.Run("a_server_that_wants_a_password_is_a_finding_and_no_password_is_shown", func(t *testing.T) {
+	t.Run("a_missing_password_is_a_finding_and_no_password_is_shown", func(t *testing.T) {
 		t.Parallel()
 		h := privateHouse(t, "--appendonly", "yes", "--requirepass", "SECRET")
 		for user, want := range map[string]int{"": exitFailure, ":SECRETwrong@": exitFailure, ":SECRET@": exitOK} {
@@ -108,7 +108,7 @@ func TestCheckHelpNamesEveryField(t *testing.T) {
 	}
 }
 
-func TestWorkLogsWhatIsNotOKAndWorksAllTheSame(t *testing.T) {
+func TestWorkLogsBadFindingsAndRuns(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {

@@ -29,7 +29,7 @@ func printed(t *testing.T, args ...string) string {
 
 func TestConfigFile(t *testing.T) {
 	t.Parallel()
-	t.Run("speaks_Sidekiqs_words", func(t *testing.T) {
+	t.Run("accepts_Sidekiqs_keys", func(t *testing.T) {
 		t.Parallel()
 		shown := printed(t, "--environment", "production", "--config", configFile(t,
 			":concurrency: 5", ":timeout: 8", ":max_retries: 0", ":labels: [a, b]",
@@ -46,7 +46,7 @@ func TestConfigFile(t *testing.T) {
 			require.Regexp(t, `(?m)^`+pattern+`$`, shown)
 		}
 	})
-	t.Run("reads_back_what_is_printed", func(t *testing.T) {
+	t.Run("printed_settings_can_be_read_back", func(t *testing.T) {
 		t.Parallel()
 		once := printed(t, "--config", configFile(t, "queues: {a: 1, b: 2}", "heartbeat: 2", `tag: "12"`, `name: ":x #y"`, "ttl: 20s",
 			"capsules: {c: {queues: [d]}}", "exec: {A: 'sh -c \"a=b\"'}", "log_level: warn"))
@@ -55,22 +55,22 @@ func TestConfigFile(t *testing.T) {
 		comments := regexp.MustCompile(`(?m) # \S*$|^# .*$`)
 		require.Equal(t, comments.ReplaceAllString(once, ""), comments.ReplaceAllString(printed(t, "--config", path), ""))
 	})
-	t.Run("merges_and_aliases_mean_what_they_do_in_YAML", func(t *testing.T) {
+	t.Run("merges_and_aliases_work_as_in_YAML", func(t *testing.T) {
 		t.Parallel()
 		shown := printed(t, "--config", configFile(t, "base: &base", "  concurrency: 7", "  tag: x", "development:", "  <<: *base", "  tag: y"))
 		require.Contains(t, shown, "concurrency: 7 #")
 		require.Contains(t, shown, `tag: "y" #`)
 	})
-	t.Run("Sidekiqs_poll_interval_is_the_nearest_of_ours", func(t *testing.T) {
+	t.Run("Sidekiqs_poll_interval_is_read_as_poll", func(t *testing.T) {
 		t.Parallel()
 		require.Regexp(t, `poll: 2s # \S+belay\.yml:1`, printed(t, "--config", configFile(t, ":average_scheduled_poll_interval: 2", "poll_wait: 5")))
 		require.Regexp(t, `poll: 1s # \S+belay\.yml:2`, printed(t, "--config", configFile(t, "average_scheduled_poll_interval: 2", "poll: 1s")))
 	})
-	t.Run("an_empty_one_says_nothing", func(t *testing.T) {
+	t.Run("an_empty_file_means_the_defaults", func(t *testing.T) {
 		t.Parallel()
 		require.Contains(t, printed(t, "--config", configFile(t, "# nothing yet")), "concurrency: 25 # default")
 	})
-	t.Run("everything_wrong_is_named_at_once_with_its_line", func(t *testing.T) {
+	t.Run("all_mistakes_are_reported_at_once_with_their_lines", func(t *testing.T) {
 		t.Parallel()
 		path := configFile(t,
 			"concurency: 5",              // 1
@@ -104,7 +104,7 @@ func TestConfigFile(t *testing.T) {
 			require.Contains(t, answer.errs, part)
 		}
 	})
-	t.Run("a_value_that_cannot_be_is_told_with_its_place", func(t *testing.T) {
+	t.Run("an_invalid_value_is_reported_with_its_line", func(t *testing.T) {
 		t.Parallel()
 		path := configFile(t, "heartbeat: 0", "log_level: loud", "queues: ['a,b']", "capsules: {x: {queues: [q]}, y: {queues: [q]}, z: {}}",
 			"exec: {A: /nowhere/a}", "client: jedis", "max_retries: -1")
@@ -117,7 +117,7 @@ func TestConfigFile(t *testing.T) {
 			require.Contains(t, answer.errs, part)
 		}
 	})
-	t.Run("what_is_no_YAML_or_no_file_is_told", func(t *testing.T) {
+	t.Run("a_file_that_is_not_YAML_is_reported", func(t *testing.T) {
 		t.Parallel()
 		for said, lines := range map[string][]string{
 			"belay.yml: line":                                            {"a: 1", "b: [", "c"},
@@ -138,7 +138,7 @@ func TestConfigFile(t *testing.T) {
 }
 
 // A word that was mistyped would have the wrong settings hold, and nobody would know.
-func TestAnEnvironmentWithoutASectionIsTold(t *testing.T) {
+func TestAnEnvironmentWithoutASectionIsReported(t *testing.T) {
 	path := configFile(t, "concurrency: 1", "staging: {concurrency: 2}", "production: {concurrency: 3}")
 	const told = `has no section "prodution", only production, staging`
 	require.Contains(t, invoke("", "work", "--config", path, "--print-config", "-e", "prodution").errs, told)
@@ -158,7 +158,7 @@ func TestAPasswordInTheUsersPlaceIsHidden(t *testing.T) {
 	require.NotContains(t, shown, "SECRET")
 }
 
-func TestTheCommandLineComesBeforeTheEnvironmentBeforeTheFile(t *testing.T) {
+func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 	path := configFile(t, "concurrency: 1", "queues: [file]", "tag: file", "redis: redis://:SECRET@file:1/0", "prefix: file", "exec: {A: 'true'}")
 	t.Setenv("BELAY_CONFIG", path)
 	t.Setenv("BELAY_CONCURRENCY", "2")
@@ -182,7 +182,7 @@ func TestTheCommandLineComesBeforeTheEnvironmentBeforeTheFile(t *testing.T) {
 	require.Contains(t, answer.errs, "BELAY_TTL \"soon\": it is a duration, such as 1500ms")
 }
 
-func TestTheEnvironmentsPrefixHoldsForAllCommands(t *testing.T) {
+func TestBELAY_PREFIXAppliesToAllCommands(t *testing.T) {
 	h := newHouse(t)
 	t.Setenv("BELAY_PREFIX", h.prefix)
 	require.Zero(t, invoke("", "push", "A", "--redis", h.server.URL()).code)
@@ -204,7 +204,7 @@ func TestPasswordsInAFileAreNeverPrinted(t *testing.T) {
 	}
 }
 
-func TestAPasswordThatEveryUserCanReadIsWarnedOf(t *testing.T) {
+func TestAWarningNamesAPasswordThatEveryUserCanRead(t *testing.T) {
 	t.Parallel()
 	warned := func(mode os.FileMode, line string) string {
 		path := configFile(t, line)

@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-func TestFindTellsWhereAJobIs(t *testing.T) {
+func TestFindPrintsWhereAJobIs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	jid := strings.TrimSpace(h.invoke("", "push", "A", "7", "-q", "mail").out)
@@ -63,7 +63,7 @@ func TestQueuesMove(t *testing.T) {
 	}
 }
 
-func TestAMisspelledNameIsAnsweredWithOneThatExists(t *testing.T) {
+func TestAMisspelledNameGetsASuggestion(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
 		"stauts": "did you mean status?", "que": "did you mean queues?", "queues puase": "did you mean pause?", "dead retyr": "did you mean retry?",

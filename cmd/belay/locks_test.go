@@ -36,14 +36,14 @@ func TestPushUnique(t *testing.T) {
 			require.Contains(t, h.invoke("", "status", "--json").out, `"duplicates":3`)
 		}
 	})
-	t.Run("flags_go_into_the_job", func(t *testing.T) {
+	t.Run("flags_are_stored_in_the_job", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		require.Zero(t, h.invoke("", "push", "A", "--unique", "until_executed", "--unique-ttl", "90s", "--reschedule-once", "--including-scheduled").code)
 		require.Regexp(t, `"belay_unique":\{"digest":"[0-9a-f]{32}","until":"until_executed","ttl_ms":90000,"again":true,"scheduled":true\}`,
 			h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0])
 	})
-	t.Run("it_is_until_executing_without_a_value_wherever_it_stands", func(t *testing.T) {
+	t.Run("without_a_value_it_means_until_executing_in_any_position", func(t *testing.T) {
 		t.Parallel()
 		for _, words := range [][]string{
 			{"A", "42", "--unique"}, {"--unique", "A", "42"}, {"A", "--unique", "42"}, {"A", "--unique", "--unique-ttl", "6h", "42"},
@@ -60,7 +60,7 @@ func TestPushUnique(t *testing.T) {
 		require.Zero(t, h.invoke("", "push", "A", "--unique", "-7").code)
 		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"args":[-7]`)
 	})
-	t.Run("in_a_file_they_are_for_all_lines_and_duplicates_are_counted", func(t *testing.T) {
+	t.Run("with_a_file_flags_apply_to_all_lines_and_duplicates_are_counted", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.consumer("default")
@@ -143,7 +143,7 @@ func TestActsOnUniqueJobs(t *testing.T) {
 }
 
 // A lock's names are somebody else's text, as all that lies in Redis.
-func TestLocksSpeakToNobodysTerminal(t *testing.T) {
+func TestLocksCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.do("SET", h.key("belay:lock:evil\x1b[31m"), "-j\x1b[2J\nClass\x1b]0;t\a\n1767323045000")

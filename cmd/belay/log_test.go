@@ -27,7 +27,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	t.Run("does_not_wait_for_its_reader_and_counts_what_it_drops", func(t *testing.T) {
+	t.Run("does_not_block_and_counts_dropped_lines", func(t *testing.T) {
 		t.Parallel()
 		reader := &stuck{goOn: make(chan struct{})}
 		log, err := openJournal(logFlags{level: "info", format: "json"}, reader)
@@ -41,7 +41,7 @@ func TestJournal(t *testing.T) {
 		defer reader.mu.Unlock()
 		require.Contains(t, reader.text.String(), "log lines dropped")
 	})
-	t.Run("names_bring_no_lines_and_no_colours", func(t *testing.T) {
+	t.Run("names_add_no_lines_and_no_colours", func(t *testing.T) {
 		t.Parallel()
 		for _, format := range []string{"json", "console"} {
 			var out bytes.Buffer
@@ -55,7 +55,7 @@ func TestJournal(t *testing.T) {
 			require.NotContains(t, out.String(), "\u202e")
 		}
 	})
-	t.Run("stacks_are_readable_on_the_console_alone", func(t *testing.T) {
+	t.Run("stacks_have_lines_on_the_console_only", func(t *testing.T) {
 		t.Parallel()
 		for _, format := range []string{"json", "console"} {
 			var out bytes.Buffer
@@ -70,7 +70,7 @@ func TestJournal(t *testing.T) {
 			require.Contains(t, out.String(), "run failed class=\"A\\n\\tB\"\n    main.work()\n        /src/main.go:7 \\x1b[31m\n    main.main()\n")
 		}
 	})
-	t.Run("a_file_is_opened_anew", func(t *testing.T) {
+	t.Run("a_file_is_reopened", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(t.TempDir(), "work.log")
 		log, err := openJournal(logFlags{level: "info", format: "json", path: path}, nil)

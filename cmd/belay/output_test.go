@@ -38,7 +38,7 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 }
 
 // The jid of a job that was pushed is told somewhere: it could not be found again.
-func TestPushTellsTheJIDOneWayOrTheOther(t *testing.T) {
+func TestPushReportsTheJIDEvenIfOutputFails(t *testing.T) {
 	t.Parallel()
 	pushed := func(h *house) string {
 		j, err := job.Parse(h.do("LINDEX", h.key("queue:default"), "0").(string))

@@ -16,7 +16,7 @@ import (
 
 func TestPush(t *testing.T) {
 	t.Parallel()
-	t.Run("writes_arguments_as_Ruby_would", func(t *testing.T) {
+	t.Run("writes_arguments_as_Ruby_does", func(t *testing.T) {
 		t.Parallel()
 		for _, client := range []string{"go-redis", "rueidis"} {
 			h := newHouse(t)
@@ -42,7 +42,7 @@ func TestPush(t *testing.T) {
 		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"retry":false`)
 		require.Empty(t, h.payloads("KEYS", h.key("belay:pushes:*")), "what has been answered need not be remembered")
 	})
-	t.Run("later_goes_to_the_schedule", func(t *testing.T) {
+	t.Run("a_later_job_goes_to_the_schedule", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		answer := h.invoke("", "push", "A", "--in", "36h", "--json")
@@ -56,7 +56,7 @@ func TestPush(t *testing.T) {
 		require.NotContains(t, strings.Join(stored, ""), `"at"`)
 		require.Empty(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"))
 	})
-	t.Run("an_instant_that_cannot_be_meant_is_refused", func(t *testing.T) {
+	t.Run("an_invalid_instant_is_refused", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		for _, args := range [][]string{{"--in", "-1s"}, {"--in", "1s", "--at", "2050-01-01T00:00:00Z"}, {"--at", "tomorrow"}, {"--at", "2999-01-01T00:00:00Z"}} {
@@ -66,7 +66,7 @@ func TestPush(t *testing.T) {
 		}
 		require.Empty(t, h.payloads("ZRANGE", h.key("schedule"), "0", "-1"))
 	})
-	t.Run("refuses_what_no_worker_could_run", func(t *testing.T) {
+	t.Run("refuses_jobs_that_no_worker_can_run", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		for _, args := range [][]string{{"push", ""}, {"push", "A\n"}, {"push", "A", "-q", ""}, {"push", "A", `{"a":}`}, {"push", "A", "--retry", "-1"}} {
@@ -92,7 +92,7 @@ func TestPushToAFullRedis(t *testing.T) {
 }
 
 // A push that was cut off is repeated, and its jobs are stored once.
-func TestPushWhoseAnswerIsLost(t *testing.T) {
+func TestPushWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {
 		for _, args := range [][]string{{"push", "A", "--jid", "j1"}, {"push", "--file", "-"}} {
@@ -110,7 +110,7 @@ func TestPushWhoseAnswerIsLost(t *testing.T) {
 }
 
 // A file's jobs are exactly those of the file, whatever is cut off on the way.
-func TestPushFileOverALineThatIsCut(t *testing.T) {
+func TestPushFileOverAConnectionThatBreaks(t *testing.T) {
 	t.Parallel()
 	const n = 3000
 	h := newHouse(t)
@@ -153,7 +153,7 @@ func TestPushFileWhileRedisRestarts(t *testing.T) {
 }
 
 // Nobody is told more than is known: when time is up it may be there, or not.
-func TestPushWhoseAnswersAreAllLost(t *testing.T) {
+func TestPushWhoseRepliesAreAllLost(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"push", "A", "--jid", "j1"}, {"push", "--file", "-"}} {
 		h := newHouse(t)
@@ -190,7 +190,7 @@ func TestPushFile(t *testing.T) {
 		require.Equal(t, 7, second.RetryRule().Limit)
 		require.Equal(t, "j1\n"+second.JID()+"\n", answer.out)
 	})
-	t.Run("what_is_wrong_is_told_by_line_and_costs_no_other_job", func(t *testing.T) {
+	t.Run("wrong_lines_are_reported_and_the_others_are_pushed", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		lines := []string{

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLongPushSaysHowFarItHasCome(t *testing.T) {
+func TestALongPushReportsItsProgress(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	began := time.Now()

@@ -11,9 +11,9 @@ import (
 )
 
 // A misspelled queue is accepted like any other, and the push is what can say so.
-func TestAPushToAQueueWithoutAConsumerSaysSo(t *testing.T) {
+func TestAPushToAQueueWithoutAConsumerPrintsAHint(t *testing.T) {
 	t.Parallel()
-	t.Run("once_on_standard_error_and_the_rest_is_as_ever", func(t *testing.T) {
+	t.Run("once_on_standard_error_and_nothing_else_changes", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.consumer("default", "mail")
@@ -32,7 +32,7 @@ func TestAPushToAQueueWithoutAConsumerSaysSo(t *testing.T) {
 		h.do("HSET", h.key("ruby:2"), "info", "{}", "quiet", "false")
 		require.Empty(t, h.invoke("", "push", "A", "-q", "mial").errs)
 	})
-	t.Run("of_a_file_once_at_its_end_for_all_queues", func(t *testing.T) {
+	t.Run("once_at_the_end_of_a_file_for_all_queues", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.consumer("default")
@@ -48,7 +48,7 @@ func TestAPushToAQueueWithoutAConsumerSaysSo(t *testing.T) {
 			"701 queued, 0 refused, 0 unknown, 0 not pushed\n", answer.errs)
 		require.Equal(t, 1, proxy.Count("SRANDMEMBER"), "one look")
 	})
-	t.Run("and_of_what_was_not_pushed_nothing", func(t *testing.T) {
+	t.Run("and_not_for_jobs_that_were_not_pushed", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		answer := h.invoke(`{"class":""}`, "push", "--file", "-")

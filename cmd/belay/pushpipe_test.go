@@ -67,7 +67,7 @@ const aLine = `{"class":"A"}` + "\n"
 
 func TestPushOfAPipe(t *testing.T) {
 	t.Parallel()
-	t.Run("what_has_come_is_pushed_while_the_pipe_pauses", func(t *testing.T) {
+	t.Run("lines_are_pushed_when_the_pipe_pauses", func(t *testing.T) {
 		t.Parallel()
 		s := newStream(t, nil)
 		s.write(aLine)
@@ -81,7 +81,7 @@ func TestPushOfAPipe(t *testing.T) {
 		require.Contains(t, s.errs.String(), "line 3: refused: ")
 		require.Contains(t, s.errs.String(), "4 queued, 1 refused, 0 unknown, 0 not pushed\n")
 	})
-	t.Run("lines_that_are_refused_hold_no_other_back", func(t *testing.T) {
+	t.Run("refused_lines_do_not_delay_others", func(t *testing.T) {
 		t.Parallel()
 		s := newStream(t, nil)
 		s.write(aLine)
@@ -90,7 +90,7 @@ func TestPushOfAPipe(t *testing.T) {
 			return s.do("LLEN", s.key("queue:default")) == int64(1)
 		}, soon, 5*time.Millisecond)
 	})
-	t.Run("a_signal_ends_the_reading_and_nothing_that_was_read_is_lost", func(t *testing.T) {
+	t.Run("a_signal_ends_the_reading_and_no_line_that_was_read_is_lost", func(t *testing.T) {
 		t.Parallel()
 		for sig, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 			s := newStream(t, nil)
@@ -108,7 +108,7 @@ func TestPushOfAPipe(t *testing.T) {
 			require.Contains(t, s.errs.String(), "after line 1001: interrupted")
 		}
 	})
-	t.Run("a_signal_that_was_to_be_ignored_is", func(t *testing.T) {
+	t.Run("an_ignored_signal_stays_ignored", func(t *testing.T) {
 		t.Parallel()
 		s := newStream(t, nil, "sh", "-c", `trap "" INT; exec "$0" "$@"`) // as a shell does for what it starts in the background
 		s.write(aLine)
@@ -119,7 +119,7 @@ func TestPushOfAPipe(t *testing.T) {
 		require.NoError(t, s.in.Close())
 		require.Zero(t, s.end(), s.errs.String())
 	})
-	t.Run("without_a_reader_of_its_jids_it_ends_and_says_where", func(t *testing.T) {
+	t.Run("without_a_reader_of_its_output_it_ends_and_reports_the_line", func(t *testing.T) {
 		t.Parallel()
 		theirs, ours, err := os.Pipe()
 		require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestPushOfAPipe(t *testing.T) {
 }
 
 // What a signal finds in the program's own memory is pushed as well: nobody else could read it any more.
-func TestASignalFindsLinesInMemory(t *testing.T) {
+func TestASignalDoesNotLoseLinesInMemory(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, nil)
 	stopped := make(chan struct{})

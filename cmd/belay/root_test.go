@@ -85,7 +85,7 @@ func TestPasswordsAreNeverPrinted(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentSaysWhereRedisIs(t *testing.T) {
+func TestTheEnvironmentHasTheURLOfRedis(t *testing.T) {
 	h := newHouse(t)
 	t.Setenv("REDIS_URL", h.server.URL())
 	require.Zero(t, invoke("", "status", "--prefix", h.prefix).code)
@@ -95,7 +95,7 @@ func TestTheEnvironmentSaysWhereRedisIs(t *testing.T) {
 	require.NotContains(t, invoke("", "status", "--help").out, "127.0.0.1:1/0", "help shows no URL of the environment's")
 }
 
-func TestEveryCommandTeaches(t *testing.T) {
+func TestHelpOfEveryCommandIsComplete(t *testing.T) {
 	t.Parallel()
 	for _, cmd := range newRoot().Commands() {
 		if cmd.Hidden {

@@ -52,14 +52,14 @@ func read(t *testing.T, dir, name string) string {
 func TestRunner(t *testing.T) {
 	t.Parallel()
 	nop := zerolog.Nop()
-	t.Run("args_come_byte_for_byte", func(t *testing.T) {
+	t.Run("arguments_are_passed_byte_for_byte", func(t *testing.T) {
 		t.Parallel()
 		const args = `[1.0, 9007199254740993,"\u00e9é\/", {"b":[],"a":{}} ]`
 		dir, err := runShell(t.Context(), t, nop, payload(args, ""), "cat >in")
 		require.NoError(t, err)
 		require.Equal(t, args, read(t, dir, "in"))
 	})
-	t.Run("the_environment_tells_of_the_job", func(t *testing.T) {
+	t.Run("the_environment_describes_the_job", func(t *testing.T) {
 		t.Parallel()
 		for more, failed := range map[string]string{"": "0", `,"retry_count":0`: "1", `,"retry_count":3`: "4", `,"retry_count":-1`: "0"} {
 			dir, err := runShell(t.Context(), t, nop, payload("[]", more), `echo "$BELAY_JID $BELAY_CLASS $BELAY_RETRY_COUNT" >env`)
@@ -67,7 +67,7 @@ func TestRunner(t *testing.T) {
 			require.Equal(t, "j1 A "+failed+"\n", read(t, dir, "env"), more)
 		}
 	})
-	t.Run("the_environment_tells_how_far_databases_must_have_come", func(t *testing.T) {
+	t.Run("the_environment_has_the_WAL_positions", func(t *testing.T) {
 		t.Parallel()
 		for more, want := range map[string]string{
 			"": "none", `,"wal_locations":{"main":"9/0","ci":"0/1"},"dedup_wal_locations":{"main":"10/0"}`: `{"ci":"0/1","main":"10/0"}`,
@@ -88,7 +88,7 @@ func TestRunner(t *testing.T) {
 		require.True(t, utf8.ValidString(err.Error()))
 		require.LessOrEqual(t, len(err.Error()), tailBytes+len("exit status 1: "))
 	})
-	t.Run("standard_output_is_no_message_and_shown_at_debug", func(t *testing.T) {
+	t.Run("standard_output_is_logged_at_debug_only", func(t *testing.T) {
 		t.Parallel()
 		var lines bytes.Buffer
 		_, err := runShell(t.Context(), t, zerolog.New(&lines).Level(zerolog.InfoLevel), payload("[]", ""), "echo out; exit 1")
@@ -98,7 +98,7 @@ func TestRunner(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, lines.String(), `"stdout":"out"`)
 	})
-	t.Run("input_that_is_not_read_is_no_failure", func(t *testing.T) {
+	t.Run("a_program_need_not_read_its_input", func(t *testing.T) {
 		t.Parallel()
 		long := `["` + strings.Repeat("x", 1<<20) + `"]`
 		_, err := runShell(t.Context(), t, nop, payload(long, ""), "exit 0")
@@ -106,7 +106,7 @@ func TestRunner(t *testing.T) {
 		_, err = runShell(t.Context(), t, nop, payload(long, ""), "exec <&-; echo >&2 closed; exit 4")
 		require.EqualError(t, err, "exit status 4: closed")
 	})
-	t.Run("a_grandchild_that_holds_the_pipes_delays_nothing", func(t *testing.T) {
+	t.Run("a_grandchild_that_holds_the_pipes_does_not_delay_the_job", func(t *testing.T) {
 		t.Parallel()
 		long := `["` + strings.Repeat("x", 1<<20) + `"]`
 		begun := time.Now()
@@ -137,7 +137,7 @@ func TestRunner(t *testing.T) {
 			require.Eventually(t, func() bool { return dead(pidIn(t, dir)) }, soon, 5*time.Millisecond, script)
 		}
 	})
-	t.Run("a_program_that_has_gone_is_a_failure", func(t *testing.T) {
+	t.Run("a_missing_program_is_a_failure", func(t *testing.T) {
 		t.Parallel()
 		r := newRunner(nop)
 		defer r.spawner.close()
@@ -148,7 +148,7 @@ func TestRunner(t *testing.T) {
 	})
 }
 
-func TestProgramsDoNotKnowTheWayToRedis(t *testing.T) {
+func TestProgramsDoNotInheritTheURLOfRedis(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"A=1", "REDIS_URLS=x"},
 		withoutRedis([]string{"A=1", "REDIS_URL=redis://:secret@h", "BELAY_REDIS_URL=redis://:secret@h", "REDIS_URLS=x"}))

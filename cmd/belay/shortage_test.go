@@ -19,7 +19,7 @@ import (
 
 // No process to be had says nothing about the job: it is requeued, whatever its retries, and the log says so
 // once.
-func TestAShortageIsNoFailedRun(t *testing.T) {
+func TestAShortageOfProcessesIsNotAFailedRun(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	r := newRunner(zerolog.New(&log))

@@ -40,7 +40,7 @@ func TestStatus(t *testing.T) {
 }
 
 // What Redis refuses to tell is not shown as if it were nothing.
-func TestWhatCannotBeReadIsAFailure(t *testing.T) {
+func TestUnreadablePartsAreAFailure(t *testing.T) {
 	t.Parallel()
 	nowhere := "redis://" + drivertest.Redis(t).Addr() + "/99"
 	for _, words := range []string{"queues", "processes", "status"} {
@@ -79,7 +79,7 @@ func TestStatusMarksQueuesWithoutAConsumer(t *testing.T) {
 
 // The jobs of a worker that was killed are on their way back: until then they are counted where they came
 // from.
-func TestStatusShowsJobsInDeadWorkersHands(t *testing.T) {
+func TestStatusShowsJobsHeldByDeadWorkers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.push("A", "-q", "mail")

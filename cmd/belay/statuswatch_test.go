@@ -43,7 +43,7 @@ func TestStatusWatch(t *testing.T) {
 		require.NoError(t, watchStatus(ctx, newStatusView(&o, asJSON), &e, time.Millisecond, pictures(stop, all...)))
 		return o.String(), e.String()
 	}
-	t.Run("tells_how_fast_jobs_end", func(t *testing.T) {
+	t.Run("prints_jobs_per_second", func(t *testing.T) {
 		t.Parallel()
 		out, _ := watch(false, &inspect.Status{Processed: 100}, &inspect.Status{Processed: 350, Failed: 5})
 		require.Equal(t, 2, strings.Count(out, "PROCESSED"))
@@ -59,13 +59,13 @@ func TestStatusWatch(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(lines[1]), &last))
 		require.Equal(t, int64(2), last.Processed)
 	})
-	t.Run("tells_once_of_an_outage_and_asks_on", func(t *testing.T) {
+	t.Run("reports_an_outage_once_and_goes_on", func(t *testing.T) {
 		t.Parallel()
 		out, errs := watch(false, &inspect.Status{}, nil, nil, &inspect.Status{Processed: 7})
 		require.Equal(t, 1, strings.Count(errs, "connection refused"))
 		require.Equal(t, 2, strings.Count(out, "PROCESSED"))
 	})
-	t.Run("refuses_to_be_a_load", func(t *testing.T) {
+	t.Run("refuses_too_short_an_interval", func(t *testing.T) {
 		t.Parallel()
 		answer := newHouse(t).invoke("", "status", "--watch", "--every", "1ms")
 		require.Equal(t, 2, answer.code)

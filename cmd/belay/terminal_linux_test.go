@@ -31,7 +31,7 @@ func openTerminal(t *testing.T) (person, terminal *os.File) {
 }
 
 // At the question Ctrl-C and TERM end the command at once, and nothing is done.
-func TestAPersonWhoIsAskedMayLeave(t *testing.T) {
+func TestASignalAtTheQuestionEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{"dead clear", "queues delete mail --class A", "processes stop --all"} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -65,7 +65,7 @@ func TestAPersonWhoIsAskedMayLeave(t *testing.T) {
 }
 
 // A person at a terminal is asked, and what is no yes is a no.
-func TestAPersonIsAsked(t *testing.T) {
+func TestDeletingManyJobsAsksAtATerminal(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.bury(deadJob("A", "1"))

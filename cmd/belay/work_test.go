@@ -62,7 +62,7 @@ func (h *house) prepareWorker(t *testing.T, args ...string) *worker {
 	return w
 }
 
-func TestWorkEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
+func TestWorkEndsAtOnceIfThePasswordIsWrong(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t, "--requirepass", "right")
 	h := newHouse(t)
@@ -148,7 +148,7 @@ func TestWork(t *testing.T) {
 			require.NotContains(t, w.errs.String(), "SECRETARG")
 		})
 	}
-	t.Run("a_failure_is_kept_with_its_message_and_logged_without", func(t *testing.T) {
+	t.Run("a_failure_is_stored_with_its_message_and_logged_without_it", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		w := h.startWorker(t, "--exec", "Bad=sh -c 'echo SECRETSAID >&2; exit 3'")
@@ -257,7 +257,7 @@ func (h *house) awaitProcessed(n string) {
 	require.Eventually(h.t, func() bool { return h.do("GET", h.key("stat:processed")) == n }, soon, 5*time.Millisecond)
 }
 
-func TestTheReaderOfTheLogMayStop(t *testing.T) {
+func TestAStuckReaderOfTheLogDoesNotStopTheWorker(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]bool{"reading": false, "being_there": true} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestAQueueNameWithWhiteSpaceIsRefusedOnTheCommandLineAlone(t *testing.T) {
 
 func TestWorkFlags(t *testing.T) {
 	t.Parallel()
-	t.Run("mean_what_they_say", func(t *testing.T) {
+	t.Run("set_the_config", func(t *testing.T) {
 		t.Parallel()
 		flags := parsed(t, "-q", "high,3", "-q", "low", "-c", "7", "--heartbeat", "200ms", "--ttl", "2s", "--janitor", "1s",
 			"--shutdown-timeout", "3s", "--name", "n", "--tag", "t", "--retry-formula", "4.2.3", "--max-retries", "2",
@@ -74,7 +74,7 @@ func TestWorkFlags(t *testing.T) {
 		require.Negative(t, flags.main.Server.ShutdownTimeout)
 		require.Negative(t, flags.main.Server.Retries)
 	})
-	t.Run("all_problems_are_named_at_once", func(t *testing.T) {
+	t.Run("all_mistakes_are_reported_at_once", func(t *testing.T) {
 		t.Parallel()
 		err := parsed(t, "-q", "a,b", "-q", "c,0", "-c", "0", "--heartbeat", "0s", "--shutdown-timeout", "-1s", "--max-retries", "-1",
 			"--retry-formula", "9", "--timestamps", "x", "--log-level", "loud", "--log-format", "xml", "--poll", "soon").check()
@@ -98,7 +98,7 @@ func TestParsePrograms(t *testing.T) {
 			{class: "*", path: sh, words: []string{"sh"}},
 		}, programs)
 	})
-	t.Run("all_problems_are_named_at_once", func(t *testing.T) {
+	t.Run("all_mistakes_are_reported_at_once", func(t *testing.T) {
 		t.Parallel()
 		_, err := parsePrograms([]string{"A=/nowhere/a", "B", "C=", "=sh", "D='x", "E=sh", "E=sh"})
 		for _, part := range []string{`"/nowhere/a"`, "B: it is CLASS=COMMAND", "C: the command is empty", "name of the class is empty",
@@ -106,7 +106,7 @@ func TestParsePrograms(t *testing.T) {
 			require.ErrorContains(t, err, part)
 		}
 	})
-	t.Run("none_is_an_error_that_teaches", func(t *testing.T) {
+	t.Run("none_is_an_error_with_advice", func(t *testing.T) {
 		t.Parallel()
 		_, err := parsePrograms(nil)
 		require.ErrorContains(t, err, "--exec CLASS=COMMAND")

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWorkAnswersHealthChecks(t *testing.T) {
+func TestWorkServesHealthChecks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	w := h.startWorker(t, "--health-addr", "127.0.0.1:0", "--exec", "A=true")

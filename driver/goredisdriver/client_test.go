@@ -137,7 +137,7 @@ func TestAnOutageIsNotLogged(t *testing.T) {
 }
 
 // Most often REDIS_URL is not set, or is the address alone.
-func TestAWrongURLIsToldOfSoThatOneCanMendIt(t *testing.T) {
+func TestTheErrorForAWrongURLSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	_, err := Open("")
 	require.ErrorContains(t, err, "the Redis URL is empty: give one such as redis://")

@@ -73,7 +73,7 @@ func connect(options rueidis.ClientOption, link *link) (rueidis.Client, error) {
 	if client == nil {
 		return nil, fmt.Errorf("make a rueidis client: %w", err)
 	}
-	link.open()
+	link.shut.Store(false)
 	return client, nil
 }
 
@@ -155,4 +155,4 @@ func (c *Client) Server() string {
 }
 
 // Closed reports whether Close has closed its connections.
-func (c *Client) Closed() bool { return c.link.isShut() }
+func (c *Client) Closed() bool { return c.link.shut.Load() }

@@ -49,7 +49,7 @@ func TestAMissedDeadlineOfOneIsNotThatOfAll(t *testing.T) {
 	go func() { slow <- client.Do(t.Context(), driver.Command("INCR", p+"slow"))[0] }()
 	<-gate.Arrived()
 
-	client.link.current().last.Store(math.MaxInt64) // it brings something all the time
+	client.link.conn.Load().last.Store(math.MaxInt64) // it brings something all the time
 	results, how, _ := client.exec(time.Now().Add(500*time.Millisecond), []rueidis.Completed{client.redis.B().Ping().Build()})
 	require.Equal(t, gaveUp, how)
 	require.Error(t, results[0].Error())
@@ -77,7 +77,7 @@ func TestAReplicaIsDialledAnew(t *testing.T) {
 }
 
 // Most often REDIS_URL is not set, or is the address alone.
-func TestAWrongURLIsToldOfSoThatOneCanMendIt(t *testing.T) {
+func TestTheErrorForAWrongURLSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	_, err := Open("")
 	require.ErrorContains(t, err, "the Redis URL is empty: give one such as redis://")

@@ -31,7 +31,7 @@ func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 
 // unusable returns why nothing can be sent, or nil.
 func (c *Client) unusable(ctx context.Context) error {
-	if c.link.isShut() {
+	if c.link.shut.Load() {
 		return errClosed
 	}
 	return ctx.Err()

@@ -22,14 +22,11 @@ type link struct {
 	dial dialer
 	born time.Time
 
-	mu   sync.Mutex
-	shut bool // nothing is dialled: the client is not complete, or closed
-	conn *tracked
+	shut atomic.Bool             // nothing is dialled: the client is not complete, or closed
+	conn atomic.Pointer[tracked] // the connection dialled last
 	// dials counts connections; the number of a connection is its generation.
-	dials int64
-
-	// asked is the generation of the last connection on which more than the handshake may have been
-	// written.
+	dials atomic.Int64
+	// asked is the generation of the last connection on which more than the handshake may have been written.
 	asked atomic.Int64
 }
 
@@ -38,7 +35,8 @@ type dialer func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, e
 
 // newLink returns the link of a client with these options. It uses their dialer, if there is one.
 func newLink(o rueidis.ClientOption) *link {
-	l := &link{born: time.Now(), dial: dialPlain, shut: true}
+	l := &link{born: time.Now(), dial: dialPlain}
+	l.shut.Store(true)
 	switch {
 	case o.DialCtxFn != nil:
 		l.dial = o.DialCtxFn
@@ -62,54 +60,37 @@ func dialPlain(ctx context.Context, addr string, dialer *net.Dialer, config *tls
 
 // Dial is the client's DialCtxFn. After its errors it is certain that nothing was sent.
 func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	if l.isShut() {
+	if l.shut.Load() {
 		return nil, &driver.NotSentError{Err: errClosed}
 	}
 	raw, err := l.dial(ctx, addr, dialer, config)
 	if err != nil {
 		return nil, &driver.NotSentError{Err: err}
 	}
-	conn := &tracked{Conn: raw, link: l, gone: make(chan struct{})}
+	conn := &tracked{Conn: raw, link: l, gone: make(chan struct{}), generation: l.dials.Add(1)}
 	conn.note()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.shut {
+	l.conn.Store(conn)
+	if l.shut.Load() { // a close before the store has not closed this connection
 		_ = raw.Close()
 		return nil, &driver.NotSentError{Err: errClosed}
 	}
-	l.conn = conn
-	l.dials++
-	conn.generation = l.dials
 	if dialled, _ := ctx.Value(dialledKey{}).(*int64); dialled != nil {
-		*dialled = l.dials
+		*dialled = conn.generation
 	}
 	return conn, nil
 }
 
-func (l *link) isShut() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.shut
-}
-
-func (l *link) open() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shut = false
-}
-
 func (l *link) close() {
-	l.mu.Lock()
-	l.shut = true
-	l.mu.Unlock()
+	l.shut.Store(true)
 	l.cut()
 }
 
 // generation returns the generation of the connection dialled last; 0 is none.
 func (l *link) generation() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dials
+	if conn := l.conn.Load(); conn != nil {
+		return conn.generation
+	}
+	return 0
 }
 
 // unasked reports whether no call has been written on the connection of the generation, nor on any dialled
@@ -118,7 +99,7 @@ func (l *link) unasked(generation int64) bool { return l.asked.Load() < max(gene
 
 // cut closes the connection: calls in flight on it fail, and the next call dials another one.
 func (l *link) cut() {
-	if conn := l.current(); conn != nil {
+	if conn := l.conn.Load(); conn != nil {
 		_ = conn.Conn.Close()
 	}
 }
@@ -126,12 +107,10 @@ func (l *link) cut() {
 // gone returns a channel that is closed when rueidis itself has closed the connection of the generation;
 // nil if another one has been dialled.
 func (l *link) gone(generation int64) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn == nil || l.dials != generation {
-		return nil
+	if conn := l.conn.Load(); conn != nil && conn.generation == generation {
+		return conn.gone
 	}
-	return l.conn.gone
+	return nil
 }
 
 // ended reports whether rueidis itself has closed the connection of the generation, or dialled another one.
@@ -150,7 +129,7 @@ func (l *link) ended(generation int64) bool {
 
 // silent reports whether the connection has received nothing for d.
 func (l *link) silent(d time.Duration) bool {
-	conn := l.current()
+	conn := l.conn.Load()
 	return conn != nil && time.Since(l.born)-time.Duration(conn.last.Load()) >= d
 }
 
@@ -162,17 +141,11 @@ func (l *link) outlast(d time.Duration, over <-chan struct{}) bool {
 			return false
 		case <-time.After(d / 8):
 		}
-		if l.current() == nil {
+		if l.conn.Load() == nil {
 			return true
 		}
 	}
 	return true
-}
-
-func (l *link) current() *tracked {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.conn
 }
 
 // A tracked connection records when it last received bytes, on the monotonic clock.

@@ -21,12 +21,12 @@ type waiter struct {
 	closing sync.Once
 
 	release driver.Releaser
-
-	mu sync.Mutex
-	// id is the server's id of the connection of that generation, so that a release never uses the id of an
-	// earlier connection.
-	id, generation int64
+	known   atomic.Pointer[known]
 }
+
+// known is the server's id of the connection of a generation, so that a release never uses the id of an
+// earlier connection.
+type known struct{ id, generation int64 }
 
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
@@ -43,7 +43,7 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 
 // Wait implements driver.Waiter. A limit below a millisecond counts as one.
 func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration) (string, bool, error) {
-	if w.link.isShut() {
+	if w.link.shut.Load() {
 		return "", false, &driver.NotSentError{Err: errClosed}
 	}
 	if err := ctx.Err(); err != nil {
@@ -73,7 +73,9 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	reply := answer(w.redis.Do(unending, move), late.Load(), false)
 	if reply.Err != nil {
 		if !driver.Certain(reply.Err) {
-			w.forget()
+			// rueidis dials the next connection inside a call, so its id must be asked for again: a wait with
+			// the id of a broken connection could never be released.
+			w.known.Store(nil)
 		}
 		return "", false, reply.Err
 	}
@@ -83,10 +85,8 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 
 // introduce asks for the id of a new connection. A server that denies it cannot release the connection.
 func (w *waiter) introduce(ctx context.Context) error {
-	w.mu.Lock()
-	known := w.generation != 0 && w.generation == w.link.generation() && !w.link.ended(w.generation)
-	w.mu.Unlock()
-	if known {
+	k := w.known.Load()
+	if k != nil && k.generation == w.link.generation() && !w.link.ended(k.generation) {
 		return nil
 	}
 	reply := answer(w.redis.Do(ctx, w.redis.B().Arbitrary("CLIENT", "ID").Blocking()), false, false)
@@ -96,29 +96,16 @@ func (w *waiter) introduce(ctx context.Context) error {
 	}
 	w.release.Denied.Store(refused != nil)
 	id, _ := reply.Value.(int64)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.id, w.generation = id, w.link.generation()
+	w.known.Store(&known{id, w.link.generation()})
 	return nil
-}
-
-// forget drops the id of a broken connection. rueidis dials the next one inside a call, so its id must be
-// asked for again; a wait with a stale id could never be released.
-func (w *waiter) forget() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.id, w.generation = 0, 0
 }
 
 // Release implements driver.Waiter.
 func (w *waiter) Release(ctx context.Context) (bool, error) {
-	w.mu.Lock()
-	id := w.id
-	if w.generation != w.link.generation() {
-		id = 0 // another connection was dialled, and its id is not known yet
+	if k := w.known.Load(); k != nil && k.generation == w.link.generation() {
+		return w.release.Release(ctx, k.id)
 	}
-	w.mu.Unlock()
-	return w.release.Release(ctx, id)
+	return w.release.Release(ctx, 0) // another connection was dialled, and its id is not known yet
 }
 
 // Close implements driver.Waiter. Closing again does nothing.

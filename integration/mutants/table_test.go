@@ -192,8 +192,8 @@ var bugs = []mutant{
 		name: "no backoff after an error",
 		harm: "while Redis is away every worker uses a whole core, and all of them call at once when it returns",
 		edits: []edit{{
-			"fetch/outage.go", `	o.until = now.Add(o.rest/2 + rand.N(o.rest/2))
-`, `	o.until = now.Add(rand.N(time.Microsecond))
+			"fetch/outage.go", `	o.until = now.Add(o.rest.Next(firstRest, longestRest))
+`, `	o.until = now.Add(time.Microsecond)
 `,
 		}},
 		pkg: "./integration", run: "TestOutages/killed$/go-redis",

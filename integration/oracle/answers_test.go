@@ -55,8 +55,9 @@ func (a *answers) run(from, to float64, jid, outcome string) *answers {
 	return a.add(to, history.Event{Kind: history.Finish, JID: jid, Run: run, Outcome: outcome})
 }
 
-func (a *answers) follows(jid, next string) *answers {
-	a.report.Follows[jid] = next
+// again says that job r follows job a.
+func (a *answers) again() *answers {
+	a.report.Follows["a"] = "r"
 	return a
 }
 
@@ -82,9 +83,9 @@ func TestAnswers(t *testing.T) {
 		"an unknown push":                 {answers: answersOf("").push(10, "a", history.Unknown, "")},
 		"a failed push":                   {answers: answersOf("").push(10, "a", history.Refused, "")},
 		"dead":                            {answers: dead},
-		"once more": {answers: one(onceMore).ran().push(30, "b", history.Duplicate, "a").follows("a", "r").
+		"once more": {answers: one(onceMore).ran().push(30, "b", history.Duplicate, "a").again().
 			hold("r", 40, 50).run(45, 50, "r", history.OK)},
-		"once more for a push without an answer": {answers: one(onceMore).ran().push(30, "b", history.Unknown, "").follows("a", "r").
+		"once more for a push without an answer": {answers: one(onceMore).ran().push(30, "b", history.Unknown, "").again().
 			hold("r", 40, 50).run(45, 50, "r", history.OK)},
 		"not once more for one refused before": {answers: one(onceMore).push(12, "b", history.Duplicate, "a").ran()},
 
@@ -100,8 +101,8 @@ func TestAnswers(t *testing.T) {
 		"started while one runs":     {one("").push(11, "b", history.Unknown, "").ran().run(30, 35, "b", history.OK), "before another"},
 		"started without a take":     {untaken(one("").ran()), "gave it to workers"},
 		"the run that is due":        {one(onceMore).ran().push(30, "b", history.Duplicate, "a"), "did not run once more"},
-		"one more run without cause": {one(onceMore).ran().follows("a", "r").hold("r", 40, 50).run(45, 50, "r", history.OK), "no duplicate was refused"},
-		"one more run for one refused before": {one(onceMore).push(12, "b", history.Duplicate, "a").ran().follows("a", "r").
+		"one more run without cause": {one(onceMore).ran().again().hold("r", 40, 50).run(45, 50, "r", history.OK), "no duplicate was refused"},
+		"one more run for one refused before": {one(onceMore).push(12, "b", history.Duplicate, "a").ran().again().
 			hold("r", 40, 50).run(45, 50, "r", history.OK), "no duplicate was refused"},
 	} {
 		t.Run(name, func(t *testing.T) {

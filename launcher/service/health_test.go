@@ -37,7 +37,7 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, ask(http.MethodPost, "/readyz").Code)
 }
 
-func TestAProcessAnswersAtItsAddressAsLongAsItRuns(t *testing.T) {
+func TestAProcessServesHealthAsLongAsItRuns(t *testing.T) {
 	lines, log := io.Pipe()
 	stop := run(t, service.Process{Worker: dummy{alive: launcher.Finding{OK: true}}, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
 	var said struct{ Address, Message string }
@@ -58,7 +58,7 @@ func TestAProcessAnswersAtItsAddressAsLongAsItRuns(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestClientsThatStayConnectedHoldNoDescriptorsAndNoProbeUp(t *testing.T) {
+func TestIdleConnectionsDoNotDelayProbes(t *testing.T) {
 	lines, log := io.Pipe()
 	run(t, service.Process{Worker: dummy{alive: launcher.Finding{OK: true}}, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
 	var said struct{ Address string }

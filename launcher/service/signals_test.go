@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/launcher/service"
 )
 
-func TestSignalsSayWhatSidekiqsDo(t *testing.T) {
+func TestSignalsMeanTheSameAsSidekiqs(t *testing.T) {
 	told := make(chan string, 1)
 	end := service.Signals{
 		Worker: dummy{told: told}, Stop: func() { told <- "end the context" }, Reopen: func() { told <- "reopen" },

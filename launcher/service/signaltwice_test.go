@@ -11,7 +11,7 @@ import (
 )
 
 // GNU timeout tells the process, and then its group.
-func TestASignalThatComesTwiceAtOnceIsOne(t *testing.T) {
+func TestARepeatedSignalCountsOnce(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1, 0)
 	first := asked{by: syscall.SIGTERM, at: at}
@@ -22,7 +22,7 @@ func TestASignalThatComesTwiceAtOnceIsOne(t *testing.T) {
 	require.False(t, asked{}.same(syscall.SIGTERM, at))
 }
 
-func TestWhatWasToBeIgnoredIsNotHeard(t *testing.T) {
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	signal.Ignore(syscall.SIGWINCH) // which nobody here waits for
 	t.Cleanup(func() { signal.Reset(syscall.SIGWINCH) })
 	require.Equal(t, []os.Signal{syscall.SIGTERM}, NotIgnored(syscall.SIGWINCH, syscall.SIGTERM))

@@ -72,7 +72,7 @@ func (s *systemd) await(t *testing.T, line string, atLeast int) {
 }
 
 func TestSystemd(t *testing.T) {
-	t.Run("hears when the server is ready, that it lives, how it is and that it stops", func(t *testing.T) {
+	t.Run("gets READY, pings, the status and STOPPING", func(t *testing.T) {
 		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid())
 		worker, client := build(t, drivertest.Redis(t).URL(), launcher.Config{})
 		began, goOn := make(chan bool), make(chan bool)
@@ -98,7 +98,7 @@ func TestSystemd(t *testing.T) {
 		require.Equal(t, 1, systemd.count("READY=1"))
 	})
 
-	t.Run("hears of pings through an outage", func(t *testing.T) {
+	t.Run("gets pings during an outage", func(t *testing.T) {
 		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid())
 		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
 		worker, _ := build(t, proxy.URL(), launcher.Config{Beat: 50 * time.Millisecond, TTL: 400 * time.Millisecond})
@@ -112,7 +112,7 @@ func TestSystemd(t *testing.T) {
 		stop()
 	})
 
-	t.Run("is asked for time while Redis has not answered, and a watchdog that means another process is left alone", func(t *testing.T) {
+	t.Run("gets EXTEND_TIMEOUT while Redis has not answered, and no pings for another process' watchdog", func(t *testing.T) {
 		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid()+1)
 		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
 		worker, _ := build(t, proxy.URL(), launcher.Config{})

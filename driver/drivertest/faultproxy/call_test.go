@@ -158,7 +158,7 @@ func TestSignalsExactlyThere(t *testing.T) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 		require.Equal(t, int64(2), k.hear().Value())
 	})
-	t.Run("a_killed_process_is_gone_before_the_frame_goes_on_though_nobody_waits_for_it", func(t *testing.T) {
+	t.Run("a_killed_process_is_gone_before_the_frame_goes_on_before_its_parent_waits_for_it", func(t *testing.T) {
 		t.Parallel()
 		proxy, p := faultproxy.New(t, server.Addr()), drivertest.Prefix(t)
 		cmd := sleeper(t)

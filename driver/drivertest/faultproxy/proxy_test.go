@@ -200,7 +200,7 @@ func pushes(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	require.Nil(t, k.hear().Value())
 	other.say([]string{"SET", p + "a", "1"})
 	require.Equal(t, "OK", other.hear().Value())
-	require.Equal(t, []any{"invalidate", []any{p + "a"}}, k.hear().Value(), "nobody asked for it")
+	require.Equal(t, []any{"invalidate", []any{p + "a"}}, k.hear().Value(), "it has no request")
 	k.say([]string{"HSET", p + "h", "f", "1"}, []string{"HGETALL", p + "h"})
 	require.Equal(t, int64(1), k.hear().Value())
 	require.Equal(t, []any{"f", "1"}, k.hear().Value())
