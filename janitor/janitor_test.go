@@ -32,14 +32,14 @@ func (j *Janitor) look(h heartbeat) { j.Look(h.HeartbeatReply, h.sinceBoot) }
 // dead are the names of those that it may follow now, as me.
 func (j *Janitor) dead(me string) []string {
 	var names []string
-	for _, v := range j.condemned(map[string]bool{me: true}) {
+	for _, v := range j.confirmed(map[string]bool{me: true}) {
 		names = append(names, v.identity)
 	}
 	return names
 }
 
 func (j *Janitor) knows(victim string, beat time.Duration) {
-	j.learn(victim, lua.Record{Beat: beat, TTL: 4 * beat, Queues: []string{"q"}}, true)
+	j.noteRecord(victim, lua.Record{Beat: beat, TTL: 4 * beat, Queues: []string{"q"}}, true)
 }
 
 func TestJanitorJudges(t *testing.T) {

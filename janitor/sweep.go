@@ -42,13 +42,13 @@ const (
 )
 
 // Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest tombstones
-// first, a page a call. What it finds after an end that left nothing was in nobody's hand: it goes to the head of its
+// first, a page a call. What it finds after an end that left nothing was never running: it goes to the head of its
 // queue byte for byte. And now and then it takes out of the index of locks what has run out. One process at a time sweeps;
-// me is our identity. It answers when it wants to be called again, if that is not as usual.
+// me is our identity. next is when it must be called again; 0 is the usual period.
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
-	if err := j.check(ctx); err != nil {
+	if err := j.link.Check(ctx); err != nil {
 		return 0, err
 	}
 	hold := sweeperBeats * j.cfg.Beat
@@ -92,7 +92,7 @@ func (j *Janitor) SweepLater(me string) bool {
 	return false
 }
 
-// Processes is how many there are, as our last beat was told; 0 before it.
+// Processes is how many processes there are, according to our last heartbeat reply; 0 before it.
 func (j *Janitor) Processes() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -155,11 +155,8 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	}
 	// A process that recovered one of them may have died before it reached the earlier identity of the dead
 	// process.
-	outage := j.rescue(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
-	wrong := all(unread)
-	if outage != nil {
-		wrong = j.paced(wrong, outage)
-	}
+	outage := j.moveJobs(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
+	wrong := errors.Join(all(unread), j.link.Excused(outage))
 	for _, v := range formers {
 		wrong = errors.Join(wrong, v.err)
 	}
@@ -168,7 +165,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
 				Msg("recovered latecomers: they reached the lists of a process after its end")
 		}
-		// One that cannot be rescued must not cost the others their turn.
+		// One that cannot be recovered must not cost the others their turn.
 		wrong = errors.Join(wrong, v.err)
 	}
 	return wrong
@@ -222,18 +219,6 @@ func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
 		j.sweepAt = 0
 	}
 	return nil, nil
-}
-
-// formers reads the records of the identities that these names had before.
-func (j *Janitor) formers(ctx context.Context, names []string, records map[string]lua.Record) (map[string]lua.Record, error) {
-	var earlier []string
-	for _, name := range names {
-		if former := records[name].Formerly; former != "" {
-			earlier = append(earlier, former)
-		}
-	}
-	found, _, err := j.records(ctx, earlier) // what is wrong with one is told where its own turn comes
-	return found, err
 }
 
 // records reads the records of these identities; those that have none are missing from the answer. Why one cannot be read, since

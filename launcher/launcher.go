@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -289,7 +288,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 		select {
 		case <-ctx.Done():
 		case <-l.halt:
-		case <-time.After(rest/2 + rand.N(rest)):
+		case <-time.After(lua.Jitter(rest)):
 		}
 	}
 }

@@ -3,7 +3,6 @@ package lua
 import (
 	"strconv"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -70,7 +69,7 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 		}
 		jobs = jobs[count:]
 	}
-	return Ask[PushedUnique]{Call: driver.Call{Script: pushUniqueScript, Keys: keys, Args: args}, read: readPushUnique}
+	return asking(pushUniqueScript, keys, args, readPushUnique)
 }
 
 // A uniqueGroup is what jobs share that the script gets once.

@@ -73,7 +73,7 @@ func New(cfg Config) *Poller {
 	}
 	return &Poller{
 		cfg: cfg, skip: make(map[string]int),
-		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
+		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
 	}
 }
 
@@ -81,7 +81,7 @@ func New(cfg Config) *Poller {
 // pass that fails has moved some jobs or none; the next one finds the rest. A pass of the poller that finds nothing due is
 // one round trip. Each call has a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
-	if err := p.check(ctx); err != nil {
+	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
 	}
 	if p.heldAs != me {
@@ -96,7 +96,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 		return p.rest(), err
 	}
 	p.apart = p.apart || err != nil || p.link.Unchecked()
-	return max(next, soonest), p.paced(err)
+	return max(next, soonest), p.link.Excused(err)
 }
 
 // promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries first, as Ruby
@@ -133,15 +133,6 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	return next, wrong
 }
 
-// check finds out why the last page did not come, if it did not, and logs that the link is slow.
-func (p *Poller) check(ctx context.Context) error {
-	slow, err := p.link.Check(ctx)
-	if slow != nil {
-		p.cfg.Log.Warn().Err(slow).Int("bytes", p.link.Page()).Msg("slow link: the poller asks for less at a time")
-	}
-	return err
-}
-
 // carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is over: so one answer
 // that is lost does not cost it, nor does a slow page.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
@@ -153,15 +144,6 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call}, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
 	return replies[1:], err
-}
-
-// paced is an error, unless it may be only that a page was too much for the link: the next pass finds that out, and asks
-// for less.
-func (p *Poller) paced(err error) error {
-	if driver.Outage(err) && p.link.Unchecked() {
-		return nil
-	}
-	return err
 }
 
 // rest is how long a standby waits before it asks for the lease again.
@@ -207,7 +189,7 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 	p.skip[set] = 0
 	due, err := first.Read(reply)
 	if err != nil {
-		err = p.paced(fmt.Errorf("read what is due: %w", err))
+		err = p.link.Excused(fmt.Errorf("read what is due: %w", err))
 		return p.cfg.Every, err
 	}
 	p.apart = p.apart || len(due.Jobs) > 0
@@ -231,7 +213,7 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 			due, err = p.again(ctx, me, set, skip)
 		}
 		if err != nil || p.heldAs != me {
-			return p.cfg.Every, errors.Join(wrong, p.paced(err))
+			return p.cfg.Every, errors.Join(wrong, p.link.Excused(err))
 		}
 	}
 	p.skip[set] = skip
