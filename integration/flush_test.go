@@ -42,7 +42,7 @@ func TestFlushAll(t *testing.T) {
 			t.Logf("registered anew after %v", time.Since(flushed))
 			require.Less(t, time.Since(flushed), 2*beat)
 			for _, w := range workers {
-				w.awaitLog("reborn")
+				w.awaitLog("re-registered with a new identity")
 				require.Contains(t, s.set(s.keys.Alive()), w.identities()[1])
 			}
 			for n := range 4 {
