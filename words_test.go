@@ -46,10 +46,9 @@ var exempt = []struct {
 	folders     string
 	words, wide int
 }{
-	{folders: ". .github .ci docs", words: 52, wide: 87},
-	{folders: "fetch janitor launcher lua scheduler retry", words: 7, wide: 0},
-	{folders: "client", words: 60, wide: 2},
-	{folders: "inspect job driver", words: 3, wide: 0},
+	{folders: ". .github .ci docs", words: 21, wide: 86},
+	{folders: "fetch janitor launcher lua scheduler retry", words: 0, wide: 57},
+	{folders: "client", words: 2, wide: 1},
 	{folders: "belaytest examples dedup", words: 13, wide: 12},
 	{folders: "cmd logbook", words: 0, wide: 0},
 	{folders: "bench", words: 0, wide: 10},

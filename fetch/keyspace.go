@@ -92,7 +92,8 @@ func (k *keyspace) settled() bool {
 		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) == 0 && len(k.reconcile.orphaned) == 0 && len(k.large) == 0
 }
 
-// turn sends all pending calls and returns when it must be called again at the latest; zero for no such time.
+// turn sends what must be sent now and returns when it must be called again at the latest; zero for no
+// such time.
 func (k *keyspace) turn(now time.Time) time.Time {
 	k.lease.session = nil
 	k.retryBlocked(now)

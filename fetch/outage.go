@@ -2,10 +2,10 @@ package fetch
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 const (
@@ -19,7 +19,7 @@ const jobs = "jobs"
 // An outage is what is remembered of a Redis that is away: since when, and until when it is left alone.
 type outage struct {
 	since, until time.Time
-	rest         time.Duration
+	rest         lua.Backoff
 }
 
 func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
@@ -36,16 +36,14 @@ func (k *keyspace) fail(what string, err error) {
 	if o.resting(now) {
 		return
 	}
-	o.rest = min(max(2*o.rest, firstRest), longestRest)
-	// Half fixed, half drawn: a fleet must not come back in step.
-	o.until = now.Add(o.rest/2 + rand.N(o.rest/2))
+	o.until = now.Add(o.rest.Next(firstRest, longestRest))
 }
 
 // succeed records that Redis answers.
 func (k *keyspace) succeed() {
 	k.cfg.Reporter.Answered()
 	if k.outage.since.IsZero() {
-		k.outage.rest = 0
+		k.outage.rest.Reset()
 		return
 	}
 	k.cfg.Reporter.Succeed(jobs)
@@ -63,8 +61,7 @@ func (k *keyspace) probed(now time.Time) {
 	k.reconcile.due = false // the probe has just read the lengths
 	if k.lastFailure != nil && now.Sub(k.slowAt) >= sayAgain {
 		k.slowAt = now
-		k.cfg.Log.Warn().Err(k.lastFailure).Int("page_bytes", k.pace.Page()).
-			Msg("a call that carries jobs got no answer though redis is there: the next one asks for less and waits longer")
+		lua.LogSlowLink(k.cfg.Log, jobs, k.pace.Page(), k.lastFailure)
 	}
 	k.lastFailure = nil
 }

@@ -187,7 +187,7 @@ func (q *quarantine) endDrain() {
 	q.undrain, q.draining = q.draining, nil
 }
 
-// addDrain adds the request to drain, or its end, to a pipeline.
+// addDrain adds the calls about draining to a pipeline.
 func (k *keyspace) addDrain(p *pipeline) {
 	q := &k.loop.quarantine
 	if queue := q.wish; queue != nil && queue.intake.space == k {

@@ -22,7 +22,7 @@ type reconcile struct {
 	looked          bool               // since then the lengths were read with nothing in flight
 	doubts          int                // readings in a row whose difference may be what a take was just bringing
 	readings        map[place]*reading // those that are not done
-	toRead          []*reading         // those of them whose next page must be read
+	toRead          []*reading         // those of them whose next page must be asked for
 	orphaned        []orphan           // entries that are not runs yet
 	quarantinesRead bool               // it is news which queues have quarantined jobs
 	// quarantineUnsure says that our quarantine list may hold a job that is not in the ledger: an answer

@@ -22,8 +22,8 @@ const (
 	deniedFor = 10 * time.Second
 )
 
-// A Reporter logs once that Redis is away and once that it is back, whichever part of the process notices it:
-// the loop, the heartbeat, the poller. Its methods may be called from any goroutine.
+// A Reporter tells the log once that Redis is away and once that it is back, whichever part of the process
+// notices: jobs, the heart, the poller. Its methods may be called from any goroutine.
 type Reporter struct {
 	log    zerolog.Logger
 	bornAt time.Time
@@ -33,7 +33,7 @@ type Reporter struct {
 	mu       sync.Mutex
 	away     map[string]bool // callers that have failed and not succeeded since
 	since    time.Time       // when the first caller failed
-	logged   bool            // the outage was logged
+	logged   bool            // the outage was
 	backAt   time.Time       // when its return was last logged
 	refused  map[string]time.Time
 	denied   error // the last denial
@@ -137,7 +137,7 @@ func (r *Reporter) Denied() error {
 	return r.denied
 }
 
-// Succeed records that Redis has answered who, or that who makes no more calls. Redis is back when it has
+// Succeed says that Redis has answered who, or that who will ask no more. Redis is back when it has
 // answered all callers that had failed.
 func (r *Reporter) Succeed(who string) {
 	r.mu.Lock()

@@ -49,8 +49,7 @@ func eachClient(t *testing.T, test func(t *testing.T, open opener)) {
 	}
 }
 
-// A rig is one process without processors: the test says what runs and how it ends. Jobs go through a proxy,
-// beats do not.
+// A rig is one process without processors: the test says what runs and how it ends. Jobs go through a proxy, beats do not.
 type rig struct {
 	t       *testing.T
 	ctx     context.Context
@@ -134,7 +133,7 @@ func (r *rig) enter() {
 func (r *rig) beat() HeartbeatReply {
 	reply := r.pulse()
 	if reply.State == lua.StateAlive {
-		r.k.beat(reply)
+		r.k.beaten(reply)
 	}
 	return reply
 }
@@ -146,8 +145,7 @@ func (r *rig) pulse() HeartbeatReply {
 	return pulse
 }
 
-// stay renews the lease and does nothing else, where a busy machine may have been at something for as long as
-// that lasts.
+// stay renews the lease and does nothing else, where a busy machine may have been at something for as long as that lasts.
 func (r *rig) stay() {
 	r.t.Helper()
 	require.Equal(r.t, lua.StateAlive, r.pulse().State)

@@ -9,10 +9,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A unique job carries its lock in its payload (package dedup). The lock follows the job: the start of the
-// run is recorded in Redis before the run, if it matters for the lock; every heartbeat renews the locks of
-// running jobs; and the settle that ends the job frees the lock. A job without a lock costs one search in its
-// bytes.
+// A unique job carries its lock in its payload (package dedup). What must be done about it goes the way of
+// the job: its start is said to Redis before it runs, where that means something to the lock; the lock is
+// renewed at every beat while the job is in hand; and the settle that ends the job ends the lock. Jobs
+// without one pay a search in their bytes.
 
 // A heldLock is the lock of a running job.
 type heldLock struct {
@@ -20,10 +20,10 @@ type heldLock struct {
 	class   string
 	said    bool // the start was sent to Redis
 	started bool // and Redis has answered
-	back    bool // the start must be taken back
+	back    bool // Redis must record that it does not begin after all
 	// waits is set if the job needs the WAL positions that its start returns.
 	waits bool
-	// left are the WAL positions that refused duplicates left, as its start returned them.
+	// left are the positions that refused duplicates left, as the reply to its start said.
 	left dedup.WAL
 }
 
@@ -32,7 +32,8 @@ func (l *heldLock) kept() bool {
 	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
 }
 
-// Left returns the WAL positions that refused duplicates left for this job until its start; nil for most jobs.
+// Left are the positions in write-ahead logs that duplicates left which were refused for the job's sake, as
+// far as its start is recorded; nil for nearly all.
 func (r *Run) Left() dedup.WAL {
 	if r.lock == nil {
 		return nil
@@ -64,11 +65,11 @@ func (k *keyspace) prepare(r *Run) {
 	k.ledger.move(r, awaitingStart)
 }
 
-// lockIn returns the lock in a payload; nil for none.
+// lockIn returns the lock that a payload names; nil for none.
 func (k *keyspace) lockIn(bytes string) *heldLock {
 	parsed, err := job.Parse(bytes)
 	if err != nil {
-		return nil // it will be moved to the dead set, and its lock, if it has one, expires
+		return nil // it is moved to the dead set unread, and its lock, if it has one, lapses
 	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
@@ -188,8 +189,8 @@ func (k *keyspace) addRenewals(p *pipeline) {
 	}
 }
 
-// addForgets deletes the positions that starts have kept for jobs whose end is confirmed. A job that
-// continues has them in its payload. The reply does not matter: keys that stay expire.
+// addForgets takes away what starts have kept for jobs whose end is confirmed. One that lives on carries it
+// in its payload. The answer does not matter: what stays lapses.
 func (k *keyspace) addForgets(p *pipeline) {
 	for some := range slices.Chunk(k.obsolete, lua.MostItems) {
 		p.add(k.cfg.Keys.ForgetLeft(some), func(driver.Reply) {})

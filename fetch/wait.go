@@ -331,7 +331,7 @@ func (k *keyspace) closeWaits() {
 			_ = q.waiter.Close() // nothing waits on it
 		}
 		if q.wait != nil {
-			_ = q.wait.waiter.Close() // a janitor finds the jobs that it may still move
+			_ = q.wait.waiter.Close() // what it may still move is found by other processes
 		}
 	}
 }

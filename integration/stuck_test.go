@@ -38,7 +38,7 @@ func TestGhost(t *testing.T) {
 
 	frozen.signal(syscall.SIGCONT)
 	frozen.awaitLog("re-registered with a new identity")
-	frozen.awaitLog("handed straight back")
+	frozen.awaitLog("requeued: an earlier run")
 	var quick []string
 	for range 20 {
 		quick = append(quick, s.push("Quick", "default", "[]"))

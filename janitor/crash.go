@@ -12,49 +12,47 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// judge returns the new home of each entry of a dead process' list. A crash while the job ran counts as an
-// interruption and costs no retry. A job that was not running stays as it is, and an unreadable one is moved
-// to the dead set as it is.
-func (j *Janitor) judge(entries []string, queue string, alone, inHand bool) []lua.Orphan {
+// afterCrash returns what becomes of each entry of a dead process' list. A crash while the job was running counts as an
+// interruption; it costs no retry. A job that was not running stays as it is; an unreadable one goes to the dead set as it is.
+func (j *Janitor) afterCrash(entries []string, queue string, quarantined, running bool) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
 		orphans[i] = lua.Orphan{Old: entry, New: entry, Home: lua.HomeQueue}
-		if alone {
+		if quarantined {
 			orphans[i].Home = lua.HomeQuarantine
 		}
 		parsed, err := job.Parse(entry)
 		switch {
 		case err != nil:
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
-		case inHand:
-			orphans[i].New, orphans[i].Home = j.interrupted(parsed, alone)
+		case running:
+			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined)
 			orphans[i].Lock = j.lockOf(parsed, queue, orphans[i].Home)
 		}
 	}
 	return orphans
 }
 
-// interrupted is the payload after one more crash, and where it goes.
-func (j *Janitor) interrupted(parsed *job.Job, alone bool) (string, lua.Home) {
+// interrupted returns the payload after one more crash, and where it goes.
+func (j *Janitor) interrupted(parsed *job.Job, quarantined bool) (string, lua.Home) {
 	count := min(parsed.InterruptedCount(), math.MaxInt32) + 1 // it may be anything
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
 	home := lua.HomeQueue
 	switch {
-	case alone && j.cfg.Crashes.Kills(count):
+	case quarantined && j.cfg.Crashes.Kills(count):
 		home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
 			"its process died %d times while it ran, the last time with nothing else in hand", count)))
-	case alone || j.cfg.Crashes.Quarantines(count):
+	case quarantined || j.cfg.Crashes.Quarantines(count):
 		home = lua.HomeQuarantine
-		if !alone {
+		if !quarantined {
 			edits = append(edits, job.SetStamp("interrupted_at", j.now(), j.cfg.Unit))
 		}
 	}
 	return parsed.Patch(edits...), home
 }
 
-// lockOf returns the effect of a crash on a job's lock: renewed if the job continues, freed if it is moved to
-// the dead set.
+// lockOf returns what a crash means for a job's lock: it is prolonged while the job lives on, and ends when the job dies.
 func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock {
 	unique, err := dedup.Read(parsed)
 	if err != nil || unique.None() {
@@ -67,9 +65,9 @@ func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock
 	return lock
 }
 
-// report logs the jobs that were not moved to their queues. If two janitors recover one victim, both may log
-// a job that one of them moved.
-func (j *Janitor) tell(from string, moved []lua.Orphans) {
+// report logs the jobs that did not go back to their queues. Two janitors that recover one victim may both report a job that
+// one of them moved.
+func (j *Janitor) report(from string, moved []lua.Orphans) {
 	if j.cfg.Recovered != nil {
 		j.cfg.Recovered(from, moved)
 	}
@@ -82,10 +80,10 @@ func (j *Janitor) tell(from string, moved []lua.Orphans) {
 				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: the payload cannot be read")
 			case orphan.Home == lua.HomeDead:
 				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("moved to the dead set: its process died again and again, the last time with nothing else in hand")
+					Msg("moved to the dead set: its process died again and again, the last time while it ran alone")
 			default:
 				j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("quarantined: it was running in too many crashes; will run alone")
+					Msg("quarantined: it was running in too many crashes, and runs alone from now on")
 			}
 		}
 	}
@@ -94,12 +92,12 @@ func (j *Janitor) tell(from string, moved []lua.Orphans) {
 // longQuarantine is how long a quarantined job waits before it is logged, and how often it is logged again.
 const longQuarantine = time.Hour
 
-// Remind logs quarantined jobs of these queues that have waited for long, because no process that could run
-// them was empty.
+// Remind logs quarantined jobs of these queues that have been waiting for long: every process that could run them alone has
+// always had another job.
 func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
-	if err := j.check(ctx); err != nil {
+	if err := j.link.Check(ctx); err != nil {
 		return err
 	}
 	lengths, err := lua.Lengths(j.cfg.Keys.QuarantineLists(queues)).Do(ctx, &j.link)
@@ -113,7 +111,7 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 		}
 		reply := j.link.Carry(ctx, j.cfg.Largest, driver.Command("LINDEX", j.cfg.Keys.Quarantine(queues[i]), "-1"))[0]
 		if driver.Outage(reply.Err) {
-			return j.paced(nil, reply.Err)
+			return j.link.Excused(reply.Err)
 		}
 		payload, _ := reply.Value.(string)
 		parsed, err := job.Parse(payload)
@@ -123,14 +121,14 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 		if since, ok := parsed.QuarantinedSince(); ok && now.Sub(since) >= longQuarantine {
 			j.reminded[queues[i]] = now
 			j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Str("queue", queues[i]).Dur("waiting_ms", now.Sub(since)).
-				Msg("quarantined job still waits: no process of its queue is empty")
+				Msg("a quarantined job waits to run alone, and no process of its queue has been empty")
 		}
 	}
 	return nil
 }
 
-// now is Redis' time as of the last beat. Before the first one it is this machine's, for a sweep may come
-// before it: what it moves to the dead set must have a date, and count on a day that there is.
+// now is Redis' time at the last heartbeat. Before the first one it is this machine's, because a sweep may come before it:
+// what it moves to the dead set needs a date, and counts on a real day.
 func (j *Janitor) now() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

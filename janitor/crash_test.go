@@ -88,7 +88,7 @@ func TestASuspectWaitsSinceItCameBack(t *testing.T) {
 	since := time.Now().Add(-3 * time.Hour).UnixMilli()
 	r.do("LPUSH", r.keys.Quarantine("mail"), fmt.Sprintf(`%s,"enqueued_at":%d,"interrupted_at":%d}`, strings.Replace(draft[:len(draft)-1], `"enqueued_at"`, `"x"`, 1), time.Now().UnixMilli(), since))
 	require.NoError(t, j.Remind(r.ctx, []string{"mail"}))
-	require.NotContains(t, r.log.String(), "no process of its queue has had empty hands", "it was promoted this second")
+	require.NotContains(t, r.log.String(), "no process of its queue has been empty", "it was promoted this second")
 }
 
 func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
@@ -105,7 +105,7 @@ func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
 		for range 2 {
 			require.NoError(t, j.Remind(context.Background(), []string{"mail", "other"}))
 		}
-		require.Equal(t, 1, strings.Count(r.log.String(), "quarantined job still waits"))
+		require.Equal(t, 1, strings.Count(r.log.String(), "waits to run alone"))
 	})
 }
 
@@ -119,7 +119,7 @@ func TestARecoveryWithoutRPushKeepsTheJobs(t *testing.T) {
 	r.lapse(r.victim)
 	_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-rpush")
 	require.NoError(t, err)
-	_, err = r.keys.Recover(r.victim, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: New(Config{}).judge(jobs, "mail", false, true)}}, time.Now()).Do(r.ctx, r.client)
+	_, err = r.keys.Recover(r.victim, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: New(Config{}).afterCrash(jobs, "mail", false, true)}}, time.Now()).Do(r.ctx, r.client)
 	require.ErrorContains(t, err, "NOPERM")
 	require.Equal(t, jobs, r.working("mail"))
 	require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "nobody is declared dead by halves")

@@ -18,21 +18,20 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Janitor judges which processes have died and brings their jobs back. Every process has one; they need no
-// leader.
+// A Janitor decides which processes have died and brings their jobs back. Every process has one; they need no leader.
 //
-// Absence is judged twice. A process that lapses may be paused, cut off, or the victim of a clock; so may we.
-// So it is declared dead only by one that saw it lapsed on two looks, two of the victim's own beats apart,
-// and whose own sight of Redis did not break between them, and that has known Redis' clock for the victim's
-// whole TTL; and the script that moves its jobs asks again.
+// Absence is judged twice. A process that lapses may be paused, cut off, or hit by a clock that was set; so may ours. So a
+// janitor declares it dead only if it has seen it lapsed twice, two of the victim's own heartbeats apart, if its own
+// observation of Redis was not interrupted in between, and if it has known Redis' clock for the victim's whole TTL. The
+// script that moves the jobs checks again.
 //
-// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind
-// do, each call with a deadline of its own, and wait for each other.
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind do, each call
+// with a deadline of its own, and wait for each other.
 type Janitor struct {
 	cfg Config
 
 	mu     sync.Mutex
-	lapsed map[string]*lapse
+	lapsed map[string]*suspected
 	last   heartbeat
 	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
 	more   bool          // the last heartbeat reply did not name all lapsed processes, and they have not been read since
@@ -52,23 +51,22 @@ type Janitor struct {
 	locksLeft  bool
 }
 
-// Config is what a Janitor needs to know.
+// Config configures a Janitor.
 type Config struct {
 	// Client is the janitor's own: it must not wait behind jobs.
 	Client driver.Client
 	Keys   lua.Keys
 	Log    zerolog.Logger
-	// Beat and TTL are this process' own.
+	// Beat and TTL are the heartbeat interval and the TTL of this process.
 	Beat, TTL time.Duration
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
-	// Between is the least time between the two looks; the victim's two beats hold besides.
+	// Between is the least time between the two looks; it is at least two heartbeats of the victim.
 	Between time.Duration
 	Largest int
-	// Recovered, if set, is called with the recovered jobs. It must not block.
+	// Recovered, if set, is called after jobs were moved. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
-	// Crashes is the crash policy: which of the running jobs are quarantined, and which are moved to the dead
-	// set.
+	// Crashes decides which of the jobs that were running are quarantined, and which die.
 	Crashes retry.CrashPolicy
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
@@ -80,18 +78,18 @@ type heartbeat struct {
 	sinceBoot time.Duration
 }
 
-// lapse is the knowledge about a process that has lapsed.
-type lapse struct {
+// suspected is what is known of a process that has lapsed.
+type suspected struct {
 	first  time.Duration // since boot; so is seen
-	seen   time.Duration // the last time, with no break of our sight in between
+	seen   time.Duration // the last time, with no interruption in between
 	record *lua.Record   // read at the first pass
-	delay  time.Duration // drawn, so that survivors do not all read the same lists
+	delay  time.Duration // random, so that survivors do not all read the same lists
 	empty  bool          // no record: nothing can be done for it
 }
 
 const (
-	// skew is how differently Redis' clock and ours may advance between two beats before our sight counts as
-	// broken.
+	// skew is how differently Redis' clock and ours may advance between two heartbeats before the observation counts as
+	// interrupted.
 	skew = time.Second
 	// lapsedPages bounds the pages of names that are read in one round trip.
 	lapsedPages = 16
@@ -102,8 +100,8 @@ const (
 // New returns a Janitor that has seen nothing yet.
 func New(cfg Config) *Janitor {
 	return &Janitor{
-		cfg: cfg, lapsed: make(map[string]*lapse), reminded: make(map[string]time.Time), typical: firstTypical,
-		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
+		cfg: cfg, lapsed: make(map[string]*suspected), reminded: make(map[string]time.Time), typical: firstTypical,
+		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
 	}
 }
 
@@ -113,37 +111,37 @@ func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken(seen) {
-		j.breakLocked()
+		j.startOverLocked()
 	}
 	if j.stepped(seen) {
 		j.since = seen.sinceBoot
 	}
 	j.last, j.more = seen, seen.More
-	j.sightLocked(seen.Lapsed, seen.sinceBoot)
+	j.noteLapsedLocked(seen.Lapsed, seen.sinceBoot)
 	if !j.more {
 		j.forgetLocked(seen.sinceBoot)
 	}
 }
 
-// Blind says that a beat of our own failed: whatever we saw before counts no more.
+// Blind records that a heartbeat of our own failed: nothing that was seen before counts any more.
 func (j *Janitor) Blind() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.breakLocked()
+	j.startOverLocked()
 }
 
-func (j *Janitor) breakLocked() {
+func (j *Janitor) startOverLocked() {
 	clear(j.lapsed)
 	j.more = false
 	j.breaks++
 }
 
-// sightLocked records that these processes had lapsed at an instant since boot.
-func (j *Janitor) sightLocked(lapsed []string, at time.Duration) {
+// noteLapsedLocked records that these processes had lapsed at an instant since boot.
+func (j *Janitor) noteLapsedLocked(lapsed []string, at time.Duration) {
 	for _, identity := range lapsed {
 		s := j.lapsed[identity]
 		if s == nil {
-			s = &lapse{first: at, delay: rand.N(j.cfg.Beat)}
+			s = &suspected{first: at, delay: rand.N(j.cfg.Beat)}
 			j.lapsed[identity] = s
 		}
 		s.seen = at
@@ -159,13 +157,14 @@ func (j *Janitor) forgetLocked(since time.Duration) {
 	}
 }
 
-// broken says whether our sight broke since the last beat: a gap in which we might have lapsed ourselves, or
-// a clock that was set.
+// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which we may have lapsed
+// ourselves, or by a clock that was set.
 func (j *Janitor) broken(seen heartbeat) bool {
 	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
 
-// stepped says whether Redis' clock was set since the last beat. Of our first we cannot know.
+// stepped reports whether Redis' clock was set since the last heartbeat. It is true for the first one, which has nothing to
+// compare with.
 func (j *Janitor) stepped(seen heartbeat) bool {
 	if j.last.Now.IsZero() {
 		return true
@@ -179,24 +178,24 @@ func (j *Janitor) stepped(seen heartbeat) bool {
 func (j *Janitor) Pass(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
-	if err := j.check(ctx); err != nil {
+	if err := j.link.Check(ctx); err != nil {
 		return err
 	}
 	tried := map[string]bool{me: true}
 	var wrong error
 	for ctx.Err() == nil {
-		unreadable, err := j.see(ctx, tried)
+		unreadable, err := j.readRecords(ctx, tried)
 		wrong = errors.Join(wrong, unreadable)
 		if err != nil {
-			return j.paced(wrong, err)
+			return errors.Join(wrong, j.link.Excused(err))
 		}
-		victims := j.victims(tried)
+		victims := j.confirmed(tried)
 		if len(victims) == 0 {
 			break
 		}
-		err = j.follow(ctx, me, victims)
+		err = j.recover(ctx, me, victims)
 		if driver.Outage(err) {
-			return j.paced(wrong, err)
+			return errors.Join(wrong, j.link.Excused(err))
 		}
 		// One victim that cannot be recovered must not cost the others their turn.
 		wrong = errors.Join(wrong, err)
@@ -204,31 +203,13 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 	return wrong
 }
 
-// check finds out why the last page did not arrive, if it did not, and logs a slow link.
-func (j *Janitor) check(ctx context.Context) error {
-	slow, err := j.link.Check(ctx)
-	if slow != nil {
-		j.cfg.Log.Warn().Err(slow).Int("bytes", j.link.Page()).Msg("slow link: the janitor asks for less at a time")
-	}
-	return err
-}
-
-// paced adds an outage to the errors, unless the page may only have been too large for the link: the next
-// pass checks that, and asks for less.
-func (j *Janitor) paced(wrong, outage error) error {
-	if j.link.Unchecked() {
-		return wrong
-	}
-	return errors.Join(wrong, outage)
-}
-
-// see reads what the heartbeat reply left out: the other lapsed names, and the records of all. Processes
+// readRecords reads what the heartbeat reply left out: the other lapsed names, and the records of all. Processes
 // whose record cannot be read count as tried.
-func (j *Janitor) see(ctx context.Context, tried map[string]bool) (unreadable, err error) {
-	if err := j.seeAll(ctx); err != nil {
+func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unreadable, err error) {
+	if err := j.readLapsed(ctx); err != nil {
 		return nil, err
 	}
-	for names := range slices.Chunk(j.unread(tried), mostRecords) {
+	for names := range slices.Chunk(j.withoutRecord(tried), mostRecords) {
 		records, wrong, err := j.records(ctx, names)
 		if err != nil {
 			return unreadable, err
@@ -236,7 +217,7 @@ func (j *Janitor) see(ctx context.Context, tried map[string]bool) (unreadable, e
 		for _, identity := range names {
 			if wrong[identity] == nil {
 				record, ok := records[identity]
-				j.learn(identity, record, ok)
+				j.noteRecord(identity, record, ok)
 			}
 			tried[identity] = wrong[identity] != nil
 		}
@@ -245,8 +226,8 @@ func (j *Janitor) see(ctx context.Context, tried map[string]bool) (unreadable, e
 	return unreadable, nil
 }
 
-// seeAll reads the names of all lapsed processes, once after each heartbeat reply that did not name them all.
-func (j *Janitor) seeAll(ctx context.Context) error {
+// readLapsed reads the names of all lapsed processes, once after each heartbeat reply that did not name them all.
+func (j *Janitor) readLapsed(ctx context.Context) error {
 	j.mu.Lock()
 	more, beat, breaks := j.more, j.last.sinceBoot, j.breaks
 	j.mu.Unlock()
@@ -269,7 +250,7 @@ func (j *Janitor) seeAll(ctx context.Context) error {
 			names = append(names, page...)
 		}
 		last := len(names) < pages*lua.MostItems
-		if !j.sight(names, at, beat, breaks, last) || last {
+		if !j.notePage(names, at, beat, breaks, last) || last {
 			return nil
 		}
 		// Pages overlap by one page: names move up when names before them are recovered.
@@ -278,15 +259,15 @@ func (j *Janitor) seeAll(ctx context.Context) error {
 	}
 }
 
-// sight records a page of names that had lapsed at an instant, read after a heartbeat, and reports whether
+// notePage records a page of names that had lapsed at an instant, read after a heartbeat, and reports whether
 // our observation has been uninterrupted since then. The last page completes the look.
-func (j *Janitor) sight(names []string, at, beat time.Duration, breaks int, last bool) bool {
+func (j *Janitor) notePage(names []string, at, beat time.Duration, breaks int, last bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.breaks != breaks {
 		return false
 	}
-	j.sightLocked(names, at)
+	j.noteLapsedLocked(names, at)
 	if last {
 		j.forgetLocked(beat)
 		j.more = j.more && j.last.sinceBoot != beat
@@ -294,8 +275,8 @@ func (j *Janitor) sight(names []string, at, beat time.Duration, breaks int, last
 	return true
 }
 
-// unread returns lapsed processes whose record has not been read and that may be tried.
-func (j *Janitor) unread(tried map[string]bool) []string {
+// withoutRecord returns lapsed processes whose record has not been read and that may be tried.
+func (j *Janitor) withoutRecord(tried map[string]bool) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var names []string
@@ -307,7 +288,7 @@ func (j *Janitor) unread(tried map[string]bool) []string {
 	return names
 }
 
-func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
+func (j *Janitor) noteRecord(identity string, record lua.Record, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if s := j.lapsed[identity]; s != nil {
@@ -315,9 +296,8 @@ func (j *Janitor) learn(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// victims returns some of the processes that are dead after two checks: as many as one pipeline may ask
-// about. They count as tried.
-func (j *Janitor) victims(tried map[string]bool) []*victim {
+// confirmed returns some of the processes that the rule of two looks declares dead: as many as one pipeline may ask about. They count as tried.
+func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var victims []*victim
@@ -339,10 +319,10 @@ func (j *Janitor) victims(tried map[string]bool) []*victim {
 }
 
 // deadLocked applies the rule of two looks.
-func (j *Janitor) deadLocked(s *lapse) bool {
+func (j *Janitor) deadLocked(s *suspected) bool {
 	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
-	// Its expiry means nothing if the clock was set, and a janitor that began to look after that cannot
+	// Its expiry means nothing if the clock was set, and a janitor that began to check after that cannot
 	// detect it. But a process without a heartbeat for a TTL has no lease either, so it cannot start jobs. An
 	// outage sets no clock and causes no such delay.
 	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
@@ -351,11 +331,11 @@ func (j *Janitor) deadLocked(s *lapse) bool {
 	return s.seen-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay
 }
 
-// follow recovers some of the dead processes, except those that another janitor is recovering.
-func (j *Janitor) follow(ctx context.Context, me string, victims []*victim) error {
-	outage := j.rescue(ctx, me, victims)
+// recover recovers some of the dead processes, except those that another janitor is recovering.
+func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) error {
+	outage := j.moveJobs(ctx, me, victims)
 	if outage == nil {
-		outage = j.followFormers(ctx, victims)
+		outage = j.recoverFormers(ctx, victims)
 	}
 	wrong := outage
 	for _, v := range victims {
@@ -377,8 +357,8 @@ func (j *Janitor) forget(identity string) {
 	delete(j.lapsed, identity)
 }
 
-// followFormers recovers the jobs that dead processes hold under their earlier identities.
-func (j *Janitor) followFormers(ctx context.Context, heirs []*victim) error {
+// recoverFormers recovers the jobs that dead processes hold under their earlier identities.
+func (j *Janitor) recoverFormers(ctx context.Context, heirs []*victim) error {
 	records := make(map[string]lua.Record, len(heirs))
 	var names []string
 	for _, heir := range heirs {
@@ -391,7 +371,7 @@ func (j *Janitor) followFormers(ctx context.Context, heirs []*victim) error {
 	if err != nil {
 		return err
 	}
-	outage := j.rescue(ctx, "", slices.Collect(maps.Values(former)))
+	outage := j.moveJobs(ctx, "", slices.Collect(maps.Values(former)))
 	for _, heir := range heirs {
 		if v := former[heir.identity]; v != nil {
 			heir.moved += v.moved
@@ -405,7 +385,13 @@ func (j *Janitor) followFormers(ctx context.Context, heirs []*victim) error {
 // may hold jobs: a job may have reached such a list after Redis lost that identity (FLUSHALL, a lossy
 // restart). Once its lists were found empty it has a tombstone, and the sweep reads them like any others.
 func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map[string]lua.Record) (map[string]*victim, error) {
-	formers, err := j.formers(ctx, heirs, records)
+	var names []string
+	for _, heir := range heirs {
+		if former := records[heir].Formerly; former != "" {
+			names = append(names, former)
+		}
+	}
+	formers, _, err := j.records(ctx, names) // one that cannot be read is reported at its own turn
 	if err != nil {
 		return nil, err
 	}

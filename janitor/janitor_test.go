@@ -19,8 +19,8 @@ func pulseAt(at time.Duration, lapsed ...string) heartbeat {
 	return heartbeat{HeartbeatReply: lua.HeartbeatReply{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
-// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no
-// delay is left to wait for.
+// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
+// left to wait for.
 func newJudge() (*Janitor, time.Duration) {
 	const beat = time.Second
 	j := New(Config{Beat: beat, TTL: 4 * beat, Between: beat})
@@ -32,14 +32,14 @@ func (j *Janitor) look(h heartbeat) { j.Look(h.HeartbeatReply, h.sinceBoot) }
 // dead are the names of those that it may follow now, as me.
 func (j *Janitor) dead(me string) []string {
 	var names []string
-	for _, v := range j.victims(map[string]bool{me: true}) {
+	for _, v := range j.confirmed(map[string]bool{me: true}) {
 		names = append(names, v.identity)
 	}
 	return names
 }
 
 func (j *Janitor) knows(victim string, beat time.Duration) {
-	j.learn(victim, lua.Record{Beat: beat, TTL: 4 * beat, Queues: []string{"q"}}, true)
+	j.noteRecord(victim, lua.Record{Beat: beat, TTL: 4 * beat, Queues: []string{"q"}}, true)
 }
 
 func TestJanitorJudges(t *testing.T) {

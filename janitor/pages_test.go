@@ -113,7 +113,7 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	look := func() {
 		r.stay()
 		r.watch(j, life)
-		_, err := j.see(t.Context(), map[string]bool{})
+		_, err := j.readRecords(t.Context(), map[string]bool{})
 		require.NoError(t, err)
 	}
 	look()
@@ -131,7 +131,7 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	r.watch(j, life)
 	j.Blind()
 	require.Empty(t, j.lapsed)
-	_, err := j.see(t.Context(), map[string]bool{})
+	_, err := j.readRecords(t.Context(), map[string]bool{})
 	require.NoError(t, err)
 	require.Empty(t, j.lapsed, "blind, it sees none")
 }

@@ -12,16 +12,14 @@ import (
 )
 
 const (
-	// mostVictims and mostLists bound the processes that one pipelined asks about, and the lists that they
-	// have together.
+	// mostVictims and mostLists bound the processes that one pipeline asks about, and the lists that they have together.
 	mostVictims = 64
 	mostLists   = 256
 	// mostPages bounds one pass over one victim; the next pass goes on.
 	mostPages = 32
 	// firstTypical is how large a job is taken to be before any has been read.
 	firstTypical = 4 << 10
-	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page renews
-	// it.
+	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page renews it.
 	longestClaim = 4 * time.Second
 )
 
@@ -29,7 +27,7 @@ const (
 type victim struct {
 	identity string
 	record   lua.Record
-	lists    []string // its hands: the working lists of its queues, and last its alone list
+	lists    []string // the working lists of its queues, and last that of its quarantined job
 
 	state   lua.State
 	held    bool         // its claim is ours
@@ -49,19 +47,18 @@ type victim struct {
 // finished reports whether nothing is left to do for it.
 func (v *victim) finished() bool { return v.held && v.done && !v.more && v.err == nil }
 
-// A pipelined is some calls, and what is done with their replies.
-type pipelined struct {
+// A pipeline is some calls, and what is done with their replies.
+type pipeline struct {
 	calls []driver.Call
 	reads []func(driver.Reply) error
 }
 
-func (p *pipelined) add(call driver.Call, read func(driver.Reply) error) {
+func (p *pipeline) add(call driver.Call, read func(driver.Reply) error) {
 	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
 }
 
-// read gives each call its reply and answers the first outage. What follows it may have been answered all the
-// same.
-func (p *pipelined) read(replies []driver.Reply) error {
+// read gives each call its reply and answers the first outage. What follows it may have been answered all the same.
+func (p *pipeline) read(replies []driver.Reply) error {
 	var outage error
 	for i, reply := range replies {
 		if err := p.reads[i](reply); err != nil && outage == nil {
@@ -71,12 +68,11 @@ func (p *pipelined) read(replies []driver.Reply) error {
 	return outage
 }
 
-// rescue declares victims dead and moves the jobs in their lists, page by page, as me, or without a claim if
-// me is empty. It notes the result in each victim; the error is an outage. It reads no list before the
-// process is declared dead: reading a living process' list could move jobs that this process considers too
-// large. It skips a queue whose key is broken, so that other queues do not wait; the jobs of that queue stay,
-// and the error says why.
-func (j *Janitor) rescue(ctx context.Context, me string, victims []*victim) error {
+// moveJobs declares victims dead, and moves the jobs in their lists page by page; me holds the claim, and with an empty me
+// there is none. The outcome of each is recorded in it; the error is an outage. Nothing is read before the verdict: the lists
+// of a process that is alive are its own, and reading them may kill a job that only we find too large. A queue with a broken
+// key is skipped, so that it blocks no other; its jobs stay, and the error says why.
+func (j *Janitor) moveJobs(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
 	}
@@ -96,7 +92,7 @@ func (j *Janitor) rescue(ctx context.Context, me string, victims []*victim) erro
 
 // declareDead claims victims, declares them dead, and reads how many jobs they have.
 func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim) error {
-	var p pipelined
+	var p pipeline
 	for _, v := range victims {
 		v.held = true
 		j.claim(&p, me, v)
@@ -112,9 +108,8 @@ func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim)
 	return p.read(j.link.Do(ctx, p.calls...))
 }
 
-// claim adds to a pipelined that a victim is ours. It saves work, and guards nothing: recover moves each job
-// once.
-func (j *Janitor) claim(p *pipelined, me string, v *victim) {
+// claim adds to a pipeline the claim of a victim. A claim saves work and guards nothing: recover moves each job once.
+func (j *Janitor) claim(p *pipeline, me string, v *victim) {
 	if me == "" {
 		return
 	}
@@ -128,8 +123,8 @@ func (j *Janitor) claim(p *pipelined, me string, v *victim) {
 	})
 }
 
-// measure adds to a pipelined how long the lists of a victim are.
-func (j *Janitor) measure(p *pipelined, v *victim) {
+// measure adds to a pipeline how long the lists of a victim are.
+func (j *Janitor) measure(p *pipeline, v *victim) {
 	lengths := lua.Lengths(v.lists)
 	p.add(lengths.Call, func(reply driver.Reply) (err error) {
 		v.lengths, err = lengths.Read(reply)
@@ -138,7 +133,7 @@ func (j *Janitor) measure(p *pipelined, v *victim) {
 	})
 }
 
-// note keeps what is wrong with a victim alone, and answers an outage.
+// note records an error that concerns one victim only, and returns an outage.
 func (v *victim) note(err error) error {
 	if err == nil || driver.Outage(err) {
 		return err
@@ -149,8 +144,8 @@ func (v *victim) note(err error) error {
 	return nil
 }
 
-// turn are those victims that the next pipelined is for: with as many jobs as fit into a page, if they are as
-// large as those before.
+// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are as large as
+// those before.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
 	most := max(j.room()/j.typical, 1)
@@ -168,7 +163,7 @@ func (j *Janitor) room() int { return j.link.Page() / 2 }
 
 // movePages moves what was read of victims, and reads the next page of each in the same round trip.
 func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) error {
-	var p pipelined
+	var p pipeline
 	read, bytes := 0, 0
 	for _, v := range turn {
 		next := v.next()
@@ -199,8 +194,7 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 	return err
 }
 
-// next is the list to read next, besides the page that is moved before: the first one that holds more; -1 for
-// none.
+// next is the list to read next, besides the page that is moved before: the first one that holds more; -1 for none.
 func (v *victim) next() int {
 	for i, length := range v.lengths {
 		if v.page != nil && i == v.from {
@@ -213,8 +207,8 @@ func (v *victim) next() int {
 	return -1
 }
 
-// move adds to a pipelined that what was read is moved; of nothing it is the verdict that nothing is left.
-func (j *Janitor) move(p *pipelined, v *victim) {
+// move adds to a pipeline that what was read is moved; of nothing it is the verdict that nothing is left.
+func (j *Janitor) move(p *pipeline, v *victim) {
 	var orphans []lua.Orphans
 	from, empty := v.from, v.page == nil
 	if !empty {
@@ -228,7 +222,7 @@ func (j *Janitor) move(p *pipelined, v *victim) {
 		case driver.Outage(err):
 			return err
 		case err != nil && !empty:
-			v.breaks(from, err)
+			v.noteBroken(from, err)
 			return nil
 		case err != nil:
 			v.done = true
@@ -236,7 +230,7 @@ func (j *Janitor) move(p *pipelined, v *victim) {
 		}
 		v.moved, v.state = v.moved+answer.Moved, answer.State
 		if answer.Moved > 0 {
-			j.tell(v.identity, orphans)
+			j.report(v.identity, orphans)
 		}
 		// Something left where no list has anything is a key of a wrong type.
 		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || empty
@@ -245,7 +239,7 @@ func (j *Janitor) move(p *pipelined, v *victim) {
 }
 
 // read adds to a pipeline the reading of a page of one list.
-func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
+func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 	orphans := lua.Orphans{Quarantined: at == len(v.record.Queues)}
 	if orphans.Quarantined {
 		// The record may have been read before its process took the quarantined job.
@@ -263,7 +257,7 @@ func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 		if err == nil && v.broken[at] == nil && !v.done {
 			v.large, v.largeAt = listed.Large, at
 			if len(listed.Entries) > 0 {
-				orphans.Entries = j.judge(listed.Entries, orphans.Queue, orphans.Quarantined, !v.record.Emptied)
+				orphans.Entries = j.afterCrash(listed.Entries, orphans.Queue, orphans.Quarantined, !v.record.Emptied)
 				v.page, v.from = &orphans, at
 			}
 		}
@@ -271,9 +265,9 @@ func (j *Janitor) read(p *pipelined, v *victim, at, room int) {
 	})
 }
 
-// killLarge adds to a pipelined that what is too large goes to the dead set: the last one first, and before
-// the page is moved, so that all are still where they were met.
-func (j *Janitor) killLarge(p *pipelined, v *victim) {
+// killLarge adds to a pipeline that what is too large goes to the dead set: the last one first, and before the page is
+// moved, so that all are still where they were met.
+func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, one := range slices.Backward(v.large) {
 		large := dedup.TooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
@@ -289,7 +283,7 @@ func (j *Janitor) killLarge(p *pipelined, v *victim) {
 	v.large = nil
 }
 
-// queue is the queue of one of its lists; empty for the alone list.
+// queue is the queue of one of its lists; empty for the list of the quarantined job.
 func (v *victim) queue(list int) string {
 	if list < len(v.record.Queues) {
 		return v.record.Queues[list]
@@ -301,12 +295,12 @@ func (v *victim) noteAt(list int, err error) error {
 	if err == nil || driver.Outage(err) {
 		return err
 	}
-	v.breaks(list, err)
+	v.noteBroken(list, err)
 	return nil
 }
 
-// breaks notes that a list cannot be moved.
-func (v *victim) breaks(list int, err error) {
+// noteBroken records that a list cannot be moved.
+func (v *victim) noteBroken(list int, err error) {
 	if v.broken == nil {
 		v.broken = make(map[int]error)
 	}

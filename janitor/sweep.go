@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// tombstoneStands is how long a tombstone stays at least. A blocked move of a process that is gone can
-	// still be executed while it lies in the socket of a stopped server, and servers are not stopped for a
-	// day.
+	// tombstoneStands is how long a tombstone stays at least. A blocked move of a process that is gone can still be
+	// executed while it lies in the socket of a stopped server, and servers are not stopped for a day.
 	tombstoneStands = 24 * time.Hour
 	// sweptLists is how many lists one pass looks at: what it costs Redis is about a tenth of a millisecond.
 	sweptLists = 256
@@ -24,8 +23,8 @@ const (
 	sweptTombstones = 64
 	// forgotten is how many tombstones one pass takes away at most.
 	forgotten = 16
-	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for
-	// it, or longer where they are many: hundreds that ask at each beat cost Redis as much as their beats.
+	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it, or longer where
+	// they are many: hundreds that ask at each beat cost Redis as much as their beats.
 	sweeperBeats = 3
 	// sweepPatience bounds how long a sweep waits while other processes have lapsed: some cannot be recovered
 	// and stay.
@@ -37,20 +36,19 @@ const (
 	// Redis. While more are left, the next sweep follows after unlistRest, so that Redis can serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
-	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock
-	// once for all that it does in a moment.
+	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock once for all that
+	// it does in a moment.
 	lapsedFor = time.Second
 )
 
-// Sweep checks the lists of dead processes for jobs that arrived after the lists had been found empty, newest
-// tombstones first, a page a call. Such a job was not running, so it goes to the head of its queue byte for
-// byte. From time to time Sweep also removes expired locks from the index of locks. One process at a time
-// sweeps; me is this process' identity. Sweep returns when it must be called again, if that differs from the
-// usual period.
+// Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest tombstones
+// first, a page a call. What it finds after an end that left nothing was never running: it goes to the head of its
+// queue byte for byte. And now and then it takes out of the index of locks what has run out. One process at a time sweeps;
+// me is our identity. next is when it must be called again; 0 is the usual period.
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
-	if err := j.check(ctx); err != nil {
+	if err := j.link.Check(ctx); err != nil {
 		return 0, err
 	}
 	hold := sweeperBeats * j.cfg.Beat
@@ -94,7 +92,7 @@ func (j *Janitor) SweepLater(me string) bool {
 	return false
 }
 
-// Processes returns the number of processes according to the last heartbeat; 0 before it.
+// Processes is how many processes there are, according to our last heartbeat reply; 0 before it.
 func (j *Janitor) Processes() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -157,11 +155,8 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	}
 	// A process that recovered one of them may have died before it reached the earlier identity of the dead
 	// process.
-	outage := j.rescue(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
-	wrong := all(unread)
-	if outage != nil {
-		wrong = j.paced(wrong, outage)
-	}
+	outage := j.moveJobs(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
+	wrong := errors.Join(all(unread), j.link.Excused(outage))
 	for _, v := range formers {
 		wrong = errors.Join(wrong, v.err)
 	}
@@ -170,14 +165,14 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
 				Msg("recovered latecomers: they reached the lists of a process after its end")
 		}
-		// One that cannot be rescued must not cost the others their turn.
+		// One that cannot be recovered must not cost the others their turn.
 		wrong = errors.Join(wrong, v.err)
 	}
 	return wrong
 }
 
-// forgetOld takes away a few of the tombstones whose time has come, and goes on behind those that had to
-// stay. The script asks Redis' clock again.
+// forgetOld takes away a few of the tombstones whose time has come, and goes on behind those that had to stay. The script asks
+// Redis' clock again.
 func (j *Janitor) forgetOld(ctx context.Context) error {
 	before := strconv.FormatInt(j.now().Add(-tombstoneStands).UnixMilli(), 10)
 	names, err := lua.Texts(j.link.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
@@ -226,20 +221,8 @@ func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// formers reads the records of the identities that these names had before.
-func (j *Janitor) formers(ctx context.Context, names []string, records map[string]lua.Record) (map[string]lua.Record, error) {
-	var earlier []string
-	for _, name := range names {
-		if former := records[name].Formerly; former != "" {
-			earlier = append(earlier, former)
-		}
-	}
-	found, _, err := j.records(ctx, earlier) // an error of one is reported in its own turn
-	return found, err
-}
-
-// records reads the records of these identities; those that have none are missing from the answer. Why one
-// cannot be read, since something else is in its place, is in unread: it must not stop the others.
+// records reads the records of these identities; those that have none are missing from the answer. Why one cannot be read, since
+// something else is in its place, is in unread: it must not stop the others.
 func (j *Janitor) records(ctx context.Context, names []string) (records map[string]lua.Record, unread map[string]error, err error) {
 	if len(names) == 0 {
 		return nil, nil, nil

@@ -3,7 +3,6 @@ package launcher
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -56,8 +55,8 @@ func (l *Launcher) duties() []duty {
 		// it. Steady, because a round trip may be as long as a beat: beats that wait for each other's
 		// answers would come half as often, and the gaps between them look like those of a process that has
 		// lost sight of Redis.
-		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.pace, steady: true},
-		// At once after a change: an operator who quiets a process expects to see it quiet.
+		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true},
+		// An operator who quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim
 		// does nothing.
@@ -92,7 +91,7 @@ func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
 func (l *Launcher) repeat(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
 	defer timer.Stop()
-	rest := time.Duration(0)
+	var backoff lua.Backoff
 	pace := cmp.Or(d.pace, &lua.Pace{})
 	for {
 		select {
@@ -121,12 +120,10 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 			if driver.TooManyClients(err) {
 				l.loop.TooManyClients()
 			}
-			rest = d.restAfter(err, rest)
-			// Half fixed, half drawn: a fleet must not come back in step.
-			next = rest/2 + rand.N(rest/2)
+			next = d.restAfter(err, &backoff)
 		default:
 			l.report.Succeed(d.name)
-			rest = 0
+			backoff.Reset()
 		}
 		timer.Reset(next)
 	}
@@ -175,12 +172,12 @@ func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(
 	return err
 }
 
-// restAfter is how long the duty leaves Redis alone after an error, or nearly, if it last did so for rest.
-// A refusal has stopped a part of the duty only, so the others do not wait longer and longer for it.
-func (d duty) restAfter(err error, rest time.Duration) time.Duration {
+// restAfter returns how long the duty leaves Redis alone after an error. A refusal stops only a part of the duty, so the other
+// parts do not wait longer and longer for it.
+func (d duty) restAfter(err error, backoff *lua.Backoff) time.Duration {
 	longest := cmp.Or(d.rest, longestRest)
 	if !driver.Outage(err) {
-		return min(refusedRest, longest)
+		return lua.Jitter(min(refusedRest, longest))
 	}
-	return min(max(2*rest, firstRest), longest)
+	return backoff.Next(firstRest, longest)
 }

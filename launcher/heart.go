@@ -28,7 +28,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	l.janitor.Look(reply.HeartbeatReply, reply.SentAt)
 	switch reply.State {
 	case lua.StateAlive:
-		l.loop.Beat(reply)
+		l.loop.Beaten(reply)
 	case lua.StateDead:
 		l.cfg.Log.Error().Str("identity", session.Identity).
 			Msg("declared dead while we were away: our jobs were recovered, their handlers are cancelled, we go on under a new name")

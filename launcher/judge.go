@@ -81,7 +81,7 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 		return Finding{OK: true, Reason: found.Reason, Detail: found.Detail}
 	}
 	if !l.turns(ctx) {
-		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not process requests"}
+		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not take its orders"}
 	}
 	lapsed, err := l.lapsed(ctx)
 	if denied := l.report.Denied(); denied != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// mostStack bounds the logged text of one goroutine's stack: the innermost calls, which show what it
-	// waits for.
+	// mostStack bounds the text of one goroutine's stack in a log line: the innermost calls, which say what
+	// it waits for.
 	mostStack = 8 << 10
 	// mostStacks bounds the text of all goroutines' stacks in which one is looked for. The world stands
 	// still while it is written, some milliseconds for each MiB.

@@ -12,17 +12,17 @@ func (l *Launcher) watchRuns(context.Context) error {
 	return nil
 }
 
-// reportLeft reports handlers that a stop leaves behind. Call awaitCalls before the process ends.
+// reportLeft reports the runs that a stop leaves behind. Call awaitCalls before the process ends.
 func (l *Launcher) reportLeft() {
-	left, more := l.watch.left(time.Now(), l.pool.Load())
-	l.reportStuck(left, true)
+	report, more := l.watch.left(time.Now(), l.pool.Load())
+	l.reportStuck(report, true)
 	if more > 0 {
-		l.cfg.Log.Warn().Int("handlers", more).Msg("more handlers did not return")
+		l.cfg.Log.Warn().Int("handlers", more).Msg("left behind: more handlers did not return, or were reported as stuck before")
 	}
 }
 
-// reportStuck logs stuck runs, each with its own stack, and calls the callbacks in a goroutine of their own,
-// so that neither a stop nor the next check waits for the user's code.
+// reportStuck logs stuck runs, each with its own stack, and calls the hooks in a goroutine of their own:
+// neither a stop nor the next look waits for code of the program.
 func (l *Launcher) reportStuck(late []lateness, left bool) {
 	if len(late) == 0 {
 		return

@@ -11,15 +11,15 @@ import (
 const (
 	// watchEvery is how often runs are checked. A check costs an atomic load for each processor.
 	watchEvery = time.Second
-	// leastPatience and mostPatience bound how long a run may be overdue before it is reported. Less would
-	// report every handler that takes a moment to clean up; more would leave an operator without a hint for
-	// too long.
+	// leastPatience and mostPatience bound for how long a run may be overdue before it is reported: less
+	// would report every handler that takes a moment to clean up, and more would come too late for an
+	// operator.
 	leastPatience = 5 * time.Second
 	mostPatience  = time.Minute
-	// reportAgain is the time until the run is reported again.
+	// reportAgain is how long after that it is reported once more.
 	reportAgain = 10 * time.Minute
-	// mostReported is how many runs one check reports; the others wait for the next check. When a service
-	// hangs that all handlers call, a log of a thousand stacks does not help.
+	// mostReported is how many runs one look reports; the others wait for the next. When a service hangs
+	// that all handlers call, a log of a thousand stacks does not help.
 	mostReported = 10
 )
 
@@ -33,23 +33,22 @@ type StuckRun struct {
 	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
 	// empty if it could not be found.
 	Stack string
-	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered
-	// before.
+	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered before.
 	Left bool
 }
 
-// A StuckHandler is called for runs that do not end. It delays no job, and a stop waits for it at most a
-// second. Its panics are only logged. It may be called from several goroutines at once.
+// A StuckHandler is called for runs that do not end. Its panics are only logged, it delays no job, and a
+// stop waits for it no longer than a second. It may be called from several goroutines at once.
 type StuckHandler func(run StuckRun)
 
-// A watch knows which runs are overdue. Time counts for a run only while the watch looks: a process that
+// A watch holds which runs are overdue. Time counts for a run only while the watch looks: a process that
 // was frozen gives its handlers the same patience afterwards as any other.
 type watch struct {
 	mu       sync.Mutex
 	lookedAt time.Time
 	late     map[*run]*lateness
 
-	toldClosed bool // that the client is closed; confined to the watch's goroutine
+	closedLogged bool // that the client is closed; confined to the watch's goroutine
 }
 
 // lateness is what is known of an overdue run.
@@ -58,15 +57,15 @@ type lateness struct {
 	run       *run
 	cause     error
 	by        time.Duration // overdue by so much
-	reportAt  time.Duration // when it is reported: overdue by so much
+	reportAt  time.Duration // reported when it is overdue by so much
 	reported  bool
 }
 
 // over reports whether the run has ended.
 func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
 
-// look finds overdue runs and returns those to report. Runs that end need not be removed: look notices that
-// they are gone.
+// look finds what is overdue now, and returns what must be reported. Runs that end cost nothing: look finds
+// them gone.
 func (w *watch) look(now time.Time, pool *pool) []lateness {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,17 +86,17 @@ func (w *watch) look(now time.Time, pool *pool) []lateness {
 	return w.dueLocked(func(late *lateness) bool { return late.by >= late.reportAt })
 }
 
-// left finds the runs that a stop leaves behind. It returns those that have not been reported, and how many
-// more there are.
-func (w *watch) left(now time.Time, pool *pool) (overdue []lateness, more int) {
+// left finds the runs that a stop leaves behind, and returns those that must be reported because they were
+// not before, and how many more there are.
+func (w *watch) left(now time.Time, pool *pool) (report []lateness, more int) {
 	due := w.look(now, pool)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, late := range w.late {
 		late.by = max(late.by, fetch.Moment) // which is what a cancelled handler was given
 	}
-	overdue = append(due, w.dueLocked(func(late *lateness) bool { return !late.reported })...)
-	return overdue, len(w.late) - len(overdue)
+	report = append(due, w.dueLocked(func(late *lateness) bool { return !late.reported })...)
+	return report, len(w.late) - len(report)
 }
 
 // noteLocked notes a run whose context has ended.
@@ -119,7 +118,7 @@ func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
 	w.late[r] = late
 }
 
-// dueLocked picks the runs to report and marks them as reported.
+// dueLocked returns the runs that must be reported, and notes that they were.
 func (w *watch) dueLocked(due func(*lateness) bool) []lateness {
 	var picked []lateness
 	for _, late := range w.late {

@@ -3,8 +3,6 @@ package lua
 import (
 	"iter"
 	"strconv"
-
-	"github.com/belayq/belay/driver"
 )
 
 var actScript = load("act")
@@ -92,7 +90,7 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 			}
 		}
 	}
-	return Ask[Acted]{Call: driver.Call{Script: actScript, Keys: keys, Args: args}, read: readAct}
+	return asking(actScript, keys, args, readAct)
 }
 
 // alikeLocked yields runs of jobs with locks, with locks and a possible rerun, and without locks, in their

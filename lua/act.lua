@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- act: move jobs on an operator's request: from where they wait to the backs of queues, to the dead set, or
--- out for good.
+-- act: move jobs for an operator: from where they wait to a queue, to the dead set, or out for good.
 -- Why one script: the job leaves one place and arrives at the other in one step, so of all that ask for it
 -- (workers, pollers, other operators) one gets it, and the answer tells the others. A unique job that ends
 -- here frees its lock in the same step, or runs once more for a duplicate, as at the end of a run; one that

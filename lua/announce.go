@@ -3,8 +3,6 @@ package lua
 import (
 	"strconv"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 var announceScript = load("announce")
@@ -19,14 +17,8 @@ func (k Keys) Announce(identity string, fields, work []string) Ask[bool] {
 	args := make([]string, 0, 3+len(fields)+len(work))
 	args = append(args, identity, strconv.Itoa(int(announceTTL/time.Second)), strconv.Itoa(len(fields)/2))
 	args = append(append(args, fields...), work...)
-	return Ask[bool]{
-		Call: driver.Call{
-			Script: announceScript,
-			Keys:   []string{k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Tombstones()},
-			Args:   args,
-		},
-		read: wordIs("announced"),
-	}
+	return asking(announceScript, []string{k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Tombstones()},
+		args, wordIs("announced"))
 }
 
 // wordIs returns a reader that reports whether the reply is this status word.

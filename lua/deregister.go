@@ -1,7 +1,5 @@
 package lua
 
-import "github.com/belayq/belay/driver"
-
 var deregisterScript = load("deregister")
 
 // Deregister ends identity, whose queues these are, and returns how many jobs are still in its working lists;
@@ -12,7 +10,7 @@ func (k Keys) Deregister(identity string, queues []string) Ask[int] {
 		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity),
 	}
 	keys = append(keys, k.ListsOf(queues, identity)...)
-	return Ask[int]{Call: driver.Call{Script: deregisterScript, Keys: keys, Args: []string{identity}}, read: readLeft}
+	return asking(deregisterScript, keys, []string{identity}, readLeft)
 }
 
 func readLeft(value any) (int, error) {

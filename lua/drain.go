@@ -14,13 +14,8 @@ const longestDrain = 10 * time.Minute
 // Drain answers whether identity may stop taking, for at most hold, so that it becomes empty for a
 // quarantined job of queue: a quarter of the processes that have asked so within the last wish may, or one.
 func (k Keys) Drain(queue, identity string, hold, wish time.Duration) Ask[bool] {
-	return Ask[bool]{
-		Call: driver.Call{
-			Script: drainScript, Keys: []string{k.Draining(queue), k.DrainAsked(queue)},
-			Args: []string{identity, millis(hold), millis(wish), millis(longestDrain)},
-		},
-		read: wordIs("held"),
-	}
+	return asking(drainScript, []string{k.Draining(queue), k.DrainAsked(queue)},
+		[]string{identity, millis(hold), millis(wish), millis(longestDrain)}, wordIs("held"))
 }
 
 // Undrain ends what Drain began.

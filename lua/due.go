@@ -3,8 +3,6 @@ package lua
 import (
 	"strconv"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 var dueScript = load("due")
@@ -23,14 +21,8 @@ type Due struct {
 // most MostItems, and page bytes, which the last job may exceed by its own size. For entries larger than
 // largest bytes it returns only what KillLarge needs.
 func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
-	return Ask[Due]{
-		Call: driver.Call{
-			Script: dueScript,
-			Keys:   []string{set},
-			Args:   []string{strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest), strconv.Itoa(skip)},
-		},
-		read: readDue,
-	}
+	return asking(dueScript, []string{set},
+		[]string{strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest), strconv.Itoa(skip)}, readDue)
 }
 
 func readDue(value any) (due Due, err error) {

@@ -1,10 +1,6 @@
 package lua
 
-import (
-	"strconv"
-
-	"github.com/belayq/belay/driver"
-)
+import "strconv"
 
 var entriesScript = load("entries")
 
@@ -20,14 +16,8 @@ type Listed struct {
 // first: at most MostItems, and page bytes, which the last entry may exceed by its own size. For entries
 // larger than largest bytes it returns only what KillLarge needs.
 func (k Keys) Entries(list string, first, page, largest int) Ask[Listed] {
-	return Ask[Listed]{
-		Call: driver.Call{
-			Script: entriesScript,
-			Keys:   []string{list},
-			Args:   []string{strconv.Itoa(first), strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest)},
-		},
-		read: readListed,
-	}
+	return asking(entriesScript, []string{list},
+		[]string{strconv.Itoa(first), strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest)}, readListed)
 }
 
 func readListed(value any) (listed Listed, err error) {

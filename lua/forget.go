@@ -1,10 +1,6 @@
 package lua
 
-import (
-	"time"
-
-	"github.com/belayq/belay/driver"
-)
+import "time"
 
 var forgetScript = load("forget")
 
@@ -12,8 +8,5 @@ var forgetScript = load("forget")
 // lists are empty. It answers whether it did.
 func (k Keys) Forget(identity string, queues []string, stands time.Duration) Ask[bool] {
 	keys := append([]string{k.Tombstones(), k.Record(identity)}, k.ListsOf(queues, identity)...)
-	return Ask[bool]{
-		Call: driver.Call{Script: forgetScript, Keys: keys, Args: []string{identity, millis(stands)}},
-		read: wordIs("forgotten"),
-	}
+	return asking(forgetScript, keys, []string{identity, millis(stands)}, wordIs("forgotten"))
 }

@@ -3,8 +3,6 @@ package lua
 import (
 	"strconv"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 var heartbeatScript = load("heartbeat")
@@ -49,14 +47,8 @@ type HeartbeatReply struct {
 // Beat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist: at most
 // 2*MostQueues+2.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
-	return Ask[HeartbeatReply]{
-		Call: driver.Call{
-			Script: heartbeatScript,
-			Keys:   append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
-			Args:   []string{identity, millis(ttl), strconv.Itoa(mostNamed), strconv.Itoa(mostSignals)},
-		},
-		read: readHeartbeat,
-	}
+	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
+		[]string{identity, millis(ttl), strconv.Itoa(mostNamed), strconv.Itoa(mostSignals)}, readHeartbeat)
 }
 
 func readHeartbeat(value any) (reply HeartbeatReply, err error) {

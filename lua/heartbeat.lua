@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether lists of an idle
--- process exist.
+-- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether some lists exist.
 -- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may exist
 -- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most

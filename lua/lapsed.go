@@ -1,10 +1,6 @@
 package lua
 
-import (
-	"strconv"
-
-	"github.com/belayq/belay/driver"
-)
+import "strconv"
 
 var lapsedScript = load("lapsed")
 
@@ -12,8 +8,5 @@ var lapsedScript = load("lapsed")
 // the end. A reader of consecutive pages may miss identities that move up when others before them are
 // recovered.
 func (k Keys) Lapsed(first int) Ask[[]string] {
-	return Ask[[]string]{
-		Call: driver.Call{Script: lapsedScript, Keys: []string{k.Alive()}, Args: []string{strconv.Itoa(first), strconv.Itoa(MostItems)}},
-		read: textsOf,
-	}
+	return asking(lapsedScript, []string{k.Alive()}, []string{strconv.Itoa(first), strconv.Itoa(MostItems)}, textsOf)
 }

@@ -3,18 +3,13 @@ package lua
 import (
 	"math/rand/v2"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 var leaseScript = load("lease")
 
 // Lease reports whether holder now has the lease at key, for hold from now.
 func Lease(key, holder string, hold time.Duration) Ask[bool] {
-	return Ask[bool]{
-		Call: driver.Call{Script: leaseScript, Keys: []string{key}, Args: []string{holder, millis(hold)}},
-		read: wordIs("held"),
-	}
+	return asking(leaseScript, []string{key}, []string{holder, millis(hold)}, wordIs("held"))
 }
 
 const (

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/belayq/belay/driver"
 )
 
@@ -24,6 +26,9 @@ type Link struct {
 	Round time.Duration
 	// Largest is how large one job may be in bytes.
 	Largest int
+	// Log gets one line for each episode of a slow link, and names its Duty.
+	Log  zerolog.Logger
+	Duty string
 
 	pages Pace
 	small Pace // of calls that carry no jobs: their waits grow too where a new connection takes long
@@ -31,7 +36,7 @@ type Link struct {
 	lost     error     // why the last page failed, until Check reports it
 	failedAt time.Time // when a page failed last
 	certain  bool      // in this episode a page has timed out, or two have failed: not just one closed connection
-	reported bool      // Check has returned that the link is slow, in this episode
+	reported bool      // Check has logged that the link is slow, in this episode
 }
 
 // Do is for calls that carry no jobs.
@@ -48,24 +53,38 @@ func (l *Link) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	return replies
 }
 
-// Check distinguishes a slow link from one that is down when the last page failed. It returns an error if a
-// small call fails too. slow is the error of the page if small calls succeed. slow is nil after a single
-// closed connection, which may have another cause, and if this episode has already been reported. Otherwise
-// Check costs nothing.
-func (l *Link) Check(ctx context.Context) (slow, err error) {
+// Check distinguishes a slow link from one that is down when the last page failed, and costs nothing otherwise. It returns
+// an error if a small call fails too. If small calls succeed, it logs the error of the page, once in an episode; not after a
+// single closed connection, which may have another cause.
+func (l *Link) Check(ctx context.Context) error {
 	if l.lost == nil {
-		return nil, nil
+		return nil
 	}
 	var refused *driver.ServerError
 	if err := l.Do(ctx, driver.Command("PING"))[0].Err; err != nil && !errors.As(err, &refused) {
-		return nil, err
+		return err
 	}
-	slow, l.lost = l.lost, nil
-	if l.reported || !l.certain {
-		return nil, nil
+	if l.certain && !l.reported {
+		l.reported = true
+		LogSlowLink(l.Log, l.Duty, l.Page(), l.lost)
 	}
-	l.reported = true
-	return slow, nil
+	l.lost = nil
+	return nil
+}
+
+// LogSlowLink logs that a call that carries jobs failed with err while small calls succeed, and how many bytes of jobs the
+// next call of this duty asks for.
+func LogSlowLink(log zerolog.Logger, duty string, bytes int, err error) {
+	log.Warn().Err(err).Str("duty", duty).Int("bytes", bytes).Msg("slow link: the next calls ask for less and wait longer")
+}
+
+// Excused returns err, or nil for an outage that may only mean that a page was too large for the link: Check finds that out
+// before the next page, which is smaller.
+func (l *Link) Excused(err error) error {
+	if l.Unchecked() && driver.Outage(err) {
+		return nil
+	}
+	return err
 }
 
 // Unchecked reports whether the last page failed and Check has not been called since.

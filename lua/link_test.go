@@ -1,10 +1,13 @@
 package lua
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
@@ -42,13 +45,13 @@ func TestALinkGivesACallTheTimeOfItsBytes(t *testing.T) {
 
 func TestALinkThatFailsAsksForLessAndIsNamedSlowOnce(t *testing.T) {
 	slow := true
-	link := Link{Largest: 1 << 20, Client: &stub{do: func(_ time.Duration, calls []driver.Call) error {
+	var log bytes.Buffer
+	link := Link{Largest: 1 << 20, Log: zerolog.New(&log), Duty: "reading", Client: &stub{do: func(_ time.Duration, calls []driver.Call) error {
 		if slow && calls[0].Name() == "LRANGE" {
 			return cut
 		}
 		return nil
 	}}}
-	told := 0
 	before := link.Page()
 	for range 5 {
 		err := link.Carry(t.Context(), link.Page(), page)[0].Err
@@ -57,14 +60,14 @@ func TestALinkThatFailsAsksForLessAndIsNamedSlowOnce(t *testing.T) {
 		require.True(t, driver.Outage(err))
 		require.False(t, driver.Certain(err))
 		require.True(t, link.Unchecked())
-		why, err := link.Check(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, link.Excused(err))
+		require.NoError(t, link.Check(t.Context()))
 		require.False(t, link.Unchecked())
-		if why != nil {
-			told++
-		}
+		require.Error(t, link.Excused(err))
 	}
-	require.Equal(t, 1, told)
+	require.Equal(t, 1, strings.Count(log.String(), "slow link"), log.String())
+	require.Contains(t, log.String(), `"duty":"reading"`)
+	require.Contains(t, log.String(), `"error":"LRANGE: `)
 	require.Less(t, link.Page(), before/4)
 	slow = false
 	require.NoError(t, link.Carry(t.Context(), link.Page(), page)[0].Err)
@@ -72,13 +75,13 @@ func TestALinkThatFailsAsksForLessAndIsNamedSlowOnce(t *testing.T) {
 }
 
 func TestALinkThatIsDownIsNotCalledSlow(t *testing.T) {
-	link := Link{Client: &stub{do: func(time.Duration, []driver.Call) error { return cut }}}
+	var log bytes.Buffer
+	link := Link{Log: zerolog.New(&log), Client: &stub{do: func(time.Duration, []driver.Call) error { return cut }}}
 	for range 3 {
 		link.Carry(t.Context(), link.Page(), page)
-		why, err := link.Check(t.Context())
-		require.NoError(t, why)
-		require.Error(t, err)
+		require.Error(t, link.Check(t.Context()))
 	}
+	require.Empty(t, log.String())
 }
 
 func TestARefusalIsAnAnswer(t *testing.T) {

@@ -50,6 +50,11 @@ type Ask[T any] struct {
 	read func(value any) (T, error)
 }
 
+// asking builds an Ask.
+func asking[T any](script *driver.Script, keys, args []string, read func(value any) (T, error)) Ask[T] {
+	return Ask[T]{Call: driver.Call{Script: script, Keys: keys, Args: args}, read: read}
+}
+
 // Read reads the reply to the Ask's Call. It returns the reply's own error unchanged.
 func (a Ask[T]) Read(reply driver.Reply) (T, error) {
 	if reply.Err != nil {

@@ -1,10 +1,6 @@
 package lua
 
-import (
-	"strconv"
-
-	"github.com/belayq/belay/driver"
-)
+import "strconv"
 
 var pageScript = load("page")
 
@@ -38,13 +34,9 @@ type Page struct {
 // Between two pages entries come and go, so a reader who goes on may see one twice or miss one.
 func (k Keys) Page(key string, order Order, skip, most int) Ask[Page] {
 	scored := order == OrderLowest || order == OrderHighest
-	return Ask[Page]{
-		Call: driver.Call{
-			Script: pageScript,
-			Keys:   []string{key},
-			Args:   []string{string(order), strconv.Itoa(skip), strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes)},
-		},
-		read: func(value any) (page Page, err error) {
+	return asking(pageScript, []string{key},
+		[]string{string(order), strconv.Itoa(skip), strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes)},
+		func(value any) (page Page, err error) {
 			parts, ok := value.([]any)
 			if !ok || len(parts) == 0 {
 				return page, errShape(value)
@@ -54,8 +46,7 @@ func (k Keys) Page(key string, order Order, skip, most int) Ask[Page] {
 			}
 			page.Entries, err = entriesOf(parts[1:], scored)
 			return page, err
-		},
-	}
+		})
 }
 
 // entriesOf reads entries, each followed by its score where it has one.

@@ -3,8 +3,6 @@ package lua
 import (
 	"strconv"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 var promoteScript = load("promote")
@@ -55,7 +53,7 @@ func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[
 			first = last
 		}
 	}
-	return Ask[int]{Call: driver.Call{Script: promoteScript, Keys: keys, Args: args}, read: numberOf}
+	return asking(promoteScript, keys, args, numberOf)
 }
 
 // numberOf reads a reply that is one number.

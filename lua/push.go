@@ -82,5 +82,5 @@ func (k Keys) pushing(keys, args []string, batches []QueueBatch, later []Schedul
 		args = append(args, batch.Queue, strconv.Itoa(len(batch.Jobs)))
 		args = append(args, batch.Jobs...)
 	}
-	return Ask[string]{Call: driver.Call{Script: pushScript, Keys: keys, Args: args}, read: wordOf}
+	return asking(pushScript, keys, args, wordOf)
 }

@@ -3,7 +3,6 @@ package lua
 import (
 	"strconv"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -17,8 +16,7 @@ type UniqueJob struct {
 	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
 	// the job is due.
 	Lock *Lock
-	// Mark says of a duplicate that it is to be stored all the same, with the jid of the lock's holder as the
-	// last of its fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
+	// Mark stores a duplicate all the same, with the jid of the lock's holder as the last of its fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
 	// WAL are the positions in write-ahead logs that the job's database must have replayed: "NAME LSN" in
 	// lines. A refused job leaves them with the lock, which keeps the later LSN of each name; see
@@ -70,7 +68,7 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 		}
 		jobs = jobs[count:]
 	}
-	return Ask[PushedUnique]{Call: driver.Call{Script: pushUniqueScript, Keys: keys, Args: args}, read: readPushUnique}
+	return asking(pushUniqueScript, keys, args, readPushUnique)
 }
 
 // A uniqueGroup is what jobs share that the script gets once.

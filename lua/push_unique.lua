@@ -1,6 +1,5 @@
 #!lua
--- push_unique: store new jobs of which some are unique: each of those only if its lock is free, and together
--- with the lock.
+-- push_unique: store new jobs, each unique one together with its lock and only if the lock is free.
 -- Why one script: a lock without its job would refuse all others until it expires, and a job without its lock
 -- would refuse none. A duplicate that is marked instead of refused is marked in the step that finds it to be
 -- one, or the mark could name a job that has ended. The WAL positions of a refused duplicate are left with

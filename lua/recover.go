@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"strconv"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 var recoverScript = load("recover")
@@ -89,7 +87,7 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 			first = last
 		}
 	}
-	return Ask[Recovered]{Call: driver.Call{Script: recoverScript, Keys: keys, Args: args}, read: readRecovered}
+	return asking(recoverScript, keys, args, readRecovered)
 }
 
 func readRecovered(value any) (answer Recovered, err error) {

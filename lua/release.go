@@ -1,7 +1,5 @@
 package lua
 
-import "github.com/belayq/belay/driver"
-
 var releaseScript = load("release")
 
 // A Released is the answer to a Release.
@@ -14,18 +12,15 @@ type Released struct {
 
 // Release frees the lock of this digest, whatever job holds it, and whatever stands in its place.
 func (k Keys) Release(digest string) Ask[Released] {
-	return Ask[Released]{
-		Call: driver.Call{Script: releaseScript, Keys: []string{k.Lock(digest), k.Unique()}, Args: []string{digest}},
-		read: func(value any) (Released, error) {
-			word, rest, err := partsOf(value)
-			if err != nil || word == "free" {
-				return Released{}, err
-			}
-			texts, err := textsOf(rest)
-			if err != nil || word != "released" || len(texts) != 1 {
-				return Released{}, errShape(value)
-			}
-			return Released{Held: true, Value: texts[0]}, nil
-		},
-	}
+	return asking(releaseScript, []string{k.Lock(digest), k.Unique()}, []string{digest}, func(value any) (Released, error) {
+		word, rest, err := partsOf(value)
+		if err != nil || word == "free" {
+			return Released{}, err
+		}
+		texts, err := textsOf(rest)
+		if err != nil || word != "released" || len(texts) != 1 {
+			return Released{}, errShape(value)
+		}
+		return Released{Held: true, Value: texts[0]}, nil
+	})
 }

@@ -1,7 +1,5 @@
 package lua
 
-import "github.com/belayq/belay/driver"
-
 var renewScript = load("renew")
 
 // Renew renews the locks of running jobs, each for its Hold, and returns how many the jobs still owned. The
@@ -12,5 +10,5 @@ func (k Keys) Renew(locks []Lock) Ask[int] {
 		keys = append(keys, k.Lock(lock.Digest))
 		args = append(args, lock.Digest, lock.Owner, millis(lock.Hold))
 	}
-	return Ask[int]{Call: driver.Call{Script: renewScript, Keys: keys, Args: args}, read: numberOf}
+	return asking(renewScript, keys, args, numberOf)
 }

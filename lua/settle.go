@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -117,7 +116,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 		}
 		first = last
 	}
-	return Ask[SettleVerdict]{Call: driver.Call{Script: settleScript, Keys: keys, Args: args}, read: readSettle}
+	return asking(settleScript, keys, args, readSettle)
 }
 
 // settleLists adds the lists of all jobs to the keys, and notes in pairs, from 1, where.

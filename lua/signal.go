@@ -3,8 +3,6 @@ package lua
 import (
 	"strconv"
 	"time"
-
-	"github.com/belayq/belay/driver"
 )
 
 var signalScript = load("signal")
@@ -16,15 +14,10 @@ const keepSignal = 60 * time.Second
 // such process. The process receives it with its next heartbeat reply; a process that is gone by then never
 // does.
 func (k Keys) Signal(identity, name string) Ask[bool] {
-	return Ask[bool]{
-		Call: driver.Call{
-			Script: signalScript,
-			Keys:   []string{k.Signals(identity), k.Processes(), k.Alive()},
-			Args:   []string{identity, name, strconv.Itoa(int(keepSignal / time.Second))},
-		},
-		read: func(value any) (bool, error) {
+	return asking(signalScript, []string{k.Signals(identity), k.Processes(), k.Alive()},
+		[]string{identity, name, strconv.Itoa(int(keepSignal / time.Second))},
+		func(value any) (bool, error) {
 			word, err := wordOf(value)
 			return word == "sent", err
-		},
-	}
+		})
 }

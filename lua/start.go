@@ -63,7 +63,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 		}
 		starts = starts[count:]
 	}
-	return Ask[Started]{Call: driver.Call{Script: startScript, Keys: keys, Args: args}, read: readStart}
+	return asking(startScript, keys, args, readStart)
 }
 
 // startLeave is the script's word for a start that frees a lock and keeps its positions.

@@ -1,10 +1,6 @@
 package lua
 
-import (
-	"strconv"
-
-	"github.com/belayq/belay/driver"
-)
+import "strconv"
 
 var takeScript = load("take")
 
@@ -51,7 +47,7 @@ func (k Keys) Take(identity string, queues []string, most, page, largest int) As
 		keys = append(keys, k.Queue(queue), k.Working(queue, identity))
 		args = append(args, queue)
 	}
-	return Ask[Taken]{Call: driver.Call{Script: takeScript, Keys: keys, Args: args}, read: readTaken}
+	return asking(takeScript, keys, args, readTaken)
 }
 
 func readTaken(value any) (taken Taken, err error) {

@@ -32,7 +32,7 @@ func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarant
 		keys = append(keys, k.Quarantine(queue), k.Working(queue, identity))
 	}
 	args := append([]string{identity}, queues...)
-	return Ask[TakenQuarantined]{Call: driver.Call{Script: takeQuarantinedScript, Keys: keys, Args: args}, read: readTakenQuarantined}
+	return asking(takeQuarantinedScript, keys, args, readTakenQuarantined)
 }
 
 // QuarantinedFrom asks for the queue of the quarantined job that identity took last.

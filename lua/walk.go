@@ -1,10 +1,6 @@
 package lua
 
-import (
-	"strconv"
-
-	"github.com/belayq/belay/driver"
-)
+import "strconv"
 
 var walkScript = load("walk")
 
@@ -33,8 +29,5 @@ func (k Keys) Walk(set string, walk Walk) Ask[[]Entry] {
 	if walk.Leaves {
 		args = append(args, walk.Left)
 	}
-	return Ask[[]Entry]{
-		Call: driver.Call{Script: walkScript, Keys: []string{set}, Args: args},
-		read: func(value any) ([]Entry, error) { return entriesOf(value, true) },
-	}
+	return asking(walkScript, []string{set}, args, func(value any) ([]Entry, error) { return entriesOf(value, true) })
 }

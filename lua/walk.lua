@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- walk: read the next page of a walk through a sorted set, lowest score first, whatever was added or removed
--- since the last.
+-- walk: read the next page of a sorted set, lowest score first, while members come and go.
 -- Why a script: by rank a walk would skip jobs when others before them leave, and by score alone it could not
 -- pass many of one score. So it continues behind the last entry that it left in place; if that has gone, from
 -- its score.

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so the poller looks
-	// this often at least, and a job is this late at most; sooner than a millisecond would be a spin.
+	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so the poller looks this
+	// often at least, and a job is this late at most; sooner than a millisecond would be a spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the poller keeps its lease, standby how often the others ask for it, if they are not
-	// very many. A poller that dies is replaced within their sum.
+	// hold is how long the poller keeps its lease, standby how often the others ask for it, if they are not very many.
+	// A poller that dies is replaced within their sum.
 	hold    = 2 * time.Second
 	standby = 2 * time.Second
 	// mostPages bounds one pass; the next one goes on at once.
@@ -53,9 +53,8 @@ type Config struct {
 type Poller struct {
 	cfg  Config
 	link lua.Link
-	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it
-	// was not. A process that is no longer the poller and does not know it yet does no harm: promote moves
-	// each job once.
+	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it was not.
+	// A process that is no longer the poller and does not know it yet does no harm: promote moves each job once.
 	heldAs string
 	heldAt time.Time
 	// apart says that the sets are not looked at in one round trip.
@@ -74,15 +73,15 @@ func New(cfg Config) *Poller {
 	}
 	return &Poller{
 		cfg: cfg, skip: make(map[string]int),
-		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest},
+		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
 	}
 }
 
-// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be
-// called again. A pass that fails has moved some jobs or none; the next one finds the rest. A pass of the
-// poller that finds nothing due is one round trip. Each call has a deadline of its own.
+// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be called again. A
+// pass that fails has moved some jobs or none; the next one finds the rest. A pass of the poller that finds nothing due is
+// one round trip. Each call has a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
-	if err := p.check(ctx); err != nil {
+	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
 	}
 	if p.heldAs != me {
@@ -97,12 +96,12 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 		return p.rest(), err
 	}
 	p.apart = p.apart || err != nil || p.link.Unchecked()
-	return max(next, soonest), p.paced(err)
+	return max(next, soonest), p.link.Excused(err)
 }
 
-// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries
-// first, as Ruby does. Where nothing is due the sets are looked at in one round trip, and where something is
-// apart: a job of each may be more than the server's output buffer holds.
+// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries first, as Ruby
+// does. Where nothing is due the sets are looked at in one round trip, and where something is apart: a job of each may be
+// more than the server's output buffer holds.
 func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
 	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
 	var pages [][]look
@@ -134,17 +133,8 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	return next, wrong
 }
 
-// check finds out why the last page did not come, if it did not, and logs that the link is slow.
-func (p *Poller) check(ctx context.Context) error {
-	slow, err := p.link.Check(ctx)
-	if slow != nil {
-		p.cfg.Log.Warn().Err(slow).Int("bytes", p.link.Page()).Msg("slow link: the poller asks for less at a time")
-	}
-	return err
-}
-
-// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is over:
-// so one answer that is lost does not cost it, nor does a slow page.
+// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is over: so one answer
+// that is lost does not cost it, nor does a slow page.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
@@ -154,15 +144,6 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call}, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
 	return replies[1:], err
-}
-
-// paced is an error, unless it may be only that a page was too much for the link: the next pass finds that
-// out, and asks for less.
-func (p *Poller) paced(err error) error {
-	if driver.Outage(err) && p.link.Unchecked() {
-		return nil
-	}
-	return err
 }
 
 // rest is how long a standby waits before it asks for the lease again.
@@ -193,14 +174,14 @@ func (p *Poller) at(set string, sharing int) look {
 	return look{p.page(set, p.skip[set], sharing), set}
 }
 
-// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a round
-// trip. What it brings is sent back twice, old and new.
+// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a round trip. What it
+// brings is sent back twice, old and new.
 func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
 	return p.cfg.Keys.Due(set, skip, p.link.Page()/2/sharing, p.cfg.Largest)
 }
 
-// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is
-// until the next one's time.
+// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is until the
+// next one's time.
 func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.Reply) (time.Duration, error) {
 	var wrong error
 	set := first.set
@@ -208,7 +189,7 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 	p.skip[set] = 0
 	due, err := first.Read(reply)
 	if err != nil {
-		err = p.paced(fmt.Errorf("read what is due: %w", err))
+		err = p.link.Excused(fmt.Errorf("read what is due: %w", err))
 		return p.cfg.Every, err
 	}
 	p.apart = p.apart || len(due.Jobs) > 0
@@ -232,15 +213,15 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 			due, err = p.again(ctx, me, set, skip)
 		}
 		if err != nil || p.heldAs != me {
-			return p.cfg.Every, errors.Join(wrong, p.paced(err))
+			return p.cfg.Every, errors.Join(wrong, p.link.Excused(err))
 		}
 	}
 	p.skip[set] = skip
 	return soonest, wrong
 }
 
-// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay,
-// because they were refused: the next page was read as if they had been moved.
+// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay, because they were
+// refused: the next page was read as if they had been moved.
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
 	// One queue a call: one whose key is broken stops only its own jobs.
 	now := p.cfg.Clock.Now()
@@ -318,9 +299,8 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 	return sorted
 }
 
-// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other
-// job. One that has been in a queue before, and was snoozed, is not asked again: what its start has freed
-// stays free.
+// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other job. One that
+// has been in a queue before, and was snoozed, is not asked again: what its start has freed stays free.
 func lockToTake(j *job.Job) *lua.Lock {
 	lock, err := dedup.Read(j)
 	if err != nil || !lock.Meets() {

@@ -109,7 +109,7 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 			return err
 		}
 	}
-	d.say("\nenqueued   %6d\ndone       %6d\nrun again  %6d\nkills      %6d\nlost       %6d\n", r.Enqueued, r.Done, r.Reruns, r.Kills, r.Lost)
+	d.say("\nenqueued   %6d\ndone       %6d\nreruns     %6d\nkills      %6d\nlost       %6d\n", r.Enqueued, r.Done, r.Reruns, r.Kills, r.Lost)
 	d.say("%s running in workers that were killed. The other workers saw that their heartbeats\nhad stopped, "+
 		"returned their jobs to the queue and ran them again: at least once, and none lost.\n"+
 		"(Counted from the workers' own reports, in %.1f s.)", plural(r.Interrupted, "1 job was", "%d jobs were"), r.Seconds)
@@ -231,7 +231,7 @@ func (d *demonstration) show(r report) {
 		return
 	}
 	d.shownAt = time.Now()
-	line := fmt.Sprintf("%6d of %d done, %d workers, %d killed, %d runs again", r.Done, r.Enqueued, len(d.fleet.alive), r.Kills, r.Reruns)
+	line := fmt.Sprintf("%6d of %d done, %d workers, %d killed, %d reruns", r.Done, r.Enqueued, len(d.fleet.alive), r.Kills, r.Reruns)
 	if !d.terminal {
 		d.say("%s", line)
 		return

@@ -6,13 +6,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"github.com/belayq/belay/fetch"
-	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/launcher"
-	"github.com/belayq/belay/launcher/service"
+	"github.com/belayq/belay"
 )
 
 const (
@@ -53,33 +49,26 @@ func demoWork(cmd *cobra.Command, at *redisFlags, file *os.File) error {
 		return err
 	}
 	defer journal.close()
-	worker, err := launcher.New(launcher.Config{
-		Client: redis, Prefix: at.prefix, Queues: []fetch.Queue{{Name: demoQueue}}, Concurrency: demoConcurrency,
-		Beat: demoBeat, TTL: demoTTL, ShutdownTimeout: demoShutdown, Log: &journal.Logger,
+	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: at.prefix})
+	if err != nil {
+		return err
+	}
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Queues: belay.Queues(demoQueue), Concurrency: demoConcurrency, Heartbeat: demoBeat, TTL: demoTTL,
+		ShutdownTimeout: demoShutdown, Logger: journal.book.Slog(),
 	})
 	if err != nil {
 		return err
 	}
-	worker.Handle(demoClass, demoHandler(file, journal.Logger), launcher.Class{})
-	service.OutliveReaders()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	defer service.Signals{Worker: worker, Stop: stop, Reopen: journal.reopen, Log: journal.Logger}.Obey()()
-	return worker.Run(ctx)
+	server.HandleRaw(demoClass, demoHandler(file))
+	return belay.Process{Server: server}.Run(context.Background())
 }
 
 // demoHandler reports the start of a job before it begins, and its end. Each line is one small write to a
 // pipe: what was written before a SIGKILL is in the pipe, and no line is split.
-func demoHandler(file *os.File, log zerolog.Logger) launcher.Handler {
-	write := func(word, jid string) error {
-		if _, err := file.WriteString(word + jid + "\n"); err != nil {
-			log.Error().Err(err).Msg("a report cannot be written")
-			return err
-		}
-		return nil
-	}
-	return func(ctx context.Context, j *job.Job) error {
-		if err := write(lineStart, j.JID()); err != nil {
+func demoHandler(reports *os.File) func(context.Context, *belay.Job) error {
+	return func(ctx context.Context, j *belay.Job) error {
+		if _, err := reports.WriteString(lineStart + j.JID() + "\n"); err != nil {
 			return err
 		}
 		select {
@@ -87,6 +76,7 @@ func demoHandler(file *os.File, log zerolog.Logger) launcher.Handler {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		return write(lineEnd, j.JID())
+		_, err := reports.WriteString(lineEnd + j.JID() + "\n")
+		return err
 	}
 }

@@ -192,8 +192,8 @@ var bugs = []mutant{
 		name: "no backoff after an error",
 		harm: "while Redis is away every worker uses a whole core, and all of them call at once when it returns",
 		edits: []edit{{
-			"fetch/outage.go", `	o.until = now.Add(o.rest/2 + rand.N(o.rest/2))
-`, `	o.until = now.Add(rand.N(time.Microsecond))
+			"fetch/outage.go", `	o.until = now.Add(o.rest.Next(firstRest, longestRest))
+`, `	o.until = now.Add(time.Microsecond)
 `,
 		}},
 		pkg: "./integration", run: "TestOutages/killed$/go-redis",
@@ -390,8 +390,8 @@ var bugs = []mutant{
 		name: "a coalesced push does not wait for the reply",
 		harm: "a push is reported as stored although Redis refused it or the reply was lost",
 		edits: []edit{{
-			"client/joint.go", `	default:
-		<-shared.sent
+			"client/coalesce.go", `	default:
+		<-g.sent
 `, ``,
 		}},
 		pkg: "./client", run: "TestPushesThatShareACall/are_certainly_not_stored",
