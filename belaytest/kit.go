@@ -24,7 +24,8 @@ type Kit struct {
 	t      testing.TB
 	memory *memory
 	keys   lua.Keys
-	// client is the program's, backstage the one that servers are made from: what they do is nobody's push.
+	// client is the program's. Servers use backstage, so that their calls do not count as pushes of the
+	// program.
 	client, backstage *belay.Client
 	register          []func(*belay.Server)
 	config            belay.ServerConfig
@@ -34,7 +35,7 @@ type Kit struct {
 
 	mu        sync.Mutex
 	runs      []*Run
-	failed    []*Run // not told of yet
+	failed    []*Run // not reported yet
 	onFailure func(Run)
 	pushed    map[string]belay.RawJob // by jid, as the last middleware saw them
 }

@@ -84,7 +84,7 @@ type RawJob struct {
 	// do not know.
 	Extra []job.Edit
 
-	// wrong is what Fail was told.
+	// wrong is the error of Fail.
 	wrong []error
 }
 
