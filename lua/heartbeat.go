@@ -10,7 +10,8 @@ var heartbeatScript = load("heartbeat")
 // mostNamed bounds the lapsed identities in a heartbeat reply, because every reply to every process has them.
 const mostNamed = MostItems / 2
 
-// mostSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply must not lose many.
+// mostSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply
+// must not lose many.
 const mostSignals = 8
 
 // State is what a process is, according to the reply to its heartbeat.
