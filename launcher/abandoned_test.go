@@ -58,7 +58,7 @@ func (r *rig) haunt(concurrency int, more func(l *launcher.Launcher)) *haunted {
 // refused waits until the job was handed back, and checks that it has not run.
 func (h *haunted) refused() {
 	h.t.Helper()
-	h.eventually("the job to be handed back", func() bool { return strings.Contains(h.log.String(), "handed straight back") })
+	h.eventually("the job to be handed back", func() bool { return strings.Contains(h.log.String(), "requeued: an earlier run") })
 	require.Equal(h.t, int32(1), h.running.Load())
 }
 
@@ -134,7 +134,7 @@ func waitedFor(t *testing.T) *haunted {
 func adopted(t *testing.T) *haunted {
 	h := oneClient(t).haunt(4, nil)
 	h.do("RPUSH", h.keys.Working("default", h.worker.Identity()), h.again())
-	h.eventually("its adoption", func() bool { return strings.Contains(h.log.String(), "adopted") })
+	h.eventually("its adoption", func() bool { return strings.Contains(h.log.String(), "reclaimed") })
 	return h
 }
 

@@ -55,8 +55,8 @@ func (l *Launcher) duties() []duty {
 		// it. Steady, because a round trip may be as long as a beat: beats that wait for each other's
 		// answers would come half as often, and the gaps between them look like those of a process that has
 		// lost sight of Redis.
-		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.pulse, steady: true},
-		// Whoever quiets a process wants to see it quiet.
+		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true},
+		// An operator who quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim
 		// does nothing.
