@@ -18,15 +18,16 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Janitor decides which processes have died and brings their jobs back. Every process has one; they need no leader.
+// A Janitor decides which processes have died and brings their jobs back. Every process has one; they need
+// no leader.
 //
-// Absence is judged twice. A process that lapses may be paused, cut off, or hit by a clock that was set; so may ours. So a
-// janitor declares it dead only if it has seen it lapsed twice, two of the victim's own heartbeats apart, if its own
-// observation of Redis was not interrupted in between, and if it has known Redis' clock for the victim's whole TTL. The
-// script that moves the jobs checks again.
+// Absence is judged twice. A process that lapses may be paused, cut off, or hit by a clock that was set; so
+// may ours. So a janitor declares it dead only if it has seen it lapsed twice, two of the victim's own
+// heartbeats apart, if its own observation of Redis was not interrupted in between, and if it has known
+// Redis' clock for the victim's whole TTL. The script that moves the jobs checks again.
 //
-// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind do, each call
-// with a deadline of its own, and wait for each other.
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind
+// do, each call with a deadline of its own, and wait for each other.
 type Janitor struct {
 	cfg Config
 
@@ -88,8 +89,8 @@ type suspected struct {
 }
 
 const (
-	// skew is how differently Redis' clock and ours may advance between two heartbeats before the observation counts as
-	// interrupted.
+	// skew is how differently Redis' clock and ours may advance between two heartbeats before the
+	// observation counts as interrupted.
 	skew = time.Second
 	// lapsedPages bounds the pages of names that are read in one round trip.
 	lapsedPages = 16
@@ -157,14 +158,14 @@ func (j *Janitor) forgetLocked(since time.Duration) {
 	}
 }
 
-// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which we may have lapsed
-// ourselves, or by a clock that was set.
+// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which we may
+// have lapsed ourselves, or by a clock that was set.
 func (j *Janitor) broken(seen heartbeat) bool {
 	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
 
-// stepped reports whether Redis' clock was set since the last heartbeat. It is true for the first one, which has nothing to
-// compare with.
+// stepped reports whether Redis' clock was set since the last heartbeat. It is true for the first one,
+// which has nothing to compare with.
 func (j *Janitor) stepped(seen heartbeat) bool {
 	if j.last.Now.IsZero() {
 		return true
@@ -203,8 +204,8 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 	return wrong
 }
 
-// readRecords reads what the heartbeat reply left out: the other lapsed names, and the records of all. Processes
-// whose record cannot be read count as tried.
+// readRecords reads what the heartbeat reply left out: the other lapsed names, and the records of all.
+// Processes whose record cannot be read count as tried.
 func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unreadable, err error) {
 	if err := j.readLapsed(ctx); err != nil {
 		return nil, err
@@ -226,7 +227,8 @@ func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unrea
 	return unreadable, nil
 }
 
-// readLapsed reads the names of all lapsed processes, once after each heartbeat reply that did not name them all.
+// readLapsed reads the names of all lapsed processes, once after each heartbeat reply that did not name
+// them all.
 func (j *Janitor) readLapsed(ctx context.Context) error {
 	j.mu.Lock()
 	more, beat, breaks := j.more, j.last.sinceBoot, j.breaks
@@ -296,7 +298,8 @@ func (j *Janitor) noteRecord(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// confirmed returns some of the processes that the rule of two looks declares dead: as many as one pipeline may ask about. They count as tried.
+// confirmed returns some of the processes that the rule of two looks declares dead: as many as one pipeline
+// may ask about. They count as tried.
 func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -322,7 +325,7 @@ func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 func (j *Janitor) deadLocked(s *suspected) bool {
 	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
-	// Its expiry means nothing if the clock was set, and a janitor that began to look after that cannot
+	// Its expiry means nothing if the clock was set, and a janitor that started later cannot
 	// detect it. But a process without a heartbeat for a TTL has no lease either, so it cannot start jobs. An
 	// outage sets no clock and causes no such delay.
 	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {

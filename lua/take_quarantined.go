@@ -23,8 +23,8 @@ type TakenQuarantined struct {
 	Bytes string
 }
 
-// TakeQuarantined moves one quarantined job of the first of these queues that has any into the list of identity for it. These
-// must be all queues of identity.
+// TakeQuarantined moves one quarantined job of the first of these queues that has any into the list of
+// identity for it. These must be all queues of identity.
 func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarantined] {
 	keys := make([]string, 0, 4+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Record(identity), k.QuarantineRun(identity))
