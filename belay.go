@@ -18,51 +18,45 @@ import (
 // Version is that of this source.
 const Version = "0.1.0-dev"
 
-// What the packages below call their own.
+// The types of the packages below that programs use.
 type (
-	// Client puts jobs in; see package client.
+	// Client pushes jobs; see package client.
 	Client = client.Client
-	// RawJob is a job to be pushed of a class that has no Definition here, such as one that Ruby runs:
+	// RawJob is a job of a class that has no Definition here, such as one that Ruby runs:
 	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
 	// github.com/belayq/belay/client.RawJob.
 	RawJob = client.RawJob
-	// Receipt says what became of a pushed job: its JID, Queue and Status, the Reason if it was refused, and
+	// Receipt reports the outcome of a push: the job's JID, Queue and Status, the Reason if it was refused, and
 	// the Holder of a duplicate.
 	Receipt = client.Receipt
-	// BulkError says how far a bulk push came.
+	// BulkError reports how far a bulk push came.
 	BulkError = client.BulkError
-	// PushMiddleware sees each job before it is pushed, and may change or Refuse it: func(ctx, *RawJob) error.
+	// PushMiddleware sees each job before it is pushed, and may change or refuse it (see Refuse): func(ctx,
+	// *RawJob) error.
 	PushMiddleware = client.Middleware
 	// Job is a payload as its handler sees it. Its methods (Class, JID, Queue, ArgsJSON, Field and more):
 	// go doc github.com/belayq/belay/job.Job.
 	Job = job.Job
-	// ArgumentError says which argument of a job does not fit its Definition. It shows types and never the
-	// argument.
+	// ArgumentError names the argument of a job that does not fit its Definition. It shows types and never
+	// the argument.
 	ArgumentError = args.Error
 	// Handler runs jobs that come as payloads, func(ctx, *Job) error; a Definition's handlers get their
 	// arguments instead.
 	Handler = launcher.Handler
 	// Middleware wraps every run of a Server: func(next Handler) Handler.
 	Middleware = launcher.Middleware
-	// ErrorHandler hears of every run that did not succeed: func(ctx, *Job, error).
-	ErrorHandler = launcher.ErrorHandler
-	// StuckHandler hears of every run whose handler does not return though its context has ended:
-	// func(StuckRun).
-	StuckHandler = launcher.StuckHandler
-	// StuckRun is such a run.
-	StuckRun = launcher.StuckRun
-	// RunInfo says which run a context belongs to: its JID, Class and Queue, the Attempt (1 at first), and
-	// the Identity of the process.
+	// RunInfo describes a run: its JID, Class and Queue, the Attempt (1 at first) and MaxAttempts, CreatedAt
+	// and EnqueuedAt, the Meta of its push, and the Identity of the process.
 	RunInfo = launcher.RunInfo
-	// BackoffFunc is a class' own delay after a failure, func(count int, err error, j *Job) time.Duration.
-	// count is 0 after the first failure, j is the job as it was before the run. The formula's jitter is
-	// added; If it returns 0 or less, the formula's own delay is used.
+	// BackoffFunc returns a class' own delay after a failure, func(count int, err error, j *Job)
+	// time.Duration. count is 0 after the first failure, j is the job as it was before the run. The formula's
+	// jitter is added. If it returns 0 or less, the formula's own delay is used.
 	BackoffFunc = retry.BackoffFunc
 	// PanicError is a handler's panic, as error handlers see it.
 	PanicError = retry.PanicError
 )
 
-// What became of a pushed job.
+// The outcomes of a push.
 const (
 	StatusQueued    = client.StatusQueued
 	StatusScheduled = client.StatusScheduled
@@ -84,7 +78,7 @@ type Status = client.Status
 // AskError is what Discard, Kill, RetryIn and Snooze return. Middleware finds it with errors.As.
 type AskError = retry.AskError
 
-// Errors to be asked for with errors.Is.
+// Errors for errors.Is.
 var (
 	// ErrUnknown is a push whose answer was lost: Redis may or may not have the job.
 	ErrUnknown = client.ErrUnknown
@@ -97,26 +91,24 @@ var (
 	ErrTimeout = launcher.ErrTimeout
 	// ErrShutdown is the context.Cause in a handler whose process is stopping.
 	ErrShutdown = launcher.ErrShutdown
-	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; its job is somebody
-	// else's.
+	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; another process
+	// runs its job.
 	ErrOwnershipLost = fetch.ErrOwnershipLost
 )
 
-// Discard makes the error with which a handler drops its job. The run counts as failed when there is a cause.
+// Discard returns an error with which a handler drops its job. The run counts as failed when there is a cause.
 func Discard(cause error) error { return retry.Discard(cause) }
 
-// Kill makes the error with which a handler puts its job among the dead, without further retries.
+// Kill returns an error with which a handler moves its job to the dead set, without further retries.
 func Kill(cause error) error { return retry.Kill(cause) }
 
-// RetryIn makes the error with which a handler fails and is to be run again in exactly d. It uses up a retry.
+// RetryIn returns an error with which a handler fails; the job runs again in exactly d. It uses up a retry.
 func RetryIn(d time.Duration, cause error) error { return retry.In(d, cause) }
 
-// Snooze makes the error with which a handler has its job run again in d. It is no failure and uses up no
-// retry.
+// Snooze returns an error with which a handler runs its job again in d. It is no failure and uses up no retry.
 func Snooze(d time.Duration) error { return retry.Snooze(d) }
 
-// Refuse makes the error with which a PushMiddleware keeps a job from being pushed; the receipt gives the
-// reason.
+// Refuse returns the error with which a PushMiddleware refuses a job; the receipt has the reason.
 func Refuse(reason string) error { return client.Refuse(reason) }
 
 // Info returns what is known of the run that ctx belongs to; ok is false outside of a run.

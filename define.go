@@ -105,7 +105,7 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	item := d.item
 	item.Args = d.shape.Write(reflect.ValueOf(&args).Elem())
 	for _, option := range options {
-		option.say(&item)
+		option.apply(&item)
 	}
 	item.Unique = d.withIdentity(item.Unique)
 	return item

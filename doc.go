@@ -1,13 +1,13 @@
-// Package belay is background jobs for Go on Redis, in Sidekiq's wire format; it is the one import for what
-// programs use. The package itself is a lobby, of aliases, options, constructors and Define: it keeps no
-// rules, starts no goroutines, and calls Redis only to ping it in Open, and to check its configuration at the
-// start of a Process. The packages below do the work; each answers one question.
+// Package belay is background jobs for Go on Redis, in Sidekiq's wire format. It is the one import of programs
+// that use Belay. It has aliases, configs, constructors and Define; it keeps no rules, starts no goroutines, and
+// calls Redis only to ping it in Open and to check its configuration at the start of a Process. The packages
+// below do the work; each answers one question.
 //
 // To belay is to hold the rope: when a worker falls, its jobs do not.
 //
 // # The first program
 //
-// It puts a job in and works it off:
+// It pushes a job and runs it:
 //
 //	type WelcomeArgs struct{ UserID, TeamID int64 }
 //
@@ -29,57 +29,55 @@
 //		}
 //		Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
 //			fmt.Println("welcome, user", args.UserID)
-//			stop() // a real worker goes on until it is told to stop
+//			stop() // a real worker goes on until it is stopped
 //			return nil
 //		})
 //		fmt.Println(server.Run(ctx))
 //	}
 //
-// A program that only enqueues leaves out the server, one that only works the Enqueue. What they share is the
+// A program that only enqueues needs no server, and one that only runs jobs calls no Enqueue. They share the
 // definition.
 //
-// # A job's whole life
+// # From push to end
 //
 // A definition ([Define]) names a class of jobs and the type of its arguments.
 //
 // [Definition.Enqueue] writes the job's payload, one line of JSON as Ruby's Sidekiq would write it. From then
 // on the job is these bytes. They are stored at the back of the list queue:mail (LPUSH; script push when jobs
 // of one call go to several queues), and the caller has a receipt. If Redis' answer is lost, the receipt says
-// so ([ErrUnknown]); a [PushOnce] push is then sent again, and stored once. With [In] or [At] the job first
+// so ([ErrUnknown]); a [PushOnce] is then sent again, and stored once. With [In] or [At] the job first
 // waits in the set schedule. At every instant from here on the job is in exactly one place, and it moves from
 // one to the next by one script that does all of the move or nothing.
 //
-// A worker process lives while it beats (scripts register and beat). When one of its processors is idle it
-// takes the job: script take moves it from the queue into the process' own working list. There it stays while
-// its handler runs; that is what "in hand" means, and why no job is lost with the process that has it.
+// When a processor of a worker process is idle, it takes the job: script take moves it from the queue into the
+// process' own working list. The job stays there while its handler runs, which is why no job is lost with its
+// process.
 //
-// When the handler returns, the run has an outcome, which package retry makes of the error. Script settle
-// ends the run: it first removes the job from the working list, and in the same step puts it where it goes
-// next and moves the counters:
+// When the handler returns, the run has an outcome. Script settle removes the job from the working list, puts
+// it where it goes next and moves the counters, in one step:
 //
-//	no error        done: it is gone
-//	an error        retry: the set of jobs that run again after a delay, 25 times unless the job says otherwise
-//	no retries left dead: the set that people look through
-//	Discard, Kill   gone; dead
-//	RetryIn, Snooze retry, after a delay of the handler's choice; schedule, not counted as a failure
-//	                (both come back to their queue by script promote when their time has come)
+//	no error        done: it is removed
+//	an error        the retry set: it runs again after a delay, 25 times by default
+//	no retries left the dead set, which operators read
+//	Discard, Kill   removed; the dead set
+//	RetryIn, Snooze the retry set, after a delay of the handler's choice; the schedule, not counted as a failure
+//	                (script promote moves both to their queue when they are due)
 //	shutdown        back to the head of its queue, as if it had not been taken
 //
-// A panic is an error, with its stack. A class that no handler is registered for is one, too: another process
-// may know it.
+// A panic is an error, with its stack. A class without a handler is an error too: another process may have one.
 //
-// If settle does not find the job in the working list, the process has been declared dead meanwhile and the
-// job is somebody else's: nothing is written.
+// If settle does not find the job in the working list, the process was declared dead meanwhile and another one
+// has the job: nothing is written.
 //
-// If the process dies, its beats stop and its life lapses. Another process that has seen it lapsed twice,
-// with its own sight of Redis unbroken, brings its jobs back: script recover declares it dead, in the same
-// step moves the jobs from its working list to the head of their queue, and from then on refuses the dead
-// one's beats. A crash costs no retry. A job that was in hand in two crashes is a suspect and runs with
-// nothing beside it; if its process dies again, it is dead.
+// If the process dies, its heartbeats stop. Another process that has seen it without a heartbeat twice, with
+// its own connection to Redis unbroken, recovers its jobs: script recover declares it dead, moves the jobs from
+// its working list to the head of their queues in the same step, and its heartbeats are refused from then on. A
+// crash costs no retry. A job that was running in two crashes is quarantined: it runs with nothing beside it. If
+// that process crashes too, the job is moved to the dead set.
 //
-// So every job runs at least once, as long as Redis keeps what it has acknowledged. It may run twice, when a
-// process died after the work was done and before that was settled: handlers should be idempotent
-// ([Idempotent] says so of a class).
+// So every job runs at least once, as long as Redis keeps what it acknowledged. It may run twice, if a process
+// died after the work was done and before that was settled: handlers should be idempotent ([Idempotent]
+// declares it).
 //
 // # Unique jobs
 //
@@ -93,46 +91,45 @@
 //		fmt.Println("job", receipt.Holder, "will do it")
 //	}
 //
-// The lock is taken by the script that stores the job (push_unique), in the same step, and stands in the
-// payload, by which all later scripts know it:
+// The script that stores the job (push_unique) takes the lock in the same step. The payload names the lock, so
+// that all later scripts know it:
 //
-//	UntilExecuting   (the default) script start frees it before the handler is called: a job pushed after that is a new job
-//	UntilExecuted    every end of the job frees it, in the same step: done, discarded, dead, deleted by an operator of Belay;
-//	                 script renew prolongs it at each beat while the job is in hand; a retry, a shutdown and a crash keep it
+//	UntilExecuting   (the default) script start releases it before the handler is called: a later push is a new job
+//	UntilExecuted    every end of the job releases it, in the same step: done, discarded, dead, deleted by an operator of
+//	                 Belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and a crash keep it
 //
-// With [RescheduleOnce] what was refused after the start of the run is not forgotten: when the job ends,
-// settle stores it once more, as a job of its own, and gives that the lock. So the last change is always seen
-// by a run that began after it. The rule travels with the job that holds the lock: the rejected push's
-// options are ignored.
+// With [RescheduleOnce] the job runs once more if a duplicate was refused after the run began: when the job
+// ends, settle stores it again as a new job, with the lock. So the last change is always seen by a run that
+// began after it. The rule travels with the job that holds the lock: the rejected push's options are ignored.
 //
 // With [MarkDuplicates] no push is refused. Duplicates are stored without the lock and marked: duplicate-of
 // in the payload is the jid of the job that holds the lock.
 //
-// Whether a class is [Idempotent] makes no difference to its unique jobs. A client with
-// [DeduplicateIdempotent] makes jobs of idempotent classes unique, [UntilExecuting], unless the class or the
+// Whether a class is [Idempotent] makes no difference to its unique jobs. A client with DeduplicateIdempotent
+// ([ClientConfig]) makes jobs of idempotent classes unique, [UntilExecuting], unless the class or the
 // push says [Unique] or [NotUnique].
 //
-// What is constrained is which pushes are accepted. A job that was accepted is never asked again, and runs at
-// least once as any other; so two runs may meet, though only one was accepted: when a process was taken for
-// dead and a survivor runs its job, or when the lock had gone before the job ended. A lock goes after its
-// [LockTTL] (six hours) if the job waits for longer in its queue, and then another push is accepted. It is no
-// mutex: what must not run twice at the same time needs one.
+// The lock decides which pushes are accepted. An accepted job runs at least once as any other, so two runs may
+// overlap: when a process was declared dead and another one runs its job, or when the lock expired before the
+// job ended. A lock expires after its [LockTTL] (six hours) if the job waits for longer in its queue, and then
+// another push is accepted. It is not a mutex.
 //
-// The queue does not count unless [PerQueue] says so, because a job moves: retries may have a queue of their
-// own. Jobs for later are left alone unless [IncludingScheduled] says otherwise. Sidekiq's processes and
-// pages know nothing of these locks: of a job that they run or delete, the lock stands until its TTL has
-// passed, or an operator says belay locks release.
+// The queue does not count unless [PerQueue] is given, because a job moves: retries may have a queue of their
+// own. Scheduled jobs take no lock before they are due, unless [IncludingScheduled] is given. Sidekiq's
+// processes and pages do not know these locks: if they run or delete a job, its lock stays until its TTL has
+// passed, or an operator releases it with belay locks release.
 //
 // # Arguments
 //
 // In Redis a job's arguments are a list, as for Ruby's perform(user_id, team_id). The T of a Definition
-// stands for all of it; package job/args tells the rules:
+// is all of them; package job/args has the rules:
 //
 //	T                                                  arguments
 //	struct{ UserID, TeamID int64 }                     [42,7]: the exported fields, in order; a new one goes last
-//	struct{ ID int; IDs []int `belay:",rest"` }        [1,2,3]: the last takes what stands behind
+//	struct{ ID int; IDs []int `belay:",rest"` }        [1,2,3]: the last takes all that follow
 //	struct{ ID int; Express bool `json:",omitempty"` } [1]: left out when it is empty and nothing follows
 //	struct{ ID int; Cache any `belay:"-"` }            [1]: no argument
+//	any struct, with NamedArgs                         [{"UserID":42}]: one object, by encoding/json's rules
 //	int, []int, time.Time, ...                         [5], [[1,2]], ["2026-01-02T03:04:05Z"]: one argument
 //
 //	a field                                            is, inside of the list
@@ -148,16 +145,16 @@
 //
 // # Where to go on
 //
-//   - What there is to do: [Define], with options that begin at [DefineOption] and [JobOption].
-//   - Putting jobs in: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [RawJob] for classes
-//     that are another language's.
-//   - Reading a replica that must have what was written before the push: [StampWAL] or [WALLocation], and in the handler
-//     [WALPositions] and package dedup/wal.
-//   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy], and [ClientLogger] to hear of it.
-//   - Running them: [NewServer] with [ServerOption], [Definition.Handle] or [Handlers], [Server.HandleRaw], [Server.Run].
-//   - What a handler may answer: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].
-//   - What it may ask: [Info], [Log] for lines of its own, and why its context ended, by [context.Cause]: [ErrTimeout],
+//   - Definitions: [Define], with a [DefineOption] or [JobOption].
+//   - Pushes: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [RawJob] for
+//     classes of another language.
+//   - Reading a replica that must have what was written before the push: [StampWAL] or [WALLocation], and in the
+//     handler [WALPositions] and package dedup/wal.
+//   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy].
+//   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
+//     [Server.HandleRaw], [Server.Run]; or [Main].
+//   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].
+//   - What it may read: [Info], [Stopping], [Log], and why its context ended, by [context.Cause]: [ErrTimeout],
 //     [ErrShutdown], [ErrOwnershipLost].
-//   - What stands around it: [Middleware], [PushMiddleware], [Server.OnError] and its siblings.
-//   - What the server logs, and where: [Logger] or [SlogHandler]; [LogArgs], [Redact] and [RedactError].
+//   - Around it: [Server.Use], Client.Use, [Server.OnError] and the other callbacks.
 package belay

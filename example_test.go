@@ -31,7 +31,7 @@ func main() {
 	}
 	Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
 		fmt.Println("welcome, user", args.UserID)
-		stop() // a real worker goes on until it is told to stop
+		stop() // a real worker goes on until it is stopped
 		return nil
 	})
 	fmt.Println(server.Run(ctx))

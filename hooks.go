@@ -7,52 +7,83 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It panics
-// after Run.
-func (s *Server) OnStart(hook func(ctx context.Context) error) {
-	s.given("OnStart", hook != nil).OnStart(hook)
+// The callbacks of a Server. Each may be given several times; all panic after Run. A panic in a callback is
+// logged and harms no job.
+
+// OnStart registers a callback that runs before the first job is taken. Callbacks run in the order added. An
+// error ends Run.
+func (s *Server) OnStart(callback func(ctx context.Context) error) {
+	s.given("OnStart", callback != nil).OnStart(callback)
 }
 
-// OnQuiet adds what is to be done once nothing more is taken: after Quiet, or at the beginning of a stop.
-// Nobody waits for it. It panics after Run.
-func (s *Server) OnQuiet(hook func()) { s.given("OnQuiet", hook != nil).OnQuiet(hook) }
+// OnQuiet registers a callback that runs when no more jobs are taken: after Quiet, or when a stop begins. It
+// runs asynchronously.
+func (s *Server) OnQuiet(callback func()) { s.given("OnQuiet", callback != nil).OnQuiet(callback) }
 
-// OnStop adds what is to be done when a stop begins, while jobs may still be running. Nobody waits for it. It
-// panics after Run.
-func (s *Server) OnStop(hook func()) { s.given("OnStop", hook != nil).OnStop(hook) }
+// OnStop registers a callback that runs when a stop begins, while jobs may still be running. It runs
+// asynchronously.
+func (s *Server) OnStop(callback func()) { s.given("OnStop", callback != nil).OnStop(callback) }
 
-// OnExit adds what is to be done when the last job has been settled, the last one added first. Run waits for
-// it. It panics after Run.
-func (s *Server) OnExit(hook func()) { s.given("OnExit", hook != nil).OnExit(hook) }
+// OnExit registers a callback that runs after the last job has been settled. The callback added last runs
+// first. Run waits for it.
+func (s *Server) OnExit(callback func()) { s.given("OnExit", callback != nil).OnExit(callback) }
 
-// OnError adds one who hears of every run that did not succeed. It panics after Run.
-func (s *Server) OnError(handler ErrorHandler) { s.given("OnError", handler != nil).OnError(handler) }
+// OnError registers a callback for every run that did not succeed. The run's processor waits for it.
+func (s *Server) OnError(callback ErrorHandler) {
+	s.given("OnError", callback != nil).OnError(callback)
+}
 
-// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once it
-// has gone on for as long again as its class' Timeout, though at least 5 s and at most a minute (5 s where it
-// was cancelled for another reason), then every ten minutes, and when the server stops without it, unless
-// that was told before. Such a run keeps its processor, and its job stays in hand: nothing can end a
-// goroutine from outside. It panics after Run.
-func (s *Server) OnStuck(handler StuckHandler) { s.given("OnStuck", handler != nil).OnStuck(handler) }
+// OnStuck registers a callback for runs whose context has ended and whose handler does not return. It is
+// called when the handler has gone on for as long again as its Timeout, though at least 5 s and at most a
+// minute (5 s if the run was cancelled for another reason), then every ten minutes, and when the server stops
+// without it, unless that was reported before. Such a run keeps its processor and its job: no goroutine can
+// be ended from outside.
+func (s *Server) OnStuck(callback StuckHandler) {
+	s.given("OnStuck", callback != nil).OnStuck(callback)
+}
 
-// OnDeath adds one who hears of jobs that will not be run again by themselves, whatever their class. It
-// panics after Run.
-func (s *Server) OnDeath(handler DeathHandler) { s.given("OnDeath", handler != nil).OnDeath(handler) }
+// OnDeath registers a callback for jobs of any class that will not run again unless an operator retries them.
+func (s *Server) OnDeath(callback DeathHandler) {
+	s.given("OnDeath", callback != nil).OnDeath(callback)
+}
 
-// OnOrphan adds one who hears of jobs that this server brings back from processes that died. It panics after
-// Run.
-func (s *Server) OnOrphan(handler OrphanHandler) {
-	s.given("OnOrphan", handler != nil).OnOrphan(handler)
+// OnOrphan registers a callback for jobs that this server recovers from processes that died.
+func (s *Server) OnOrphan(callback OrphanHandler) {
+	s.given("OnOrphan", callback != nil).OnOrphan(callback)
 }
 
 // OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses,
-// unreadable payloads, hooks that panic. The callback runs once for each such log line and asynchronously;
-// see InternalErrorHandler. It panics after Run.
-func (s *Server) OnInternalError(handler InternalErrorHandler) {
-	s.given("OnInternalError", handler != nil).OnInternalError(handler)
+// unreadable payloads, callbacks that panic. It runs once for each such log line and asynchronously; see
+// InternalErrorHandler.
+func (s *Server) OnInternalError(callback InternalErrorHandler) {
+	s.given("OnInternalError", callback != nil).OnInternalError(callback)
 }
 
-// Around puts middleware around the runs of a class, inside of what the Server puts around every run.
+// The types of callbacks.
+type (
+	// ErrorHandler is called with every run that did not succeed: func(ctx, *Job, error).
+	ErrorHandler = launcher.ErrorHandler
+	// StuckHandler is called with runs whose handler does not return though its context has ended.
+	StuckHandler = launcher.StuckHandler
+	// StuckRun is such a run.
+	StuckRun = launcher.StuckRun
+	// DeathHandler is called with jobs that will not run again by themselves: out of retries or of time, killed
+	// by their handler, or dead after repeated crashes (ErrInterrupted): func(ctx, *Job, error).
+	DeathHandler = launcher.DeathHandler
+	// Orphan is a job that was recovered from a process that died.
+	Orphan = launcher.Orphan
+	// OrphanHandler is called with recovered jobs.
+	OrphanHandler = launcher.OrphanHandler
+	// InternalErrorHandler is called with errors outside of runs, func(source string, err error): go doc
+	// github.com/belayq/belay/launcher.InternalErrorHandler.
+	InternalErrorHandler = launcher.InternalErrorHandler
+)
+
+// ErrInterrupted is the error of a job that was moved to the dead set because its process crashed too often
+// while it ran, the last time with nothing else running.
+var ErrInterrupted = launcher.ErrInterrupted
+
+// Around adds middleware around the runs of a class, inside of the Server's middleware.
 func Around(middleware ...Middleware) DefineOption {
 	return definitionOption(func(def *definition) {
 		for _, m := range middleware {
@@ -65,30 +96,12 @@ func Around(middleware ...Middleware) DefineOption {
 	})
 }
 
-// OnExhausted lets handler hear of the class' jobs that will not be run again by themselves, before
-// Server.OnDeath's do.
-func OnExhausted(handler DeathHandler) DefineOption {
+// OnExhausted registers a callback for the class' jobs that will not run again by themselves. It runs before
+// those of Server.OnDeath.
+func OnExhausted(callback DeathHandler) DefineOption {
 	return definitionOption(func(def *definition) {
-		if def.about.Exhausted = handler; handler == nil {
+		if def.about.Exhausted = callback; callback == nil {
 			def.wrong = append(def.wrong, errors.New("the handler of OnExhausted is nil"))
 		}
 	})
 }
-
-// What a Server tells of.
-type (
-	// DeathHandler hears of jobs that will not be run again by themselves: out of retries or of time, killed
-	// by their handler, or killers of processes (ErrInterrupted).
-	DeathHandler = launcher.DeathHandler
-	// Orphan is a job that was brought back from a process that died.
-	Orphan = launcher.Orphan
-	// OrphanHandler hears of orphans.
-	OrphanHandler = launcher.OrphanHandler
-	// InternalErrorHandler is called with errors outside of runs, func(source string, err error): go doc
-	// github.com/belayq/belay/launcher.InternalErrorHandler.
-	InternalErrorHandler = launcher.InternalErrorHandler
-)
-
-// ErrInterrupted is the error of a job that was buried because its process died again and again while it ran,
-// the last time with nothing else in hand.
-var ErrInterrupted = launcher.ErrInterrupted

@@ -11,17 +11,17 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A DefineOption says something of all jobs of a class.
+// A DefineOption configures a class.
 type DefineOption interface{ define(d *definition) }
 
-// A JobOption says something of jobs: of all of a class at Define, of one at Enqueue, which overrides. What
-// cannot be meant is a panic of Define, or an error of the push.
+// A JobOption configures jobs: all of a class at Define, one at Enqueue, which overrides. A wrong value is a
+// panic of Define, or an error of the push.
 type JobOption func(*client.RawJob)
 
-func (o JobOption) define(d *definition) { o.say(&d.item) }
+func (o JobOption) define(d *definition) { o.apply(&d.item) }
 
-// say lets the option speak, if it is one.
-func (o JobOption) say(i *RawJob) {
+// apply applies the option to a job.
+func (o JobOption) apply(i *RawJob) {
 	if o == nil {
 		i.Fail(errNilOption)
 		return
@@ -31,13 +31,13 @@ func (o JobOption) say(i *RawJob) {
 
 var errNilOption = errors.New("an option is nil")
 
-// Queue is the queue that the job goes to; "default" without it. An empty name, such as that of a variable
+// Queue sets the queue that the job goes to. Default: "default". An empty name, such as that of a variable
 // that is not set, is an error.
 func Queue(name string) JobOption {
 	return func(i *RawJob) { i.Queue = named(i, "Queue", name) }
 }
 
-// named is the name that an option was given, without which it cannot be meant.
+// named returns the name, and fails the job without one.
 func named(i *RawJob, option, name string) string {
 	if name == "" {
 		i.Fail(fmt.Errorf("%s is given no name; was a variable not set? Leave it out for the default", option))
@@ -54,8 +54,8 @@ func In(d time.Duration) JobOption { return func(i *RawJob) { i.In, i.At = d, ti
 // than a hundred years ahead, fails the push. It overrides an earlier In.
 func At(t time.Time) JobOption { return func(i *RawJob) { i.In, i.At = 0, t } }
 
-// Retries is how often a failed job is run again, 0 to put it among the dead at once. Without it the server's
-// Policy decides: 25 times.
+// Retries sets how often a failed job runs again; 0 moves it to the dead set at once. Default:
+// ServerConfig.Retries, 25.
 func Retries(n int) JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
 }
@@ -65,34 +65,32 @@ func NoRetry() JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryNever} }
 }
 
-// RetryFor runs a failed job again for so long after its first failure, in whole seconds, however often that
-// is.
+// RetryFor retries a failed job until d after its first failure, in whole seconds, however often that is.
 func RetryFor(d time.Duration) JobOption { return func(i *RawJob) { i.RetryFor = d } }
 
-// RetryQueue is the queue that retries go to; the job's own without it. An empty name is an error.
+// RetryQueue sets the queue that retries go to. Default: the job's own. An empty name is an error.
 func RetryQueue(name string) JobOption {
 	return func(i *RawJob) { i.RetryQueue = named(i, "RetryQueue", name) }
 }
 
-// Backtrace keeps so many lines of an error's stack with a failed job; AllLines keeps all.
+// Backtrace keeps this many lines of an error's stack with a failed job; AllLines keeps all.
 func Backtrace(lines int) JobOption { return func(i *RawJob) { i.Backtrace = lines } }
 
-// NoDead drops the job when it has no retries left, instead of keeping it among the dead.
+// NoDead drops the job when it has no retries left, instead of moving it to the dead set.
 func NoDead() JobOption { return func(i *RawJob) { i.NoDead = true } }
 
-// KeepDead keeps one job among the dead whose class says NoDead.
+// KeepDead moves a job to the dead set although its class has NoDead.
 func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 
 // Tags are shown by dashboards; they replace earlier ones.
 func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 
-// JID gives the job an id of the caller's choice, who answers for its being unique. It is neither for Define
-// nor for EnqueueMany.
+// JID sets the job's id, which must be unique. It is neither for Define nor for EnqueueMany.
 func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
-// PushOnce has the push stored once however often it is sent: the client sends it again when no answer comes
-// (see RepeatFor), and Client.Repeat does when even that was not enough. It is about the push alone; a job
-// may still run twice.
+// PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
+// client sends it again when no answer comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again
+// later. It is about the push alone: a job may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
 // Timeout ends a run's context after d, with the cause ErrTimeout; what the handler then returns is its
@@ -139,7 +137,7 @@ func (o definitionOption) define(d *definition) { o(d) }
 // does. Without it they are an array in the order of the fields. Use UniqueBy, not UniqueByFields, with it.
 func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
-// Backoff says how long a failed job of the class waits, instead of the formula's base delay.
+// Backoff sets how long a failed job of the class waits, instead of the formula's base delay.
 func Backoff(f BackoffFunc) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {

@@ -58,7 +58,7 @@ func (cfg *ServerConfig) requirements(c *Client) inspect.CheckConfig {
 	return wanted
 }
 
-// made is what the Server stands for. It panics for one that NewServer has not made.
+// made returns the launcher. It panics for a Server that NewServer has not made.
 func (s *Server) made(what string) *launcher.Launcher {
 	if s == nil || s.launcher == nil {
 		panic("belay: " + what + ": the server is empty; make it by NewServer")
@@ -66,7 +66,7 @@ func (s *Server) made(what string) *launcher.Launcher {
 	return s.launcher
 }
 
-// given is made, for what is to be given a function; it panics without one.
+// given is made for methods that take a function; it panics without one.
 func (s *Server) given(what string, something bool) *launcher.Launcher {
 	if !something {
 		panic("belay: " + what + ": the function is nil")
@@ -167,10 +167,10 @@ func After(name string) Place { return client.After(name) }
 // InPlaceOf returns the place of the middleware of that name, which it replaces.
 func InPlaceOf(name string) Place { return client.InPlaceOf(name) }
 
-// Identity is the name under which the process now lives; empty before Run has registered it.
+// Identity returns the identity of the process; empty before Run has registered it.
 func (s *Server) Identity() string { return s.made("Identity").Identity() }
 
-// Health answers those who look after processes, at two paths; mount it where they are asked for:
+// Health serves liveness and readiness probes at two paths:
 //
 //	GET /healthz  is the process alive? 503 says: start it anew. An outage of Redis is not its fault, and answers 200.
 //	GET /readyz   does it take jobs? 200 only when it is registered, Redis answers and has it among the living, and it is
@@ -181,10 +181,10 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 // standing_still and no_heartbeat. No answer waits for Redis longer than half a second.
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
-// Dump logs what runs and where every goroutine stands.
+// Dump logs the running jobs and the stacks of all goroutines.
 func (s *Server) Dump() { s.made("Dump").Dump() }
 
-// Quiet takes no more jobs, while Run goes on until it is stopped. A second call does nothing.
+// Quiet ends the taking of jobs. Run goes on until it is stopped. A second call does nothing.
 func (s *Server) Quiet() { s.made("Quiet").Quiet() }
 
 // Stop ends Run, as the end of its context does. A second call ends the shutdown timeout at once.

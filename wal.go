@@ -49,8 +49,8 @@ func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushM
 
 // WALPositions is how far the databases must have come that the run reads to which ctx belongs: of each
 // connection the latest of the positions with which the job was pushed and those of the duplicates that were
-// refused for its sake before the run. It has no entry, which is 0, for a connection of which nobody said
-// anything. Pass one to wal.Wait before reading a replica.
+// refused for its sake before the run. It has no entry, which is 0, for a connection without a position. Pass
+// one to wal.Wait before reading a replica.
 //
 // Only a job that was itself pushed with some position is certain to learn those of its duplicates, and a
 // lock that ran out or was released by an operator before the run took them along.

@@ -49,7 +49,6 @@ var exempt = []struct {
 	{folders: ". .github .ci docs", words: 65, wide: 231},
 	{folders: "fetch janitor launcher lua scheduler retry", words: 711, wide: 321},
 	{folders: "client", words: 64, wide: 92},
-	{folders: "inspect job driver", words: 8, wide: 9},
 	{folders: "belaytest examples dedup", words: 13, wide: 52},
 	{folders: "cmd logbook", words: 1, wide: 0},
 	{folders: "bench", words: 0, wide: 10},

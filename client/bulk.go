@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// mostWait is how long a gathered job waits for company from a slow iterator before its slice is sent. Below
+// mostWait is how long a job waits for more jobs of a slow iterator before its slice is sent. Below
 // it the round trips would outweigh the gain; far above it enqueued_at would lie, and progress could not be
 // seen.
 const mostWait = 100 * time.Millisecond
@@ -27,14 +27,14 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 }
 
 // PushSlices pushes jobs slice by slice while it is ranged over, and yields the receipts of each slice that
-// was sent: for more jobs than one would keep receipts of, and for those who want to see progress. Nothing is
+// was sent: for more jobs than one keeps receipts of, and to show progress. Nothing is
 // pushed unless it is ranged over, and breaking off pushes no more.
 //
 // A slice is at most lua.MostItems jobs and lua.MostBytes of payload, fewer when the iterator is slow; its
 // jobs are stored all or none, also over several queues. One job that is invalid fails its slice before
 // anything of it is sent. The first slice that fails is yielded with a *BulkError, and is the last.
 //
-// A slice with a PushOnce job is repeatable as a whole: one number stands for all of it. To go on after an
+// A slice with a PushOnce job is stored once as a whole: it has one idempotency key. To go on after an
 // error, see RepeatMany, and push what was not drawn.
 func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq2[[]Receipt, error] {
 	if jobs == nil {
@@ -51,7 +51,7 @@ func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq
 	}
 }
 
-// A BulkError says how far a bulk push came.
+// A BulkError reports how far a bulk push came.
 type BulkError struct {
 	// Queued are certainly in Redis, Refused were kept out by middleware, Duplicates by other jobs that count
 	// as the same.
@@ -78,7 +78,7 @@ type bulk struct {
 	sofar  BulkError
 }
 
-// push takes in one job and says whether to go on.
+// push adds a job and reports whether to go on.
 func (b *bulk) push(ctx context.Context, j RawJob) bool {
 	b.drawn++
 	r, err := b.client.prepare(ctx, j)
@@ -94,7 +94,7 @@ func (b *bulk) push(ctx context.Context, j RawJob) bool {
 	return true
 }
 
-// flush sends what has been gathered and says whether to go on.
+// flush sends the slice and reports whether to go on.
 func (b *bulk) flush(ctx context.Context) bool {
 	if len(b.slice.receipts) == 0 {
 		return true
@@ -102,7 +102,7 @@ func (b *bulk) flush(ctx context.Context) bool {
 	return b.end(b.client.send(ctx, &b.slice))
 }
 
-// end counts the slice, yields it, and begins the next. It says whether there is to be a next one.
+// end counts the slice, yields it, and begins the next. It reports whether to go on.
 func (b *bulk) end(err error) bool {
 	receipts := b.slice.receipts
 	b.slice = b.slice.next()

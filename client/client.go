@@ -47,20 +47,19 @@ type Client struct {
 	pushed     atomic.Bool // a job was pushed, and the middleware does not change any more
 	keys       lua.Keys
 	// linger is mostWait; tests that count slices set another.
-	linger time.Duration
-	slots  *slots
-	joints joints
+	linger   time.Duration
+	pushKeys *pushKeys
+	groups   groups
 	// refusals are those of duplicates.
 	refusals *refusals
 
 	clock lua.Clock
 	born  time.Time
-	// askAt is when Redis is to be asked for its time again, as a duration since born; 0 means that it never
-	// was.
+	// askAt is when to ask Redis for its time again, as a duration since born; 0 means that it was never asked.
 	askAt atomic.Int64
 }
 
-// New checks the configuration, all of it at once, and makes a Client. It sends nothing.
+// New returns a Client, or an error that names everything wrong with the config. It sends nothing.
 func New(client driver.Client, cfg Config) (*Client, error) {
 	if cfg.PayloadLimit == 0 {
 		cfg.PayloadLimit = job.DefaultPayloadLimit
@@ -87,18 +86,18 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	}
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, cfg: cfg, keys: keys, linger: mostWait, slots: newSlots(keys), refusals: newRefusals(log), born: time.Now(),
+		driver: client, cfg: cfg, keys: keys, linger: mostWait, pushKeys: newPushKeys(keys), refusals: newRefusals(log), born: time.Now(),
 	}, nil
 }
 
-// Driver is the way to Redis that the Client was made with.
+// Driver returns the driver that the Client was made with.
 func (c *Client) Driver() driver.Client { return c.driver }
 
-// Config is what the Client was told, its defaults filled in.
+// Config is what the Client was classLog, its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }
 
-// Close closes the driver. A connection that a user handed to the driver stays open. Before, it frees Redis
-// of the numbers of PushOnce pushes that have all been answered, for which it waits a second at most.
+// Close closes the driver. A connection that a user handed to the driver stays open. Before that, it deletes
+// the idempotency keys of pushes that were all answered, which takes a second at most.
 func (c *Client) Close() error {
 	c.forget()
 	return c.driver.Close()

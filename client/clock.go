@@ -40,7 +40,7 @@ func (c *Client) sureNow(ctx context.Context) time.Time {
 	return c.clock.Now()
 }
 
-// timeIsDue says whether the next pipeline should bring Redis' time along. Of many callers one is told so.
+// timeIsDue reports whether the next pipeline should bring Redis' time along: true for one of many callers.
 func (c *Client) timeIsDue() bool {
 	due, now := c.askAt.Load(), time.Since(c.born)
 	return int64(now) >= due && c.askAt.CompareAndSwap(due, int64(now+clockRetry))

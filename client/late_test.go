@@ -33,7 +33,7 @@ func holdUp(w *world) *late {
 	w.Cleanup(l.gate.Open)
 	_, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "other"}) // over the same connection, which is there then
 	require.NoError(w, err)
-	w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: numberedPush, Nth: 1, Do: faultproxy.Hold(l.gate)})
+	w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: oncePushes, Nth: 1, Do: faultproxy.Hold(l.gate)})
 	ctx, cancel := context.WithTimeout(w.Context(), little)
 	defer cancel()
 	l.receipt, err = w.client.Push(ctx, RawJob{Class: "A", JID: "late", PushOnce: true})
@@ -89,9 +89,9 @@ func (c *Client) awaitFree(t *testing.T, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		runtime.GC()
-		c.slots.mu.Lock()
-		defer c.slots.mu.Unlock()
-		return len(c.slots.free) == want
+		c.pushKeys.mu.Lock()
+		defer c.pushKeys.mu.Unlock()
+		return len(c.pushKeys.free) == want
 	}, 20*time.Second, time.Millisecond)
 }
 
@@ -118,7 +118,7 @@ func TestLateRequest(t *testing.T) {
 			l.arrive()
 			l.repeat()
 			require.Equal(w, []string{"next", "next", "late"}, w.jids(DefaultQueue))
-			require.Len(w, w.slotKeys(), 2)
+			require.Len(w, w.storedKeys(), 2)
 		},
 		"stores nothing behind a later push in its slot": func(w *world) {
 			l := holdUp(w)
@@ -126,7 +126,7 @@ func TestLateRequest(t *testing.T) {
 			l.next()
 			l.arrive()
 			require.Equal(w, []string{"late", "next"}, w.jids(DefaultQueue))
-			require.Len(w, w.slotKeys(), 1)
+			require.Len(w, w.storedKeys(), 1)
 		},
 		"stores nothing when it was given up and its slot used again": func(w *world) {
 			l := holdUp(w)
@@ -134,7 +134,7 @@ func TestLateRequest(t *testing.T) {
 			l.next()
 			l.arrive()
 			require.Equal(w, []string{"next"}, w.jids(DefaultQueue))
-			require.Len(w, w.slotKeys(), 1)
+			require.Len(w, w.storedKeys(), 1)
 		},
 		"and is stored once when it was given up and comes first": func(w *world) {
 			l := holdUp(w)
@@ -147,7 +147,7 @@ func TestLateRequest(t *testing.T) {
 			l := holdUp(w)
 			l.repeat()
 			w.client.forget()
-			require.Len(w, w.slotKeys(), 1, "it has to be remembered for what may be on its way")
+			require.Len(w, w.storedKeys(), 1, "it has to be remembered for what may be on its way")
 			l.arrive()
 			require.Equal(w, []string{"late"}, w.jids(DefaultQueue))
 		},
@@ -201,7 +201,7 @@ func TestRepeat_toAStoppedServer(t *testing.T) {
 // warm opens several connections: a stopped server greets no new one.
 func (w *world) warm() {
 	w.Helper()
-	w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: numberedPush, Do: faultproxy.Delay(20 * time.Millisecond)})
+	w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: oncePushes, Do: faultproxy.Delay(20 * time.Millisecond)})
 	var pushes sync.WaitGroup
 	for range 4 {
 		pushes.Go(func() {

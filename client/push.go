@@ -24,14 +24,14 @@ import (
 // after that Repeat does.
 //
 // Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome.
-// None waits for another that has not begun.
+// No push waits for one that has not begun.
 func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
 	if err != nil || r.Status == StatusRefused {
 		return r.Receipt, err
 	}
-	if r.mayJoin() {
-		return c.pushBeside(ctx, r)
+	if r.mayCoalesce() {
+		return c.pushCoalesced(ctx, r)
 	}
 	return c.pushAlone(ctx, r)
 }
@@ -47,9 +47,9 @@ func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
 type ready struct {
 	Receipt
 	// stored is the job as it is stored.
-	stored     lua.UniqueJob
-	repeatable bool
-	needs      int // see Job
+	stored lua.UniqueJob
+	once   bool
+	needs  int // see Job
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
@@ -77,7 +77,7 @@ func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
 	}
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, repeatable: j.PushOnce, needs: j.needs}
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
@@ -126,20 +126,20 @@ func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 // A slice is jobs that are sent together and share one fate, with those among them that were refused.
 type slice struct {
 	receipts []Receipt
-	// jobs are to be stored, and at says of each which receipt is its own.
+	// jobs will be stored, and at has the index of each one's receipt.
 	jobs  []lua.UniqueJob
 	at    []int
 	bytes int
 	begun time.Time
 	// repeatable and unique say that one of its jobs is, and so all of it.
-	repeatable, unique bool
-	needs              int // the highest protocol that one of its jobs needs
+	once, unique bool
+	needs        int // the highest protocol that one of its jobs needs
 }
 
 // next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent
 // again.
 func (s *slice) next() slice {
-	if s.repeatable {
+	if s.once {
 		return slice{}
 	}
 	clear(s.jobs) // their payloads are no concern of ours any more
@@ -156,22 +156,22 @@ func (s *slice) add(r ready) {
 	}
 	s.jobs = append(s.jobs, r.stored)
 	s.at = append(s.at, len(s.receipts)-1)
-	s.repeatable = s.repeatable || r.repeatable
+	s.once = s.once || r.once
 	s.needs = max(s.needs, r.needs)
 	s.unique = s.unique || r.stored.Lock != nil
 	s.bytes += len(r.stored.Job)
 }
 
 // full says whether one more payload of the greatest length might exceed the bounds of a call. It is asked
-// after each job, not before the next: a job that was drawn is then always in the slice whose failure it is
-// told of.
+// after each job, not before the next, so that a job that was drawn is always in the slice that reports its
+// failure.
 func (s *slice) full(limit int) bool {
 	return len(s.receipts) >= lua.MostItems || s.bytes+limit > lua.MostBytes
 }
 
 // fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if
 // they cannot.
-func (s *slice) fail(status Status, push *numbered) {
+func (s *slice) fail(status Status, push *oncePush) {
 	for i, at := range s.at {
 		r := &s.receipts[at]
 		r.Status, r.then, r.push, r.at, r.marks = status, r.Status, push, i, s.jobs[i].Mark
@@ -188,7 +188,7 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 		s.fail(StatusNotPushed, nil)
 		return err
 	}
-	if s.repeatable {
+	if s.once {
 		push := c.number(s)
 		status, err := push.send(ctx)
 		if err != nil {
@@ -202,7 +202,7 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	holders, err := stored(c.do(ctx, calls...))
 	if err == nil {
 		s.meet(holders)
-		c.refusals.tell(time.Now(), s.jobs, holders)
+		c.refusals.log(time.Now(), s.jobs, holders)
 		return nil
 	}
 	status, err := pushError(err)
@@ -210,8 +210,8 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	return err
 }
 
-// checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that process could
-// take them and handle them wrongly. Jobs that every worker understands cost no round trip.
+// checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that
+// process could take them and handle them wrongly. Jobs that every worker understands cost no round trip.
 func (c *Client) checkWorkers(ctx context.Context, needs int) error {
 	if needs <= lua.FirstProtocol {
 		return nil

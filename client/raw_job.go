@@ -22,9 +22,9 @@ const (
 	longestJID = 255
 )
 
-// A RawJob is what is to be pushed. Only Class must be set.
+// A RawJob is a job to push. Only Class must be set.
 type RawJob struct {
-	// Class names what is to be done; workers find their handler by it.
+	// Class is the name by which workers find the handler.
 	Class string
 	// Args are its arguments, written by job.MarshalArgs.
 	Args []any
@@ -33,8 +33,7 @@ type RawJob struct {
 	ArgsJSON string
 	// Queue to go to. DefaultQueue.
 	Queue string
-	// JID is the job's id for its whole life. Without one the client draws 24 random hexadecimal digits. The
-	// caller answers for its being unique.
+	// JID is the job's id; it must be unique. Default: 24 random hexadecimal digits.
 	JID string
 
 	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until
@@ -89,8 +88,8 @@ type RawJob struct {
 	wrong []error
 }
 
-// Fail makes the push of the job an error, and Check's: it is for options that were said and cannot be meant,
-// where the field that they set would just be empty.
+// Fail makes the push of the job, and Check, return an error. It is for options with a wrong value, of which
+// the field that they set would just be empty.
 func (j *RawJob) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
 
 // deduplicated applies Config.DeduplicateIdempotent to the job.
@@ -252,9 +251,9 @@ func (j *RawJob) extra() ([]job.Edit, error) {
 	return fields, errors.Join(wrong...)
 }
 
-// checkExtra is job.CheckExtra for what a client pushes: a payload that tells of a lock which its job did not
-// take would release that of another. The mark of a duplicate is the push's to set; in a job that is not
-// unique it is just a field.
+// checkExtra is job.CheckExtra for what a client pushes: a payload with a lock that its job did not take
+// would release that of another. The mark of a duplicate is the push's to set; in a job that is not unique it
+// is just a field.
 func (j *RawJob) checkExtra(field job.Edit) error {
 	if field.Name == dedup.DuplicateOf && j.Unique != nil {
 		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)

@@ -46,7 +46,7 @@ type Receipt struct {
 
 	// push is how to send it again, and then what its Status is when it is stored: both are set while it is
 	// not.
-	push  *numbered
+	push  *oncePush
 	then  Status
 	at    int  // among the jobs of push
 	marks bool // as a duplicate it is stored, and marked
@@ -66,7 +66,8 @@ var (
 	ErrUnknown = errors.New("belay: unknown outcome: Redis may or may not have the job")
 	// ErrFull says that Redis has reached its maxmemory and refused the push. Nothing was stored.
 	ErrFull = errors.New("belay: Redis is out of memory and takes no new jobs: let workers drain it, or raise its maxmemory")
-	// ErrOldWorker says that a process on this keyspace does not understand what the job needs. Nothing was stored.
+	// ErrOldWorker says that a process on this keyspace does not understand what the job needs. Nothing was
+	// stored.
 	ErrOldWorker = errors.New("a worker is too old for this job")
 	// ErrNotRepeatable is Repeat's error for what it must not send again; nothing was sent. The job was not
 	// pushed as PushOnce, or it was first sent longer ago than RepeatWindow, or by another client.

@@ -16,31 +16,31 @@ const (
 	// rest.
 	refusalsEvery = time.Second
 	// mostClasses bounds of how many classes is remembered when their last line was: a program that makes up
-	// names of classes must not fill its own memory. Beyond it the refusals of one more class are not told.
+	// names of classes must not fill its own memory. Beyond it the refusals of one more class are not logged.
 	mostClasses = 1000
 )
 
-// refusals tells the log of pushes that were refused as duplicates.
+// refusals logs pushes that were refused as duplicates.
 type refusals struct {
-	log zerolog.Logger
+	to zerolog.Logger
 
 	mu sync.Mutex
 	// told is when a class had its last line, and how many refusals have been left out since.
-	told map[string]told
+	classes map[string]classLog
 }
 
-type told struct {
+type classLog struct {
 	at   time.Time
 	left int
 }
 
 func newRefusals(log zerolog.Logger) *refusals {
-	return &refusals{log: log, told: make(map[string]told)}
+	return &refusals{to: log, classes: make(map[string]classLog)}
 }
 
-// tell logs which of the jobs of a push were refused, and by whom; holders has "" for those that were not.
-func (r *refusals) tell(now time.Time, jobs []lua.UniqueJob, holders []string) {
-	if r.log.GetLevel() > zerolog.InfoLevel {
+// log logs which of the jobs of a push were refused. holders has the jid that holds the lock, or "" for jobs that were stored.
+func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
+	if r.to.GetLevel() > zerolog.InfoLevel {
 		return
 	}
 	for i, holder := range holders {
@@ -49,27 +49,27 @@ func (r *refusals) tell(now time.Time, jobs []lua.UniqueJob, holders []string) {
 		}
 		jid, class := jobs[i].Lock.Names()
 		if left, due := r.due(now, class); due {
-			r.log.Info().Str("jid", jid).Str("class", class).Str("queue", jobs[i].Queue).Str("holder", holder).
+			r.to.Info().Str("jid", jid).Str("class", class).Str("queue", jobs[i].Queue).Str("holder", holder).
 				Str("digest", jobs[i].Lock.Digest).Int("left_out", left).Msg("push refused: a duplicate")
 		}
 	}
 }
 
-// due says whether the class may have a line now, and how many it had none for since the last.
+// due reports whether the class may have a line now, and how many refusals were left out since the last.
 func (r *refusals) due(now time.Time, class string) (left int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, known := r.told[class]
+	last, known := r.classes[class]
 	if known && now.Sub(last.at) < refusalsEvery {
-		r.told[class] = told{last.at, last.left + 1}
+		r.classes[class] = classLog{last.at, last.left + 1}
 		return 0, false
 	}
-	if !known && len(r.told) >= mostClasses {
-		maps.DeleteFunc(r.told, func(_ string, t told) bool { return now.Sub(t.at) >= refusalsEvery })
-		if len(r.told) >= mostClasses {
+	if !known && len(r.classes) >= mostClasses {
+		maps.DeleteFunc(r.classes, func(_ string, t classLog) bool { return now.Sub(t.at) >= refusalsEvery })
+		if len(r.classes) >= mostClasses {
 			return 0, false
 		}
 	}
-	r.told[class] = told{at: now}
+	r.classes[class] = classLog{at: now}
 	return last.left, true
 }

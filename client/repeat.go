@@ -57,15 +57,15 @@ func (r Receipt) still(err error) error {
 func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt, error) {
 	all := slices.Clone(receipts)
 	var wrong []error
-	told := make(map[*numbered]bool) // whose error is among wrong
+	named := make(map[*oncePush]bool) // pushes whose error is in wrong
 	for i := range all {
 		push := all[i].push
 		var err error
 		if all[i], err = c.Repeat(ctx, all[i]); err == nil {
 			continue
 		}
-		if !told[push] {
-			told[push], wrong = true, append(wrong, err)
+		if !named[push] {
+			named[push], wrong = true, append(wrong, err)
 		}
 		if !errors.Is(err, ErrNotRepeatable) {
 			sameFate(all[i:], push, all[i].Status)
@@ -76,7 +76,7 @@ func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt,
 }
 
 // sameFate gives the status to all receipts of a push.
-func sameFate(receipts []Receipt, push *numbered, status Status) {
+func sameFate(receipts []Receipt, push *oncePush, status Status) {
 	for i := range receipts {
 		if receipts[i].push == push {
 			receipts[i].Status = status

@@ -16,7 +16,7 @@ func TestRepeat(t *testing.T) {
 	// Each call sends one request.
 	repeats(t, Config{RepeatFor: -1}, map[string]func(w *world){
 		"stores an ambiguous push once": func(w *world) {
-			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(numberedPush), faultproxy.DropRequest(numberedPush)} {
+			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(oncePushes), faultproxy.DropRequest(oncePushes)} {
 				w.do("DEL", w.keys.Queue(DefaultQueue))
 				w.proxy.Add(rule)
 				receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
@@ -32,7 +32,7 @@ func TestRepeat(t *testing.T) {
 			require.Equal(w, 4, w.proxy.Count("EVALSHA"), "what is known is not asked again")
 		},
 		"a job for later is scheduled once": func(w *world) {
-			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			w.proxy.Add(faultproxy.DropReply(oncePushes))
 			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", In: time.Hour, PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			receipt, err = w.client.Repeat(w.Context(), receipt)
@@ -41,11 +41,11 @@ func TestRepeat(t *testing.T) {
 			require.Equal(w, int64(1), w.do("ZCARD", w.keys.Schedule()))
 		},
 		"stays unknown by a refusal, for what was sent first may be there": func(w *world) {
-			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			w.proxy.Add(faultproxy.DropReply(oncePushes))
 			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			for _, text := range []string{"OOM command not allowed", "WRONGTYPE it is a set", "READONLY a replica"} {
-				w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail(text)})
+				w.proxy.Add(faultproxy.Rule{Token: oncePushes, Nth: 1, Do: faultproxy.Fail(text)})
 				receipt, err = w.client.Repeat(w.Context(), receipt)
 				require.ErrorIs(w, err, ErrUnknown)
 				require.ErrorContains(w, err, text)
@@ -56,7 +56,7 @@ func TestRepeat(t *testing.T) {
 			require.Len(w, w.queue(DefaultQueue), 1)
 		},
 		"makes anew what has certainly failed": func(w *world) {
-			w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
+			w.proxy.Add(faultproxy.Rule{Token: oncePushes, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
 			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorContains(w, err, "LOADING")
 			require.Equal(w, StatusNotPushed, receipt.Status)
@@ -68,7 +68,7 @@ func TestRepeat(t *testing.T) {
 			w.proxy.Add(faultproxy.DropReply("LPUSH"))
 			plain, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "plain"})
 			require.ErrorIs(w, err, ErrUnknown)
-			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			w.proxy.Add(faultproxy.DropReply(oncePushes))
 			old, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			other, err := New(w.client.Driver(), w.client.Config())
@@ -84,7 +84,7 @@ func TestRepeat(t *testing.T) {
 				require.Equal(w, StatusUnknown, again.Status)
 			}
 			require.Equal(w, before, w.proxy.Count("EVALSHA"))
-			left := w.do("PTTL", w.slotKeys()[0].(string)).(int64)
+			left := w.do("PTTL", w.storedKeys()[0].(string)).(int64)
 			require.Greater(w, left, RepeatWindow.Milliseconds(), "Redis remembers for longer than anybody repeats")
 		},
 		"asks nothing about what is known": func(w *world) {
@@ -106,7 +106,7 @@ func TestRepeat(t *testing.T) {
 func TestRepeatMany(t *testing.T) {
 	repeats(t, Config{RepeatFor: -1}, map[string]func(w *world){
 		"sends a slice once for all its receipts": func(w *world) {
-			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(numberedPush), faultproxy.DropRequest(numberedPush)} {
+			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(oncePushes), faultproxy.DropRequest(oncePushes)} {
 				w.do("DEL", w.keys.Queue("a"))
 				w.proxy.Add(rule)
 				receipts, err := w.client.PushMany(w.Context(), repeatable(sequence(2*lua.MostItems, new(int), "a")))
@@ -126,12 +126,12 @@ func TestRepeatMany(t *testing.T) {
 			require.ErrorIs(w, err, ErrUnknown)
 			receipts := []Receipt{plain, plain}
 			for range 4 {
-				w.proxy.Add(faultproxy.DropReply(numberedPush))
+				w.proxy.Add(faultproxy.DropReply(oncePushes))
 				receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 				require.ErrorIs(w, err, ErrUnknown)
 				receipts = append(receipts, receipt)
 			}
-			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Nth: 2, Do: faultproxy.Close()})
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: oncePushes, Nth: 2, Do: faultproxy.Close()})
 			before := w.proxy.Count("EVALSHA")
 			again, err := w.client.RepeatMany(w.Context(), receipts)
 			require.ErrorIs(w, err, ErrUnknown)

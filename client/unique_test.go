@@ -39,8 +39,8 @@ func TestRefusalsAreTold(t *testing.T) {
 			}
 			other.PushOnce = true
 			w.client.refusals.mu.Lock()
-			last := w.client.refusals.told[class]
-			w.client.refusals.told[class] = told{last.at.Add(-refusalsEvery), last.left}
+			last := w.client.refusals.classes[class]
+			w.client.refusals.classes[class] = classLog{last.at.Add(-refusalsEvery), last.left}
 			w.client.refusals.mu.Unlock()
 			numbered, err := w.client.Push(w.Context(), other)
 			require.NoError(w, err)
@@ -86,7 +86,7 @@ func TestRefusalsRememberFewClasses(t *testing.T) {
 	require.False(t, due)
 	_, due = r.due(now.Add(refusalsEvery), "one more")
 	require.True(t, due)
-	require.Len(t, r.told, 1)
+	require.Len(t, r.classes, 1)
 }
 
 func TestUnique(t *testing.T) {

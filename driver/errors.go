@@ -8,9 +8,9 @@ import (
 // ErrNoRelease means that this server cannot end a blocked wait (it has no CLIENT UNBLOCK, or denies it).
 var ErrNoRelease = errors.New("driver: the server cannot release a blocked wait")
 
-// ErrTurnedAway reports that the server closed a new connection before any reply. A server with too many
+// ErrClosedAtOnce reports that the server closed a new connection before any reply. A server with too many
 // clients does so, and its error reply may be lost.
-var ErrTurnedAway = errors.New("the server closed the new connection at once (" + tooManyClients + " reached?)")
+var ErrClosedAtOnce = errors.New("the server closed the new connection at once (" + tooManyClients + " reached?)")
 
 // A ServerError is an error reply: the server refused the call, or a script stopped.
 type ServerError struct {

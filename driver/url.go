@@ -76,7 +76,7 @@ func structure(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New("the Redis URL is empty: give one such as redis://localhost:6379/0")
 	}
-	if strayPassword(text) {
+	if passwordInHost(text) {
 		return nil, errors.New("the Redis URL has a # or an @ in the wrong place: percent-encode special characters in the password (%23, %40)")
 	}
 	parsed, err := url.Parse(text)
@@ -106,9 +106,9 @@ func structure(text string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// strayPassword reports whether a part of a password may be in the place of the host. URL parsers end the host
+// passwordInHost reports whether a part of a password may be in the place of the host. URL parsers end the host
 // at a bare #, ? or /, so an error that names the host would show the beginning of such a password.
-func strayPassword(text string) bool {
+func passwordInHost(text string) bool {
 	if strings.HasPrefix(text, "unix:") {
 		return false
 	}

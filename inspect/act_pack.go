@@ -84,7 +84,7 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 		parsed, _ = job.Parse(kept)
 	}
 	if parsed == nil {
-		return errand, jobs, fmt.Errorf("%s: nothing could run it", e.Problem)
+		return errand, jobs, fmt.Errorf("%s: no worker could run it", e.Problem)
 	}
 	limit := cmp.Or(a.selection.PayloadLimit, job.DefaultPayloadLimit)
 	if e.ErrorClass == job.TooLargeClass && e.Bytes > limit+job.PayloadSlack {

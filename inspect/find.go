@@ -184,7 +184,7 @@ func (f *finder) queues(ctx context.Context) error {
 		return err
 	}
 	if all > len(names) {
-		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d queues were looked through", len(names), all))
+		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d queues were searched", len(names), all))
 	}
 	for some := range slices.Chunk(names, lua.MostQueues) {
 		var homes []Home
@@ -201,7 +201,7 @@ func (f *finder) queues(ctx context.Context) error {
 		}
 		for n, home := range homes {
 			if lengths[n] < 0 {
-				f.unseen = append(f.unseen, home.String()+" is no list")
+				f.unseen = append(f.unseen, home.String()+" is not a list")
 			}
 			if lengths[n] <= 0 {
 				continue
@@ -271,7 +271,7 @@ func (f *finder) running(ctx context.Context) error {
 	})
 	reported, now := r.texts("processes", replies[1]), r.time(replies[2])
 	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(reported)) {
-		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d processes were looked through", len(reported), all))
+		f.unseen = append(f.unseen, fmt.Sprintf("only %d of %d processes were searched", len(reported), all))
 	}
 	for page := range slices.Chunk(sorted(append(names, reported...)), processesAtOnce) {
 		processes := f.i.processPage(ctx, &r, page, now)
@@ -323,7 +323,7 @@ func (f *finder) lists(ctx context.Context, identity string, lists []WorkingList
 		}
 		key := f.i.keys.Working(list.Queue, identity)
 		if list.Size < 0 {
-			f.unseen = append(f.unseen, key+" is no list")
+			f.unseen = append(f.unseen, key+" is not a list")
 			continue
 		}
 		if err := f.list(ctx, key, Home{homeRunning, list.Queue}, running); err != nil || f.found != nil {

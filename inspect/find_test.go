@@ -95,7 +95,7 @@ func TestFindReturnsWhereAJobIs(t *testing.T) {
 			found, err := w.inspector.Find(w.Context(), "nowhere", nil)
 			require.NoError(w, err)
 			require.Equal(w, PlaceNotFound, found.Place)
-			require.Equal(w, "queue odd is no list", found.Unseen)
+			require.Equal(w, "queue odd is not a list", found.Unseen)
 			late, cancel := context.WithTimeout(w.Context(), -1)
 			defer cancel()
 			found, err = w.inspector.Find(late, "nowhere", nil)

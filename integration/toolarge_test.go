@@ -94,7 +94,7 @@ func TestWhatDiesUnreadIsOnRubysPage(t *testing.T) {
 		require.Equal(t, 1, status, out+errs)
 		require.Contains(t, out, "0 retried")
 		require.Contains(t, errs, "too large: ")
-		require.Contains(t, errs, "nothing could run it")
+		require.Contains(t, errs, "no worker could run it")
 
 		// Ruby sends all of them round, and they come back as they were.
 		for jid := range ruby.entries(t, "dead") {

@@ -33,13 +33,13 @@ func (f *fresh) Read(p []byte) (int, error) {
 	case f.full.Load() && err != nil:
 		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and
 		// goes on.
-		err = turnedAway(err)
+		err = closedAtOnce(err)
 	case f.replied.Load():
 	case n > 0:
 		f.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
 		f.replied.Store(true)
 	case closed(err):
-		err = turnedAway(err)
+		err = closedAtOnce(err)
 	}
 	return n, err
 }
@@ -51,7 +51,7 @@ const refusal = "-ERR max number of clients"
 func (f *fresh) Write(p []byte) (int, error) {
 	n, err := f.Conn.Write(p)
 	if err != nil && f.full.Load() {
-		return n, turnedAway(err)
+		return n, closedAtOnce(err)
 	}
 	if err == nil || f.replied.Load() || !closed(err) {
 		return n, err
@@ -62,7 +62,7 @@ func (f *fresh) Write(p []byte) (int, error) {
 		line, _, _ := strings.Cut(string(said[1:length]), "\r\n")
 		return n, fmt.Errorf("%s: %w", line, err)
 	}
-	return n, turnedAway(err)
+	return n, closedAtOnce(err)
 }
 
 // lastWords bounds the read of the server's last reply after it closed the connection: the bytes are there
@@ -75,4 +75,4 @@ func closed(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-func turnedAway(err error) error { return fmt.Errorf("%w: %w", driver.ErrTurnedAway, err) }
+func closedAtOnce(err error) error { return fmt.Errorf("%w: %w", driver.ErrClosedAtOnce, err) }

@@ -390,8 +390,8 @@ var bugs = []mutant{
 		name: "a coalesced push does not wait for the reply",
 		harm: "a push is reported as stored although Redis refused it or the reply was lost",
 		edits: []edit{{
-			"client/joint.go", `	default:
-		<-shared.sent
+			"client/coalesce.go", `	default:
+		<-g.sent
 `, ``,
 		}},
 		pkg: "./client", run: "TestPushesThatShareACall/are_certainly_not_stored",

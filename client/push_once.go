@@ -13,7 +13,7 @@ import (
 
 const (
 	// DefaultRepeatFor is how long a client repeats a push by itself. It outlasts a failover of a second or
-	// two and most restarts; who waits for longer would rather be told.
+	// two and most restarts; a caller that waits for longer wants the error.
 	DefaultRepeatFor = 10 * time.Second
 	// answerIn is how long one request may take. A slice of lua.MostBytes takes that on a slow line, and
 	// would never arrive if it were less.
@@ -24,16 +24,16 @@ const (
 	leastPause, mostPause = 10 * time.Millisecond, time.Second
 )
 
-// A numbered is a push that is stored once however often it is sent: its jobs, its number in a slot, and what
-// is known of it.
-type numbered struct {
+// A oncePush is a push that is stored once however often it is sent. Redis knows it by an idempotency key:
+// the name of a pushKey and a number.
+type oncePush struct {
 	client *Client
 	jobs   []lua.UniqueJob
 	unique bool
 	mark   string
 
-	turn chan struct{} // whose element is held while it is sent; it guards what is below
-	slot *slot         // its own while it may have to be sent under the same number again
+	turn chan struct{} // holds one element while it is sent, which guards the fields below
+	key  *pushKey      // not shared while it may have to be sent under the same number again
 	// number, and since when (SinceBoot), of a push that is ambiguous: a request was not answered.
 	number    int64
 	ambiguous bool
@@ -41,35 +41,34 @@ type numbered struct {
 	stored    bool
 	holders   []string // of a push of unique jobs that is stored: see lua.PushedUnique
 	spent     error    // why it cannot be sent again
-	// dropped gives the slot back when the last receipt has been dropped by which an ambiguous push could be
-	// repeated.
+	// dropped gives the key back when the last receipt by which an ambiguous push could be repeated is garbage.
 	dropped runtime.Cleanup
 }
 
-func (c *Client) number(s *slice) *numbered {
-	return &numbered{client: c, jobs: s.jobs, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
+func (c *Client) number(s *slice) *oncePush {
+	return &oncePush{client: c, jobs: s.jobs, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
 }
 
 // send sends the push until its outcome is known, or time is up. An error says what is known.
-func (n *numbered) send(ctx context.Context) (Status, error) {
+func (n *oncePush) send(ctx context.Context) (Status, error) {
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()
 	case <-ctx.Done():
-		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err()) // somebody else is asking
+		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err()) // another goroutine is sending it
 	}
 	if n.stored {
 		return "", nil
 	}
-	if err := n.client.slots.enter(ctx); err != nil {
+	if err := n.client.pushKeys.enter(ctx); err != nil {
 		return n.outcome(err)
 	}
-	defer n.client.slots.leave()
+	defer n.client.pushKeys.leave()
 	return n.outcome(n.persist(ctx))
 }
 
 // persist sends the push again while its outcome is unknown and that may change.
-func (n *numbered) persist(ctx context.Context) error {
+func (n *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
 	var backoff lua.Backoff
 	for wait := time.Duration(0); ; wait = backoff.Next(leastPause, mostPause) {
@@ -83,7 +82,7 @@ func (n *numbered) persist(ctx context.Context) error {
 	}
 }
 
-// sleep says whether it slept to the end.
+// sleep reports whether it slept to the end.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -95,8 +94,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// once sends the push, and notes what is known after that.
-func (n *numbered) once(ctx context.Context) error {
+// once sends the push, and stores what is known after that.
+func (n *oncePush) once(ctx context.Context) error {
 	sent := lua.SinceBoot()
 	if n.ambiguous && sent-n.since > RepeatWindow {
 		n.spent = fmt.Errorf("%w: it was first sent more than %v ago", ErrNotRepeatable, RepeatWindow)
@@ -107,27 +106,27 @@ func (n *numbered) once(ctx context.Context) error {
 	word, err := n.ask(ctx)
 	switch {
 	case word == lua.PushStored:
-		n.slot.number, n.stored = n.number, true
-		n.client.refusals.tell(time.Now(), n.jobs, n.holders)
+		n.key.number, n.stored = n.number, true
+		n.client.refusals.log(time.Now(), n.jobs, n.holders)
 	case word == lua.PushStale:
 		return n.collided(ctx)
 	case !driver.Certain(err) && !n.ambiguous:
-		n.slot.number, n.slot.late = n.number, true
+		n.key.number, n.key.late = n.number, true
 		n.ambiguous, n.since = true, sent
-		n.dropped = runtime.AddCleanup(n, n.client.slots.give, n.slot)
+		n.dropped = runtime.AddCleanup(n, n.client.pushKeys.give, n.key)
 	}
 	return err
 }
 
-func (n *numbered) ask(ctx context.Context) (string, error) {
+func (n *oncePush) ask(ctx context.Context) (string, error) {
 	c := n.client
-	if n.slot == nil {
-		n.slot = c.slots.take()
-		n.number = n.slot.number + 1
+	if n.key == nil {
+		n.key = c.pushKeys.take()
+		n.number = n.key.number + 1
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	number := lua.IdempotencyKey{Slot: n.slot.key, Number: n.number, Mark: n.mark, Remember: remember}
+	number := lua.IdempotencyKey{Slot: n.key.key, Number: n.number, Mark: n.mark, Remember: remember}
 	if n.unique {
 		push := c.keys.PushUnique(&number, n.jobs)
 		answer, err := push.Read(c.do(ctx, push.Call))
@@ -139,12 +138,12 @@ func (n *numbered) ask(ctx context.Context) (string, error) {
 	return push.Read(c.do(ctx, push.Call))
 }
 
-// collided is for a push under whose number Redis knows another: a program that was copied while it ran (a
-// snapshot of its machine) is at work twice. Nothing of this push is there, unless it was ambiguous; then
-// only people can say.
-func (n *numbered) collided(ctx context.Context) error {
-	n.client.slots.rename(n.slot)
-	n.slot = nil
+// collided handles a push whose key Redis knows for another push: a program that was copied while it ran (a
+// snapshot of its machine) runs twice. Nothing of this push is stored, unless it was ambiguous; then only an
+// operator can find out.
+func (n *oncePush) collided(ctx context.Context) error {
+	n.client.pushKeys.rename(n.key)
+	n.key = nil
 	if n.ambiguous {
 		n.dropped.Stop()
 		n.spent = fmt.Errorf("%w: a copy of this program has pushed under its number", ErrNotRepeatable)
@@ -153,13 +152,13 @@ func (n *numbered) collided(ctx context.Context) error {
 	return n.once(ctx) // by the new name
 }
 
-// outcome says what an error means, and gives back the slot unless the number may be needed again.
-func (n *numbered) outcome(err error) (Status, error) {
+// outcome returns what an error means, and gives the key back unless its number may be needed again.
+func (n *oncePush) outcome(err error) (Status, error) {
 	if !n.ambiguous || n.stored {
 		n.dropped.Stop()
-		if n.slot != nil {
-			n.client.slots.give(n.slot)
-			n.slot = nil
+		if n.key != nil {
+			n.client.pushKeys.give(n.key)
+			n.key = nil
 		}
 	}
 	switch {

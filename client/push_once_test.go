@@ -19,11 +19,11 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// numberedPush is in every request of a push with a number, and in no other.
-const numberedPush = "belay:pushes:"
+// oncePushes is in every request of a push with a number, and in no other.
+const oncePushes = "belay:pushes:"
 
-// slotKeys are the keys by which Redis remembers pushes.
-func (w *world) slotKeys() []any {
+// storedKeys are the keys by which Redis remembers pushes.
+func (w *world) storedKeys() []any {
 	w.Helper()
 	return w.do("KEYS", strings.ReplaceAll(w.keys.IdempotencySlot("*", 0), ":0", ":*")).([]any)
 }
@@ -80,7 +80,7 @@ func lossy(percent, frames int) []faultproxy.Rule {
 		for frame := range frames {
 			if random.IntN(100) < percent {
 				// A rule does not count the frames that those before it have lost.
-				rules = append(rules, faultproxy.Rule{On: on, Token: numberedPush, Nth: frame + 1 - lost, Do: faultproxy.Close()})
+				rules = append(rules, faultproxy.Rule{On: on, Token: oncePushes, Nth: frame + 1 - lost, Do: faultproxy.Close()})
 				lost++
 			}
 		}
@@ -91,7 +91,7 @@ func lossy(percent, frames int) []faultproxy.Rule {
 func TestRepeatable(t *testing.T) {
 	repeats(t, Config{}, map[string]func(w *world){
 		"a lost reply or request is no more than a delay": func(w *world) {
-			for i, rule := range []faultproxy.Rule{faultproxy.DropReply(numberedPush), faultproxy.DropRequest(numberedPush)} {
+			for i, rule := range []faultproxy.Rule{faultproxy.DropReply(oncePushes), faultproxy.DropRequest(oncePushes)} {
 				w.proxy.Add(rule)
 				receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 				require.NoError(w, err)
@@ -99,7 +99,7 @@ func TestRepeatable(t *testing.T) {
 				require.Equal(w, receipt.JID, w.jids(DefaultQueue)[i])
 			}
 			require.Len(w, w.queue(DefaultQueue), 2)
-			require.Len(w, w.slotKeys(), 1)
+			require.Len(w, w.storedKeys(), 1)
 		},
 		"a thousand pushes of which a fifth is lost, and of the answers too, are a thousand jobs": func(w *world) {
 			w.proxy.Add(lossy(20, 3000)...)
@@ -112,7 +112,7 @@ func TestRepeatable(t *testing.T) {
 				pushed = append(pushed, receipt.JID)
 			}
 			require.Equal(w, pushed, w.jids(DefaultQueue))
-			require.Len(w, w.slotKeys(), 1, "one push at a time was under way")
+			require.Len(w, w.storedKeys(), 1, "one push at a time was under way")
 			require.Greater(w, w.proxy.Count("EVALSHA"), 1400, "the proxy lost too little")
 		},
 		"so are a thousand in slices": func(w *world) {
@@ -134,20 +134,20 @@ func TestRepeatable(t *testing.T) {
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			require.Zero(w, w.proxy.Count("EVALSHA"))
-			require.Empty(w, w.slotKeys())
+			require.Empty(w, w.storedKeys())
 		},
 		"middleware may ask for it": func(w *world) {
 			w.client.Use("once", func(_ context.Context, j *RawJob) error {
 				j.PushOnce = true
 				return nil
 			})
-			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			w.proxy.Add(faultproxy.DropReply(oncePushes))
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			require.Len(w, w.queue(DefaultQueue), 1)
 		},
 		"a slice is repeatable when one of its jobs is": func(w *world) {
-			w.proxy.Add(faultproxy.DropReply(numberedPush))
+			w.proxy.Add(faultproxy.DropReply(oncePushes))
 			receipts, err := w.client.PushMany(w.Context(), slices.Values([]RawJob{{Class: "A"}, {Class: "A", PushOnce: true}, {Class: "A"}}))
 			require.NoError(w, err)
 			require.Len(w, receipts, 3)
@@ -181,7 +181,7 @@ func TestRepeatable_fiftyAtOnce(t *testing.T) {
 			pushers.Wait()
 			require.ElementsMatch(w, pushed, w.jids(DefaultQueue))
 			require.Len(w, pushed, goroutines*each)
-			require.LessOrEqual(w, len(w.slotKeys()), goroutines)
+			require.LessOrEqual(w, len(w.storedKeys()), goroutines)
 		},
 	})
 }
@@ -189,7 +189,7 @@ func TestRepeatable_fiftyAtOnce(t *testing.T) {
 func TestRepeatable_endsWhen(t *testing.T) {
 	repeats(t, Config{}, map[string]func(w *world){
 		"the context does": func(w *world) {
-			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Do: faultproxy.Close()})
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: oncePushes, Do: faultproxy.Close()})
 			ctx, cancel := context.WithTimeout(w.Context(), 2*time.Second)
 			defer cancel()
 			receipt, err := w.client.Push(ctx, RawJob{Class: "A", PushOnce: true})
@@ -199,14 +199,14 @@ func TestRepeatable_endsWhen(t *testing.T) {
 		},
 		"its time does": func(w *world) {
 			w.client.cfg.RepeatFor = 500 * time.Millisecond
-			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: numberedPush, Do: faultproxy.Close()})
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: oncePushes, Do: faultproxy.Close()})
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
 			require.Greater(w, w.proxy.Count("EVALSHA"), 1)
 			require.Len(w, w.queue(DefaultQueue), 1)
 		},
 		"it has certainly failed: there is nothing to find out": func(w *world) {
-			w.proxy.Add(faultproxy.Rule{Token: numberedPush, Do: faultproxy.Fail("OOM command not allowed")})
+			w.proxy.Add(faultproxy.Rule{Token: oncePushes, Do: faultproxy.Fail("OOM command not allowed")})
 			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrFull)
 			require.NotErrorIs(w, err, ErrUnknown)
@@ -214,9 +214,9 @@ func TestRepeatable_endsWhen(t *testing.T) {
 			require.Equal(w, 1, w.proxy.Count("EVALSHA"))
 		},
 		"the server that was restarting has loaded its data": func(w *world) {
-			w.proxy.Add(faultproxy.DropRequest(numberedPush))
+			w.proxy.Add(faultproxy.DropRequest(oncePushes))
 			for range 3 {
-				w.proxy.Add(faultproxy.Rule{Token: numberedPush, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
+				w.proxy.Add(faultproxy.Rule{Token: oncePushes, Nth: 1, Do: faultproxy.Fail("LOADING not yet")})
 			}
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.NoError(w, err)
@@ -229,8 +229,8 @@ func TestRepeatable_endsWhen(t *testing.T) {
 func TestRepeatable_waitsForRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drivertest.Redis(t), "goredis", Config{})
-	for range mostNumbered {
-		require.NoError(t, w.client.slots.enter(t.Context()))
+	for range mostOnce {
+		require.NoError(t, w.client.pushKeys.enter(t.Context()))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -238,7 +238,7 @@ func TestRepeatable_waitsForRoom(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, ErrUnknown)
 	require.Equal(t, StatusNotPushed, receipt.Status)
-	w.client.slots.leave()
+	w.client.pushKeys.leave()
 	receipt, err = w.client.Repeat(t.Context(), receipt)
 	require.NoError(t, err)
 	require.Equal(t, []string{receipt.JID}, w.jids(DefaultQueue))

@@ -22,7 +22,7 @@ func (w *world) ready(jid string) ready {
 	w.Helper()
 	r, err := w.client.prepare(w.Context(), RawJob{Class: "A", JID: jid})
 	require.NoError(w, err)
-	require.True(w, r.mayJoin())
+	require.True(w, r.mayCoalesce())
 	return r
 }
 
@@ -32,15 +32,15 @@ type outcome struct {
 	err     error
 }
 
-// jointOf begins pushes of these jobs, so that they share a call with a first one, which the test has to
+// groupOf begins pushes of these jobs, so that they share a call with a first one, which the test has to
 // send. Their outcomes come later.
-func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outcomes map[string]chan outcome) {
+func groupOf(ctx context.Context, w *world, jids ...string) (shared *group, outcomes map[string]chan outcome) {
 	w.Helper()
 	until, _ := ctx.Deadline()
-	shared, at, first := w.client.joints.join(w.ready("first"), until, w.client.cfg.PayloadLimit)
+	shared, at, first := w.client.groups.join(w.ready("first"), until, w.client.cfg.PayloadLimit)
 	require.True(w, first)
 	require.Zero(w, at)
-	defer w.crowded()()
+	defer w.underWay()()
 	outcomes = make(map[string]chan outcome)
 	for _, jid := range jids {
 		answer := make(chan outcome, 1)
@@ -51,21 +51,21 @@ func jointOf(ctx context.Context, w *world, jids ...string) (shared *joint, outc
 		}()
 	}
 	require.Eventually(w, func() bool {
-		w.client.joints.mu.Lock()
-		defer w.client.joints.mu.Unlock()
+		w.client.groups.mu.Lock()
+		defer w.client.groups.mu.Unlock()
 		return len(shared.slice.receipts) == 1+len(jids)
 	}, 20*time.Second, time.Millisecond, "all to have joined")
 	return shared, outcomes
 }
 
-// crowded has as many pushes under way as it takes to share calls, until the answer is called.
-func (w *world) crowded() (end func()) {
-	w.client.joints.pushing.Add(crowd)
-	return func() { w.client.joints.pushing.Add(-crowd) }
+// underWay has as many pushes under way as it takes to share calls, until the answer is called.
+func (w *world) underWay() (end func()) {
+	w.client.groups.pushing.Add(coalesceFrom)
+	return func() { w.client.groups.pushing.Add(-coalesceFrom) }
 }
 
 // lead sends what has joined, and is what became of the first.
-func (w *world) lead(ctx context.Context, shared *joint) outcome {
+func (w *world) lead(ctx context.Context, shared *group) outcome {
 	w.client.lead(ctx, shared, DefaultQueue)
 	return outcome{shared.slice.receipts[0], shared.err}
 }
@@ -73,7 +73,7 @@ func (w *world) lead(ctx context.Context, shared *joint) outcome {
 func TestPushesThatShareACall(t *testing.T) {
 	promises(t, Config{}, map[string]func(w *world){
 		"are stored by one LPUSH, and each gets its own receipt": func(w *world) {
-			shared, outcomes := jointOf(w.Context(), w, "b", "c")
+			shared, outcomes := groupOf(w.Context(), w, "b", "c")
 			require.Equal(w, outcome{Receipt{JID: "first", Queue: DefaultQueue, Status: StatusQueued}, nil}, w.lead(w.Context(), shared))
 			for jid, answer := range outcomes {
 				require.Equal(w, outcome{Receipt{JID: jid, Queue: DefaultQueue, Status: StatusQueued}, nil}, <-answer)
@@ -82,7 +82,7 @@ func TestPushesThatShareACall(t *testing.T) {
 			require.Equal(w, 1, w.proxy.Count("LPUSH"))
 		},
 		"are unknown together when the answer is lost, and nothing is sent again": func(w *world) {
-			shared, outcomes := jointOf(w.Context(), w, "b")
+			shared, outcomes := groupOf(w.Context(), w, "b")
 			w.proxy.Add(faultproxy.DropReply("LPUSH"))
 			require.ErrorIs(w, w.lead(w.Context(), shared).err, ErrUnknown)
 			got := <-outcomes["b"]
@@ -92,7 +92,7 @@ func TestPushesThatShareACall(t *testing.T) {
 			require.Len(w, w.queue(DefaultQueue), 2)
 		},
 		"are certainly not stored together when Redis refuses": func(w *world) {
-			shared, outcomes := jointOf(w.Context(), w, "b")
+			shared, outcomes := groupOf(w.Context(), w, "b")
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Do: faultproxy.Fail("OOM command not allowed")})
 			require.ErrorIs(w, w.lead(w.Context(), shared).err, ErrFull)
 			got := <-outcomes["b"]
@@ -101,7 +101,7 @@ func TestPushesThatShareACall(t *testing.T) {
 		},
 		"are not ended by cancelling one of them, who sends or not": func(w *world) {
 			ctx, cancel := context.WithCancel(w.Context())
-			shared, outcomes := jointOf(ctx, w, "b")
+			shared, outcomes := groupOf(ctx, w, "b")
 			cancel()
 			require.NoError(w, w.lead(ctx, shared).err)
 			require.NoError(w, (<-outcomes["b"]).err)
@@ -113,15 +113,15 @@ func TestPushesThatShareACall(t *testing.T) {
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Do: faultproxy.Blackhole()})
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
-			shared, outcomes := jointOf(ctx, w, "b")
+			shared, outcomes := groupOf(ctx, w, "b")
 			require.ErrorIs(w, w.lead(ctx, shared).err, context.DeadlineExceeded)
 			got := <-outcomes["b"]
 			require.ErrorIs(w, got.err, ErrUnknown)
 			require.Equal(w, StatusUnknown, got.receipt.Status)
 		},
 		"have no other deadline than their own": func(w *world) {
-			shared, _ := jointOf(w.Context(), w)
-			defer w.crowded()()
+			shared, _ := groupOf(w.Context(), w)
+			defer w.underWay()()
 			ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 			defer cancel()
 			_, err := w.client.Push(ctx, RawJob{Class: "A"}) // it would wait for ever if it joined
@@ -129,8 +129,8 @@ func TestPushesThatShareACall(t *testing.T) {
 			require.Len(w, shared.slice.receipts, 1)
 		},
 		"are none where a context has ended before": func(w *world) {
-			shared, _ := jointOf(w.Context(), w)
-			defer w.crowded()()
+			shared, _ := groupOf(w.Context(), w)
+			defer w.underWay()()
 			ended, cancel := context.WithCancel(w.Context())
 			cancel()
 			receipt, err := w.client.Push(ended, RawJob{Class: "A"})
@@ -140,8 +140,8 @@ func TestPushesThatShareACall(t *testing.T) {
 		},
 		"are of one queue, and fail for no other": func(w *world) {
 			w.do("SET", w.keys.Queue("odd"), "x")
-			shared, outcomes := jointOf(w.Context(), w, "b")
-			defer w.crowded()()
+			shared, outcomes := groupOf(w.Context(), w, "b")
+			defer w.underWay()()
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A", Queue: "odd"})
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.NoError(w, w.lead(w.Context(), shared).err)
@@ -171,7 +171,7 @@ func TestPushesThatShareACall(t *testing.T) {
 				}
 			}
 			require.Len(w, all, producers*each)
-			require.Empty(w, w.client.joints.open)
+			require.Empty(w, w.client.groups.open)
 		},
 	})
 }
@@ -188,8 +188,8 @@ func TestNobodyWaitsForOneWhoseGoroutineEnded(t *testing.T) {
 	t.Parallel()
 	client, err := New(broken{}, Config{})
 	require.NoError(t, err)
-	shared, _, _ := client.joints.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1)
-	_, at, first := client.joints.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1)
+	shared, _, _ := client.groups.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1)
+	_, at, first := client.groups.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1)
 	require.False(t, first)
 	go client.lead(t.Context(), shared, "q")
 	select {
@@ -202,7 +202,7 @@ func TestNobodyWaitsForOneWhoseGoroutineEnded(t *testing.T) {
 }
 
 func TestPushesStayAloneWhereItTakesLongToLetOthersRun(t *testing.T) {
-	var j joints
+	var j groups
 	j.judge(time.Hour, time.Hour+yieldFor+3*yieldForEach, 3)
 	require.Zero(t, j.aloneUntil.Load())
 	ended := time.Hour + yieldFor + 3*yieldForEach + 10*time.Millisecond
@@ -225,7 +225,7 @@ func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
 		"earlier by a moment": {at, at.Add(-1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := joints{}
+			j := groups{}
 			r := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 			one, _, _ := j.join(r, c.first, 1)
 			two, _, _ := j.join(r, c.second, 1)
@@ -235,7 +235,7 @@ func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
 }
 
 func TestAJointIsAsLargeAsASliceAtMost(t *testing.T) {
-	j := joints{}
+	j := groups{}
 	large := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 	large.stored.Job = strings.Repeat("x", 1<<20)
 	one, _, first := j.join(large, time.Time{}, 1<<20)

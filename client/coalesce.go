@@ -1,0 +1,160 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+// Goroutines that push to one queue at the same moment share a call: for Redis one LPUSH of ten jobs is little
+// more work than one of a single job, and for the client it is one write and one wake-up. No push waits for one
+// that has not begun: the first goroutine of a group yields once, and then sends what the others have added.
+// A group is of one queue, because only its jobs share a fate anyway: a full Redis refuses them all, a key of
+// another type refuses those of one queue. And its pushes have nearly one deadline, because a deadline ends a
+// call; a cancellation ends no call that is under way, shared or not.
+//
+// Pushes that need an answer of their own are not coalesced: unique ones, scheduled ones and PushOnce.
+
+const (
+	// coalesceFrom is how many pushes must be under way before one of them yields. Fewer are not worth it: the
+	// yield alone may wake another thread, which costs more than a call that is saved.
+	coalesceFrom = 3
+	// yieldFor and yieldForEach are how long the yield may take, and how much longer for each push that has
+	// joined. It takes longer if the processors are busy with something else: one wait behind each goroutine
+	// that computes takes ten milliseconds.
+	yieldFor     = 500 * time.Microsecond
+	yieldForEach = 20 * time.Microsecond
+	// aloneFor is for how many times the excess pushes are not coalesced then: the loss is a twentieth of the
+	// time at most.
+	aloneFor = 20
+	// alike is the maximum difference between the deadlines of pushes that share a call. The earliest one is
+	// that of the call.
+	alike = 10 * time.Millisecond
+)
+
+// A group is several pushes that share one call.
+type group struct {
+	slice slice
+	until time.Time // the first one's deadline; zero for none
+	// sent is closed when the slice's receipts and err are known.
+	sent chan struct{}
+	err  error
+}
+
+// groups are those that pushes may still join, by queue.
+type groups struct {
+	// pushing is how many pushes are under way that may be coalesced.
+	pushing atomic.Int64
+	// aloneUntil is until when pushes are not coalesced, as a duration since the client was made.
+	aloneUntil atomic.Int64
+
+	mu   sync.Mutex
+	open map[string]*group
+}
+
+// mayCoalesce reports whether the job may share a call.
+func (r *ready) mayCoalesce() bool {
+	return r.Status == StatusQueued && r.stored.Lock == nil && !r.once
+}
+
+// pushCoalesced stores a job together with those that are pushed to its queue at this moment.
+func (c *Client) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
+	pushing := c.groups.pushing.Add(1)
+	defer c.groups.pushing.Add(-1)
+	if pushing < coalesceFrom || ctx.Err() != nil || int64(time.Since(c.born)) < c.groups.aloneUntil.Load() {
+		return c.pushAlone(ctx, r)
+	}
+	until, _ := ctx.Deadline()
+	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit)
+	switch {
+	case g == nil:
+		return c.pushAlone(ctx, r)
+	case first:
+		c.lead(ctx, g, r.Queue)
+	default:
+		<-g.sent
+	}
+	return g.slice.receipts[at], g.err
+}
+
+// errBrokenOff is the error of the other pushes if the goroutine that sends ends by runtime.Goexit or a panic.
+var errBrokenOff = errors.New("the goroutine that sent it ended before there was an answer")
+
+// lead sends a group that the caller has opened.
+func (c *Client) lead(ctx context.Context, g *group, queue string) {
+	begun := time.Since(c.born)
+	runtime.Gosched()
+	joined := c.groups.close(g, queue)
+	c.groups.judge(begun, time.Since(c.born), joined)
+	answered := false
+	defer func() {
+		if !answered {
+			var status Status
+			status, g.err = pushError(&driver.UncertainError{Err: errBrokenOff})
+			g.slice.fail(status, nil)
+		}
+		close(g.sent)
+	}()
+	if joined > 1 {
+		var end context.CancelFunc
+		ctx, end = uncancelled(ctx) // other callers' pushes are in the call too
+		defer end()
+	}
+	g.err = c.send(ctx, &g.slice)
+	answered = true
+}
+
+// uncancelled returns a context that ends at ctx's deadline, and for no other reason.
+func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	kept := context.WithoutCancel(ctx)
+	if until, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(kept, until)
+	}
+	return kept, func() {}
+}
+
+// judge stops coalescing for a while if the yield took long for the number of pushes that joined.
+func (s *groups) judge(begun, ended time.Duration, joined int) {
+	if excess := ended - begun - yieldFor - yieldForEach*time.Duration(joined); excess > 0 {
+		s.aloneUntil.Store(int64(ended + aloneFor*excess))
+	}
+}
+
+// join adds a job to the group of its queue, unless their deadlines differ. It returns the index of its
+// receipt, and whether the caller is the first one, which leads.
+func (s *groups) join(r ready, until time.Time, limit int) (g *group, at int, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g = s.open[r.Queue]
+	switch {
+	case g == nil:
+		first = true
+		g = &group{until: until, sent: make(chan struct{})}
+		if s.open == nil {
+			s.open = make(map[string]*group)
+		}
+		s.open[r.Queue] = g
+	case g.until.IsZero() != until.IsZero() || until.Before(g.until) || until.Sub(g.until) > alike:
+		return nil, 0, false
+	}
+	g.slice.add(r)
+	if g.slice.full(limit) {
+		delete(s.open, r.Queue)
+	}
+	return g, len(g.slice.receipts) - 1, first
+}
+
+// close ends joining, and returns how many pushes have joined.
+func (s *groups) close(g *group, queue string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[queue] == g {
+		delete(s.open, queue)
+	}
+	return len(g.slice.receipts)
+}
