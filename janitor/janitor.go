@@ -107,7 +107,7 @@ func New(cfg Config) *Janitor {
 }
 
 // Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
-func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot time.Duration) {
+func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot, rtt time.Duration) {
 	seen := heartbeat{HeartbeatReply: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -118,7 +118,7 @@ func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot time.Duration) {
 		j.since = seen.sinceBoot
 	}
 	j.last, j.more = seen, seen.More
-	j.noteLapsedLocked(seen.Lapsed, seen.sinceBoot)
+	j.noteLapsedLocked(seen.Lapsed, seen.sinceBoot, seen.sinceBoot+rtt)
 	if !j.more {
 		j.forgetLocked(seen.sinceBoot)
 	}
@@ -137,15 +137,17 @@ func (j *Janitor) startOverLocked() {
 	j.breaks++
 }
 
-// noteLapsedLocked records that these processes had lapsed at an instant since boot.
-func (j *Janitor) noteLapsedLocked(lapsed []string, at time.Duration) {
+// noteLapsedLocked records that these processes had lapsed at an instant between sent and answered, both
+// since boot. The time between two looks counts from the first one's answer to the last one's sending: a
+// call that was delayed on its way must not make it seem longer.
+func (j *Janitor) noteLapsedLocked(lapsed []string, sent, answered time.Duration) {
 	for _, identity := range lapsed {
 		s := j.lapsed[identity]
 		if s == nil {
-			s = &suspected{first: at, delay: rand.N(j.cfg.Beat)}
+			s = &suspected{first: answered, delay: rand.N(j.cfg.Beat)}
 			j.lapsed[identity] = s
 		}
-		s.seen = at
+		s.seen = sent
 	}
 }
 
@@ -252,7 +254,7 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 			names = append(names, page...)
 		}
 		last := len(names) < pages*lua.MostItems
-		if !j.notePage(names, at, beat, breaks, last) || last {
+		if !j.notePage(names, at, lua.SinceBoot(), beat, breaks, last) || last {
 			return nil
 		}
 		// Pages overlap by one page: names move up when names before them are recovered.
@@ -263,13 +265,13 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 
 // notePage records a page of names that had lapsed at an instant, read after a heartbeat, and reports whether
 // our observation has been uninterrupted since then. The last page completes the look.
-func (j *Janitor) notePage(names []string, at, beat time.Duration, breaks int, last bool) bool {
+func (j *Janitor) notePage(names []string, sent, answered, beat time.Duration, breaks int, last bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.breaks != breaks {
 		return false
 	}
-	j.noteLapsedLocked(names, at)
+	j.noteLapsedLocked(names, sent, answered)
 	if last {
 		j.forgetLocked(beat)
 		j.more = j.more && j.last.sinceBoot != beat
