@@ -79,7 +79,7 @@ func (k *keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 		return
 	}
 	k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).
-		Msg("handed straight back: an earlier run of the job, which was recovered from us, still goes on here")
+		Msg("requeued: an earlier run of the job, which was recovered from us, still goes on here")
 	k.refuse(r)
 }
 

@@ -45,7 +45,7 @@ func (k *keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 		k.ledger.finish(r, job.Requeued())
 	default:
 		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).
-			Msg("a suspect runs alone: it was in hand in too many crashes; nothing else is taken meanwhile")
+			Msg("a quarantined job runs alone: it was running in too many crashes; nothing else is taken meanwhile")
 		k.prepare(r)
 	}
 	return r

@@ -14,9 +14,9 @@ type atRest struct {
 // that the loop's own connection is dead before a job needs it.
 const mostUnlooked = 3
 
-// heard makes sure, after each confirmed heartbeat, that what lies in our lists and which queues are paused
-// is known: the heartbeat has told it, or the next turn reads it.
-func (k *keyspace) heard(reply HeartbeatReply) {
+// beaten makes sure, after each confirmed heartbeat, that what lies in our lists and which queues are paused
+// is known: the heartbeat's reply says so, or the next turn reads it.
+func (k *keyspace) beaten(reply HeartbeatReply) {
 	k.renew, k.fenced, k.yielded = true, false, false
 	for _, q := range k.queues {
 		if q.broken {

@@ -56,7 +56,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			calm := r.pulse()
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.k.heard(calm)
+			r.k.beaten(calm)
 			require.True(t, r.k.reconcile.due, "a job is in hand")
 			r.end(done)
 		})

@@ -20,7 +20,7 @@ type keyspace struct {
 	former  []*Session // earlier sessions that still had runs when the next one began
 	fenced  bool       // the last take was refused: the session has lapsed, or holds a quarantined job; until the next heartbeat
 	lease   lease
-	renew   bool // the locks of the runs are to be renewed
+	renew   bool // the locks of the runs must be renewed
 
 	intakes   []*intake // one for each capsule
 	queues    map[string]*queueState
@@ -92,7 +92,7 @@ func (k *keyspace) settled() bool {
 		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) == 0 && len(k.reconcile.orphaned) == 0 && len(k.large) == 0
 }
 
-// turn sends what is to be sent now and returns when it must be called again at the latest; zero for no
+// turn sends what must be sent now and returns when it must be called again at the latest; zero for no
 // such time.
 func (k *keyspace) turn(now time.Time) time.Time {
 	k.lease.session = nil

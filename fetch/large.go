@@ -13,7 +13,7 @@ import (
 // script's call fails, the entry makes its list longer than what is in hand, so the next look names it
 // again.
 
-// addLarge notes entries that are to be moved to the dead set.
+// addLarge notes entries that must be moved to the dead set.
 func (k *keyspace) addLarge(session *Session, at place, large ...lua.Large) {
 	for _, one := range large {
 		list := k.cfg.Keys.Working(at.queue, session.Identity)

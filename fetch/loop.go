@@ -84,7 +84,7 @@ type Loop struct {
 // An event is the end of something that was in flight.
 type event interface{ handle() }
 
-// An order is what the loop may be told from outside.
+// An order is a request from outside of the loop's goroutine.
 type order int
 
 const (
@@ -137,8 +137,8 @@ func (l *Loop) Close() error {
 // session.
 func (l *Loop) Enter(session *Session) { l.sessions <- session }
 
-// Heard tells the loop of a heartbeat that was confirmed.
-func (l *Loop) Heard(reply HeartbeatReply) {
+// Beaten passes the reply of a confirmed heartbeat to the loop.
+func (l *Loop) Beaten(reply HeartbeatReply) {
 	select {
 	case l.heartbeats <- reply:
 	default: // the loop has not come to the last one yet
@@ -159,7 +159,7 @@ func (l *Loop) Stop() { l.give(orderStop) }
 // StopNow is Stop without the timeout.
 func (l *Loop) StopNow() { l.give(orderStopNow) }
 
-// TooManyClients tells the loop that Redis refused this process a connection.
+// TooManyClients is called when Redis refused this process a connection.
 func (l *Loop) TooManyClients() { l.give(orderTooManyClients) }
 
 // give passes an order to the loop. A full channel holds more orders than there are kinds, so one more
@@ -213,7 +213,7 @@ func (l *Loop) Run() {
 		case session := <-l.sessions:
 			l.enter(session)
 		case reply := <-l.heartbeats:
-			l.heard(reply)
+			l.beaten(reply)
 		case what := <-l.orders:
 			l.obey(what)
 		case <-timer.C:
@@ -230,7 +230,7 @@ func untilOrHour(at time.Time) time.Duration {
 	return max(time.Until(at), 0)
 }
 
-// turn sends what is to be sent and returns when it wants to be called again at the latest; zero for no
+// turn sends what must be sent and returns when it wants to be called again at the latest; zero for no
 // such time.
 func (l *Loop) turn(now time.Time) (wake time.Time) {
 	for _, k := range l.spaces {
@@ -275,7 +275,7 @@ func (l *Loop) enter(session *Session) {
 	k.abandon()
 }
 
-func (l *Loop) heard(reply HeartbeatReply) { l.spaces[0].heard(reply) }
+func (l *Loop) beaten(reply HeartbeatReply) { l.spaces[0].beaten(reply) }
 
 // startReady puts the jobs that may start into the run queue.
 func (l *Loop) startReady() {

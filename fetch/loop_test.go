@@ -275,7 +275,7 @@ func TestLook(t *testing.T) {
 			r.pump("the job", func() bool { return len(r.running) == 1 && !r.k.reconcile.unsure })
 			require.Equal(t, jobs, bytesOf(r.running))
 			r.end(done)
-			require.NotContains(t, r.log.String(), "adopted")
+			require.NotContains(t, r.log.String(), "reclaimed")
 		})
 	})
 

@@ -41,7 +41,7 @@ func (f *flights) begin() int64 {
 func (f *flights) end(op int64) { delete(f.operations, op) }
 
 // A pipeline is what goes to Redis at once: settles, then starts, then takes for the processors that are
-// idle once the settles have landed, then what is to be read or said besides. Everything in it is answered,
+// idle once the settles have landed, then reads and smaller calls. Everything in it is answered,
 // or known not to be.
 type pipeline struct {
 	space    *keyspace

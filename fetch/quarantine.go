@@ -187,7 +187,7 @@ func (q *quarantine) endDrain() {
 	q.undrain, q.draining = q.draining, nil
 }
 
-// addDrain adds what is to be said about draining to a pipeline.
+// addDrain adds the calls about draining to a pipeline.
 func (k *keyspace) addDrain(p *pipeline) {
 	q := &k.loop.quarantine
 	if queue := q.wish; queue != nil && queue.intake.space == k {
@@ -233,10 +233,10 @@ func (k *keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 		k.reconcile.quarantineUnsure = session == k.session
 		k.doubt(session, err)
 		if driver.Outage(err) {
-			k.fail("take a suspect", err)
+			k.fail("take a quarantined job", err)
 			return
 		}
-		k.cfg.Reporter.refuse("take a suspect", err)
+		k.cfg.Reporter.refuse("take a quarantined job", err)
 		k.noQuarantined()
 		return
 	}

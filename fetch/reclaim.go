@@ -12,7 +12,7 @@ func (k *keyspace) reclaim() {
 			continue
 		}
 		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).Bool("runs_here", r.state != finished).
-			Msg("adopted: the job was taken, but the answer that said so was lost")
+			Msg("reclaimed: the job was taken, but the answer that said so was lost")
 	}
 	c := &k.reconcile
 	c.orphaned = rest

@@ -16,13 +16,13 @@ import (
 // was lost: it is orphaned. Lengths are the first reading that does not know it, the page the second; a
 // page is as large as the link allows, and what it has shown stays known if the next one fails.
 type reconcile struct {
-	due             bool               // the lengths are to be read
+	due             bool               // the lengths must be read
 	asking          bool               // they are being read
 	unsure          bool               // our lists may hold jobs that are not in the ledger: nothing more is taken
 	looked          bool               // since then the lengths were read with nothing in flight
 	doubts          int                // readings in a row whose difference may be what a take was just bringing
 	readings        map[place]*reading // those that are not done
-	toRead          []*reading         // those of them whose next page is to be asked for
+	toRead          []*reading         // those of them whose next page must be asked for
 	orphaned        []orphan           // entries that are not runs yet
 	quarantinesRead bool               // it is news which queues have quarantined jobs
 	// quarantineUnsure says that our quarantine list may hold a job that is not in the ledger: an answer

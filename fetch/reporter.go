@@ -22,8 +22,8 @@ const (
 	deniedFor = 10 * time.Second
 )
 
-// A Reporter tells the log once that Redis is away and once that it is back, whoever of a process notices:
-// jobs, the heart, the poller. Its methods may be called from any goroutine.
+// A Reporter tells the log once that Redis is away and once that it is back, whichever part of the process
+// notices: jobs, the heart, the poller. Its methods may be called from any goroutine.
 type Reporter struct {
 	log    zerolog.Logger
 	bornAt time.Time
@@ -33,7 +33,7 @@ type Reporter struct {
 	mu       sync.Mutex
 	away     map[string]bool // callers that have failed and not succeeded since
 	since    time.Time       // when the first caller failed
-	told     bool            // the outage was logged
+	logged   bool            // the outage was
 	backAt   time.Time       // when its return was last logged
 	refused  map[string]time.Time
 	denied   error // the last denial
@@ -92,13 +92,13 @@ func (r *Reporter) Fail(who string, err error) {
 	}
 	r.away[who] = true
 	if denied {
-		r.told = r.refuseLocked(locked, err, now) || r.told
+		r.logged = r.refuseLocked(locked, err, now) || r.logged
 		return
 	}
-	if r.told || (now.Sub(r.backAt) < echo && now.Sub(r.since) < lasting) {
+	if r.logged || (now.Sub(r.backAt) < echo && now.Sub(r.since) < lasting) {
 		return
 	}
-	r.told = true
+	r.logged = true
 	r.notifyLocked(who, err)
 	r.log.Warn().Err(err).Str("call", who).Msg("redis is away: running jobs go on, nothing new is taken, ends are kept")
 }
@@ -138,7 +138,7 @@ func (r *Reporter) Denied() error {
 }
 
 // Succeed says that Redis has answered who, or that who will ask no more. Redis is back when it has
-// answered all who had failed.
+// answered all callers that had failed.
 func (r *Reporter) Succeed(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,9 +156,9 @@ func (r *Reporter) heardLocked(who string, now time.Time) {
 	if driver.Outage(r.denied) { // the password is right again, for all callers
 		r.denied = nil
 	}
-	if !r.told {
+	if !r.logged {
 		return
 	}
-	r.told, r.backAt = false, now
+	r.logged, r.backAt = false, now
 	r.log.Info().Dur("away_ms", now.Sub(r.since)).Msg("redis is back")
 }

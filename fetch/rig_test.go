@@ -133,7 +133,7 @@ func (r *rig) enter() {
 func (r *rig) beat() HeartbeatReply {
 	reply := r.pulse()
 	if reply.State == lua.StateAlive {
-		r.k.heard(reply)
+		r.k.beaten(reply)
 	}
 	return reply
 }

@@ -9,31 +9,31 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A unique job carries its lock in its payload (package dedup). What is to be done about it goes the way of
+// A unique job carries its lock in its payload (package dedup). What must be done about it goes the way of
 // the job: its start is said to Redis before it runs, where that means something to the lock; the lock is
 // renewed at every beat while the job is in hand; and the settle that ends the job ends the lock. Jobs
 // without one pay a search in their bytes.
 
-// A heldLock is the lock of a job in hand.
+// A heldLock is the lock of a running job.
 type heldLock struct {
 	dedup.Lock
 	class   string
-	said    bool // it was said to Redis that the run begins, or may have been
+	said    bool // the start was sent to Redis
 	started bool // and Redis has answered
-	back    bool // it is to be said that it does not after all
-	// waits says that the job wants to know how far databases must have come, which its start tells.
+	back    bool // Redis must record that it does not begin after all
+	// waits is set if the job needs the WAL positions that its start returns.
 	waits bool
-	// left are the positions that refused duplicates left, as its start told.
+	// left are the positions that refused duplicates left, as the reply to its start said.
 	left dedup.WAL
 }
 
-// kept says that Redis keeps, beside, what was left with the lock that the start has freed.
+// kept reports whether Redis keeps the positions that were left with the lock after the start has freed it.
 func (l *heldLock) kept() bool {
 	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
 }
 
 // Left are the positions in write-ahead logs that duplicates left which were refused for the job's sake, as
-// far as its start was told; nil for nearly all.
+// far as its start is recorded; nil for nearly all.
 func (r *Run) Left() dedup.WAL {
 	if r.lock == nil {
 		return nil
@@ -65,11 +65,11 @@ func (k *keyspace) prepare(r *Run) {
 	k.ledger.move(r, awaitingStart)
 }
 
-// lockIn is the lock that a payload tells of; nil for none.
+// lockIn returns the lock that a payload names; nil for none.
 func (k *keyspace) lockIn(bytes string) *heldLock {
 	parsed, err := job.Parse(bytes)
 	if err != nil {
-		return nil // it is buried unread, and its lock, if it has one, lapses
+		return nil // it is moved to the dead set unread, and its lock, if it has one, lapses
 	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
@@ -190,7 +190,7 @@ func (k *keyspace) addRenewals(p *pipeline) {
 }
 
 // addForgets takes away what starts have kept for jobs whose end is confirmed. One that lives on carries it
-// in its payload. Nobody waits for the answer: what stays lapses.
+// in its payload. The answer does not matter: what stays lapses.
 func (k *keyspace) addForgets(p *pipeline) {
 	for some := range slices.Chunk(k.obsolete, lua.MostItems) {
 		p.add(k.cfg.Keys.ForgetLeft(some), func(driver.Reply) {})

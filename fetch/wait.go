@@ -46,7 +46,7 @@ type wait struct {
 	waiter  driver.Waiter
 	op      int64
 	leaving bool        // its release has been requested
-	shut    atomic.Bool // its connection is to be closed
+	shut    atomic.Bool // its connection must be closed
 	cannot  atomic.Bool // the server cannot release it
 
 	// returned is closed once the fields below are set.
@@ -331,7 +331,7 @@ func (k *keyspace) closeWaits() {
 			_ = q.waiter.Close() // nothing waits on it
 		}
 		if q.wait != nil {
-			_ = q.wait.waiter.Close() // what it may still move is found by those who stay
+			_ = q.wait.waiter.Close() // what it may still move is found by other processes
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestFlushAll(t *testing.T) {
 			t.Logf("registered anew after %v", time.Since(flushed))
 			require.Less(t, time.Since(flushed), 2*beat)
 			for _, w := range workers {
-				w.awaitLog("reborn")
+				w.awaitLog("re-registered with a new identity")
 				require.Contains(t, s.set(s.keys.Alive()), w.identities()[1])
 			}
 			for n := range 4 {
@@ -76,6 +76,7 @@ func flushing() time.Duration {
 // Redis forgets every script fifty times a second while producers and workers do all they can, and nobody
 // notices.
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	for name, open := range openers {
 		t.Run("is noticed by nobody, "+name, func(t *testing.T) {
 			s := newSite(t, audited(t))
@@ -116,6 +117,7 @@ func startLoad(t *testing.T, s *site, redis driver.Client) *load {
 	t.Helper()
 	l := &load{t: t, log: &log{}, ended: make(chan error, 1)}
 	logger := zerolog.New(l.log).Level(zerolog.InfoLevel)
+	s.do("SADD", s.keys.Queues(), "default") // no warning of a queue that does not exist yet
 	s.run(launcher.Config{Client: redis, Concurrency: 50, Log: &logger}, func(_ context.Context, j *job.Job) error {
 		if _, again := l.seen.LoadOrStore(j.ArgsJSON(), true); again {
 			l.again.Add(1)

@@ -62,7 +62,7 @@ func givenToAZombie(t *testing.T, s *site, giving string) {
 	// It is not told of its death at once: it has to know by its own clock.
 	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Heartbeat("", 0).Call), Nth: 1, Do: faultproxy.Delay(500 * time.Millisecond)})
 	zombie.signal(syscall.SIGCONT)
-	zombie.awaitLog("reborn")
+	zombie.awaitLog("re-registered with a new identity")
 	last := s.push("Any", "default", jsonArgs(3, 0))
 	zombieBook.awaitEnd(last)
 	require.Empty(t, zombieBook.starts(given), "it started what another had done")

@@ -341,7 +341,7 @@ func (p *process) identities() []string {
 	var names []string
 	for line := range strings.Lines(p.log()) {
 		var entry struct{ Message, Identity string }
-		if json.Unmarshal([]byte(line), &entry) == nil && (entry.Message == "working" || entry.Message == "reborn") {
+		if json.Unmarshal([]byte(line), &entry) == nil && (entry.Message == "working" || entry.Message == "re-registered with a new identity") {
 			names = append(names, entry.Identity)
 		}
 	}

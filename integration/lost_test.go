@@ -130,7 +130,7 @@ func (r *lostRig) eachRanOnce(jids ...string) (stranded bool) {
 	require.Empty(r.t, r.set(r.keys.Retry()))
 	require.Empty(r.t, r.list(r.keys.Queue("default")))
 	require.False(r.t, r.worker.says("ownership lost"), r.worker.log())
-	return r.worker.says("adopted")
+	return r.worker.says("reclaimed")
 }
 
 // A blocking move can be executed after its process has gone: it lay in a socket, or in a network.

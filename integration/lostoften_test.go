@@ -66,7 +66,7 @@ func TestThreeOfTenAnswersAreLost(t *testing.T) {
 			time.Sleep(time.Duration(draw.IntN(100)) * time.Millisecond)
 		}
 		eventually(t, "every job to be counted", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(len(jids)) })
-		adopted := strings.Count(w.log(), "adopted")
+		adopted := strings.Count(w.log(), "reclaimed")
 		t.Logf("%d jobs, %d times some were stranded", len(jids), adopted)
 		require.Positive(t, adopted, "nothing was lost: the test proves nothing")
 		for _, jid := range jids {

@@ -41,7 +41,7 @@ func TestAPartitionedWorkerStartsNothing(t *testing.T) {
 		healed := time.Now()
 		proxy.Clear()
 
-		w.awaitLog("reborn")
+		w.awaitLog("re-registered with a new identity")
 		w.awaitLog("ownership lost")
 		eventually(t, "its hand to be gone", func() bool { return len(processesWith(t, cutBook.path)) == 1 }) // the worker itself
 		t.Logf("heard of its death %v after it could", time.Since(healed))

@@ -17,6 +17,7 @@ import (
 // A push that is cut off is repeated: while workers take the jobs away, over a bad line, across a crash of
 // Redis. The jobs are exactly those that were to be pushed, and the oracle sees none accepted twice.
 func TestAPushThatIsCutOffIsStoredOnce(t *testing.T) {
+	t.Parallel()
 	const singles, lines = 120, 600
 	eachClient(t, func(t *testing.T, s *site) {
 		book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())

@@ -46,7 +46,7 @@ func TestRestartWithLosses(t *testing.T) {
 		f.do("SAVE")
 		f.begin("rueidis")
 		f.goesAway()
-		f.workers[0].awaitLog("reborn")
+		f.workers[0].awaitLog("re-registered with a new identity")
 		eventually(t, "the runs to be settled", func() bool { return f.text(f.keys.Processed()) == "10" })
 		require.Len(t, f.set(f.keys.Retry()), 1, "the one that fails")
 		require.Len(t, f.book.starts(""), 10)
@@ -58,7 +58,7 @@ func TestRestartWithLosses(t *testing.T) {
 		f.begin("go-redis", "rueidis")
 		f.goesAway()
 		for _, w := range f.workers {
-			w.awaitLog("reborn")
+			w.awaitLog("re-registered with a new identity")
 		}
 		f.runsNewJobs()
 		for _, jid := range f.jids {

@@ -37,8 +37,8 @@ func TestGhost(t *testing.T) {
 	s.do("ZADD", s.keys.Retry(), "XX", "1", s.set(s.keys.Retry())[0]) // its time has come
 
 	frozen.signal(syscall.SIGCONT)
-	frozen.awaitLog("reborn")
-	frozen.awaitLog("handed straight back")
+	frozen.awaitLog("re-registered with a new identity")
+	frozen.awaitLog("requeued: an earlier run")
 	var quick []string
 	for range 20 {
 		quick = append(quick, s.push("Quick", "default", "[]"))

@@ -42,7 +42,7 @@ func zombie(t *testing.T, s *site, long string, flags ...string) {
 	frozen.awaitLog("ownership lost")
 	eventually(t, "its hand to be gone", func() bool { return len(processesWith(t, frozenBook.path)) == 1 }) // the worker itself
 
-	frozen.awaitLog("reborn")
+	frozen.awaitLog("re-registered with a new identity")
 	names := frozen.identities()
 	require.Len(t, names, 2)
 	eventually(t, "its new identity to be shown", func() bool { return slices.Contains(s.shown(frozen.pid), names[1]) })

@@ -327,7 +327,7 @@ func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 func (j *Janitor) deadLocked(s *suspected) bool {
 	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
-	// Its expiry means nothing if the clock was set, and a janitor that started later cannot
+	// Its expiry means nothing if the clock was set, and a janitor that began to check after that cannot
 	// detect it. But a process without a heartbeat for a TTL has no lease either, so it cannot start jobs. An
 	// outage sets no clock and causes no such delay.
 	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {

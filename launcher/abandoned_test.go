@@ -27,7 +27,8 @@ type haunted struct {
 	ended         chan bool
 }
 
-// haunt starts a worker whose jobs of class Deaf heed nothing but release, lets one run, and declares the process dead.
+// haunt starts a worker whose jobs of class Deaf heed nothing but release, lets one run, and declares the
+// process dead.
 func (r *rig) haunt(concurrency int, more func(l *launcher.Launcher)) *haunted {
 	r.t.Helper()
 	h := &haunted{rig: r, release: make(chan bool), ended: make(chan bool, 8)}
@@ -58,7 +59,7 @@ func (r *rig) haunt(concurrency int, more func(l *launcher.Launcher)) *haunted {
 // refused waits until the job was handed back, and checks that it has not run.
 func (h *haunted) refused() {
 	h.t.Helper()
-	h.eventually("the job to be handed back", func() bool { return strings.Contains(h.log.String(), "handed straight back") })
+	h.eventually("the job to be handed back", func() bool { return strings.Contains(h.log.String(), "requeued: an earlier run") })
 	require.Equal(h.t, int32(1), h.running.Load())
 }
 
@@ -81,8 +82,8 @@ func (h *haunted) again() string {
 	return parsed.Patch(job.SetInt("retry_count", 0), job.SetString("error_message", "failed elsewhere"))
 }
 
-// A job comes back to a process in which an earlier run of it still goes on, by each way there is. All are on their way
-// at once, because each is refused for a while.
+// A job comes back to a process in which an earlier run of it still goes on, by each way there is. All are on
+// their way at once, because each is refused for a while.
 func TestAJobDoesNotRunBesideItsOwnGhost(t *testing.T) {
 	t.Parallel()
 	ways := map[string]*haunted{
@@ -134,7 +135,7 @@ func waitedFor(t *testing.T) *haunted {
 func adopted(t *testing.T) *haunted {
 	h := oneClient(t).haunt(4, nil)
 	h.do("RPUSH", h.keys.Working("default", h.worker.Identity()), h.again())
-	h.eventually("its adoption", func() bool { return strings.Contains(h.log.String(), "adopted") })
+	h.eventually("its adoption", func() bool { return strings.Contains(h.log.String(), "reclaimed") })
 	return h
 }
 
@@ -183,7 +184,8 @@ func TestAGhost(t *testing.T) {
 	})
 }
 
-// Uniqueness is asked for at the push. Two jobs that a foreign client gave one jid are two jobs, and run when they can.
+// Uniqueness is asked for at the push. Two jobs that a foreign client gave one jid are two jobs, and run when
+// they can.
 func TestTwoJobsOfOneJIDBothRun(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

@@ -4,7 +4,7 @@ import "errors"
 
 var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")
 
-// isClosed says whether somebody has closed the client that this Launcher was made with. Its own
+// isClosed reports whether the client of this Launcher was closed. Its own
 // connections would live on, and do everything but answer for its health and release what waits. Not every
 // driver can tell.
 func (l *Launcher) isClosed() bool {
@@ -14,8 +14,8 @@ func (l *Launcher) isClosed() bool {
 
 // watchClient logs, once, that the client was closed while the process runs.
 func (l *Launcher) watchClient() {
-	if l.isClosed() && !l.watch.toldClosed {
-		l.watch.toldClosed = true
+	if l.isClosed() && !l.watch.closedLogged {
+		l.watch.closedLogged = true
 		l.cfg.Log.Error().Msg("the client was closed under the running server: it works on, but is not ready")
 	}
 }

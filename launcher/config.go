@@ -14,7 +14,7 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Config is what a worker process may be told. A zero field has its default, named beside it.
+// Config configures a worker process. A zero field has the default that its comment names.
 type Config struct {
 	// Client is the way to Redis. The Launcher opens connections of its own from it and does not close it.
 	Client driver.Client
@@ -42,7 +42,7 @@ type Config struct {
 	// Timeout is the timeout of runs whose class and push set none. Default: none.
 	Timeout time.Duration
 	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it
-	// runs alone, and a crash then buries it. retry.DefaultMostInterruptions; at least
+	// runs alone, and a crash then moves it to the dead set. retry.DefaultMostInterruptions; at least
 	// retry.LeastMostInterruptions.
 	MaxInterruptions int
 
@@ -52,9 +52,9 @@ type Config struct {
 	// limits: 10,000 and 180 days.
 	DeadMost int
 	DeadFor  time.Duration
-	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by
-	// more than job.PayloadSlack is not run but buried. job.DefaultPayloadLimit; job.MaxPayloadLimit at
-	// most.
+	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more
+	// than job.PayloadSlack does not run but is moved to the dead set. job.DefaultPayloadLimit;
+	// job.MaxPayloadLimit at most.
 	PayloadLimit int
 
 	// Capsules are further sets of queues, each with a concurrency of its own. None.
@@ -65,8 +65,8 @@ type Config struct {
 	// Tag and Labels are shown by Sidekiq's dashboard. None.
 	Tag    string
 	Labels []string
-	// Log receives what operators should know. Whoever writes to it waits for it, heartbeats included:
-	// package logbook makes loggers that nobody waits for. A disabled logger.
+	// Log receives what operators should know. Each write waits for it, heartbeats included:
+	// package logbook makes loggers that do not block. A disabled logger.
 	Log *zerolog.Logger
 	// Logging is what it shows of jobs, and what handlers log with.
 	Logging Logging
@@ -137,7 +137,7 @@ func (c Config) check() error {
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
 	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
-	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would bury every job it hit",
+	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would move every job it hits to the dead set",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
@@ -146,8 +146,8 @@ func (c Config) check() error {
 
 func (c Config) crashPolicy() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
 
-// drainFor is how long at most the process takes nothing for a suspect's sake: as long as running jobs are
-// waited for at a stop.
+// drainFor is how long at most the process takes nothing for a quarantined job's sake: as long as running
+// jobs are waited for at a stop.
 func (c Config) drainFor() time.Duration {
 	if c.ShutdownTimeout <= 0 {
 		return DefaultShutdownTimeout

@@ -55,14 +55,14 @@ func (l *Launcher) duties() []duty {
 		// it. Steady, because a round trip may be as long as a beat: beats that wait for each other's
 		// answers would come half as often, and the gaps between them look like those of a process that has
 		// lost sight of Redis.
-		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.pulse, steady: true},
-		// Whoever quiets a process wants to see it quiet.
+		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true},
+		// An operator who quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim
 		// does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
-		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
+		{name: "quarantine", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
 		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}

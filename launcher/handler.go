@@ -21,7 +21,7 @@ var ErrTimeout = errors.New("belay: timeout")
 
 // A Handler runs jobs. A nil error is success; others are judged by package retry. Its context ends when
 // the job should: context.Cause says why (ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost). A handler
-// that does not return then keeps its processor, and its job stays in hand; OnStuck hears of it.
+// that does not return then keeps its processor, and its job stays in hand; OnStuck is called.
 type Handler func(ctx context.Context, j *job.Job) error
 
 // A Middleware wraps every run; the first one added is the outermost.
@@ -41,7 +41,7 @@ type Class struct {
 	// Middleware wraps the class' own runs, inside of what wraps every run; the first is the outermost.
 	// None.
 	Middleware []Middleware
-	// Exhausted hears of the class' jobs that will not be run again by themselves, before every
+	// Exhausted is called for the class' jobs that will not run again on their own, before every
 	// DeathHandler. nil.
 	Exhausted DeathHandler
 }
@@ -153,7 +153,8 @@ func Stopping(ctx context.Context) <-chan struct{} {
 
 type runKey struct{}
 
-// runContext is the context of one run: the life's, which knows the run. One allocation instead of a chain.
+// runContext is the context of one run: the session's, which knows the run. One allocation instead of a
+// chain.
 type runContext struct {
 	context.Context
 	run *run

@@ -20,7 +20,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
 	}
-	l.heard()
+	l.answered()
 	l.rtt.Store(int64(reply.RTT()))
 	if reply.Restored {
 		l.cfg.Log.Warn().Str("identity", session.Identity).Msg("session record restored: it had been deleted or evicted")
@@ -28,7 +28,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	l.janitor.Look(reply.HeartbeatReply, reply.SentAt, reply.RTT())
 	switch reply.State {
 	case lua.StateAlive:
-		l.loop.Heard(reply)
+		l.loop.Beaten(reply)
 	case lua.StateDead:
 		l.cfg.Log.Error().Str("identity", session.Identity).
 			Msg("declared dead while we were away: our jobs were recovered, their handlers are cancelled, we go on under a new name")
@@ -44,8 +44,8 @@ func (l *Launcher) beat(ctx context.Context) error {
 	return nil
 }
 
-// heard records that Redis has answered a heartbeat.
-func (l *Launcher) heard() { l.beatAt.Store(int64(time.Since(l.startedAt))) }
+// answered records that Redis has answered a heartbeat.
+func (l *Launcher) answered() { l.beatAt.Store(int64(time.Since(l.startedAt))) }
 
 // silence returns how long Redis has not answered a heartbeat.
 func (l *Launcher) silence() time.Duration {
@@ -62,7 +62,7 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.cfg.Log.Info().Str("identity", session.Identity).Str("formerly", former.Identity).Msg("reborn")
+	l.cfg.Log.Info().Str("identity", session.Identity).Str("formerly", former.Identity).Msg("re-registered with a new identity")
 	l.loop.Enter(session)
 	return nil
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// ErrInterrupted is the error of a job that was buried because its process died again and again while it
-// ran, the last time with nothing else in hand.
+// ErrInterrupted is the error of a job that was moved to the dead set because its process died again and
+// again while it ran, the last time with no other run.
 var ErrInterrupted = errors.New("belay: interrupted: its process died again and again with this job in hand")
 
-// An ErrorHandler hears of every run that did not succeed, with the run's context. Its own panics harm
-// nobody.
+// An ErrorHandler is called for each run that did not succeed, with the run's context. Its own panics are
+// only logged.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
-// A DeathHandler hears of a job that will not be run again by itself: it is out of retries or of time, was
-// killed by its handler, or has killed too many processes (ErrInterrupted). It is told before that is
-// settled, so it may hear of a job twice. The job is as it was before its last run. Its own panics harm
-// nobody.
+// A DeathHandler is called for a job that will not run again on its own: it is out of retries or of time,
+// its handler discarded or killed it, or it has crashed too many processes (ErrInterrupted). The call comes
+// before the settle, so there may be two for one job. The job is as it was before its last run. Its own
+// panics are only logged.
 type DeathHandler func(ctx context.Context, j *job.Job, err error)
 
 // An Orphan is a job that this process has brought back from a process that died.
@@ -40,8 +40,8 @@ type Orphan struct {
 	Home lua.Home
 }
 
-// An OrphanHandler hears of orphans, a while after they came home. It delays nobody; its own panics harm
-// nobody.
+// An OrphanHandler is called for each orphan, some time after it was recovered. It delays no job; its own
+// panics are only logged.
 type OrphanHandler func(orphan Orphan)
 
 // An InternalErrorHandler is called with an error outside of any run. source names the place: the call to
@@ -57,7 +57,7 @@ type InternalErrorHandler func(source string, err error)
 // sourcePayload is the source of an unreadable payload's error.
 const sourcePayload = "payload"
 
-// hooks are those who hear of what happens.
+// hooks are the callbacks of the program.
 type hooks struct {
 	errors  []ErrorHandler
 	stuck   []StuckHandler
@@ -69,86 +69,65 @@ type hooks struct {
 	quiet, stop, end []func()
 
 	quieting, stopping sync.Once
-	room               chan struct{} // for so many who are told in goroutines of their own
+	room               chan struct{} // for the calls in goroutines of their own
 	mu                 sync.Mutex
-	over               bool           // nobody is told of anything any more
-	telling            sync.WaitGroup // those who are being told; added to under mu, and not once it is over
+	over               bool           // no more calls are made
+	calls              sync.WaitGroup // under way; added to under mu, and not once it is over
 }
 
-// mostTelling is how many hooks may be under way that nobody waits for. Whoever does not return in time for
-// more misses what happens then.
-const mostTelling = 64
+// mostCalls is how many calls of hooks may be under way in goroutines of their own. Further ones are
+// dropped.
+const mostCalls = 64
 
-// beforeRun panics when it is too late to say who wants to hear of things: a hook that misses the beginning
-// is a mistake in the program.
-func (l *Launcher) beforeRun(what string) {
+// addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program.
+func addHook[T any](l *Launcher, name string, hooks *[]T, hook T) {
 	if l.started() {
-		panic("belay: " + what + " after Run: call it before")
+		panic("belay: " + name + " after Run: call it before")
 	}
+	*hooks = append(*hooks, hook)
 }
 
-// OnError adds one who hears of every run that did not succeed. It panics after Run.
-func (l *Launcher) OnError(handler ErrorHandler) {
-	l.beforeRun("OnError")
-	l.hooks.errors = append(l.hooks.errors, handler)
-}
+// OnError registers a callback for runs that did not succeed. It panics after Run.
+func (l *Launcher) OnError(handler ErrorHandler) { addHook(l, "OnError", &l.hooks.errors, handler) }
 
-// OnStuck adds one who hears of every run whose context has ended and whose handler does not return: once
-// it has gone on for as long again as its class' timeout, though at least 5 s and at most a minute (5 s
-// where it was cancelled for another reason), then every ten minutes, and when the process stops without
-// it, unless that was told before. It panics after Run.
-func (l *Launcher) OnStuck(handler StuckHandler) {
-	l.beforeRun("OnStuck")
-	l.hooks.stuck = append(l.hooks.stuck, handler)
-}
+// OnStuck registers a callback for runs whose context has ended and whose handler does not return. It is
+// called once the run has gone on for as long again as its class' timeout, though at least 5 s and at most a
+// minute (5 s where it was cancelled for another reason), then every ten minutes, and when the process stops
+// without it, unless that was reported before. It panics after Run.
+func (l *Launcher) OnStuck(handler StuckHandler) { addHook(l, "OnStuck", &l.hooks.stuck, handler) }
 
-// OnDeath adds one who hears of jobs that will not be run again by themselves. It panics after Run.
-func (l *Launcher) OnDeath(handler DeathHandler) {
-	l.beforeRun("OnDeath")
-	l.hooks.deaths = append(l.hooks.deaths, handler)
-}
+// OnDeath registers a callback for jobs that will not run again on their own. It panics after Run.
+func (l *Launcher) OnDeath(handler DeathHandler) { addHook(l, "OnDeath", &l.hooks.deaths, handler) }
 
-// OnOrphan adds one who hears of jobs that this process brings back from others that died. It panics after
+// OnOrphan registers a callback for jobs that this process recovers from dead processes. It panics after
 // Run.
 func (l *Launcher) OnOrphan(handler OrphanHandler) {
-	l.beforeRun("OnOrphan")
-	l.hooks.orphans = append(l.hooks.orphans, handler)
+	addHook(l, "OnOrphan", &l.hooks.orphans, handler)
 }
 
 // OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses,
 // unreadable payloads, panics of hooks. It panics after Run.
 func (l *Launcher) OnInternalError(handler InternalErrorHandler) {
-	l.beforeRun("OnInternalError")
-	l.hooks.inner = append(l.hooks.inner, handler)
+	addHook(l, "OnInternalError", &l.hooks.inner, handler)
 }
 
-// OnStart adds what is to be done before anything is taken, in the order added. An error ends Run. It
+// OnStart registers a hook that runs before anything is taken, in the order added. An error ends Run. It
 // panics after Run.
 func (l *Launcher) OnStart(hook func(ctx context.Context) error) {
-	l.beforeRun("OnStart")
-	l.hooks.start = append(l.hooks.start, hook)
+	addHook(l, "OnStart", &l.hooks.start, hook)
 }
 
-// OnQuiet adds what is to be done once nothing more is taken: after Quiet, or at the beginning of a stop.
-// Nobody waits for it. It panics after Run.
-func (l *Launcher) OnQuiet(hook func()) {
-	l.beforeRun("OnQuiet")
-	l.hooks.quiet = append(l.hooks.quiet, hook)
-}
+// OnQuiet registers a hook that runs, asynchronously, once nothing more is taken: after Quiet, or at the
+// beginning of a stop. It panics after Run.
+func (l *Launcher) OnQuiet(hook func()) { addHook(l, "OnQuiet", &l.hooks.quiet, hook) }
 
-// OnStop adds what is to be done when a stop begins, while jobs may still be running. Nobody waits for it.
-// It panics after Run.
-func (l *Launcher) OnStop(hook func()) {
-	l.beforeRun("OnStop")
-	l.hooks.stop = append(l.hooks.stop, hook)
-}
+// OnStop registers a hook that runs, asynchronously, when a stop begins, while jobs may still run. It panics
+// after Run.
+func (l *Launcher) OnStop(hook func()) { addHook(l, "OnStop", &l.hooks.stop, hook) }
 
-// OnExit adds what is to be done when the last job has been settled, the last one added first. Run waits
+// OnExit registers a hook that runs when the last job has been settled, the last one added first. Run waits
 // for it. It panics after Run.
-func (l *Launcher) OnExit(hook func()) {
-	l.beforeRun("OnExit")
-	l.hooks.end = append(l.hooks.end, hook)
-}
+func (l *Launcher) OnExit(hook func()) { addHook(l, "OnExit", &l.hooks.end, hook) }
 
 // begin calls the start hooks; a panic in one is its error.
 func (l *Launcher) begin(ctx context.Context) (err error) {
@@ -165,12 +144,12 @@ func (l *Launcher) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-func (l *Launcher) tellQuiet() {
-	l.hooks.quieting.Do(func() { l.tellLater("quiet hook", l.hooks.quiet...) })
+func (l *Launcher) callQuiet() {
+	l.hooks.quieting.Do(func() { l.callLater("quiet hook", l.hooks.quiet...) })
 }
 
-func (l *Launcher) tellStop() {
-	l.hooks.stopping.Do(func() { l.tellLater("stop hook", l.hooks.stop...) })
+func (l *Launcher) callStop() {
+	l.hooks.stopping.Do(func() { l.callLater("stop hook", l.hooks.stop...) })
 }
 
 func (l *Launcher) exit() {
@@ -179,8 +158,8 @@ func (l *Launcher) exit() {
 	}
 }
 
-// tellError tells the error handlers of a run that did not succeed. A hand-back is no failure.
-func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
+// callError calls the error handlers for a run that did not succeed. A requeue is no failure.
+func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
 	switch verdict.Outcome.Exit() {
 	case job.ExitRequeued, job.ExitSnoozed, job.ExitDone:
 		return
@@ -189,12 +168,12 @@ func (l *Launcher) tellError(ctx context.Context, j *job.Job, err error, verdict
 		l.guard("error handler", func() { handler(ctx, j, err) })
 	}
 	if verdict.Exhausted {
-		l.tellDeath(ctx, j, err)
+		l.callDeath(ctx, j, err)
 	}
 }
 
-// tellDeath tells the class' own handler first, as Sidekiq does.
-func (l *Launcher) tellDeath(ctx context.Context, j *job.Job, err error) {
+// callDeath calls the class' own handler first, as Sidekiq does.
+func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
 	if own := l.pool.Load().registered(j.Class()).class.Exhausted; own != nil {
 		l.guard("exhausted handler", func() { own(ctx, j, err) })
 	}
@@ -203,7 +182,7 @@ func (l *Launcher) tellDeath(ctx context.Context, j *job.Job, err error) {
 	}
 }
 
-// recoveredHook is what the janitor tells of what it has brought back; nil when nobody wants to know.
+// recoveredHook returns what the janitor calls with recovered jobs; nil when no hook is registered for them.
 func (l *Launcher) recoveredHook() func(from string, lists []lua.Orphans) {
 	for _, registered := range l.handlers {
 		if registered.class.Exhausted != nil {
@@ -217,31 +196,31 @@ func (l *Launcher) recoveredHook() func(from string, lists []lua.Orphans) {
 }
 
 func (l *Launcher) recovered(from string, lists []lua.Orphans) {
-	l.tellLater("orphan handler", func() {
+	l.callLater("orphan handler", func() {
 		for _, list := range lists {
 			for _, entry := range list.Entries {
-				l.tellOrphan(Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home})
+				l.callOrphan(Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home})
 			}
 		}
 	})
 }
 
-func (l *Launcher) tellOrphan(orphan Orphan) {
+func (l *Launcher) callOrphan(orphan Orphan) {
 	if parsed, err := job.ParseToRun(orphan.Payload); err == nil {
 		orphan.Job = parsed
 	} else {
-		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", orphan.Queue, err))
+		l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", orphan.Queue, err))
 	}
 	for _, handler := range l.hooks.orphans {
 		l.guard("orphan handler", func() { handler(orphan) })
 	}
 	if orphan.Job != nil && orphan.Home == lua.HomeDead {
-		l.tellDeath(context.Background(), orphan.Job, ErrInterrupted)
+		l.callDeath(context.Background(), orphan.Job, ErrInterrupted)
 	}
 }
 
-// tellInternal calls the handlers of internal errors. It returns at once.
-func (l *Launcher) tellInternal(source string, err error) {
+// callInternal calls the handlers of internal errors. It returns at once.
+func (l *Launcher) callInternal(source string, err error) {
 	calls := make([]func(), 0, len(l.hooks.inner))
 	for _, handler := range l.hooks.inner {
 		calls = append(calls, func() {
@@ -253,18 +232,18 @@ func (l *Launcher) tellInternal(source string, err error) {
 			handler(source, err)
 		})
 	}
-	l.tellLater("internal error handler", calls...)
+	l.callLater("internal error handler", calls...)
 }
 
-// tellLater makes calls, one after the other, that nobody waits for.
-func (l *Launcher) tellLater(what string, calls ...func()) {
+// callLater makes calls in a goroutine of their own, one after the other.
+func (l *Launcher) callLater(what string, calls ...func()) {
 	if len(calls) == 0 {
 		return
 	}
 	select {
 	case l.hooks.room <- struct{}{}:
 	default:
-		l.cfg.Log.Error().Msg(what + " not called: " + fmt.Sprint(mostTelling) + " earlier ones have not returned")
+		l.cfg.Log.Error().Msg(what + " not called: " + fmt.Sprint(mostCalls) + " earlier ones have not returned")
 		return
 	}
 	l.hooks.mu.Lock()
@@ -272,7 +251,7 @@ func (l *Launcher) tellLater(what string, calls ...func()) {
 	if l.hooks.over {
 		return
 	}
-	l.hooks.telling.Go(func() {
+	l.hooks.calls.Go(func() {
 		defer func() { <-l.hooks.room }()
 		for _, call := range calls {
 			l.guard(what, call)
@@ -280,24 +259,23 @@ func (l *Launcher) tellLater(what string, calls ...func()) {
 	})
 }
 
-// awaitTold gives those who are being told of something a moment to hear it. Nobody is told of anything
-// after that.
-func (l *Launcher) awaitTold() {
+// awaitCalls gives the calls under way a moment to return. No more calls are made after that.
+func (l *Launcher) awaitCalls() {
 	l.hooks.mu.Lock()
 	l.hooks.over = true
 	l.hooks.mu.Unlock()
-	told := make(chan struct{})
+	returned := make(chan struct{})
 	go func() {
-		l.hooks.telling.Wait()
-		close(told)
+		l.hooks.calls.Wait()
+		close(returned)
 	}()
 	select {
-	case <-told:
+	case <-returned:
 	case <-time.After(fetch.Moment):
 	}
 }
 
-// guard calls what is the user's and must harm no job.
+// guard calls code of the program, whose panics must harm no job.
 func (l *Launcher) guard(what string, call func()) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -309,7 +287,7 @@ func (l *Launcher) guard(what string, call func()) {
 
 func (l *Launcher) logPanic(what string, value any) {
 	l.writePanic(what, value)
-	l.tellInternal(what, &retry.PanicError{Value: value})
+	l.callInternal(what, &retry.PanicError{Value: value})
 }
 
 func (l *Launcher) writePanic(what string, value any) {

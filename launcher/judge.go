@@ -81,14 +81,14 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 		return Finding{OK: true, Reason: found.Reason, Detail: found.Detail}
 	}
 	if !l.turns(ctx) {
-		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not come to what it is told"}
+		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not take its orders"}
 	}
 	lapsed, err := l.lapsed(ctx)
 	if denied := l.report.Denied(); denied != nil {
 		err = denied // a new process would have the same password, and running jobs would be interrupted
 	}
 	grace := l.grace + l.cfg.TTL
-	if err != nil && driver.Denial(err) == "" && l.unheard() {
+	if err != nil && driver.Denial(err) == "" && l.unanswered() {
 		lapsed, err, grace = true, nil, grace+silentTTLs*l.cfg.TTL
 	}
 	if err != nil || !lapsed {
@@ -103,14 +103,14 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	now := time.Since(l.startedAt)
 	l.lapsedAt.CompareAndSwap(0, int64(now))
 	if lasted := now - time.Duration(l.lapsedAt.Load()); lasted > grace {
-		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, and has not heard from %s for %v", l.Identity(), lasted.Round(time.Second))}
+		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
 }
 
-// unheard reports whether heartbeats have had no reply for a TTL although other connections have. In an
+// unanswered reports whether heartbeats have had no reply for a TTL although other connections have. In an
 // outage no connection has replies.
-func (l *Launcher) unheard() bool {
+func (l *Launcher) unanswered() bool {
 	return !l.asked.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
 }
 

@@ -36,22 +36,22 @@ type Launcher struct {
 	startedAt time.Time     // when New made it
 
 	// The fields below exist while Run does.
-	session  atomic.Pointer[fetch.Session]
-	pool     atomic.Pointer[pool] // what runs is asked for at any time, also before
-	janitor  *janitor.Janitor
-	poller   *scheduler.Poller
-	lanes    lanes
-	work     context.Context
-	cancel   context.CancelCauseFunc // ends work
-	bornAt   time.Time
-	rtt      atomic.Int64
-	pulse    lua.Pace     // of registrations and heartbeats, which have one connection: what one learns of its link the other needs
-	beatAt   atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
-	lapsedAt atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
-	quiet    atomic.Bool
-	asked    atomic.Bool
-	goneAt   atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
-	watch    watch
+	session   atomic.Pointer[fetch.Session]
+	pool      atomic.Pointer[pool] // what runs is asked for at any time, also before
+	janitor   *janitor.Janitor
+	poller    *scheduler.Poller
+	lanes     lanes
+	work      context.Context
+	cancel    context.CancelCauseFunc // ends work
+	bornAt    time.Time
+	rtt       atomic.Int64
+	heartPace lua.Pace     // of registrations and heartbeats, which share a connection
+	beatAt    atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
+	lapsedAt  atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
+	quiet     atomic.Bool
+	asked     atomic.Bool
+	goneAt    atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
+	watch     watch
 }
 
 // How far Run has come.
@@ -79,7 +79,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	l := &Launcher{
 		cfg: cfg, capsules: capsules, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, report: fetch.NewReporter(*cfg.Log), startedAt: time.Now(),
-		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostTelling)},
+		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostCalls)},
 		grace: heartGrace, changed: make(chan struct{}, 1), halt: make(chan struct{}),
 	}
 	for _, capsule := range capsules {
@@ -121,7 +121,7 @@ func (l *Launcher) started() bool { return l.phase.Load() != phaseNew }
 func (l *Launcher) Quiet() {
 	l.noteQuiet()
 	l.loop.Quiet()
-	l.tellQuiet()
+	l.callQuiet()
 }
 
 // Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end
@@ -132,10 +132,10 @@ func (l *Launcher) Stop() {
 		l.loop.StopNow()
 		return
 	}
-	// First: the process may be gone a moment after it has been told.
+	// First: the process may be gone a moment after the loop has the order.
 	l.noteQuiet()
-	l.tellQuiet()
-	l.tellStop()
+	l.callQuiet()
+	l.callStop()
 	close(l.halt)
 	l.loop.Stop()
 }
@@ -165,7 +165,7 @@ func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 
 // Run registers the process and works until ctx ends, which is the same as Stop, and everything has been
 // settled. It answers nil after a stop, and an error at once if its client is closed. A handler that
-// ignores its context is left behind, and OnStuck hears of it: its job has gone back to its queue, and may
+// ignores its context is left behind, and OnStuck is called: its job has gone back to its queue, and may
 // run elsewhere, also by another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
@@ -217,9 +217,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 	stopVitals()
 	l.endDuties(&duties)
-	l.tellLeft()
+	l.reportLeft()
 	l.deregister()
-	l.awaitTold()
+	l.awaitCalls()
 	l.exit()
 	return nil
 }
@@ -252,7 +252,7 @@ func (l *Launcher) open() error {
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes,
 	})
-	l.report.Notify(l.tellInternal)
+	l.report.Notify(l.callInternal)
 	return nil
 }
 
@@ -264,7 +264,7 @@ func (l *Launcher) close() {
 	}
 }
 
-// register begins the process' first session, waiting for Redis as long as ctx lasts and nobody says Stop.
+// register begins the process' first session, waiting for Redis until ctx ends or Stop is called.
 // No session and no error: it was stopped first.
 func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 	rest := l.vitalsDeadline() / 4
@@ -296,7 +296,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 // newSession registers a new identity and makes it the process' own.
 func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
 	var session *fetch.Session
-	err := within(ctx, l.vitalsDeadline(), &l.pulse, func(ctx context.Context) (err error) {
+	err := within(ctx, l.vitalsDeadline(), &l.heartPace, func(ctx context.Context) (err error) {
 		session, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
 			Queues: l.queues, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
 		})
@@ -306,7 +306,7 @@ func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Sess
 		return nil, err
 	}
 	l.session.Store(session)
-	l.heard()
+	l.answered()
 	l.report.Succeed("register")
 	return session, nil
 }
@@ -349,7 +349,7 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	}
 }
 
-// deregister leaves, if Redis can be told. If not, the process counts as crashed, and its jobs are
+// deregister ends the session, if Redis answers. If not, the process counts as crashed, and its jobs are
 // recovered.
 func (l *Launcher) deregister() {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())

@@ -15,8 +15,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A processor runs one job at a time. What it shares with others is its current run, for those who list
-// what runs, and its goroutine's number, for those who look where it stands.
+// A processor runs one job at a time. It shares its current run, which Running lists, and its goroutine's
+// number, by which a dump finds its stack.
 type processor struct {
 	id        int
 	pool      *pool
@@ -30,7 +30,7 @@ type run struct {
 	taken     *fetch.Run
 	job       *job.Job
 	startedAt time.Time // by this machine's clock
-	// made are the loggers of its own, once somebody has asked for one.
+	// made are the loggers of its own, once the handler has asked for one.
 	made atomic.Pointer[runLoggers]
 	// outcome is what becomes of it, once that is decided.
 	outcome *job.Outcome
@@ -88,7 +88,7 @@ func (c *pool) start() {
 func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
 	defer func() {
-		// Only a handler, or one who hears of errors, that ends its goroutine (runtime.Goexit, t.FailNow)
+		// Only a handler or an error handler that ends its goroutine (runtime.Goexit, t.FailNow)
 		// leaves a current run behind. It gets its outcome, and the processor goes on in a new goroutine,
 		// also if that happens again here.
 		r := p.current.Load()
@@ -96,7 +96,7 @@ func (p *processor) loop() {
 			return
 		}
 		defer func() {
-			if r.outcome == nil { // whoever was asked for the delay ended us twice
+			if r.outcome == nil { // the class' backoff function ended the goroutine twice
 				died := job.Died(r.taken.Bytes)
 				r.outcome = &died
 			}
@@ -121,7 +121,7 @@ func (p *processor) execute(taken *fetch.Run) {
 	if err != nil {
 		l := p.pool.launcher
 		l.cfg.Log.Error().Err(err).Str("queue", taken.Queue).Int("bytes", len(taken.Bytes)).Msg("moved to the dead set: the payload cannot be read")
-		l.tellInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
+		l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
 		l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(job.KeepUnreadable(taken.Bytes, taken.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return
 	}
@@ -159,7 +159,7 @@ func (p *processor) call(r *run) (err error) {
 	return registered.handler(ctx, r.job)
 }
 
-// decide makes the outcome of an error, and tells those who want to know.
+// decide makes the outcome of an error, and calls the error handlers.
 func (p *processor) decide(r *run, err error) job.Outcome {
 	if err == nil {
 		p.pool.launcher.logRun(r, "", job.ExitDone)
@@ -176,11 +176,11 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		l.logPanic("backoff", verdict.Panic)
 	}
 	l.guard("the log of a failed run", func() { l.logEnd(r, err, verdict.Outcome) })
-	l.tellError(&runContext{Context: r.taken.Session.Context, run: r}, r.job, err, verdict)
+	l.callError(&runContext{Context: r.taken.Session.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }
 
-// registered is what was registered for a class; nothing for one that nobody knows.
+// registered is what was registered for a class; nothing for an unknown class.
 func (c *pool) registered(class string) registration {
 	if registered, ok := c.handlers[class]; ok {
 		return registered

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// mostStack bounds the text of one goroutine's stack that is told: the innermost calls, which say what
+	// mostStack bounds the text of one goroutine's stack in a log line: the innermost calls, which say what
 	// it waits for.
 	mostStack = 8 << 10
 	// mostStacks bounds the text of all goroutines' stacks in which one is looked for. The world stands

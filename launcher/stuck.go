@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// watchRuns is the pass that looks over what runs, and whether the client is still there.
+// watchRuns is the pass that checks running jobs, and whether the client is still open.
 func (l *Launcher) watchRuns(context.Context) error {
 	l.watchClient()
-	l.tellStuck(l.watch.look(time.Now(), l.pool.Load()), false)
+	l.reportStuck(l.watch.look(time.Now(), l.pool.Load()), false)
 	return nil
 }
 
-// tellLeft tells of what a stop leaves behind. Call awaitTold before the process goes.
-func (l *Launcher) tellLeft() {
-	told, more := l.watch.left(time.Now(), l.pool.Load())
-	l.tellStuck(told, true)
+// reportLeft reports the runs that a stop leaves behind. Call awaitCalls before the process ends.
+func (l *Launcher) reportLeft() {
+	report, more := l.watch.left(time.Now(), l.pool.Load())
+	l.reportStuck(report, true)
 	if more > 0 {
-		l.cfg.Log.Warn().Int("handlers", more).Msg("left behind: these do not return either, or have been told of as stuck")
+		l.cfg.Log.Warn().Int("handlers", more).Msg("left behind: more handlers did not return, or were reported as stuck before")
 	}
 }
 
-// tellStuck logs stuck runs, each with its own stack, and tells those who want to know. These have a
-// goroutine of their own: neither a stop nor the next look waits for what is the user's.
-func (l *Launcher) tellStuck(late []lateness, left bool) {
+// reportStuck logs stuck runs, each with its own stack, and calls the hooks in a goroutine of their own:
+// neither a stop nor the next look waits for code of the program.
+func (l *Launcher) reportStuck(late []lateness, left bool) {
 	if len(late) == 0 {
 		return
 	}
@@ -47,7 +47,7 @@ func (l *Launcher) tellStuck(late []lateness, left bool) {
 	if len(l.hooks.stuck) == 0 {
 		return
 	}
-	l.tellLater("stuck handler", func() {
+	l.callLater("stuck handler", func() {
 		for _, run := range stuck {
 			for _, handler := range l.hooks.stuck {
 				l.guard("stuck handler", func() { handler(run) })

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// watchEvery is how often runs are looked over. A look costs an atomic load for each processor.
+	// watchEvery is how often runs are checked. A check costs an atomic load for each processor.
 	watchEvery = time.Second
-	// leastPatience and mostPatience bound for how long a run may be overdue before it is told of: less
-	// would tell of every handler that takes a moment to clean up, and after more an operator has long been
-	// wondering.
+	// leastPatience and mostPatience bound for how long a run may be overdue before it is reported: less
+	// would report every handler that takes a moment to clean up, and more would come too late for an
+	// operator.
 	leastPatience = 5 * time.Second
 	mostPatience  = time.Minute
-	// tellAgain is how long after that it is told of once more.
-	tellAgain = 10 * time.Minute
-	// mostTold is how many runs one look tells of; what is more waits for the next. When a service hangs
-	// that everybody calls, a log of a thousand stacks helps nobody.
-	mostTold = 10
+	// reportAgain is how long after that it is reported once more.
+	reportAgain = 10 * time.Minute
+	// mostReported is how many runs one look reports; the others wait for the next. When a service hangs
+	// that all handlers call, a log of a thousand stacks does not help.
+	mostReported = 10
 )
 
 // A StuckRun is a run whose context has ended and whose handler does not return. It keeps its processor
@@ -33,23 +33,22 @@ type StuckRun struct {
 	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
 	// empty if it could not be found.
 	Stack string
-	// Left says that the process is stopping without it: its job has gone back to its queue, or was
-	// recovered from us before.
+	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered before.
 	Left bool
 }
 
-// A StuckHandler hears of runs that do not end. Its panics harm nobody, it delays no job, and a stop waits
-// for it no longer than a second. It may be called from several goroutines at once.
+// A StuckHandler is called for runs that do not end. Its panics are only logged, it delays no job, and a
+// stop waits for it no longer than a second. It may be called from several goroutines at once.
 type StuckHandler func(run StuckRun)
 
-// A watch knows which runs are overdue. Time counts for a run only while the watch looks: a process that
+// A watch holds which runs are overdue. Time counts for a run only while the watch looks: a process that
 // was frozen gives its handlers the same patience afterwards as any other.
 type watch struct {
 	mu       sync.Mutex
 	lookedAt time.Time
 	late     map[*run]*lateness
 
-	toldClosed bool // that the client is closed; confined to the watch's goroutine
+	closedLogged bool // that the client is closed; confined to the watch's goroutine
 }
 
 // lateness is what is known of an overdue run.
@@ -58,14 +57,14 @@ type lateness struct {
 	run       *run
 	cause     error
 	by        time.Duration // overdue by so much
-	tellAt    time.Duration // told of when it is overdue by so much
-	told      bool
+	reportAt  time.Duration // reported when it is overdue by so much
+	reported  bool
 }
 
-// over says whether the run has ended.
+// over reports whether the run has ended.
 func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
 
-// look sees what is overdue now, and answers what is to be told. Runs that end cost it nothing: it finds
+// look finds what is overdue now, and returns what must be reported. Runs that end cost nothing: look finds
 // them gone.
 func (w *watch) look(now time.Time, pool *pool) []lateness {
 	w.mu.Lock()
@@ -84,32 +83,32 @@ func (w *watch) look(now time.Time, pool *pool) []lateness {
 			w.noteLocked(p, r, now)
 		}
 	}
-	return w.dueLocked(func(late *lateness) bool { return late.by >= late.tellAt })
+	return w.dueLocked(func(late *lateness) bool { return late.by >= late.reportAt })
 }
 
-// left sees what a stop leaves behind, and answers what is to be told of it, because it was not before, and
-// how many more there are.
-func (w *watch) left(now time.Time, pool *pool) (told []lateness, more int) {
+// left finds the runs that a stop leaves behind, and returns those that must be reported because they were
+// not before, and how many more there are.
+func (w *watch) left(now time.Time, pool *pool) (report []lateness, more int) {
 	due := w.look(now, pool)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, late := range w.late {
 		late.by = max(late.by, fetch.Moment) // which is what a cancelled handler was given
 	}
-	told = append(due, w.dueLocked(func(late *lateness) bool { return !late.told })...)
-	return told, len(w.late) - len(told)
+	report = append(due, w.dueLocked(func(late *lateness) bool { return !late.reported })...)
+	return report, len(w.late) - len(report)
 }
 
-// noteLocked takes note of a run whose context has ended.
+// noteLocked notes a run whose context has ended.
 func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
 	about := p.pool.registered(r.job.Class())
-	late := &lateness{processor: p, run: r, tellAt: leastPatience}
+	late := &lateness{processor: p, run: r, reportAt: leastPatience}
 	switch {
 	case r.taken.Session.Context.Err() != nil:
 		late.cause = context.Cause(r.taken.Session.Context)
 	case about.class.Timeout > 0 && now.Sub(r.startedAt) >= about.class.Timeout:
 		late.cause = about.late
-		late.tellAt = min(max(about.class.Timeout, leastPatience), mostPatience)
+		late.reportAt = min(max(about.class.Timeout, leastPatience), mostPatience)
 	default:
 		return
 	}
@@ -119,15 +118,15 @@ func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
 	w.late[r] = late
 }
 
-// dueLocked picks the runs to be told of, and notes that they were.
+// dueLocked returns the runs that must be reported, and notes that they were.
 func (w *watch) dueLocked(due func(*lateness) bool) []lateness {
 	var picked []lateness
 	for _, late := range w.late {
-		if len(picked) == mostTold {
+		if len(picked) == mostReported {
 			break
 		}
 		if due(late) {
-			late.told, late.tellAt = true, late.by+tellAgain
+			late.reported, late.reportAt = true, late.by+reportAgain
 			picked = append(picked, *late)
 		}
 	}

@@ -83,7 +83,7 @@ func TestWatch(t *testing.T) {
 		t.Parallel()
 		w := newWatched(t, 1, time.Second)
 		w.run(0)
-		require.Equal(t, []time.Duration{6 * time.Second, 6*time.Second + tellAgain, 6*time.Second + 2*tellAgain}, w.pass(2*tellAgain+time.Minute))
+		require.Equal(t, []time.Duration{6 * time.Second, 6*time.Second + reportAgain, 6*time.Second + 2*reportAgain}, w.pass(2*reportAgain+time.Minute))
 	})
 
 	t.Run("tells_of_a_run_that_ignores_its_cancellation", func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestWatch(t *testing.T) {
 
 	t.Run("tells_of_many_in_turn", func(t *testing.T) {
 		t.Parallel()
-		const stuck = 3*mostTold + 1
+		const stuck = 3*mostReported + 1
 		w := newWatched(t, stuck, time.Second)
 		for n := range stuck {
 			w.run(n)
@@ -155,7 +155,7 @@ func TestWatch(t *testing.T) {
 		for range 4 {
 			w.now = w.now.Add(watchEvery)
 			told := w.watch.look(w.now, w.pool)
-			require.LessOrEqual(t, len(told), mostTold)
+			require.LessOrEqual(t, len(told), mostReported)
 			for _, late := range told {
 				require.False(t, seen[late.run])
 				seen[late.run] = true
@@ -166,15 +166,15 @@ func TestWatch(t *testing.T) {
 
 	t.Run("tells_at_a_stop_what_was_not_told_before", func(t *testing.T) {
 		t.Parallel()
-		w := newWatched(t, mostTold+3, time.Second)
+		w := newWatched(t, mostReported+3, time.Second)
 		w.run(0)
 		w.pass(10 * time.Second)
-		for n := range mostTold + 2 {
+		for n := range mostReported + 2 {
 			w.run(n + 1)
 		}
 		w.end(ErrShutdown)
 		told, more := w.watch.left(w.now, w.pool)
-		require.Len(t, told, mostTold)
+		require.Len(t, told, mostReported)
 		require.Equal(t, 3, more)
 		for _, late := range told {
 			require.ErrorIs(t, late.cause, ErrShutdown)

@@ -1,12 +1,11 @@
 #!lua flags=allow-oom
 -- drain: let a few of the processes that want to become empty for a queue's quarantined jobs stop taking.
--- Why one script: if all of them stopped at the same time, the queue would stand still. Only speed depends
--- on it: take_quarantined guards the quarantined job.
+-- Why one script: if all of them stopped at the same time, the queue would stand still. Only speed depends on
+-- it: take_quarantined guards the quarantined job.
 -- KEYS     1 processes that drain  2 processes that asked
--- ARGV     1 identity  2 ms to drain at most  3 ms for which a request counts  4 ms for which others drain
---          at most
--- Returns  "held" (ours, also if it was before) | "busy" (a quarter of those that asked, or one, drain
---          already)
+-- ARGV     1 identity  2 ms to drain at most  3 ms for which a request counts  4 ms for which others drain at
+--          most
+-- Returns  "held" (ours, also if it was before) | "busy" (a quarter of those that asked, or one, drain already)
 -- Repeat   prolongs it
 -- Cost     O(log processes + expired)
 local draining, asked = KEYS[1], KEYS[2]
@@ -18,8 +17,7 @@ redis.call('ZADD', asked, now_ms, identity)
 redis.call('PEXPIRE', asked, wish_ms)
 redis.call('ZREMRANGEBYSCORE', asked, '-inf', now_ms - wish_ms)
 redis.call('ZREMRANGEBYSCORE', draining, '-inf', now_ms)
--- What lies ahead of now, or further ahead than any process drains, was written before the clock was set
--- back.
+-- What lies ahead of now, or further ahead than any process drains, was written before the clock was set back.
 redis.call('ZREMRANGEBYSCORE', asked, '(' .. string.format('%.0f', now_ms), '+inf')
 redis.call('ZREMRANGEBYSCORE', draining, '(' .. string.format('%.0f', now_ms + math.max(drain_ms, longest_ms)), '+inf')
 local quarter = math.max(math.floor(redis.call('ZCARD', asked) / 4), 1)

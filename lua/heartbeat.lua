@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- heartbeat: keep a session alive for one more TTL; report lapsed processes, and which given keys exist.
+-- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether some lists exist.
 -- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may exist
 -- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most
--- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has
---          lost only the record: register again under this identity), seconds, microseconds, {lapsed
---          identities}, {signals}, how many are alive or lapsed, how many of KEYS 5… exist}
+-- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
+--          only the
+--          record: register again under this identity), seconds, microseconds, {lapsed identities}, {signals},
+--          how many are alive or lapsed, how many of KEYS 5… exist}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + keys)
 local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -93,8 +93,8 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 	return lists
 }
 
-// Quarantine is the list of a queue's jobs that were running in so many crashes that they run alone from
-// now on: the next one to run is on the right.
+// Quarantine is the list of a queue's jobs that were running in so many crashes that they run alone from now
+// on: the next one to run is on the right.
 func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:suspects:" + queue }
 
 // QuarantineLists are Quarantine of each of these queues, in order.

@@ -10,8 +10,8 @@ import (
 
 const (
 	// Protocol is what this program's workers understand of jobs and of the keys in Redis. Every process
-	// record has it, so that a producer can tell whether a feature is safe beside the workers of a fleet.
-	// It rises with a feature that an older worker would handle wrongly.
+	// record has it, so that a producer can tell whether a feature is safe beside the workers of a fleet. It
+	// rises with a feature that an older worker would handle wrongly.
 	Protocol = 1
 	// FirstProtocol is what all workers understand, those without a number in their record included.
 	FirstProtocol = 1

@@ -25,7 +25,7 @@ type Settled struct {
 	Quarantined bool
 	Bytes       string
 	Outcome     job.Outcome
-	// Lock is the job's, if it has one that its end concerns.
+	// Lock is the job's lock, if the end of the run affects one.
 	Lock *Lock
 	// Index is the caller's own; Settle carries it along when it reorders.
 	Index int

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- settle: end runs of jobs and move each job to its next place.
--- Why one script: working list, next place and counters change together, or a crash loses the job or
--- doubles it. It looks for each job in the list into which it was taken. A job that is not there belongs to
--- another process: nothing is written for it. A late settle is valid as long as the job is there, so the
--- script does not ask whether the process is alive. A job's lock ends with the job, or is prolonged, in the
--- same step: a crash in between would leave a lock without an owner, or a job that its own duplicates may
--- overtake.
+-- Why one script: working list, next place and counters change together, or a crash loses the job or doubles
+-- it.
+-- It looks for each job in the list into which it was taken. A job that is not there belongs to another
+-- process: nothing is written for it. A late settle is valid as long as the job is there, so the script does
+-- not ask whether the process is alive.
+-- A job's lock ends with the job, or is prolonged, in the same step: a crash in between would leave a lock
+-- without an owner, or a job that its own duplicates may overtake.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          9 index of locks  10 queues (the set of names)
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
@@ -13,14 +14,17 @@
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most
---          then groups: exit, pair, counts as processed (0|1), as failed (0|1), position of the first one's
---          lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the job; for
---          exits with a new place also its new bytes and delay in seconds; in a group with locks then the
---          arguments of unlock
+--          then groups: exit,
+--          pair, counts as processed (0|1), as failed (0|1), position of the first one's lock (0 for none),
+--          whether one may
+--          run once more (0|1), how many jobs, and for each the job; for exits with a new place also its new
+--          bytes and delay in seconds; in a group
+--          with locks then the arguments of unlock
 --          exit: "done" | "discarded" | "requeued" (head of the queue) | "retry" | "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
 -- Repeat   a number that it still holds gets the same answer and writes nothing; for a process that Redis
---          does not know no number is held, and all jobs are answered as lost
+--          does not know no
+--          number is held, and all jobs are answered as lost
 -- Cost     O(jobs * length of the working list), searched from the end where the oldest are
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -32,8 +36,8 @@ local homes = { retry = retry, snoozed = schedule, dead = dead }
 
 local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
 -- Redis may have lost the process (FLUSHALL, a lossy restart) while a blocked move still brought it a job:
--- what lies in its list may still be settled. Only the verdict is not kept then: no script but register
--- makes a record.
+-- what lies in its list may still be settled. Only the verdict is not kept then: no script but register makes
+-- a record.
 local known = held[1]
 local held_mark = tonumber(held[1] or mark)
 if held[2] then
@@ -85,8 +89,9 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
--- A set has no two equal members, and a queue may have two equal jobs: the same bytes were pushed twice.
--- JSON may end in blanks: here the time and the position, each digit as so many spaces.
+-- A set has no two equal members, and a queue may have two equal jobs: the same bytes were pushed twice. JSON
+-- may end in
+-- blanks: here the time and the position, each digit as so many spaces.
 local function add(home, score, job, place)
   if redis.call('ZADD', home, 'NX', score, job) == 0 then
     local blanks = string.gsub(string.format('%d%06d%03d', time[1], time[2], place), '%d', function(digit)

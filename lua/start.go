@@ -9,13 +9,13 @@ import (
 
 var startScript = load("start")
 
-// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or
-// from its quarantine.
+// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from
+// its quarantine.
 type Start struct {
 	Queue       string
 	Quarantined bool
 	Bytes       string
-	// Lock is held on to for its Hold, unless Release is set.
+	// Lock is renewed for its Hold, unless Release is set.
 	Lock Lock
 	// Release frees the lock.
 	Release bool

@@ -9,10 +9,11 @@
 -- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues'
 --          bare names
 -- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {the description by
---          large of each entry that is too large, with the queue's position first}, {position, job, ...},
---          ...}
---          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the
---          process is not alive) | "quarantine" (it runs a quarantined job: a crash would count against both)
+--          large of each
+--          entry that is too large, with the queue's position first}, {position, job, ...}, ...}
+--          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the process
+--          is not
+--          alive) | "quarantine" (it runs a quarantined job: a crash would count against both)
 -- Repeat   takes more: jobs of a lost reply stay in the working list until their process finds them there
 -- Cost     O(jobs), O(1) for each queue
 local alive, paused, running = KEYS[1], KEYS[2], KEYS[3]

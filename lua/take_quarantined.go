@@ -10,15 +10,15 @@ type QuarantineWord string
 // What a request for a quarantined job may answer.
 const (
 	QuarantineTaken  QuarantineWord = "taken"  // it lies in the asker's list for it
-	QuarantineEmpty  QuarantineWord = "empty"  // no queue of the asker's that is not paused has one
+	QuarantineEmpty  QuarantineWord = "empty"  // no queue that is not paused has one
 	QuarantineBusy   QuarantineWord = "busy"   // the asker has a job, according to Redis
-	QuarantineFenced QuarantineWord = "fenced" // the asker is not alive
+	QuarantineFenced QuarantineWord = "fenced" // the process is not alive
 )
 
 // TakenQuarantined is the answer to a request for a quarantined job.
 type TakenQuarantined struct {
 	Word QuarantineWord
-	// Queue is the position (from 0) of the job's queue in those asked for, Bytes the job, whatever its size.
+	// Queue is the position (from 0) of the job's queue in the request, Bytes the job, whatever its size.
 	Queue int
 	Bytes string
 }

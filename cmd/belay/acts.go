@@ -170,10 +170,9 @@ func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 	if sum.Moved == 0 && err == nil && a.place.queue != "" {
 		hintQueue(a.cmd, a.inspector, homes[0].Queue())
 	}
-	interrupted, was := errors.AsType[interruptedError](err)
 	switch {
-	case was:
-		return fmt.Errorf("%w: %d were %s; the others are where they were", interrupted, sum.Moved, done[a.action])
+	case interrupted(err):
+		return fmt.Errorf("%w: %d were %s; the others are where they were", err, sum.Moved, done[a.action])
 	case err != nil:
 		return fmt.Errorf("%w (%d were %s before, perhaps a page more; run it again to continue)", err, sum.Moved, done[a.action])
 	case sum.Refused > 0:
@@ -184,16 +183,14 @@ func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 	return nil
 }
 
-// An absentError reports that what a command should act on is not there.
-type absentError struct{ error }
-
+// absent reports that what a command should act on is not there.
 func absent(ids []string) error {
 	const most = 10
 	text := strings.Join(ids[:min(len(ids), most)], ", ")
 	if more := len(ids) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return absentError{fmt.Errorf("not there, or not any more: %s", text)}
+	return statusError{fmt.Errorf("not there, or not any more: %s", text), exitAbsent}
 }
 
 // confirm asks before many jobs are destroyed. Without a terminal --yes is required.

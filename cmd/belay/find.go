@@ -80,7 +80,7 @@ func printFound(out io.Writer, found inspect.Found, asJSON bool) error {
 	}
 	switch {
 	case found.Place == inspect.PlaceNotFound && found.Unseen != "":
-		return unseenError{fmt.Errorf("not found in the %d entries looked at; %s", found.Looked, found.Unseen)}
+		return statusError{fmt.Errorf("not found in the %d entries looked at; %s", found.Looked, found.Unseen), exitUnseen}
 	case found.Place == inspect.PlaceNotFound:
 		return errors.New("not found: it is done, was deleted, or never existed")
 	case asJSON:
@@ -89,9 +89,6 @@ func printFound(out io.Writer, found inspect.Found, asJSON bool) error {
 	_, _ = fmt.Fprintln(out, plain(whereabouts(found)))
 	return nil
 }
-
-// An unseenError reports that the job was not found and that the search was incomplete.
-type unseenError struct{ error }
 
 // whereabouts describes in one line where a job is.
 func whereabouts(f inspect.Found) string {

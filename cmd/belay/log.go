@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/logbook"
@@ -106,11 +105,9 @@ var stackFields = []string{"stack", "goroutines"}
 // console formats lines for people. Names in them may come from any program that can write to Redis, so they
 // must not add lines or control the terminal. Stacks follow their line, indented.
 func console(out io.Writer) io.Writer {
-	file, ok := out.(*os.File)
-	colours := ok && isatty.IsTerminal(file.Fd())
 	safe := func(value any) string { return plain(fmt.Sprintf("%s", value)) }
 	return zerolog.ConsoleWriter{
-		Out: out, NoColor: !colours, TimeFormat: "15:04:05.000", TimeLocation: time.Local,
+		Out: out, NoColor: !isTerminal(out), TimeFormat: "15:04:05.000", TimeLocation: time.Local,
 		FormatFieldValue: safe, FormatErrFieldValue: safe,
 		FieldsExclude: stackFields, FormatExtra: writeStacks,
 	}

@@ -63,11 +63,17 @@ func (e lostError) Error() string {
 
 func (e lostError) Unwrap() error { return e.error }
 
-// isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
+// fileOf returns the file behind a stream, or nil.
+func fileOf(stream any) *os.File {
 	if out, ok := stream.(*output); ok {
 		stream = out.Writer
 	}
-	file, ok := stream.(*os.File)
-	return ok && isatty.IsTerminal(file.Fd())
+	file, _ := stream.(*os.File)
+	return file
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	file := fileOf(stream)
+	return file != nil && isatty.IsTerminal(file.Fd())
 }

@@ -201,7 +201,7 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	receipts, err := persist(ctx, pusher, cmd.ErrOrStderr(), flags.repeatFor, []client.Receipt{receipt}, err, false)
 	receipt = receipts[0]
 	if _, invalid := errors.AsType[*client.InvalidError](err); invalid {
-		return usageError{err}
+		return statusError{err, exitUsage}
 	}
 	if flags.asJSON || err == nil {
 		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
@@ -210,7 +210,7 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	queues.note(receipt)
 	queues.print(pusher, cmd.ErrOrStderr())
 	if receipt.Status == client.StatusDuplicate {
-		return duplicateError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder)}
+		return statusError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder), exitDuplicate}
 	}
 	if receipt.Status == client.StatusUnknown {
 		return fmt.Errorf("%w (its jid is %s)", err, receipt.JID)

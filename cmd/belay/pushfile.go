@@ -78,7 +78,7 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	case b.refused > 0:
 		return fmt.Errorf("%d of %d lines were refused", b.refused, b.refused+b.queued+b.duplicates)
 	case b.duplicates > 0:
-		return duplicateError{fmt.Errorf("%d of %d lines were duplicates", b.duplicates, b.queued+b.duplicates)}
+		return statusError{fmt.Errorf("%d of %d lines were duplicates", b.duplicates, b.queued+b.duplicates), exitDuplicate}
 	}
 	return nil
 }

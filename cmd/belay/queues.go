@@ -88,7 +88,7 @@ If programs still push to the old queue, run the command again.` + actHelp,
 				return usage("the two queues are the same")
 			}
 			if err := job.CheckQueue(args[1]); err != nil {
-				return usageError{err}
+				return statusError{err, exitUsage}
 			}
 			a.to = args[1]
 			if a.selection.All = len(args) == 2 && a.selection.Class == ""; a.selection.All {

@@ -71,7 +71,7 @@ func (f *redisFlags) open() (driver.Client, error) {
 		return nil, usage("--client %q: it is go-redis or rueidis", f.client)
 	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, statusError{err, exitUsage}
 	}
 	return client, nil
 }

@@ -106,36 +106,29 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	var wrong usageError
-	if errors.As(err, &wrong) {
-		_, _ = fmt.Fprintf(errs, "%s: %s (see: %s --help)\n", cmd.CommandPath(), oneLine(hidePasswords(err.Error())), cmd.CommandPath())
-		return exitUsage
+	status, hint := exitFailure, advice(err)
+	if own, is := errors.AsType[statusError](err); is {
+		status = own.status
 	}
-	_, _ = fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), oneLine(hidePasswords(err.Error()))+advice(err))
-	if interrupted, was := errors.AsType[interruptedError](err); was {
-		return interrupted.status()
+	if status == exitUsage {
+		hint = fmt.Sprintf(" (see: %s --help)", cmd.CommandPath())
 	}
-	if _, isAbsent := errors.AsType[absentError](err); isAbsent {
-		return exitAbsent
-	}
-	if _, isUnseen := errors.AsType[unseenError](err); isUnseen {
-		return exitUnseen
-	}
-	if _, isDuplicate := errors.AsType[duplicateError](err); isDuplicate {
-		return exitDuplicate
-	}
-	return exitFailure
+	_, _ = fmt.Fprintf(errs, "%s: %s%s\n", cmd.CommandPath(), oneLine(hidePasswords(err.Error())), hint)
+	return status
 }
 
-// A usageError reports a wrong command line.
-type usageError struct{ error }
+// A statusError is an error with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
 
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+func (e statusError) Unwrap() error { return e.error }
 
-func (u usageError) Unwrap() error { return u.error }
-
-// A duplicateError reports that a push was refused because another job holds its lock.
-type duplicateError struct{ error }
+// usage returns an error about the command line.
+func usage(format string, args ...any) error {
+	return statusError{fmt.Errorf(format, args...), exitUsage}
+}
 
 // noArgs refuses arguments. It does not repeat them: one may be a URL with a password.
 func noArgs(_ *cobra.Command, args []string) error {

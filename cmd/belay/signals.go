@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,20 +12,20 @@ import (
 	"github.com/belayq/belay/launcher/service"
 )
 
-// An interruptedError reports that a signal ended a command before it was done.
-type interruptedError struct{ signal os.Signal }
-
-func (e interruptedError) Error() string {
-	return fmt.Sprintf("interrupted by a signal (%v)", e.signal)
+// interruption returns the error of a command that a signal ended, with the exit status that a shell reports:
+// 130 for INT, 143 for TERM.
+func interruption(by os.Signal) error {
+	number, _ := by.(syscall.Signal)
+	return statusError{fmt.Errorf("interrupted by a signal (%v)", by), exitSignal + int(number)}
 }
 
-// status returns the exit status that a shell reports for a signal: 130 for INT, 143 for TERM.
-func (e interruptedError) status() int {
-	number, _ := e.signal.(syscall.Signal)
-	return exitSignal + int(number)
+// interrupted reports whether an error is an interruption.
+func interrupted(err error) bool {
+	own, is := errors.AsType[statusError](err)
+	return is && own.status > exitSignal
 }
 
-// untilSignal returns a context that INT and TERM end, with an interruptedError as its cause. Only the first
+// untilSignal returns a context that INT and TERM end, with an interruption as its cause. Only the first
 // signal is caught: a second one ends the program at once.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -35,7 +36,7 @@ func untilSignal() (ctx context.Context, stop func()) {
 	go func() {
 		select {
 		case which := <-caught:
-			cancel(interruptedError{which})
+			cancel(interruption(which))
 			time.Sleep(service.SameSignal)
 			signal.Stop(caught)
 		case <-ctx.Done():

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,11 +12,8 @@ import (
 // windowOf returns the current size of a terminal; ok is false if out is not a terminal or its size is
 // unknown.
 func windowOf(stream any) (columns, lines int, ok bool) {
-	if out, is := stream.(*output); is {
-		stream = out.Writer
-	}
-	file, is := stream.(*os.File)
-	if !is {
+	file := fileOf(stream)
+	if file == nil {
 		return 0, 0, false
 	}
 	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)

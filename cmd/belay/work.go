@@ -137,7 +137,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		bad = errors.Join(bad, errors.Unwrap(badServer))
 	}
 	if bad != nil {
-		return usageError{flags.conf.tell(bad)}
+		return statusError{flags.conf.tell(bad), exitUsage}
 	}
 	if flags.conf.remark != "" {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), oneLine(flags.conf.remark))

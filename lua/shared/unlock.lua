@@ -7,9 +7,10 @@
 -- owner and bytes of one more run, position of its queue's key, the queue's bare name.
 -- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script
 -- compares, and behind that what refused duplicates left (see push_unique), which goes wherever the lock
--- goes. The states are "-": no run of the owner has started, or it is not run once more in any case. "s":
--- one has, and a duplicate that comes now is not served by it. "d" (dirty): such a duplicate was refused,
--- and one more run will serve it.
+-- goes.
+-- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has,
+-- and a duplicate that comes now is not served by it. "d" (dirty): such a duplicate was refused, and one more
+-- run will serve it.
 local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
 
 -- may_unlock: nil if nothing can stop unlock and unlocked half-way; else the error.
