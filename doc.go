@@ -94,9 +94,11 @@
 // The script that stores the job (push_unique) takes the lock in the same step. The payload names the lock, so
 // that all later scripts know it:
 //
-//	UntilExecuting   (the default) script start releases it before the handler is called: a later push is a new job
-//	UntilExecuted    every end of the job releases it, in the same step: done, discarded, dead, deleted by an operator of
-//	                 Belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and a crash keep it
+//	UntilExecuting   (the default) script start releases it before the handler is called: a later push is
+//	                 a new job
+//	UntilExecuted    every end of the job releases it, in the same step: done, discarded, dead, deleted by
+//	                 belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and
+//	                 a crash keep it
 //
 // With [RescheduleOnce] the job runs once more if a duplicate was refused after the run began: when the job
 // ends, settle stores it again as a new job, with the lock. So the last change is always seen by a run that

@@ -73,7 +73,7 @@ func (k *Kit) runDue(first int) bool {
 		if err == nil {
 			err = k.work(queues, first)
 		}
-		k.reportFailures()
+		k.tellFailures()
 		if runs := k.since(first); err == nil && len(runs) > k.mostRuns {
 			err = fmt.Errorf("more than %d runs: does a job push or snooze itself for ever? The last one was %s", k.mostRuns, runs[k.mostRuns])
 		}
@@ -94,8 +94,8 @@ func (k *Kit) work(queues []string, first int) error {
 		if k.left(queues, s.Identity()) == 0 || k.count()-first > k.mostRuns {
 			s.Stop()
 			err := <-ended
-			// A tombstone is for late calls of the session. This one has none, and a thousand drains would
-			// leave a thousand tombstones.
+			// Its tombstone is for processes that may see its late calls. It has none, and a thousand drains
+			// would leave a thousand.
 			k.do("ZREM", k.keys.Tombstones(), s.Identity())
 			k.do("DEL", k.keys.Record(s.Identity()))
 			return err

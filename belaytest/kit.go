@@ -24,8 +24,7 @@ type Kit struct {
 	t      testing.TB
 	memory *memory
 	keys   lua.Keys
-	// client is the program's. Servers use backstage, so that their calls do not count as pushes of the
-	// program.
+	// client is the program's; servers are made from backstage, so that their calls do not count as pushes.
 	client, backstage *belay.Client
 	register          []func(*belay.Server)
 	config            belay.ServerConfig

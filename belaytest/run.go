@@ -34,8 +34,8 @@ func (r Run) name() string {
 	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
 }
 
-// OnFailure calls f for each run that fails from now on, instead of failing the test. A discard without a
-// cause and a snooze are not failures.
+// OnFailure calls f for each run that fails from now on, instead of failing the test: f may record it, or do
+// nothing. A discard without a cause and a snooze are no failures.
 func (k *Kit) OnFailure(f func(Run)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,8 +103,8 @@ func (k *Kit) of(j *belay.Job) *Run {
 	return nil
 }
 
-// reportFailures reports the runs that failed since its last call.
-func (k *Kit) reportFailures() {
+// tellFailures reports the runs that failed since its last call.
+func (k *Kit) tellFailures() {
 	k.t.Helper()
 	k.mu.Lock()
 	failed, tell := k.failed, k.onFailure

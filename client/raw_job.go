@@ -84,7 +84,7 @@ type RawJob struct {
 	// do not know.
 	Extra []job.Edit
 
-	// wrong is the error of Fail.
+	// wrong are the errors of Fail.
 	wrong []error
 }
 

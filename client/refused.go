@@ -25,7 +25,7 @@ type refusals struct {
 	to zerolog.Logger
 
 	mu sync.Mutex
-	// classes has, for each class, the time of its last line and the number of refusals without a line since.
+	// classes has when a class had its last line, and how many refusals were left out since.
 	classes map[string]classLog
 }
 

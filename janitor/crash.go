@@ -13,8 +13,8 @@ import (
 )
 
 // afterCrash returns what becomes of each entry of a dead process' list. A crash while the job was running
-// counts as an interruption; it costs no retry. A job that was not running stays as it is; an unreadable one
-// goes to the dead set as it is.
+// counts as an interruption; it costs no retry. A job that was not running stays as it is; an unreadable
+// one goes to the dead set as it is.
 func (j *Janitor) afterCrash(entries []string, queue string, quarantined, running bool) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
@@ -94,8 +94,8 @@ func (j *Janitor) report(from string, moved []lua.Orphans) {
 // longQuarantine is how long a quarantined job waits before it is logged, and how often it is logged again.
 const longQuarantine = time.Hour
 
-// Remind logs quarantined jobs of these queues that have been waiting for long: every process that could run
-// them alone has always had another job.
+// Remind logs quarantined jobs of these queues that have been waiting for long: every process that could
+// run them alone has always had another job.
 func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()

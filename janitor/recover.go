@@ -20,8 +20,8 @@ const (
 	mostPages = 32
 	// firstTypical is how large a job is taken to be before any has been read.
 	firstTypical = 4 << 10
-	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page renews
-	// it.
+	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page
+	// renews it.
 	longestClaim = 4 * time.Second
 )
 
@@ -59,8 +59,8 @@ func (p *pipeline) add(call driver.Call, read func(driver.Reply) error) {
 	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
 }
 
-// read gives each call its reply and answers the first outage. What follows it may have been answered all the
-// same.
+// read gives each call its reply and answers the first outage. What follows it may have been answered all
+// the same.
 func (p *pipeline) read(replies []driver.Reply) error {
 	var outage error
 	for i, reply := range replies {
@@ -73,9 +73,9 @@ func (p *pipeline) read(replies []driver.Reply) error {
 
 // moveJobs declares victims dead, and moves the jobs in their lists page by page; me holds the claim, and
 // with an empty me there is none. The outcome of each is recorded in it; the error is an outage. Nothing is
-// read before the verdict: the lists of a process that is alive are its own, and reading them may kill a job
-// that only we find too large. A queue with a broken key is skipped, so that it blocks no other; its jobs
-// stay, and the error says why.
+// read before the verdict: the lists of a process that is alive are its own, and reading them may kill a
+// job that only we find too large. A queue with a broken key is skipped, so that it blocks no other; its
+// jobs stay, and the error says why.
 func (j *Janitor) moveJobs(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
@@ -149,8 +149,8 @@ func (v *victim) note(err error) error {
 	return nil
 }
 
-// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are as
-// large as those before.
+// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are
+// as large as those before.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
 	most := max(j.room()/j.typical, 1)
@@ -199,8 +199,8 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 	return err
 }
 
-// next is the list to read next, besides the page that is moved before: the first one that holds more; -1 for
-// none.
+// next is the list to read next, besides the page that is moved before: the first one that holds more; -1
+// for none.
 func (v *victim) next() int {
 	for i, length := range v.lengths {
 		if v.page != nil && i == v.from {

@@ -43,10 +43,10 @@ const (
 )
 
 // Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest
-// tombstones first, a page a call. What it finds after an end that left nothing was never running: it goes to
-// the head of its queue byte for byte. And now and then it takes out of the index of locks what has run out.
-// One process at a time sweeps; me is our identity. next is when it must be called again; 0 is the usual
-// period.
+// tombstones first, a page a call. What it finds after an end that left nothing was never running: it goes
+// to the head of its queue byte for byte. And now and then it takes out of the index of locks what has run
+// out. One process at a time sweeps; me is our identity. next is when it must be called again; 0 is the
+// usual period.
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()

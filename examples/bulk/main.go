@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// each yields the records after the first skip ones, until yield returns false or a record is wrong.
+// each yields the records behind the first skip ones, until yield returns false or it finds a wrong one.
 func each(in io.Reader, skip int, yield func(WelcomeArgs) bool) error {
 	file := csv.NewReader(in)
 	file.FieldsPerRecord = 2

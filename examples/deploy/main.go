@@ -9,8 +9,8 @@
 //	kill -TERM $old; wait $old                                       stop: its jobs have 25 s to end
 //
 // What is not done by then goes back to the head of its queue, and the new one runs it from its beginning.
-// Kubernetes and systemd send TERM alone, which does as much: a stop begins by being quiet. TSTP is for those
-// who want to wait longer.
+// Kubernetes and systemd send TERM alone, which does as much: a stop begins by being quiet. Send TSTP first
+// to wait longer.
 //
 //	REDIS_URL=redis://localhost:6379/0 belay push Report '"2026-11"' 50      a job of five seconds to try it with
 package main

@@ -71,7 +71,7 @@ func run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return errors.Join(shutDown(web, jobs), <-working)
-	case err := <-working: // Redis refuses the worker: do not run the web server alone
+	case err := <-working: // Redis refuses us: without a worker the web server ends too
 		return errors.Join(err, web.Close())
 	case err := <-serving:
 		jobs.Stop()
