@@ -56,7 +56,8 @@ func (r *rig) awhile(d time.Duration) {
 	r.pump("a while", func() bool { return time.Now().After(until) })
 }
 
-// Each capsule has processors of its own: one whose jobs are many or slow takes nothing from another, and they share a connection.
+// Each capsule has processors of its own: one whose jobs are many or slow takes nothing from another, and
+// they share a connection.
 func TestCapsulesTakeAsManyJobsAsEachHasProcessors(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {

@@ -12,7 +12,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// flushedBeneathAWait is a process that Redis has forgotten, and that a wait of before has brought a job all the same.
+// flushedBeneathAWait is a process that Redis has forgotten, and that a wait of before has brought a job all
+// the same.
 func flushedBeneathAWait(t *testing.T, open opener) *rig {
 	t.Helper()
 	server := drivertest.Start(t)
@@ -26,8 +27,8 @@ func flushedBeneathAWait(t *testing.T, open opener) *rig {
 	return r
 }
 
-// A blocked move survives a FLUSHALL: what it brings before the next beat lies in the list of a process that Redis does
-// not know, and must end like any other job.
+// A blocked move survives a FLUSHALL: what it brings before the next beat lies in the list of a process that
+// Redis does not know, and must end like any other job.
 func TestFlushBeneathAWait(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
@@ -40,7 +41,8 @@ func TestFlushBeneathAWait(t *testing.T) {
 	})
 }
 
-// The process may be killed before such a job has ended. Whoever follows it looks into the lists of its former identity too.
+// The process may be killed before such a job has ended. Whoever follows it looks into the lists of its
+// former identity too.
 func TestFlushBeneathAWaitAndThenACrash(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Handlers that wait take nothing more: each of their jobs needs a processor of its own, which somebody must have woken.
+// Handlers that wait take nothing more: each of their jobs needs a processor of its own, which somebody must
+// have woken.
 func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 	t.Parallel()
 	const processors = 50

@@ -23,8 +23,8 @@ func (r *rig) pushLarge(queue string, count, bytes int) {
 	}
 }
 
-// works runs jobs, each for a turn, until count of them have ended, and holds that no more are ever in our list than there are
-// processors. It answers how often each ran.
+// works runs jobs, each for a turn, until count of them have ended, and holds that no more are ever in our
+// list than there are processors. It answers how often each ran.
 func (r *rig) works(queue string, count, processors int) map[string]int {
 	r.t.Helper()
 	ran, nextBeat := make(map[string]int), time.Now()
@@ -49,8 +49,8 @@ func (r *rig) works(queue string, count, processors int) map[string]int {
 	return ran
 }
 
-// A server that closes connections over the size of their answers is a slow link that can be repeated: whatever asks for too
-// much has no answer, however long it waits.
+// A server that closes connections over the size of their answers is a slow link that can be repeated:
+// whatever asks for too much has no answer, however long it waits.
 func TestATakeThatBringsTooMuchIsFollowedByOneThatAsksForLess(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {

@@ -14,20 +14,20 @@ import (
 // renewed at every beat while the job is in hand; and the settle that ends the job ends the lock. Jobs
 // without one pay a search in their bytes.
 
-// A heldLock is the lock of a job in hand.
+// A heldLock is the lock of a running job.
 type heldLock struct {
 	dedup.Lock
 	class   string
-	said    bool // it was said to Redis that the run begins, or may have been
+	said    bool // the start was sent to Redis
 	started bool // and Redis has answered
 	back    bool // Redis must record that it does not begin after all
-	// waits says that the job wants to know how far databases must have come, which its start tells.
+	// waits is set if the job needs the WAL positions that its start returns.
 	waits bool
 	// left are the positions that refused duplicates left, as the reply to its start said.
 	left dedup.WAL
 }
 
-// kept says that Redis keeps, beside, what was left with the lock that the start has freed.
+// kept reports whether Redis keeps the positions that were left with the lock after the start has freed it.
 func (l *heldLock) kept() bool {
 	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
 }

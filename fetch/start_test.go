@@ -59,7 +59,8 @@ func (r *rig) lockOf(j uniqueJob) string {
 	return owner
 }
 
-// sha is what a script is called by; after it the server knows the script, so that the first request for it is the only one.
+// sha is what a script is called by; after it the server knows the script, so that the first request for it
+// is the only one.
 func (r *rig) sha(call driver.Call) string {
 	r.t.Helper()
 	r.direct.Do(context.Background(), call)

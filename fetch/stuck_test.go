@@ -10,7 +10,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// However many settles Redis refuses, each is tried again each minute and no sooner, and none of them costs a processor.
+// However many settles Redis refuses, each is tried again each minute and no sooner, and none of them costs a
+// processor.
 func TestManyRefusedSettles(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {

@@ -71,7 +71,7 @@ func kinds(k lua.Keys) []kind {
 		{"settle-dead", word("dead")},
 		{"settle-requeued", word("requeued")},
 		{"settle-done", settle},
-		{"recover-suspects", word("suspects")},
+		{"recover-suspects", word("quarantine")},
 		{"recover", recovers},
 		{"lease-poller", word(k.Poller())},
 		{"lease-sweeper", word(k.Sweeper())},

@@ -61,7 +61,8 @@ func (j *Janitor) corpses() int {
 	return count
 }
 
-// A rack that loses power leaves many dead processes with a few jobs each. What they cost is Redis' work, not beats.
+// A rack that loses power leaves many dead processes with a few jobs each. What they cost is Redis' work, not
+// beats.
 func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
@@ -96,8 +97,8 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 	})
 }
 
-// Sight of many is bound by the rule that sight of one is: whoever beat in between, or was seen by one that lost sight
-// itself, is looked at anew.
+// Sight of many is bound by the rule that sight of one is: whoever beat in between, or was seen by one that
+// lost sight itself, is looked at anew.
 func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], "mail")
@@ -135,7 +136,8 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	require.Empty(t, j.lapsed, "blind, it sees none")
 }
 
-// The index of locks is cleared page by page while there is more, and not before the next minute once there is not.
+// The index of locks is cleared page by page while there is more, and not before the next minute once there
+// is not.
 func TestManyLocksThatRanOutLeaveTheirIndexAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], "mail")

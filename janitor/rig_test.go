@@ -48,8 +48,8 @@ func eachClient(t *testing.T, test func(t *testing.T, open opener)) {
 	}
 }
 
-// A rig is a keyspace with one registered process, the victim of most tests. The process is only what Redis knows of it: tests
-// take jobs in its name and do not run them.
+// A rig is a keyspace with one registered process, the victim of most tests. The process is only what Redis
+// knows of it: tests take jobs in its name and do not run them.
 type rig struct {
 	t      *testing.T
 	ctx    context.Context
@@ -143,7 +143,7 @@ func (r *rig) look(j *Janitor, p *process) heartbeat {
 	sent := lua.SinceBoot()
 	reply, err := r.keys.Heartbeat(p.Identity, p.ttl).Do(context.Background(), r.client)
 	require.NoError(r.t, err)
-	j.Look(reply, sent)
+	j.Look(reply, sent, lua.SinceBoot()-sent)
 	return heartbeat{HeartbeatReply: reply, sinceBoot: sent}
 }
 

@@ -27,7 +27,8 @@ type haunted struct {
 	ended         chan bool
 }
 
-// haunt starts a worker whose jobs of class Deaf heed nothing but release, lets one run, and declares the process dead.
+// haunt starts a worker whose jobs of class Deaf heed nothing but release, lets one run, and declares the
+// process dead.
 func (r *rig) haunt(concurrency int, more func(l *launcher.Launcher)) *haunted {
 	r.t.Helper()
 	h := &haunted{rig: r, release: make(chan bool), ended: make(chan bool, 8)}
@@ -81,8 +82,8 @@ func (h *haunted) again() string {
 	return parsed.Patch(job.SetInt("retry_count", 0), job.SetString("error_message", "failed elsewhere"))
 }
 
-// A job comes back to a process in which an earlier run of it still goes on, by each way there is. All are on their way
-// at once, because each is refused for a while.
+// A job comes back to a process in which an earlier run of it still goes on, by each way there is. All are on
+// their way at once, because each is refused for a while.
 func TestAJobDoesNotRunBesideItsOwnGhost(t *testing.T) {
 	t.Parallel()
 	ways := map[string]*haunted{
@@ -183,7 +184,8 @@ func TestAGhost(t *testing.T) {
 	})
 }
 
-// Uniqueness is asked for at the push. Two jobs that a foreign client gave one jid are two jobs, and run when they can.
+// Uniqueness is asked for at the push. Two jobs that a foreign client gave one jid are two jobs, and run when
+// they can.
 func TestTwoJobsOfOneJIDBothRun(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

@@ -25,12 +25,12 @@ func (unspeakable) String() string   { panic(unspeakable{}) }
 func (unspeakable) GoString() string { panic(unspeakable{}) }
 func (unspeakable) Unwrap() error    { panic(unspeakable{}) }
 
-// mostStored is more than a failed job may grow by, and a line of the log: ten thousand characters of a message, each as a
-// JSON escape, and a stack.
+// mostStored is more than a failed job may grow by, and a line of the log: ten thousand characters of a
+// message, each as a JSON escape, and a stack.
 const mostStored = 80_000
 
-// A panic is a failed run, whatever it is made of and wherever between Redis and the end of the handler it happens: the
-// job is in the retry set, in JSON of a bounded size, and its processor is free for the next.
+// A panic is a failed run, whatever it is made of and wherever between Redis and the end of the handler it
+// happens: the job is in the retry set, in JSON of a bounded size, and its processor is free for the next.
 func TestPanicIsAFailedRun(t *testing.T) {
 	t.Parallel()
 	fail := func(context.Context, *job.Job) error { return errors.New("x") }
@@ -104,8 +104,8 @@ func requireStored(t *testing.T, entries []string, says, begins string) {
 	require.Contains(t, class+message, says)
 }
 
-// A handler that ends its goroutine, as t.FailNow does, has failed, at once; and however many do, as many jobs as ever run
-// side by side.
+// A handler that ends its goroutine, as t.FailNow does, has failed, at once; and however many do, as many
+// jobs as ever run side by side.
 func TestAHundredGoexitsTakeNoProcessor(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

@@ -137,7 +137,7 @@ func (c Config) check() error {
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
 	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
-	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would bury every job it hit",
+	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would move every job it hits to the dead set",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)

@@ -50,8 +50,8 @@ func TestAWorkerWithoutTheRightPasswordDoesNotStart(t *testing.T) {
 	}
 }
 
-// A password that is changed under a running worker costs no job and no run: it tries again and again, says so as an error,
-// is not ready meanwhile, and goes on as soon as its password is right.
+// A password that is changed under a running worker costs no job and no run: it tries again and again, says
+// so as an error, is not ready meanwhile, and goes on as soon as its password is right.
 func TestAPasswordThatIsRotatedIsAnErrorUntilItIsRightAgain(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]string{"a password": "s3cret", "no password": ""} {

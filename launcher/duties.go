@@ -62,7 +62,7 @@ func (l *Launcher) duties() []duty {
 		// does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
-		{name: "suspects", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
+		{name: "quarantine", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
 		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}

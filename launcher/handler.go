@@ -64,7 +64,10 @@ func (l *Launcher) timeout(j *job.Job, registered *registration) (time.Duration,
 	if registered.class.Timeout > 0 {
 		return registered.class.Timeout, registered.late
 	}
-	return l.cfg.Timeout, &timeoutError{l.cfg.Timeout, context.DeadlineExceeded}
+	if l.cfg.Timeout > 0 {
+		return l.cfg.Timeout, &timeoutError{l.cfg.Timeout, context.DeadlineExceeded}
+	}
+	return 0, nil // most runs, which pay no allocation
 }
 
 // register makes what is registered for a class.

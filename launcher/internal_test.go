@@ -38,8 +38,8 @@ func next(t *testing.T, source string, found chan internalError) error {
 	}
 }
 
-// A program is told of what fails outside of its runs, as often as the log says it, and a handler that never returns or
-// panics holds up nothing.
+// A program is told of what fails outside of its runs, as often as the log says it, and a handler that never
+// returns or panics holds up nothing.
 func TestInternalErrorsReachTheirHandlersAndWaitForNone(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

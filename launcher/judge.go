@@ -103,7 +103,7 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	now := time.Since(l.startedAt)
 	l.lapsedAt.CompareAndSwap(0, int64(now))
 	if lasted := now - time.Duration(l.lapsedAt.Load()); lasted > grace {
-		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, and has not heard from %s for %v", l.Identity(), lasted.Round(time.Second))}
+		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
 }

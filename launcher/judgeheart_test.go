@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 )
 
-// runJudged runs a Launcher that is given grace instead of heartGrace, for which nobody wants to wait: hence a test in the
-// package.
+// runJudged runs a Launcher that is given grace instead of heartGrace, for which nobody wants to wait: hence
+// a test in the package.
 func runJudged(t *testing.T, url string, cfg Config, grace time.Duration) (l *Launcher, end func() error) {
 	t.Helper()
 	client, err := goredisdriver.Open(url)
@@ -61,7 +61,8 @@ func TestAHeartThatHasStoppedIsFoundOut(t *testing.T) {
 	require.NoError(t, end())
 }
 
-// Our own question is refused as the heart is, and other connections of the worker still have answers: no outage.
+// Our own question is refused as the heart is, and other connections of the worker still have answers: no
+// outage.
 func TestAHeartThatAloneIsSilentIsFoundOut(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())

@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A run that could not begin here is no failed run: the job goes back as it was, the queue is left to others for a
-// moment, and other queues go on.
+// A run that could not begin here is no failed run: the job goes back as it was, the queue is left to others
+// for a moment, and other queues go on.
 func TestARequeuedRunCountsNothingAndLeavesItsQueueToOthers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
@@ -42,7 +42,8 @@ func TestARequeuedRunCountsNothingAndLeavesItsQueueToOthers(t *testing.T) {
 	})
 }
 
-// "context deadline exceeded" does not say whose deadline it was: what is stored of a run over its timeout does.
+// "context deadline exceeded" does not say whose deadline it was: what is stored of a run over its timeout
+// does.
 func TestAFailureByTimeoutNamesItself(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

@@ -177,8 +177,8 @@ func receive[T any](t *testing.T, what string, channel <-chan T) T {
 	}
 }
 
-// declareDead does what a janitor does to a process that has lapsed: it brings these of its jobs back to their queue.
-// The clock is not waited for. A beat may come in between, and then it is done again.
+// declareDead does what a janitor does to a process that has lapsed: it brings these of its jobs back to
+// their queue. The clock is not waited for. A beat may come in between, and then it is done again.
 func (r *rig) declareDead(identity string, payloads ...string) {
 	r.t.Helper()
 	orphans := lua.Orphans{Queue: "default"}

@@ -134,8 +134,8 @@ func (h heartbeatLine) Do(ctx context.Context, calls ...driver.Call) []driver.Re
 	return replies
 }
 
-// A registration that needed time has learned how slow the link is: the first beat is given that time, and does not lose its
-// connection.
+// A registration that needed time has learned how slow the link is: the first beat is given that time, and
+// does not lose its connection.
 func TestAHeartKnowsWhatItsRegistrationHasLearned(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// watchRuns is the pass that looks over what runs, and whether the client is still there.
+// watchRuns is the pass that checks running jobs, and whether the client is still open.
 func (l *Launcher) watchRuns(context.Context) error {
 	l.watchClient()
 	l.reportStuck(l.watch.look(time.Now(), l.pool.Load()), false)

@@ -98,8 +98,8 @@ func TestTimeout_leaves_alone_what_is_done_in_time(t *testing.T) {
 	})
 }
 
-// What a handler says that the stop has cancelled is no outcome: its job goes back as it was, and nothing is counted. A
-// nil is: the work is done.
+// What a handler says that the stop has cancelled is no outcome: its job goes back as it was, and nothing is
+// counted. A nil is: the work is done.
 func TestShutdownIsNoOutcome(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
@@ -139,7 +139,8 @@ func TestShutdownIsNoOutcome(t *testing.T) {
 	})
 }
 
-// A run that was over its timeout had failed before the stop came: it is not run for ever, deployment after deployment.
+// A run that was over its timeout had failed before the stop came: it is not run for ever, deployment after
+// deployment.
 func TestTimeout_counts_when_it_came_before_the_stop(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// What cannot be read is told of once, without what it says: it may be long, or somebody's secret. It dies with the reason and its
-// text, and a start anew finds nothing of it.
+// What cannot be read is told of once, without what it says: it may be long, or somebody's secret. It dies
+// with the reason and its text, and a start anew finds nothing of it.
 func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
@@ -54,7 +54,8 @@ func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
 	})
 }
 
-// A job whose args its producer has compressed is not run with the compressed text for its argument: it fails, and is retried.
+// A job whose args its producer has compressed is not run with the compressed text for its argument: it
+// fails, and is retried.
 func TestACompressedPayloadFailsAndIsNotRun(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// watchEvery is how often runs are looked over. A look costs an atomic load for each processor.
+	// watchEvery is how often runs are checked. A check costs an atomic load for each processor.
 	watchEvery = time.Second
 	// leastPatience and mostPatience bound for how long a run may be overdue before it is reported: less
 	// would report every handler that takes a moment to clean up, and more would come too late for an
@@ -33,8 +33,7 @@ type StuckRun struct {
 	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
 	// empty if it could not be found.
 	Stack string
-	// Left says that the process is stopping without it: its job has gone back to its queue, or was
-	// recovered from us before.
+	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered before.
 	Left bool
 }
 
@@ -62,7 +61,7 @@ type lateness struct {
 	reported  bool
 }
 
-// over says whether the run has ended.
+// over reports whether the run has ended.
 func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
 
 // look finds what is overdue now, and returns what must be reported. Runs that end cost nothing: look finds
@@ -100,7 +99,7 @@ func (w *watch) left(now time.Time, pool *pool) (report []lateness, more int) {
 	return report, len(w.late) - len(report)
 }
 
-// noteLocked takes note of a run whose context has ended.
+// noteLocked notes a run whose context has ended.
 func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
 	about := p.pool.registered(r.job.Class())
 	late := &lateness{processor: p, run: r, reportAt: leastPatience}

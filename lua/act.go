@@ -46,7 +46,7 @@ type Errand struct {
 type Acted struct {
 	// Gone are jobs that were not found in the source; nothing was written for them.
 	Gone []int
-	// Held are where they were, because another job has their lock.
+	// Held are jobs that did not move, because another job holds their lock.
 	Held []Blocked
 }
 

@@ -1,19 +1,26 @@
 #!lua flags=allow-oom
--- act: move jobs on an operator's request: from where they wait to the backs of queues, to the dead set, or out for good.
--- Why one script: the job leaves one place and arrives at the other in one step, so of all that ask for it (workers,
--- pollers, other operators) one gets it, and the answer tells the others. A unique job that ends here frees its lock in the
--- same step, or runs once more for a duplicate, as at the end of a run; one that is run again takes its lock again.
--- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request is the reason.
--- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their positions, queue lists
+-- act: move jobs for an operator: from where they wait to a queue, to the dead set, or out for good.
+-- Why one script: the job leaves one place and arrives at the other in one step, so of all that ask for it
+-- (workers, pollers, other operators) one gets it, and the answer tells the others. A unique job that ends
+-- here frees its lock in the same step, or runs once more for a duplicate, as at the end of a run; one that
+-- is run again takes its lock again.
+-- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request
+-- is the reason.
+-- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their
+--          positions, queue lists
 --          and locks
 -- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
---          2 how many entries of a list are searched from there for each job, 0 for all: for a job that has left, every
+--          2 how many entries of a list are searched from there for each job, 0 for all: for a job that has
+--          left, every
 --          entry is read
---          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position of the first
---          one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its bytes; with the
+--          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position
+--          of the first
+--          one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its
+--          bytes; with the
 --          fate "queue" also its new bytes; and in a group with locks the arguments of unlock
 --          fate: "queue" | "dead" (as they are) | "gone"
---          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need" (or the job
+--          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need"
+--          (or the job
 --          stays where it is, in a set)
 -- Returns  {positions of jobs that were not found there; nothing was written for them,
 --          positions of jobs that stay because they need their lock, each followed by the jid of its holder}

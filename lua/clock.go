@@ -27,8 +27,8 @@ func TimeOf(reply driver.Reply) (time.Time, error) {
 	return time.Unix(seconds, micros*1000), nil
 }
 
-// A Clock estimates Redis' time between its answers, for instants that must stand in bytes or in the name of a key.
-// Scripts compare with TIME itself; nothing is decided by a Clock. Its zero value is this machine's time.
+// A Clock estimates Redis' time between its replies, for timestamps in payloads and key names. It decides
+// nothing: scripts compare with TIME. The zero Clock is this machine's time.
 type Clock struct{ ahead atomic.Int64 }
 
 // Saw records that Redis' time was now between sent and received, both read on this machine. It takes the

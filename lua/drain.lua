@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- drain: let a few of the processes that want to become empty for a queue's quarantined jobs stop taking.
--- Why one script: if all of them stopped at the same time, the queue would stand still. Only speed depends on it:
--- take_quarantined guards the quarantined job.
+-- Why one script: if all of them stopped at the same time, the queue would stand still. Only speed depends on
+-- it: take_quarantined guards the quarantined job.
 -- KEYS     1 processes that drain  2 processes that asked
--- ARGV     1 identity  2 ms to drain at most  3 ms for which a request counts  4 ms for which others drain at most
+-- ARGV     1 identity  2 ms to drain at most  3 ms for which a request counts  4 ms for which others drain at
+--          most
 -- Returns  "held" (ours, also if it was before) | "busy" (a quarter of those that asked, or one, drain already)
 -- Repeat   prolongs it
 -- Cost     O(log processes + expired)

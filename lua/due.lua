@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 -- due: read the due jobs of a sorted set, and when the next one is due.
--- Why a script: one clock, Redis', decides what is due; and an entry that is too large for any page is named instead of
--- returned.
+-- Why a script: one clock, Redis', decides what is due; and an entry that is too large for any page is named
+-- instead of returned.
 -- KEYS     1 set (schedule or retry)
 -- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to skip
--- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; {the description
+-- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; {the
+--          description
 --          by large of each due job that is too large, its rank first}; the due jobs, earliest first ...}
 -- Repeat   the same
 -- Cost     O(log set + skipped + jobs)

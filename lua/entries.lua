@@ -1,9 +1,11 @@
 #!lua flags=allow-oom
 -- entries: read a page of a working list, or of the list of the quarantined job that a process runs.
--- Why a script: an entry that is too large for any page is named instead of returned, so it blocks no other entry.
+-- Why a script: an entry that is too large for any page is named instead of returned, so it blocks no other
+-- entry.
 -- KEYS     1 list
 -- ARGV     1 first index  2 entries at most  3 bytes in all at most  4 bytes of one entry at most
--- Returns  {the description by large of each entry that is too large, its index first}, then the entries, newest first;
+-- Returns  {the description by large of each entry that is too large, its index first}, then the entries,
+--          newest first;
 --          fewer than asked for only at the end of the list or for the bytes read, large ones included
 -- Repeat   the same
 -- Cost     O(entries^2) at worst, of few

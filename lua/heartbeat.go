@@ -10,7 +10,8 @@ var heartbeatScript = load("heartbeat")
 // mostNamed bounds the lapsed identities in a heartbeat reply, because every reply to every process has them.
 const mostNamed = MostItems / 2
 
-// mostSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply must not lose many.
+// mostSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply
+// must not lose many.
 const mostSignals = 8
 
 // State is what a process is, according to the reply to its heartbeat.
@@ -43,8 +44,8 @@ type HeartbeatReply struct {
 	There int
 }
 
-// Beat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist: at most
-// 2*MostQueues+2.
+// Beat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist: at
+// most 2*MostQueues+2.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
 	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
 		[]string{identity, millis(ttl), strconv.Itoa(mostNamed), strconv.Itoa(mostSignals)}, readHeartbeat)

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether lists of an idle process exist.
+-- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether some lists exist.
 -- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may exist
 -- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most
--- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost only the
+-- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
+--          only the
 --          record: register again under this identity), seconds, microseconds, {lapsed identities}, {signals},
 --          how many are alive or lapsed, how many of KEYS 5… exist}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
@@ -33,8 +34,8 @@ if state == 'alive' then
 end
 -- The latest first: those that cannot be recovered stay, and must not hide those that lapse now.
 local lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most)
--- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL than ours is
--- named here too; recover checks again.
+-- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL
+-- than ours is named here too; recover checks again.
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do
   lapsed[#lapsed + 1] = name
 end

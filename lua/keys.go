@@ -93,8 +93,8 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 	return lists
 }
 
-// Quarantine is the list of a queue's jobs that were running in so many crashes that they run alone from now on: the next
-// one to run is on the right.
+// Quarantine is the list of a queue's jobs that were running in so many crashes that they run alone from now
+// on: the next one to run is on the right.
 func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:suspects:" + queue }
 
 // QuarantineLists are Quarantine of each of these queues, in order.
@@ -106,17 +106,18 @@ func (k Keys) QuarantineLists(queues []string) []string {
 	return lists
 }
 
-// QuarantineRun is the list of the one quarantined job that a process runs. While it holds one, its process takes nothing.
+// QuarantineRun is the list of the one quarantined job that a process runs. While it holds one, its process
+// takes nothing.
 func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:alone:" + identity }
 
-// ListsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order, and last that of
-// its quarantined job.
+// ListsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order,
+// and last that of its quarantined job.
 func (k Keys) ListsOf(queues []string, identity string) []string {
 	return append(k.WorkingLists(queues, identity), k.QuarantineRun(identity))
 }
 
-// Draining is the sorted set of processes that take nothing until they are empty, for a queue's quarantined jobs; by the
-// millisecond at which they give up.
+// Draining is the sorted set of processes that take nothing until they are empty, for a queue's quarantined
+// jobs; by the millisecond at which they give up.
 func (k Keys) Draining(queue string) string { return k.prefix + "belay:drain:" + queue }
 
 // DrainAsked is the sorted set of processes that asked to drain, by the millisecond of their last request.
@@ -146,8 +147,8 @@ func (k Keys) Poller() string { return k.prefix + "belay:poller" }
 // Sweeper is the lease of the process that checks the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
 
-// IdempotencySlot remembers the last push with a number in one of a client's slots, so that it can be sent again and is
-// stored once: a string, the number and the push's mark. It expires.
+// IdempotencySlot remembers the last push with a number in one of a client's slots, so that it can be sent
+// again and is stored once: a string, the number and the push's mark. It expires.
 func (k Keys) IdempotencySlot(client string, slot int) string {
 	return k.prefix + "belay:pushes:" + client + ":" + strconv.Itoa(slot)
 }

@@ -1,21 +1,27 @@
 #!lua flags=allow-oom
 -- kill_large: move one entry that is too large for any reply to the dead set, with the reason in it.
--- Why one script: the entry leaves its place, enters the dead set, is counted and frees its lock in one step. Its bytes
--- are sent neither way: it is found by its length and its two ends. Entries that agree in these get the same reason, so
--- it does not matter which of them is moved.
--- Nothing is decoded. The text of an object gets the reason as its first members, as text; if it has an error of its own
--- already, also as its last ones, because of two members with one name the last counts. Sidekiq's page shows an object,
--- and shows as text what only begins like one; other JSON breaks the page, so other text becomes a string in a valid job.
+-- Why one script: the entry leaves its place, enters the dead set, is counted and frees its lock in one step.
+-- Its bytes are sent neither way: it is found by its length and its two ends. Entries that agree in these get
+-- the same reason, so it does not matter which of them is moved.
+-- Nothing is decoded. The text of an object gets the reason as its first members, as text; if it has an error
+-- of its own already, also as its last ones, because of two members with one name the last counts. Sidekiq's
+-- page shows an object, and shows as text what only begins like one; other JSON breaks the page, so other
+-- text becomes a string in a valid job.
 -- KEYS     1 where it lies  2 dead  3 processed  4 failed  5 processed today  6 failed today  7 index of locks
 --          8 queues (the set of names)  then the entry's lock, if it is known to have one
--- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was found  3 its length  4 how it begins
---          5 how it ends  6 the reason, JSON members  7 the other members of a job that holds other text  8 seconds to keep
---          a day's counters  9 bytes of other entries to read at most during the search  then, for a lock, the arguments
+-- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was found  3 its length  4
+--          how it begins
+--          5 how it ends  6 the reason, JSON members  7 the other members of a job that holds other text  8
+--          seconds to keep
+--          a day's counters  9 bytes of other entries to read at most during the search  then, for a lock,
+--          the arguments
 --          of unlock
--- Returns  "dead" | "gone" (it is not there any more, or not among the first 256, or too many bytes lie before it: the
+-- Returns  "dead" | "gone" (it is not there any more, or not among the first 256, or too many bytes lie
+--          before it: the
 --          next read that names it says where it lies then)
 -- Repeat   "gone"
--- Cost     O(length of the entry); if others were added before it since it was found, also O(256 entries) and O(bytes of
+-- Cost     O(length of the entry); if others were added before it since it was found, also O(256 entries) and
+--          O(bytes of
 --          other entries). The last entry that is read may exceed these bytes by its own size.
 local from, dead, processed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed_today, failed_today, index, queues = KEYS[5], KEYS[6], KEYS[7], KEYS[8]

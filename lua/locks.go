@@ -27,9 +27,9 @@ type Again struct {
 	Queue string
 }
 
-// OwnerOf is how a lock's value names a job: its jid, and for people its class, each on a line. Behind it the value has since when
-// the lock is the job's, in ms by Redis' clock, and what refused duplicates left, each on a line. A line's end in a foreign
-// name becomes a space.
+// OwnerOf is how a lock's value names a job: its jid, and for people its class, each on a line. Behind it the
+// value has since when the lock is the job's, in ms by Redis' clock, and what refused duplicates left, each
+// on a line. A line's end in a foreign name becomes a space.
 func OwnerOf(jid, class string) string {
 	return oneLine.Replace(jid) + "\n" + oneLine.Replace(class) + "\n"
 }

@@ -2,9 +2,11 @@
 -- page: read a page of a queue, of a quarantine or of a sorted set, for people.
 -- Why a script: a job may have any size and a reply may not, so the size is measured while it is read.
 -- KEYS     1 list or set
--- ARGV     1 order: of a list "oldest" (its right end) or "youngest" first; of a set "lowest" or "highest" score first
+-- ARGV     1 order: of a list "oldest" (its right end) or "youngest" first; of a set "lowest" or "highest"
+--          score first
 --          2 how many to skip  3 entries at most  4 bytes in all at most
--- Returns  {how many there are in all, the entries ..., of a set each with its score behind it}; the last entry may exceed
+-- Returns  {how many there are in all, the entries ..., of a set each with its score behind it}; the last
+--          entry may exceed
 --          the bytes by its own size
 -- Repeat   the same
 -- Cost     O(entries), O(skipped) in a list, O(log set) in a set

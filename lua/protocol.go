@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// Protocol is what this program's workers understand of jobs and of the keys in Redis. Every process record has it, so
-	// that a producer can tell whether a feature is safe beside the workers of a fleet. It rises with a feature that an
-	// older worker would handle wrongly.
+	// Protocol is what this program's workers understand of jobs and of the keys in Redis. Every process
+	// record has it, so that a producer can tell whether a feature is safe beside the workers of a fleet. It
+	// rises with a feature that an older worker would handle wrongly.
 	Protocol = 1
 	// FirstProtocol is what all workers understand, those without a number in their record included.
 	FirstProtocol = 1
 )
 
-// LeastProtocol returns the least protocol of the processes that are registered and not declared dead, and the identity of
-// one that has it, which is empty if there is none. Ruby's processes have no record of ours and do not count.
-// Processes that lapsed count: they may renew their session. It reads pages of MostItems processes, two round trips each.
+// LeastProtocol returns the least protocol of the processes that are registered and not declared dead, and
+// the identity of one that has it, which is empty if there is none. Ruby's processes have no record of ours
+// and do not count. Processes that lapsed count: they may renew their session. It reads pages of MostItems
+// processes, two round trips each.
 func (k Keys) LeastProtocol(ctx context.Context, client driver.Client) (least int, identity string, err error) {
 
 	for first := 0; ; first += MostItems {

@@ -23,7 +23,8 @@ type Scheduled struct {
 	At  time.Time
 }
 
-// A IdempotencyKey is what a push is known by that may be sent again: its number in a slot, which numbers its pushes upwards.
+// A IdempotencyKey is what a push is known by that may be sent again: its number in a slot, which numbers its
+// pushes upwards.
 type IdempotencyKey struct {
 	// Slot is the key of the slot; see Keys.PushSlot.
 	Slot string
@@ -39,8 +40,8 @@ type IdempotencyKey struct {
 const (
 	// PushStored says that the jobs are stored, by this call or by an earlier one with the same IdempotencyKey.
 	PushStored = "pushed"
-	// PushStale says that this call stored nothing, because its slot knows a later push, or another under this number. An
-	// earlier call with the same IdempotencyKey may have stored the jobs.
+	// PushStale means that this call stored nothing, because its slot has a later push, or another one with
+	// this number. An earlier call with the same IdempotencyKey may have stored the jobs.
 	PushStale = "stale"
 )
 
@@ -51,16 +52,16 @@ func (k Keys) Push(batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule()}, []string{"", "", ""}, batches, later)
 }
 
-// PushOne returns the calls that store jobs of one queue at its back, all or none. It needs no script: LPUSH is atomic. The
-// reply to the last call is that of the jobs. The queue's name is stored first, as in Ruby: a name without jobs does no
-// harm, and operators would not see jobs without a name.
+// PushOne returns the calls that store jobs of one queue at its back, all or none. It needs no script: LPUSH
+// is atomic. The reply to the last call is that of the jobs. The queue's name is stored first, as in Ruby: a
+// name without jobs does no harm, and operators would not see jobs without a name.
 func (k Keys) PushOne(batch QueueBatch) []driver.Call {
 	words := append(make([]string, 0, 2+len(batch.Jobs)), "LPUSH", k.Queue(batch.Queue))
 	return []driver.Call{driver.Command("SADD", k.Queues(), batch.Queue), driver.Command(append(words, batch.Jobs...)...)}
 }
 
-// PushOnce is Push of jobs that are stored once, however often this is sent while the slot is kept. The answer is
-// PushStored or PushStale.
+// PushOnce is Push of jobs that are stored once, however often this is sent while the slot is kept. The
+// answer is PushStored or PushStale.
 func (k Keys) PushOnce(number IdempotencyKey, batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule(), number.Slot},
 		[]string{strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember)}, batches, later)

@@ -1,19 +1,22 @@
 #!lua
 -- push: store new jobs, each at the back of its queue or in the schedule, all of them or none.
--- Why one script: the jobs of one call that go to several places are all stored or none is; a delay counts from Redis'
--- clock, whatever the producer's clock says; and the idempotency key is stored together with the jobs, or one would be
--- lost without the other.
--- A slot remembers only its last push: so it is small, however many it has seen, and a request that was delayed for long
--- stores nothing behind a later one. The mark identifies the push: a program that was copied while it ran (a snapshot of
--- its machine) uses the same numbers as its twin, and would be answered that its jobs are stored.
+-- Why one script: the jobs of one call that go to several places are all stored or none is; a delay counts
+-- from Redis' clock, whatever the producer's clock says; and the idempotency key is stored together with the
+-- jobs, or one would be lost without the other.
+-- A slot remembers only its last push: so it is small, however many it has seen, and a request that was
+-- delayed for long stores nothing behind a later one. The mark identifies the push: a program that was copied
+-- while it ran (a snapshot of its machine) uses the same numbers as its twin, and would be answered that its
+-- jobs are stored.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 slot, only with an idempotency key  then queue lists
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
 --          4 how many jobs to schedule, and for each: "in" | "at", seconds from now or since 1970, the job
 --          then for each queue list, in order: its bare name, how many jobs, the jobs
--- Returns  "pushed" (now, or before) | "stale" (the slot has seen a later push, or another under this number: nothing is
+-- Returns  "pushed" (now, or before) | "stale" (the slot has seen a later push, or another under this number:
+--          nothing is
 --          stored)
--- Repeat   with an idempotency key: "pushed", and nothing is written; "stale" after a later push. Without: pushes again
+-- Repeat   with an idempotency key: "pushed", and nothing is written; "stale" after a later push. Without:
+--          pushes again
 -- Cost     O(jobs), O(log schedule) for each to schedule
 local queues, schedule, slot = KEYS[1], KEYS[2], KEYS[3]
 local number, mark, remember_ms, later = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

@@ -16,8 +16,7 @@ type UniqueJob struct {
 	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
 	// the job is due.
 	Lock *Lock
-	// Mark says of a duplicate that it is to be stored all the same, with the jid of the lock's holder as the last of its
-	// fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
+	// Mark stores a duplicate all the same, with the jid of the lock's holder as the last of its fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
 	// WAL are the positions in write-ahead logs that the job's database must have replayed: "NAME LSN" in
 	// lines. A refused job leaves them with the lock, which keeps the later LSN of each name; see
@@ -38,8 +37,8 @@ type PushedUnique struct {
 	Holders []string
 }
 
-// PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis refuses with OOM.
-// The caller keeps within MostItems and MostBytes.
+// PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis
+// refuses with OOM. The caller keeps within MostItems and MostBytes.
 func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUnique] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
 	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")

@@ -28,8 +28,8 @@ type Orphan struct {
 	Lock *Lock
 }
 
-// Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with Alone, of the
-// list of its quarantined job, which came from Queue.
+// Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with
+// Alone, of the list of its quarantined job, which came from Queue.
 type Orphans struct {
 	Queue       string
 	Quarantined bool

@@ -1,16 +1,20 @@
 #!lua flags=allow-oom
--- recover: declare a process dead and move its jobs to the heads of their queues, to quarantine or to the dead set.
--- Why one script: a process that renews its session before this call has lost nothing, and after it can change nothing;
--- a janitor that is killed here leaves every job in one place. It moves element by element, so two janitors at the same
--- time move each job once. A job that goes to the dead set counts as a failed run: none dies without a count.
+-- recover: declare a process dead; move its jobs to the heads of their queues, to quarantine or to the dead set.
+-- Why one script: a process that renews its session before this call has lost nothing, and after it can
+-- change nothing; a janitor that is killed here leaves every job in one place. It moves element by element,
+-- so two janitors at the same time move each job once. A job that goes to the dead set counts as a failed
+-- run: none dies without a count.
 -- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
 --          9 list of the quarantined job that it ran  10 index of locks  11 queues (the set of names)
 --          12 processed  13 failed  14 processed today  15 failed today
 --          then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
--- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from "working" |
---          "quarantined", to "queue" | "quarantine" | "dead", position of the first one's lock (0 for none), whether one
---          may run once more (0|1), how many jobs, and for each its bytes and its new bytes; in a group with locks then
+-- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
+--          "working" |
+--          "quarantined", to "queue" | "quarantine" | "dead", position of the first one's lock (0 for none),
+--          whether one
+--          may run once more (0|1), how many jobs, and for each its bytes and its new bytes; in a group with
+--          locks then
 --          the arguments of unlock
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped

@@ -25,7 +25,8 @@ type Record struct {
 	Heir string
 	// QuarantineQueue is the queue of the last quarantined job that it took, if any.
 	QuarantineQueue string
-	// Emptied says that all its lists were once found empty after its end: what lies there now was never running.
+	// Emptied says that all its lists were once found empty after its end: what lies there now was never
+	// running.
 	Emptied bool
 }
 

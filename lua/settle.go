@@ -18,13 +18,14 @@ var daySeconds = strconv.Itoa(int(keepDay / time.Second))
 // MostUnread is how many batches of one identity may be unanswered: the script keeps that many verdicts.
 const MostUnread = 8
 
-// A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its quarantine.
+// A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its
+// quarantine.
 type Settled struct {
 	Queue       string
 	Quarantined bool
 	Bytes       string
 	Outcome     job.Outcome
-	// Lock is the job's, if it has one that its end concerns.
+	// Lock is the job's lock, if the end of the run affects one.
 	Lock *Lock
 	// Index is the caller's own; Settle carries it along when it reorders.
 	Index int
@@ -69,7 +70,8 @@ type settleGroup struct {
 	locked, again     bool
 }
 
-// An origin is where a job was taken from, and so in which list it lies and where it goes when it is requeued.
+// An origin is where a job was taken from, and so in which list it lies and where it goes when it is
+// requeued.
 type origin struct {
 	queue string
 	alone bool

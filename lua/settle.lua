@@ -1,22 +1,29 @@
 #!lua flags=allow-oom
 -- settle: end runs of jobs and move each job to its next place.
--- Why one script: working list, next place and counters change together, or a crash loses the job or doubles it.
--- It looks for each job in the list into which it was taken. A job that is not there belongs to another process: nothing is
--- written for it. A late settle is valid as long as the job is there, so the script does not ask whether the process is alive.
--- A job's lock ends with the job, or is prolonged, in the same step: a crash in between would leave a lock without an
--- owner, or a job that its own duplicates may overtake.
+-- Why one script: working list, next place and counters change together, or a crash loses the job or doubles
+-- it.
+-- It looks for each job in the list into which it was taken. A job that is not there belongs to another
+-- process: nothing is written for it. A late settle is valid as long as the job is there, so the script does
+-- not ask whether the process is alive.
+-- A job's lock ends with the job, or is prolonged, in the same step: a crash in between would leave a lock
+-- without an owner, or a job that its own duplicates may overtake.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          9 index of locks  10 queues (the set of names)
---          then pairs: working list, queue list; for a quarantined job: the list of the one that runs, quarantine list
+--          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
+--          quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
---          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most  then groups: exit,
---          pair, counts as processed (0|1), as failed (0|1), position of the first one's lock (0 for none), whether one may
---          run once more (0|1), how many jobs, and for each the job; for exits with a new place also its new bytes and delay in seconds; in a group
+--          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most
+--          then groups: exit,
+--          pair, counts as processed (0|1), as failed (0|1), position of the first one's lock (0 for none),
+--          whether one may
+--          run once more (0|1), how many jobs, and for each the job; for exits with a new place also its new
+--          bytes and delay in seconds; in a group
 --          with locks then the arguments of unlock
 --          exit: "done" | "discarded" | "requeued" (head of the queue) | "retry" | "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
--- Repeat   a number that it still holds gets the same answer and writes nothing; for a process that Redis does not know no
+-- Repeat   a number that it still holds gets the same answer and writes nothing; for a process that Redis
+--          does not know no
 --          number is held, and all jobs are answered as lost
 -- Cost     O(jobs * length of the working list), searched from the end where the oldest are
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -28,8 +35,9 @@ local most_unread, most_trimmed = tonumber(ARGV[6]), tonumber(ARGV[7])
 local homes = { retry = retry, snoozed = schedule, dead = dead }
 
 local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
--- Redis may have lost the process (FLUSHALL, a lossy restart) while a blocked move still brought it a job: what lies in its
--- list may still be settled. Only the verdict is not kept then: no script but register makes a record.
+-- Redis may have lost the process (FLUSHALL, a lossy restart) while a blocked move still brought it a job:
+-- what lies in its list may still be settled. Only the verdict is not kept then: no script but register makes
+-- a record.
 local known = held[1]
 local held_mark = tonumber(held[1] or mark)
 if held[2] then
@@ -81,7 +89,8 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
--- A set has no two equal members, and a queue may have two equal jobs: the same bytes were pushed twice. JSON may end in
+-- A set has no two equal members, and a queue may have two equal jobs: the same bytes were pushed twice. JSON
+-- may end in
 -- blanks: here the time and the position, each digit as so many spaces.
 local function add(home, score, job, place)
   if redis.call('ZADD', home, 'NX', score, job) == 0 then
@@ -145,8 +154,8 @@ if not known then
   return answer
 end
 redis.pcall('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
--- No more are kept than may be unread. What the record knows may be a million batches old: a snapshot's, or after FLUSHALL a
--- new one's.
+-- No more are kept than may be unread. What the record knows may be a million batches old: a snapshot's, or
+-- after FLUSHALL a new one's.
 for old = held_mark, math.min(mark, held_mark + most_unread) - 1 do
   redis.pcall('HDEL', record, 'batch:' .. old)
 end

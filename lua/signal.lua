@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- signal: send a process a signal, as Ruby's pages do.
--- Why one script: a list of signals without an expiry would stay for a process that never returns; and nothing is sent to
--- an unknown process.
+-- Why one script: a list of signals without an expiry would stay for a process that never returns; and
+-- nothing is sent to an unknown process.
 -- KEYS     1 signals  2 processes (Sidekiq's set)  3 alive
 -- ARGV     1 identity  2 signal  3 seconds to keep it
 -- Returns  "sent" | "unknown" (no such process; nothing was written)

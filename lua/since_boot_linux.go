@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinceBoot reads a clock that is never set and that counts while the machine is suspended. Go's own monotonic clock
-// stops then, and a process that wakes after an hour would take its last heartbeat for a second old.
+// SinceBoot reads a clock that is never set and that counts while the machine is suspended. Go's own
+// monotonic clock stops then, and a process that wakes after an hour would take its last heartbeat for a
+// second old.
 func SinceBoot() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

@@ -9,17 +9,18 @@ import (
 
 var startScript = load("start")
 
-// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from its quarantine.
+// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from
+// its quarantine.
 type Start struct {
 	Queue       string
 	Quarantined bool
 	Bytes       string
-	// Lock is held on to for its Hold, unless Release is set.
+	// Lock is renewed for its Hold, unless Release is set.
 	Lock Lock
 	// Release frees the lock.
 	Release bool
-	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until ForgetLeft: so that a
-	// start of the job that is sent again, or comes again, returns it.
+	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until
+	// ForgetLeft: so that a start of the job that is sent again, or comes again, returns it.
 	Leave bool
 	// Mark makes duplicates that are refused from now on cause a rerun, when the job ends with an Again.
 	Mark bool

@@ -1,17 +1,25 @@
 #!lua flags=allow-oom
 -- start: record that the runs of unique jobs begin now, or that they do not begin after all.
--- Why one script: with until_executing the lock is free from now on, and only if the job is still ours and the lock still its
--- own; with until_executed and an extra run, a duplicate that is refused from now on is served by that extra run.
--- It changes a lock from "-" to "s" once, at the first start: a job that runs again has served no duplicate in between. It
--- also prolongs the lock, as renew does: the first renewal could come too late for a short lock.
--- The answer has what refused duplicates left with the lock (see push_unique). If the lock is freed, nothing else knows
+-- Why one script: with until_executing the lock is free from now on, and only if the job is still ours and
+-- the lock still its own; with until_executed and an extra run, a duplicate that is refused from now on is
+-- served by that extra run.
+-- It changes a lock from "-" to "s" once, at the first start: a job that runs again has served no duplicate
+-- in between. It also prolongs the lock, as renew does: the first renewal could come too late for a short
+-- lock.
+-- The answer has what refused duplicates left with the lock (see push_unique). If the lock is freed, nothing
+-- else knows
 -- that: so it is kept beside, for the job's next start, in case the reply or the run is lost.
--- KEYS     1 index of locks  then for each group the job's list, and its jobs' locks, and in a group "leave" where to keep
+-- KEYS     1 index of locks  then for each group the job's list, and its jobs' locks, and in a group "leave"
+--          where to keep
 --          what was left with each
--- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, as that of a job
---          that runs once more for later duplicates) | "back" (take it again, if it is free: the job is requeued, and waits
---          as it did), how many jobs, and for each: its bytes, digest, owner, ms to keep what was left or to hold the lock
--- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with each what was left
+-- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, as
+--          that of a job
+--          that runs once more for later duplicates) | "back" (take it again, if it is free: the job is
+--          requeued, and waits
+--          as it did), how many jobs, and for each: its bytes, digest, owner, ms to keep what was left or to
+--          hold the lock
+-- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with
+--          each what was left
 --          with its lock}}
 -- Repeat   prolongs again, and changes nothing more; of a group "leave" the answer has what was left again
 -- Cost     O(jobs * (length of the list + log locks of all))

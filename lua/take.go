@@ -12,7 +12,7 @@ const (
 	WhyEnough     Why = "enough"     // as many as were asked for
 	WhyBytes      Why = "bytes"      // the page is full: ask again
 	WhyEmpty      Why = "empty"      // nothing more waits in any queue that is not paused
-	WhyFenced     Why = "fenced"     // the asker is not alive
+	WhyFenced     Why = "fenced"     // the process is not alive
 	WhyQuarantine Why = "quarantine" // the asker runs a quarantined job: nothing is started beside it
 )
 

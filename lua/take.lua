@@ -2,13 +2,17 @@
 -- take: move waiting jobs into the working lists of one process that is alive.
 -- Why one script: a job is in its queue or in the working list of a process, never between.
 -- allow-oom: only takes can drain a full Redis.
--- An entry that is too large for a reply is taken too, but only named: kill_large then moves it to the dead set with its
--- reason.
--- KEYS     1 alive  2 paused  3 list of the quarantined job that it runs  then pairs, in order: queue list, working list
--- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues' bare names
--- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {the description by large of each
+-- An entry that is too large for a reply is taken too, but only named: kill_large then moves it to the dead
+-- set with its reason.
+-- KEYS     1 alive  2 paused  3 list of the quarantined job that it runs  then pairs, in order: queue list,
+--          working list
+-- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues'
+--          bare names
+-- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {the description by
+--          large of each
 --          entry that is too large, with the queue's position first}, {position, job, ...}, ...}
---          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the process is not
+--          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the process
+--          is not
 --          alive) | "quarantine" (it runs a quarantined job: a crash would count against both)
 -- Repeat   takes more: jobs of a lost reply stay in the working list until their process finds them there
 -- Cost     O(jobs), O(1) for each queue

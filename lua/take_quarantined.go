@@ -10,21 +10,21 @@ type QuarantineWord string
 // What a request for a quarantined job may answer.
 const (
 	QuarantineTaken  QuarantineWord = "taken"  // it lies in the asker's list for it
-	QuarantineEmpty  QuarantineWord = "empty"  // no queue of the asker's that is not paused has one
+	QuarantineEmpty  QuarantineWord = "empty"  // no queue that is not paused has one
 	QuarantineBusy   QuarantineWord = "busy"   // the asker has a job, according to Redis
-	QuarantineFenced QuarantineWord = "fenced" // the asker is not alive
+	QuarantineFenced QuarantineWord = "fenced" // the process is not alive
 )
 
 // TakenQuarantined is the answer to a request for a quarantined job.
 type TakenQuarantined struct {
 	Word QuarantineWord
-	// Queue is the position (from 0) of the job's queue in those asked for, Bytes the job, whatever its size.
+	// Queue is the position (from 0) of the job's queue in the request, Bytes the job, whatever its size.
 	Queue int
 	Bytes string
 }
 
-// TakeQuarantined moves one quarantined job of the first of these queues that has any into the list of identity for it. These
-// must be all queues of identity.
+// TakeQuarantined moves one quarantined job of the first of these queues that has any into the list of
+// identity for it. These must be all queues of identity.
 func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarantined] {
 	keys := make([]string, 0, 4+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Record(identity), k.QuarantineRun(identity))

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- take_quarantined: move one quarantined job, which was running in too many crashes, into a list of its own.
--- Why one script: if it crashes its process again, that crash must be its own. So it goes only to a process that has no
--- other job in Redis, and take refuses that process while it runs the quarantined one.
+-- Why one script: if it crashes its process again, that crash must be its own. So it goes only to a process
+-- that has no other job in Redis, and take refuses that process while it runs the quarantined one.
 -- KEYS     1 alive  2 paused  3 record  4 list of the quarantined job that it runs
 --          then pairs, all that the process has: quarantine list, working list
 -- ARGV     1 identity  then the queues' bare names
--- Returns  {"taken", position of the queue, job} | {"empty"} | {"busy"} (it has a job) | {"fenced"} (it is not alive)
+-- Returns  {"taken", position of the queue, job} | {"empty"} | {"busy"} (it has a job) | {"fenced"} (it is
+--          not alive)
 -- Repeat   "busy": the job of a lost reply stays in its list until its process finds it there
 -- Cost     O(queues)
 local alive, paused, record, running = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

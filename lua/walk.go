@@ -21,9 +21,9 @@ func (w *Walk) Passed(entry Entry, left bool) {
 	}
 }
 
-// Walk reads the next page of a walk; no entries at its end. Every entry that lies in the set from its first page to its last,
-// and whose score does not change, is seen, and once, unless the entry the walk has left last is taken away meanwhile.
-// Entries are as many as a Page has at most.
+// Walk reads the next page of a walk; no entries at its end. Every entry that lies in the set from its first
+// page to its last, and whose score does not change, is seen, and once, unless the entry the walk has left
+// last is taken away meanwhile. Entries are as many as a Page has at most.
 func (k Keys) Walk(set string, walk Walk) Ask[[]Entry] {
 	args := []string{walk.From, walk.To, strconv.Itoa(MostItems), strconv.Itoa(MostBytes)}
 	if walk.Leaves {

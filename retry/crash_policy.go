@@ -7,9 +7,10 @@ const (
 	LeastMostInterruptions   = 2
 )
 
-// A CrashPolicy decides what becomes of jobs that were running when their process crashed. A crash says little about each of
-// the jobs that ran, so it costs no retry. A job that has been running in one crash less than allowed is quarantined: it runs
-// alone from then on. Only the crash of a process that ran nothing else shows that the job is the cause.
+// A CrashPolicy decides what becomes of jobs that were running when their process crashed. A crash says
+// little about each of the jobs that ran, so it costs no retry. A job that has been running in one crash less
+// than allowed is quarantined: it runs alone from then on. Only the crash of a process that ran nothing else
+// shows that the job is the cause.
 type CrashPolicy struct {
 	// Most is how many crashes a job may be running in. DefaultMostInterruptions.
 	Most int

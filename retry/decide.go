@@ -67,7 +67,7 @@ type Verdict struct {
 //
 //	the run ended with               the job is                counted as          exhausted
 //	no error                         done                      processed
-//	any error, by our own cancel     handed back, unchanged    -
+//	any error, by our own cancel     requeued, unchanged       -
 //	Snooze                           snoozed, unchanged        -
 //	Requeue                          requeued, unchanged       -
 //	Discard                          discarded                 processed, failed*
@@ -78,7 +78,7 @@ type Verdict struct {
 //	  has one left                   retried, after In's delay, else its class', else the formula's
 //
 // * failed only with a cause. ** Discarded if it says "dead": false. *** Dead** if its class is unknown here:
-// it is worse to drop a job that never ran than to keep one that nobody wants.
+// it is worse to drop a job that never ran than to keep one too many.
 //
 // With retry_for there is a retry left until that long after the first failure, and the number of retries
 // does not matter. Without it, n retries are n+1 failed runs.
@@ -185,7 +185,7 @@ func (f *failure) dies(reason string, exhausted bool) Verdict {
 func (f *failure) retries(ask AskError) Verdict {
 	payload, fits := f.payload()
 	if !fits {
-		// The next to take it would bury it unread, for its size. Here it still has its error with it.
+		// The next worker would move it to the dead set because of its size, without its error. Here it keeps the error.
 		return f.dies("its payload has no room for another retry", true)
 	}
 	reason := fmt.Sprintf("retry %d of %d", f.count+1, f.limit())

@@ -10,7 +10,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A handler's error is somebody else's code: its Error, Unwrap and ErrorClass may panic (that of a nil
+// A handler's error is the user's code: its Error, Unwrap and ErrorClass may panic (that of a nil
 // pointer does), and a chain of them may have no end. All of it is called from here only, under guard;
 // package launcher asks by Text and Panicked.
 
@@ -19,7 +19,7 @@ const (
 	maxMessage = 10_000
 	// maxClass bounds error_class, in characters; generic types can have names of any length.
 	maxClass = 255
-	// maxChain is how many errors of a chain are looked at: more than anybody wraps, few enough to end soon.
+	// maxChain bounds how many errors of a chain are read: more than programs wrap, few enough to end soon.
 	maxChain = 1000
 )
 

@@ -32,7 +32,8 @@ func (c *counted) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	return c.Client.Do(ctx, calls...)
 }
 
-// The fleet has one poller, which looks ten times a second for ever: what a look costs is what Belay costs when idle.
+// The fleet has one poller, which looks ten times a second for ever: what a look costs is what Belay costs
+// when idle.
 func TestAnIdlePollerCostsOneRoundTripALook(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(r *rig) {

@@ -10,8 +10,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// killLarge moves due entries that are too large to be promoted to the dead set, the last one first, so that the others are still where
-// they were met. stuck is how many could not be moved, for a reason that waiting does not cure.
+// killLarge moves due entries that are too large to be promoted to the dead set, the last one first, so that
+// the others are still where they were met. stuck is how many could not be moved, for a reason that waiting
+// does not cure.
 func (p *Poller) killLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, wrong error) {
 	for _, one := range slices.Backward(entries) {
 		large := dedup.TooLarge(one, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)

@@ -1,14 +1,16 @@
--- unlock: what the end of a run means for the job's lock, if it is still the job's own: prolonged while the job lives on,
--- else passed to the extra run that a duplicate asked for, else freed. First may_unlock reads the locks of a group, then
--- unlock is called for each job that has moved, and unlocked does for many what one command can do: a command for each
--- would cost more than all the rest of a batch.
--- A group's locks are the keys from group.lock on, one for each of its group.count jobs. ARGV from group.locks on, and then every
--- group.step: digest, owner, ms to hold it on; if group.again is set, also owner and bytes of one more run, position of its
--- queue's key, the queue's bare name.
--- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script compares, and behind
--- that what refused duplicates left (see push_unique), which goes wherever the lock goes.
--- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has, and a duplicate that
--- comes now is not served by it. "d" (dirty): such a duplicate was refused, and one more run will serve it.
+-- unlock: what the end of a run means for the job's lock, if it is still the job's own: prolonged while the
+-- job lives on, else passed to the extra run that a duplicate asked for, else freed. First may_unlock reads
+-- the locks of a group, then unlock is called for each job that has moved, and unlocked does for many what
+-- one command can do: a command for each would cost more than all the rest of a batch.
+-- A group's locks are the keys from group.lock on, one for each of its group.count jobs. ARGV from
+-- group.locks on, and then every group.step: digest, owner, ms to hold it on; if group.again is set, also
+-- owner and bytes of one more run, position of its queue's key, the queue's bare name.
+-- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script
+-- compares, and behind that what refused duplicates left (see push_unique), which goes wherever the lock
+-- goes.
+-- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has,
+-- and a duplicate that comes now is not served by it. "d" (dirty): such a duplicate was refused, and one more
+-- run will serve it.
 local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
 
 -- may_unlock: nil if nothing can stop unlock and unlocked half-way; else the error.
