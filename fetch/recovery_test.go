@@ -31,7 +31,7 @@ func (r *rig) newJanitor() (*janitor.Janitor, *Session) {
 		Client: r.direct, Keys: r.keys, Log: zerolog.New(r.log), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 	})
-	j.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: r.clock.Now().Add(-rigTTL)}, lua.SinceBoot()-rigTTL)
+	j.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: r.clock.Now().Add(-rigTTL)}, lua.SinceBoot()-rigTTL, 0)
 	return j, life
 }
 
@@ -41,7 +41,7 @@ func (r *rig) recover(j *janitor.Janitor, life *Session, until func() bool) {
 	require.Eventually(r.t, func() bool {
 		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
 		require.NoError(r.t, err)
-		j.Look(pulse.HeartbeatReply, pulse.SentAt)
+		j.Look(pulse.HeartbeatReply, pulse.SentAt, 0)
 		require.NoError(r.t, j.Pass(context.Background(), life.Identity))
 		return until()
 	}, 10*time.Second, 20*time.Millisecond)

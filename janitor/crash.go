@@ -12,8 +12,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// afterCrash returns what becomes of each entry of a dead process' list. A crash while the job was running counts as an
-// interruption; it costs no retry. A job that was not running stays as it is; an unreadable one goes to the dead set as it is.
+// afterCrash returns what becomes of each entry of a dead process' list. A crash while the job was running
+// counts as an interruption; it costs no retry. A job that was not running stays as it is; an unreadable
+// one goes to the dead set as it is.
 func (j *Janitor) afterCrash(entries []string, queue string, quarantined, running bool) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
@@ -52,7 +53,8 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool) (string, lua.Ho
 	return parsed.Patch(edits...), home
 }
 
-// lockOf returns what a crash means for a job's lock: it is prolonged while the job lives on, and ends when the job dies.
+// lockOf returns what a crash means for a job's lock: it is prolonged while the job lives on, and ends when
+// the job dies.
 func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock {
 	unique, err := dedup.Read(parsed)
 	if err != nil || unique.None() {
@@ -65,8 +67,8 @@ func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock
 	return lock
 }
 
-// report logs the jobs that did not go back to their queues. Two janitors that recover one victim may both report a job that
-// one of them moved.
+// report logs the jobs that did not go back to their queues. Two janitors that recover one victim may both
+// report a job that one of them moved.
 func (j *Janitor) report(from string, moved []lua.Orphans) {
 	if j.cfg.Recovered != nil {
 		j.cfg.Recovered(from, moved)
@@ -92,8 +94,8 @@ func (j *Janitor) report(from string, moved []lua.Orphans) {
 // longQuarantine is how long a quarantined job waits before it is logged, and how often it is logged again.
 const longQuarantine = time.Hour
 
-// Remind logs quarantined jobs of these queues that have been waiting for long: every process that could run them alone has
-// always had another job.
+// Remind logs quarantined jobs of these queues that have been waiting for long: every process that could
+// run them alone has always had another job.
 func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -127,8 +129,8 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	return nil
 }
 
-// now is Redis' time at the last heartbeat. Before the first one it is this machine's, because a sweep may come before it:
-// what it moves to the dead set needs a date, and counts on a real day.
+// now is Redis' time at the last heartbeat. Before the first one it is this machine's, because a sweep may
+// come before it: what it moves to the dead set needs a date, and counts on a real day.
 func (j *Janitor) now() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -18,15 +18,16 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Janitor decides which processes have died and brings their jobs back. Every process has one; they need no leader.
+// A Janitor decides which processes have died and brings their jobs back. Every process has one; they need
+// no leader.
 //
-// Absence is judged twice. A process that lapses may be paused, cut off, or hit by a clock that was set; so may ours. So a
-// janitor declares it dead only if it has seen it lapsed twice, two of the victim's own heartbeats apart, if its own
-// observation of Redis was not interrupted in between, and if it has known Redis' clock for the victim's whole TTL. The
-// script that moves the jobs checks again.
+// Absence is judged twice. A process that lapses may be paused, cut off, or hit by a clock that was set; so
+// may ours. So a janitor declares it dead only if it has seen it lapsed twice, two of the victim's own
+// heartbeats apart, if its own observation of Redis was not interrupted in between, and if it has known
+// Redis' clock for the victim's whole TTL. The script that moves the jobs checks again.
 //
-// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind do, each call
-// with a deadline of its own, and wait for each other.
+// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind
+// do, each call with a deadline of its own, and wait for each other.
 type Janitor struct {
 	cfg Config
 
@@ -88,8 +89,8 @@ type suspected struct {
 }
 
 const (
-	// skew is how differently Redis' clock and ours may advance between two heartbeats before the observation counts as
-	// interrupted.
+	// skew is how differently Redis' clock and ours may advance between two heartbeats before the
+	// observation counts as interrupted.
 	skew = time.Second
 	// lapsedPages bounds the pages of names that are read in one round trip.
 	lapsedPages = 16
@@ -106,7 +107,7 @@ func New(cfg Config) *Janitor {
 }
 
 // Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
-func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot time.Duration) {
+func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot, rtt time.Duration) {
 	seen := heartbeat{HeartbeatReply: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -117,7 +118,7 @@ func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot time.Duration) {
 		j.since = seen.sinceBoot
 	}
 	j.last, j.more = seen, seen.More
-	j.noteLapsedLocked(seen.Lapsed, seen.sinceBoot)
+	j.noteLapsedLocked(seen.Lapsed, seen.sinceBoot, seen.sinceBoot+rtt)
 	if !j.more {
 		j.forgetLocked(seen.sinceBoot)
 	}
@@ -136,15 +137,17 @@ func (j *Janitor) startOverLocked() {
 	j.breaks++
 }
 
-// noteLapsedLocked records that these processes had lapsed at an instant since boot.
-func (j *Janitor) noteLapsedLocked(lapsed []string, at time.Duration) {
+// noteLapsedLocked records that these processes had lapsed at an instant between sent and answered, both
+// since boot. The time between two looks counts from the first one's answer to the last one's sending: a
+// call that was delayed on its way must not make it seem longer.
+func (j *Janitor) noteLapsedLocked(lapsed []string, sent, answered time.Duration) {
 	for _, identity := range lapsed {
 		s := j.lapsed[identity]
 		if s == nil {
-			s = &suspected{first: at, delay: rand.N(j.cfg.Beat)}
+			s = &suspected{first: answered, delay: rand.N(j.cfg.Beat)}
 			j.lapsed[identity] = s
 		}
-		s.seen = at
+		s.seen = sent
 	}
 }
 
@@ -157,14 +160,14 @@ func (j *Janitor) forgetLocked(since time.Duration) {
 	}
 }
 
-// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which we may have lapsed
-// ourselves, or by a clock that was set.
+// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which we may
+// have lapsed ourselves, or by a clock that was set.
 func (j *Janitor) broken(seen heartbeat) bool {
 	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
 
-// stepped reports whether Redis' clock was set since the last heartbeat. It is true for the first one, which has nothing to
-// compare with.
+// stepped reports whether Redis' clock was set since the last heartbeat. It is true for the first one,
+// which has nothing to compare with.
 func (j *Janitor) stepped(seen heartbeat) bool {
 	if j.last.Now.IsZero() {
 		return true
@@ -203,8 +206,8 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 	return wrong
 }
 
-// readRecords reads what the heartbeat reply left out: the other lapsed names, and the records of all. Processes
-// whose record cannot be read count as tried.
+// readRecords reads what the heartbeat reply left out: the other lapsed names, and the records of all.
+// Processes whose record cannot be read count as tried.
 func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unreadable, err error) {
 	if err := j.readLapsed(ctx); err != nil {
 		return nil, err
@@ -226,7 +229,8 @@ func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unrea
 	return unreadable, nil
 }
 
-// readLapsed reads the names of all lapsed processes, once after each heartbeat reply that did not name them all.
+// readLapsed reads the names of all lapsed processes, once after each heartbeat reply that did not name
+// them all.
 func (j *Janitor) readLapsed(ctx context.Context) error {
 	j.mu.Lock()
 	more, beat, breaks := j.more, j.last.sinceBoot, j.breaks
@@ -250,7 +254,7 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 			names = append(names, page...)
 		}
 		last := len(names) < pages*lua.MostItems
-		if !j.notePage(names, at, beat, breaks, last) || last {
+		if !j.notePage(names, at, lua.SinceBoot(), beat, breaks, last) || last {
 			return nil
 		}
 		// Pages overlap by one page: names move up when names before them are recovered.
@@ -261,13 +265,13 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 
 // notePage records a page of names that had lapsed at an instant, read after a heartbeat, and reports whether
 // our observation has been uninterrupted since then. The last page completes the look.
-func (j *Janitor) notePage(names []string, at, beat time.Duration, breaks int, last bool) bool {
+func (j *Janitor) notePage(names []string, sent, answered, beat time.Duration, breaks int, last bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.breaks != breaks {
 		return false
 	}
-	j.noteLapsedLocked(names, at)
+	j.noteLapsedLocked(names, sent, answered)
 	if last {
 		j.forgetLocked(beat)
 		j.more = j.more && j.last.sinceBoot != beat
@@ -296,7 +300,8 @@ func (j *Janitor) noteRecord(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// confirmed returns some of the processes that the rule of two looks declares dead: as many as one pipeline may ask about. They count as tried.
+// confirmed returns some of the processes that the rule of two looks declares dead: as many as one pipeline
+// may ask about. They count as tried.
 func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// pulseAt is the answer to a beat sent at an instant since boot, by a Redis whose clock agrees.
-func pulseAt(at time.Duration, lapsed ...string) heartbeat {
+// heartbeatAt is the reply to a heartbeat sent at an instant since boot, by a Redis whose clock agrees.
+func heartbeatAt(at time.Duration, lapsed ...string) heartbeat {
 	return heartbeat{HeartbeatReply: lua.HeartbeatReply{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
@@ -27,7 +27,7 @@ func newJudge() (*Janitor, time.Duration) {
 	return j, lua.SinceBoot() - time.Hour
 }
 
-func (j *Janitor) look(h heartbeat) { j.Look(h.HeartbeatReply, h.sinceBoot) }
+func (j *Janitor) look(h heartbeat) { j.Look(h.HeartbeatReply, h.sinceBoot, 0) }
 
 // dead are the names of those that it may follow now, as me.
 func (j *Janitor) dead(me string) []string {
@@ -59,7 +59,7 @@ func TestJanitorJudges(t *testing.T) {
 		return j.dead("me")
 	}
 	at := func(offset time.Duration, lapsed ...string) func(time.Duration) heartbeat {
-		return func(start time.Duration) heartbeat { return pulseAt(start+offset, lapsed...) }
+		return func(start time.Duration) heartbeat { return heartbeatAt(start+offset, lapsed...) }
 	}
 
 	t.Run("one_look_condemns_nobody", func(t *testing.T) {
@@ -73,6 +73,22 @@ func TestJanitorJudges(t *testing.T) {
 	t.Run("two_looks_two_of_its_beats_apart_condemn", func(t *testing.T) {
 		t.Parallel()
 		require.Contains(t, look(t, at(0), at(beat), at(2*beat, "victim"), at(3*beat, "victim"), at(4*beat, "victim")), "victim")
+	})
+	t.Run("a_first_look_whose_answer_came_late_counts_from_its_answer", func(t *testing.T) {
+		t.Parallel()
+		j, start := newJudge()
+		for n := range 2 {
+			j.look(heartbeatAt(start + time.Duration(n)*beat))
+		}
+		late := heartbeatAt(start+2*beat, "victim")
+		j.Look(late.HeartbeatReply, late.sinceBoot, beat/2) // Redis may have executed it just before it answered
+		for n := 3; n <= 4; n++ {
+			j.look(heartbeatAt(start+time.Duration(n)*beat, "victim"))
+			j.noteRecord("victim", lua.Record{Beat: beat, TTL: 4 * beat, Queues: []string{"q"}}, true)
+		}
+		require.Empty(t, j.dead("me"))
+		j.look(heartbeatAt(start+5*beat, "victim"))
+		require.Contains(t, j.dead("me"), "victim")
 	})
 	t.Run("a_sight_of_the_clock_shorter_than_its_TTL_condemns_nobody", func(t *testing.T) {
 		t.Parallel()
@@ -103,7 +119,7 @@ func TestJanitorJudges(t *testing.T) {
 			t.Parallel()
 			stepped := func(offset time.Duration) func(time.Duration) heartbeat {
 				return func(start time.Duration) heartbeat {
-					pulse := pulseAt(start+offset, "victim")
+					pulse := heartbeatAt(start+offset, "victim")
 					pulse.Now = pulse.Now.Add(step)
 					return pulse
 				}
@@ -117,7 +133,7 @@ func TestJanitorJudges(t *testing.T) {
 		t.Parallel()
 		j, start := newJudge()
 		for n := range 5 {
-			j.look(pulseAt(start+time.Duration(n)*beat, "me"))
+			j.look(heartbeatAt(start+time.Duration(n)*beat, "me"))
 			j.knows("me", beat)
 		}
 		require.Empty(t, j.dead("me"))
@@ -126,15 +142,15 @@ func TestJanitorJudges(t *testing.T) {
 		t.Parallel()
 		j, start := newJudge()
 		for n := range 20 {
-			j.look(pulseAt(start + time.Duration(n)*beat))
+			j.look(heartbeatAt(start + time.Duration(n)*beat))
 		}
 		for n := range 10 {
-			j.look(pulseAt(start+time.Duration(20+n)*beat, "slow"))
+			j.look(heartbeatAt(start+time.Duration(20+n)*beat, "slow"))
 			j.knows("slow", 5*beat)
 		}
 		require.Empty(t, j.dead("me"))
 		for n := range 3 {
-			j.look(pulseAt(start+time.Duration(30+n)*beat, "slow"))
+			j.look(heartbeatAt(start+time.Duration(30+n)*beat, "slow"))
 		}
 		require.Contains(t, j.dead("me"), "slow")
 	})
@@ -143,8 +159,8 @@ func TestJanitorJudges(t *testing.T) {
 		delays := make(map[time.Duration]bool)
 		for range 20 {
 			j, start := newJudge()
-			j.look(pulseAt(start))
-			j.look(pulseAt(start+beat, "victim"))
+			j.look(heartbeatAt(start))
+			j.look(heartbeatAt(start+beat, "victim"))
 			require.Less(t, j.lapsed["victim"].delay, beat)
 			delays[j.lapsed["victim"].delay] = true
 		}

@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	// mostVictims and mostLists bound the processes that one pipeline asks about, and the lists that they have together.
+	// mostVictims and mostLists bound the processes that one pipeline asks about, and the lists that they
+	// have together.
 	mostVictims = 64
 	mostLists   = 256
 	// mostPages bounds one pass over one victim; the next pass goes on.
 	mostPages = 32
 	// firstTypical is how large a job is taken to be before any has been read.
 	firstTypical = 4 << 10
-	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page renews it.
+	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page
+	// renews it.
 	longestClaim = 4 * time.Second
 )
 
@@ -57,7 +59,8 @@ func (p *pipeline) add(call driver.Call, read func(driver.Reply) error) {
 	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
 }
 
-// read gives each call its reply and answers the first outage. What follows it may have been answered all the same.
+// read gives each call its reply and answers the first outage. What follows it may have been answered all
+// the same.
 func (p *pipeline) read(replies []driver.Reply) error {
 	var outage error
 	for i, reply := range replies {
@@ -68,10 +71,11 @@ func (p *pipeline) read(replies []driver.Reply) error {
 	return outage
 }
 
-// moveJobs declares victims dead, and moves the jobs in their lists page by page; me holds the claim, and with an empty me
-// there is none. The outcome of each is recorded in it; the error is an outage. Nothing is read before the verdict: the lists
-// of a process that is alive are its own, and reading them may kill a job that only we find too large. A queue with a broken
-// key is skipped, so that it blocks no other; its jobs stay, and the error says why.
+// moveJobs declares victims dead, and moves the jobs in their lists page by page; me holds the claim, and
+// with an empty me there is none. The outcome of each is recorded in it; the error is an outage. Nothing is
+// read before the verdict: the lists of a process that is alive are its own, and reading them may kill a
+// job that only we find too large. A queue with a broken key is skipped, so that it blocks no other; its
+// jobs stay, and the error says why.
 func (j *Janitor) moveJobs(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
@@ -108,7 +112,8 @@ func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim)
 	return p.read(j.link.Do(ctx, p.calls...))
 }
 
-// claim adds to a pipeline the claim of a victim. A claim saves work and guards nothing: recover moves each job once.
+// claim adds to a pipeline the claim of a victim. A claim saves work and guards nothing: recover moves each
+// job once.
 func (j *Janitor) claim(p *pipeline, me string, v *victim) {
 	if me == "" {
 		return
@@ -144,8 +149,8 @@ func (v *victim) note(err error) error {
 	return nil
 }
 
-// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are as large as
-// those before.
+// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are
+// as large as those before.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
 	most := max(j.room()/j.typical, 1)
@@ -194,7 +199,8 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 	return err
 }
 
-// next is the list to read next, besides the page that is moved before: the first one that holds more; -1 for none.
+// next is the list to read next, besides the page that is moved before: the first one that holds more; -1
+// for none.
 func (v *victim) next() int {
 	for i, length := range v.lengths {
 		if v.page != nil && i == v.from {
@@ -265,8 +271,8 @@ func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 	})
 }
 
-// killLarge adds to a pipeline that what is too large goes to the dead set: the last one first, and before the page is
-// moved, so that all are still where they were met.
+// killLarge adds to a pipeline that what is too large goes to the dead set: the last one first, and before
+// the page is moved, so that all are still where they were met.
 func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, one := range slices.Backward(v.large) {

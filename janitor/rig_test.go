@@ -143,7 +143,7 @@ func (r *rig) look(j *Janitor, p *process) heartbeat {
 	sent := lua.SinceBoot()
 	reply, err := r.keys.Heartbeat(p.Identity, p.ttl).Do(context.Background(), r.client)
 	require.NoError(r.t, err)
-	j.Look(reply, sent)
+	j.Look(reply, sent, lua.SinceBoot()-sent)
 	return heartbeat{HeartbeatReply: reply, sinceBoot: sent}
 }
 

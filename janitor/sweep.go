@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// tombstoneStands is how long a tombstone stays at least. A blocked move of a process that is gone can still be
-	// executed while it lies in the socket of a stopped server, and servers are not stopped for a day.
+	// tombstoneStands is how long a tombstone stays at least. A blocked move of a process that is gone can
+	// still be executed while it lies in the socket of a stopped server, and servers are not stopped for a
+	// day.
 	tombstoneStands = 24 * time.Hour
 	// sweptLists is how many lists one pass looks at: what it costs Redis is about a tenth of a millisecond.
 	sweptLists = 256
@@ -23,8 +24,8 @@ const (
 	sweptTombstones = 64
 	// forgotten is how many tombstones one pass takes away at most.
 	forgotten = 16
-	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for it, or longer where
-	// they are many: hundreds that ask at each beat cost Redis as much as their beats.
+	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for
+	// it, or longer where they are many: hundreds that ask at each beat cost Redis as much as their beats.
 	sweeperBeats = 3
 	// sweepPatience bounds how long a sweep waits while other processes have lapsed: some cannot be recovered
 	// and stay.
@@ -36,15 +37,16 @@ const (
 	// Redis. While more are left, the next sweep follows after unlistRest, so that Redis can serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
-	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock once for all that
-	// it does in a moment.
+	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock
+	// once for all that it does in a moment.
 	lapsedFor = time.Second
 )
 
-// Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest tombstones
-// first, a page a call. What it finds after an end that left nothing was never running: it goes to the head of its
-// queue byte for byte. And now and then it takes out of the index of locks what has run out. One process at a time sweeps;
-// me is our identity. next is when it must be called again; 0 is the usual period.
+// Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest
+// tombstones first, a page a call. What it finds after an end that left nothing was never running: it goes
+// to the head of its queue byte for byte. And now and then it takes out of the index of locks what has run
+// out. One process at a time sweeps; me is our identity. next is when it must be called again; 0 is the
+// usual period.
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -171,8 +173,8 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	return wrong
 }
 
-// forgetOld takes away a few of the tombstones whose time has come, and goes on behind those that had to stay. The script asks
-// Redis' clock again.
+// forgetOld takes away a few of the tombstones whose time has come, and goes on behind those that had to
+// stay. The script asks Redis' clock again.
 func (j *Janitor) forgetOld(ctx context.Context) error {
 	before := strconv.FormatInt(j.now().Add(-tombstoneStands).UnixMilli(), 10)
 	names, err := lua.Texts(j.link.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
@@ -221,8 +223,8 @@ func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// records reads the records of these identities; those that have none are missing from the answer. Why one cannot be read, since
-// something else is in its place, is in unread: it must not stop the others.
+// records reads the records of these identities; those that have none are missing from the answer. Why one
+// cannot be read, since something else is in its place, is in unread: it must not stop the others.
 func (j *Janitor) records(ctx context.Context, names []string) (records map[string]lua.Record, unread map[string]error, err error) {
 	if len(names) == 0 {
 		return nil, nil, nil

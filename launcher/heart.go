@@ -25,7 +25,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	if reply.Restored {
 		l.cfg.Log.Warn().Str("identity", session.Identity).Msg("session record restored: it had been deleted or evicted")
 	}
-	l.janitor.Look(reply.HeartbeatReply, reply.SentAt)
+	l.janitor.Look(reply.HeartbeatReply, reply.SentAt, reply.RTT())
 	switch reply.State {
 	case lua.StateAlive:
 		l.loop.Beaten(reply)

@@ -42,7 +42,8 @@ type TooLarge struct {
 	JID, Class string
 }
 
-// NewTooLarge describes an entry in key, of this queue ("" for none), that is above limit. now is Redis' time.
+// NewTooLarge describes an entry in key, of this queue ("" for none), that is above limit. now is Redis'
+// time.
 func NewTooLarge(large Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) TooLarge {
 	return TooLarge{
 		Large: large, Key: key, Queue: queue, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,

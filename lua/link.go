@@ -14,7 +14,8 @@ import (
 // usualRound is the default round of a Link.
 const usualRound = 1500 * time.Millisecond
 
-// episode is how long a link counts as slow after its last failed call. Its owner reports it once in that time.
+// episode is how long a link counts as slow after its last failed call. Its owner reports it once in that
+// time.
 const episode = time.Minute
 
 // A Link is the connection of one duty to Redis. Every call gets its own deadline, which fits the size of the
@@ -53,9 +54,9 @@ func (l *Link) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	return replies
 }
 
-// Check distinguishes a slow link from one that is down when the last page failed, and costs nothing otherwise. It returns
-// an error if a small call fails too. If small calls succeed, it logs the error of the page, once in an episode; not after a
-// single closed connection, which may have another cause.
+// Check distinguishes a slow link from one that is down when the last page failed, and costs nothing
+// otherwise. It returns an error if a small call fails too. If small calls succeed, it logs the error of
+// the page, once in an episode; not after a single closed connection, which may have another cause.
 func (l *Link) Check(ctx context.Context) error {
 	if l.lost == nil {
 		return nil
@@ -72,14 +73,14 @@ func (l *Link) Check(ctx context.Context) error {
 	return nil
 }
 
-// LogSlowLink logs that a call that carries jobs failed with err while small calls succeed, and how many bytes of jobs the
-// next call of this duty asks for.
+// LogSlowLink logs that a call that carries jobs failed with err while small calls succeed, and how many
+// bytes of jobs the next call of this duty asks for.
 func LogSlowLink(log zerolog.Logger, duty string, bytes int, err error) {
 	log.Warn().Err(err).Str("duty", duty).Int("bytes", bytes).Msg("slow link: the next calls ask for less and wait longer")
 }
 
-// Excused returns err, or nil for an outage that may only mean that a page was too large for the link: Check finds that out
-// before the next page, which is smaller.
+// Excused returns err, or nil for an outage that may only mean that a page was too large for the link:
+// Check finds that out before the next page, which is smaller.
 func (l *Link) Excused(err error) error {
 	if l.Unchecked() && driver.Outage(err) {
 		return nil

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- renew: prolong the locks of unique jobs that run, those that are still their own, for another TTL.
--- Why one script: a lock that expired and that another job has taken since must not be prolonged for that job.
+-- Why one script: a lock that expired and that another job has taken since must not be prolonged for that
+-- job.
 -- KEYS     1 index of locks  then locks
 -- ARGV     for each lock: digest, owner, ms to hold it on
 -- Returns  how many were still their own

@@ -18,7 +18,8 @@ var daySeconds = strconv.Itoa(int(keepDay / time.Second))
 // MostUnread is how many batches of one identity may be unanswered: the script keeps that many verdicts.
 const MostUnread = 8
 
-// A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its quarantine.
+// A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its
+// quarantine.
 type Settled struct {
 	Queue       string
 	Quarantined bool
@@ -69,7 +70,8 @@ type settleGroup struct {
 	locked, again     bool
 }
 
-// An origin is where a job was taken from, and so in which list it lies and where it goes when it is requeued.
+// An origin is where a job was taken from, and so in which list it lies and where it goes when it is
+// requeued.
 type origin struct {
 	queue string
 	alone bool

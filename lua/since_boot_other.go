@@ -4,7 +4,8 @@ package lua
 
 import "time"
 
-// SinceBoot is Go's monotonic clock: on most of these systems it does not count while the machine is suspended.
+// SinceBoot is Go's monotonic clock: on most of these systems it does not count while the machine is
+// suspended.
 func SinceBoot() time.Duration { return time.Since(started) }
 
 var started = time.Now()

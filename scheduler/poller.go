@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so the poller looks this
-	// often at least, and a job is this late at most; sooner than a millisecond would be a spin.
+	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so the poller
+	// looks this often at least, and a job is this late at most; sooner than a millisecond would be a spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the poller keeps its lease, standby how often the others ask for it, if they are not very many.
-	// A poller that dies is replaced within their sum.
+	// hold is how long the poller keeps its lease, standby how often the others ask for it, if they are not
+	// very many. A poller that dies is replaced within their sum.
 	hold    = 2 * time.Second
 	standby = 2 * time.Second
 	// mostPages bounds one pass; the next one goes on at once.
@@ -53,8 +53,9 @@ type Config struct {
 type Poller struct {
 	cfg  Config
 	link lua.Link
-	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when it was not.
-	// A process that is no longer the poller and does not know it yet does no harm: promote moves each job once.
+	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when
+	// it was not. A process that is no longer the poller and does not know it yet does no harm: promote
+	// moves each job once.
 	heldAs string
 	heldAt time.Time
 	// apart says that the sets are not looked at in one round trip.
@@ -77,9 +78,9 @@ func New(cfg Config) *Poller {
 	}
 }
 
-// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be called again. A
-// pass that fails has moved some jobs or none; the next one finds the rest. A pass of the poller that finds nothing due is
-// one round trip. Each call has a deadline of its own.
+// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be
+// called again. A pass that fails has moved some jobs or none; the next one finds the rest. A pass of the
+// poller that finds nothing due is one round trip. Each call has a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
 	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
@@ -99,9 +100,9 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	return max(next, soonest), p.link.Excused(err)
 }
 
-// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries first, as Ruby
-// does. Where nothing is due the sets are looked at in one round trip, and where something is apart: a job of each may be
-// more than the server's output buffer holds.
+// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries
+// first, as Ruby does. Where nothing is due the sets are looked at in one round trip, and where something
+// is apart: a job of each may be more than the server's output buffer holds.
 func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
 	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
 	var pages [][]look
@@ -133,8 +134,8 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	return next, wrong
 }
 
-// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is over: so one answer
-// that is lost does not cost it, nor does a slow page.
+// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is
+// over: so one answer that is lost does not cost it, nor does a slow page.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
@@ -174,14 +175,14 @@ func (p *Poller) at(set string, sharing int) look {
 	return look{p.page(set, p.skip[set], sharing), set}
 }
 
-// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a round trip. What it
-// brings is sent back twice, old and new.
+// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a
+// round trip. What it brings is sent back twice, old and new.
 func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
 	return p.cfg.Keys.Due(set, skip, p.link.Page()/2/sharing, p.cfg.Largest)
 }
 
-// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it is until the
-// next one's time.
+// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it
+// is until the next one's time.
 func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.Reply) (time.Duration, error) {
 	var wrong error
 	set := first.set
@@ -220,8 +221,8 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 	return soonest, wrong
 }
 
-// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay, because they were
-// refused: the next page was read as if they had been moved.
+// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay,
+// because they were refused: the next page was read as if they had been moved.
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
 	// One queue a call: one whose key is broken stops only its own jobs.
 	now := p.cfg.Clock.Now()
@@ -299,8 +300,9 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 	return sorted
 }
 
-// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any other job. One that
-// has been in a queue before, and was snoozed, is not asked again: what its start has freed stays free.
+// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any
+// other job. One that has been in a queue before, and was snoozed, is not asked again: what its start has
+// freed stays free.
 func lockToTake(j *job.Job) *lua.Lock {
 	lock, err := dedup.Read(j)
 	if err != nil || !lock.Meets() {
