@@ -1,7 +1,7 @@
-// Package belay is background jobs for Go on Redis, in Sidekiq's wire format. It is the one import of programs
-// that use Belay. It has aliases, configs, constructors and Define; it keeps no rules, starts no goroutines, and
-// calls Redis only to ping it in Open and to check its configuration at the start of a Process. The packages
-// below do the work; each answers one question.
+// Package belay is background jobs for Go on Redis, in Sidekiq's wire format. It is the one import of
+// programs that use Belay. It has aliases, configs, constructors and Define; it keeps no rules, starts no
+// goroutines, and calls Redis only to ping it in Open and to check its configuration at the start of a
+// Process. The packages below do the work; each answers one question.
 //
 // To belay is to hold the rope: when a worker falls, its jobs do not.
 //
@@ -70,10 +70,10 @@
 // has the job: nothing is written.
 //
 // If the process dies, its heartbeats stop. Another process that has seen it without a heartbeat twice, with
-// its own connection to Redis unbroken, recovers its jobs: script recover declares it dead, moves the jobs from
-// its working list to the head of their queues in the same step, and its heartbeats are refused from then on. A
-// crash costs no retry. A job that was running in two crashes is quarantined: it runs with nothing beside it. If
-// that process crashes too, the job is moved to the dead set.
+// its own connection to Redis unbroken, recovers its jobs: script recover declares it dead, moves the jobs
+// from its working list to the head of their queues in the same step, and its heartbeats are refused from
+// then on. A crash costs no retry. A job that was running in two crashes is quarantined: it runs with nothing
+// beside it. If that process crashes too, the job is moved to the dead set.
 //
 // So every job runs at least once, as long as Redis keeps what it acknowledged. It may run twice, if a process
 // died after the work was done and before that was settled: handlers should be idempotent ([Idempotent]
@@ -94,9 +94,11 @@
 // The script that stores the job (push_unique) takes the lock in the same step. The payload names the lock, so
 // that all later scripts know it:
 //
-//	UntilExecuting   (the default) script start releases it before the handler is called: a later push is a new job
-//	UntilExecuted    every end of the job releases it, in the same step: done, discarded, dead, deleted by an operator of
-//	                 Belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and a crash keep it
+//	UntilExecuting   (the default) script start releases it before the handler is called: a later push is
+//	                 a new job
+//	UntilExecuted    every end of the job releases it, in the same step: done, discarded, dead, deleted by
+//	                 belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and
+//	                 a crash keep it
 //
 // With [RescheduleOnce] the job runs once more if a duplicate was refused after the run began: when the job
 // ends, settle stores it again as a new job, with the lock. So the last change is always seen by a run that

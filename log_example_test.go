@@ -52,9 +52,12 @@ func ExampleServerConfig() {
 	})
 	_, _ = charge.Enqueue(ctx, client, Charge{Card: "4711"}, belay.JID("6b8f0e5d1c2a"))
 	fmt.Println(server.Run(ctx))
-	// Unordered output: level=INFO msg=starting queues=[default] concurrency=25 level=INFO msg=working
-	// queues=[default] concurrency=25 level=INFO msg="asking the bank" jid=6b8f0e5d1c2a class=Charge
-	// queue=default attempt=1 level=WARN msg="run failed" error="it said no" jid=6b8f0e5d1c2a class=Charge
-	// queue=default attempt=1 exit=discarded level=DEBUG msg=run error="it said no" args="[\"****\"]"
-	// jid=6b8f0e5d1c2a class=Charge queue=default exit=discarded level=INFO msg=stopped <nil>
+	// Unordered output:
+	// level=INFO msg=starting queues=[default] concurrency=25
+	// level=INFO msg=working queues=[default] concurrency=25
+	// level=INFO msg="asking the bank" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1
+	// level=WARN msg="run failed" error="it said no" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1 exit=discarded
+	// level=DEBUG msg=run error="it said no" args="[\"****\"]" jid=6b8f0e5d1c2a class=Charge queue=default exit=discarded
+	// level=INFO msg=stopped
+	// <nil>
 }

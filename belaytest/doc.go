@@ -20,8 +20,8 @@
 // there until they are run: by Drain when it is called, or, after Inline, by each push. A real belay.Server
 // runs them, made anew each time from what Serve was given, and ended when nothing is due: arguments,
 // middleware, timeouts, panics, retries and death are the real thing. Between two calls nothing runs, so that
-// there is nothing to wait for and nothing to stop. A run that fails fails the test, unless Kit.OnFailure has
-// been told otherwise.
+// there is nothing to wait for and nothing to stop. A run that fails fails the test, unless Kit.OnFailure was
+// called.
 //
 // What the Kit cannot show is what only a real Redis or a real crash does: outages, a full Redis, recovery,
 // blocked connections, speed.

@@ -94,7 +94,7 @@ func (k *Kit) work(queues []string, first int) error {
 		if k.left(queues, s.Identity()) == 0 || k.count()-first > k.mostRuns {
 			s.Stop()
 			err := <-ended
-			// Its tombstone is for those who may meet its late calls. It has none, and a thousand drains
+			// Its tombstone is for processes that may see its late calls. It has none, and a thousand drains
 			// would leave a thousand.
 			k.do("ZREM", k.keys.Tombstones(), s.Identity())
 			k.do("DEL", k.keys.Record(s.Identity()))

@@ -109,7 +109,7 @@ func (w wanted) String() string {
 	return text
 }
 
-// sort finds the enqueued jobs that are as wanted, and tells of the others.
+// sort returns the enqueued jobs that are as wanted, and a description of the others.
 func (k *Kit) sort(w wanted) (found []Waiting, others string) {
 	checks, lines := checksOf(w.item), ""
 	for _, waiting := range k.Waiting() {

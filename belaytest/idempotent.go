@@ -29,7 +29,7 @@ func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx co
 	waiting := k.Waiting()[0]
 	k.DrainAll()
 	once := textOf(world())
-	k.push(waiting.Queue, waiting.Job.Raw())
+	k.push(waiting.Queue, k.Runs()[0].Job.Raw())
 	k.DrainAll()
 	require.Equal(t, once, textOf(world()), "belaytest: %s is not idempotent: its second run changed the world", d.Class())
 }

@@ -24,7 +24,7 @@ type Kit struct {
 	t      testing.TB
 	memory *memory
 	keys   lua.Keys
-	// client is the program's, backstage the one that servers are made from: what they do is nobody's push.
+	// client is the program's; servers are made from backstage, so that their calls do not count as pushes.
 	client, backstage *belay.Client
 	register          []func(*belay.Server)
 	config            belay.ServerConfig
@@ -34,7 +34,7 @@ type Kit struct {
 
 	mu        sync.Mutex
 	runs      []*Run
-	failed    []*Run // not told of yet
+	failed    []*Run // not reported yet
 	onFailure func(Run)
 	pushed    map[string]belay.RawJob // by jid, as the last middleware saw them
 }

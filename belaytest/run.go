@@ -34,7 +34,7 @@ func (r Run) name() string {
 	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
 }
 
-// OnFailure has f told of each run that fails from now on, instead of failing the test: f may note it, or do
+// OnFailure calls f for each run that fails from now on, instead of failing the test: f may record it, or do
 // nothing. A discard without a cause and a snooze are no failures.
 func (k *Kit) OnFailure(f func(Run)) {
 	k.mu.Lock()
@@ -103,7 +103,7 @@ func (k *Kit) of(j *belay.Job) *Run {
 	return nil
 }
 
-// tellFailures tells of the runs that failed since it was last called.
+// tellFailures reports the runs that failed since its last call.
 func (k *Kit) tellFailures() {
 	k.t.Helper()
 	k.mu.Lock()

@@ -17,7 +17,7 @@ type waiter struct {
 	once   sync.Once
 
 	mu      sync.Mutex
-	release chan struct{} // nil when nobody waits
+	release chan struct{} // nil when no call waits
 }
 
 // Waiter implements driver.Client.

@@ -84,7 +84,7 @@ type RawJob struct {
 	// do not know.
 	Extra []job.Edit
 
-	// wrong is what Fail was told.
+	// wrong are the errors of Fail.
 	wrong []error
 }
 

@@ -25,7 +25,7 @@ type refusals struct {
 	to zerolog.Logger
 
 	mu sync.Mutex
-	// told is when a class had its last line, and how many refusals have been left out since.
+	// classes has when a class had its last line, and how many refusals were left out since.
 	classes map[string]classLog
 }
 
@@ -38,7 +38,8 @@ func newRefusals(log zerolog.Logger) *refusals {
 	return &refusals{to: log, classes: make(map[string]classLog)}
 }
 
-// log logs which of the jobs of a push were refused. holders has the jid that holds the lock, or "" for jobs that were stored.
+// log logs which of the jobs of a push were refused. holders has the jid that holds the lock, or "" for jobs
+// that were stored.
 func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
 	if r.to.GetLevel() > zerolog.InfoLevel {
 		return

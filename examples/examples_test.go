@@ -172,7 +172,7 @@ func TestDeployLosesCutsOffAndDoublesNothing(t *testing.T) {
 	for month := range 48 {
 		require.Equal(t, 1, strings.Count(both, fmt.Sprintf("wrote month-%d\n", month)), "month %d in:\n%s", month, both)
 	}
-	require.NotContains(t, both, "hands back")
+	require.NotContains(t, both, "requeues")
 }
 
 // A job that is longer than the stop has patience goes back, and is written by the next one.
@@ -186,7 +186,7 @@ func TestDeployHandsBackWhatTakesTooLong(t *testing.T) {
 	old := startProcess(t, redis, program, "-shutdown-timeout", "100ms", "-heartbeat", "100ms")
 	eventually(t, "v1 to begin the job", func() bool { return strings.Contains(old.out.String(), "v1 begins 2026-11") })
 	old.stop()
-	require.Regexp(t, `v1 hands back 2026-11 at page \d+ because of: .*shut`, old.out.String())
+	require.Regexp(t, `v1 requeues 2026-11 at page \d+ because of: .*shut`, old.out.String())
 	require.Equal(t, 1, number(t, redis, "LLEN", "queue:default"))
 
 	next := startProcess(t, redis, program, "-release", "v2")

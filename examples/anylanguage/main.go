@@ -1,11 +1,12 @@
-// Command anylanguage pushes jobs that a Python program handles: welcome.py beside it. The worker is `belay work`.
+// Command anylanguage pushes jobs that a Python program handles: welcome.py beside it. The worker is `belay
+// work`.
 //
 //	export REDIS_URL=redis://localhost:6379/0
 //	go run ./examples/anylanguage
 //	belay work -q mail --exec 'WelcomeEmail=python3 examples/anylanguage/welcome.py outbox'
 //
-// A handler in any language reads the job's arguments, a JSON array, on its standard input. Exit status 0 is success. Any
-// other is a failure that is retried, with the end of its standard error as the message.
+// A handler in any language reads the job's arguments, a JSON array, on its standard input. Exit status 0 is
+// success. Any other is a failure that is retried, with the end of its standard error as the message.
 package main
 
 import (

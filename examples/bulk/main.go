@@ -1,4 +1,5 @@
-// Command bulk pushes a job for each record of a CSV file, and reads the file only as fast as Redis takes the jobs.
+// Command bulk pushes a job for each record of a CSV file, and reads the file only as fast as Redis takes the
+// jobs.
 //
 //	printf '42,short\n43,long\n' | REDIS_URL=redis://localhost:6379/0 go run ./examples/bulk
 //
@@ -49,7 +50,7 @@ func main() {
 	}
 }
 
-// each yields the records behind the first skip ones, until it is told to stop or finds a wrong one.
+// each yields the records behind the first skip ones, until yield returns false or it finds a wrong one.
 func each(in io.Reader, skip int, yield func(WelcomeArgs) bool) error {
 	file := csv.NewReader(in)
 	file.FieldsPerRecord = 2

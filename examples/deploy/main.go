@@ -1,4 +1,5 @@
-// Command deploy is a worker that is replaced by its next release while it works. No job is lost, doubled or cut off:
+// Command deploy is a worker that is replaced by its next release while it works. No job is lost, doubled or
+// cut off:
 //
 //	go build -o worker ./examples/deploy
 //	./worker -release v1 & old=$!
@@ -7,8 +8,9 @@
 //	kill -TSTP $old                                                  quiet: the old one takes no more
 //	kill -TERM $old; wait $old                                       stop: its jobs have 25 s to end
 //
-// What is not done by then goes back to the head of its queue, and the new one runs it from its beginning. Kubernetes and
-// systemd send TERM alone, which does as much: a stop begins by being quiet. TSTP is for those who want to wait longer.
+// What is not done by then goes back to the head of its queue, and the new one runs it from its beginning.
+// Kubernetes and systemd send TERM alone, which does as much: a stop begins by being quiet. Send TSTP first
+// to wait longer.
 //
 //	REDIS_URL=redis://localhost:6379/0 belay push Report '"2026-11"' 50      a job of five seconds to try it with
 package main
@@ -45,8 +47,9 @@ func write(ctx context.Context, args ReportArgs) error {
 	for page := range args.Pages {
 		select {
 		case <-ctx.Done():
-			// The shutdown timeout is over. Whatever is returned now, the job goes back to its queue and nothing is counted.
-			fmt.Println(*release, "hands back", args.Month, "at page", page, "because of:", context.Cause(ctx))
+			// The shutdown timeout is over. Whatever is returned now, the job goes back to its queue and
+			// nothing is counted.
+			fmt.Println(*release, "requeues", args.Month, "at page", page, "because of:", context.Cause(ctx))
 			return ctx.Err()
 		case <-time.After(100 * time.Millisecond): // a page
 		}

@@ -4,8 +4,8 @@
 //	curl -X POST '127.0.0.1:8080/users?id=42'
 //	curl 127.0.0.1:8080/readyz
 //
-// What matters is the order in which it ends (see shutDown): requests may still push jobs while jobs are not taken any
-// more, and nothing that a request or a job needs is closed before both are done.
+// What matters is the order in which it ends (see shutDown): requests may still push jobs while jobs are not
+// taken any more, and nothing that a request or a job needs is closed before both are done.
 package main
 
 import (
@@ -71,7 +71,7 @@ func run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return errors.Join(shutDown(web, jobs), <-working)
-	case err := <-working: // Redis refuses us: a web server that nobody works for is not what was asked for
+	case err := <-working: // Redis refuses us: without a worker the web server ends too
 		return errors.Join(err, web.Close())
 	case err := <-serving:
 		jobs.Stop()
@@ -81,7 +81,8 @@ func run(ctx context.Context) error {
 
 // shutDown is a deploy without a lost request or job.
 func shutDown(web *http.Server, jobs *belay.Server) error {
-	// 1. /readyz says no, and no more jobs are taken. Requests are still served: the load balancer sends some until it has
+	// 1. /readyz says no, and no more jobs are taken. Requests are still served: the load balancer sends some
+	// until it has
 	//    asked /readyz again.
 	jobs.Quiet()
 	time.Sleep(*drain)

@@ -48,7 +48,8 @@ func run(ctx context.Context, client *belay.Client, at time.Time) error {
 	case holder.Value != nil && holder.Value != info.JID:
 		return belay.Discard(nil) // another job has this time; without a cause it counts as no failure
 	}
-	// The next one first: should this one fail for good, the chain goes on. Times that nobody was there for are passed over.
+	// The next one first: should this one fail for good, the chain goes on. Times that passed while no worker
+	// ran are skipped.
 	after := at
 	if now := time.Now(); now.After(at) {
 		after = now
