@@ -3,12 +3,15 @@ package launcher_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
@@ -97,4 +100,38 @@ func TestCapsules(t *testing.T) {
 		done, _ := r.startJudged(l)
 		require.ErrorIs(t, receive(t, "the end", done), cause)
 	})
+}
+
+// A process with capsules has no more connections than one without, besides one for each queue at which it waits.
+func TestCapsulesShareTheirConnections(t *testing.T) {
+	t.Parallel()
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := drivertest.Start(t) // of its own, so that no other connections are counted
+			connections := func(prefix string, queues []string, capsules ...launcher.Capsule) (count int) {
+				r := newRig(t, open, server.URL(), prefix)
+				before := strings.Count(fmt.Sprint(r.do("CLIENT", "LIST")), "addr=")
+				cfg := r.config()
+				for _, queue := range queues {
+					cfg.Queues = append(cfg.Queues, fetch.Queue{Name: queue})
+				}
+				cfg.Capsules = capsules
+				w := r.start(r.build(cfg))
+				r.eventually("the idle waits", func() bool {
+					list := fmt.Sprint(r.do("CLIENT", "LIST"))
+					count = strings.Count(list, "addr=") - before
+					return strings.Count(list, "cmd=blmove") == 3 && strings.Contains(r.log.String(), "working")
+				})
+				w.Stop()
+				w.wait(t)
+				return count
+			}
+			without := connections("without", []string{"a", "b", "c"})
+			with := connections("with", []string{"a"}, launcher.Capsule{Name: "b", Queues: []fetch.Queue{{Name: "b"}}},
+				launcher.Capsule{Name: "c", Queues: []fetch.Queue{{Name: "c"}}})
+			t.Logf("%d connections without capsules, %d with", without, with)
+			require.LessOrEqual(t, with, without)
+		})
+	}
 }

@@ -172,8 +172,8 @@ func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(
 	return err
 }
 
-// restAfter returns how long the duty leaves Redis alone after an error. A refusal stops only a part of the duty, so the other
-// parts do not wait longer and longer for it.
+// restAfter returns how long the duty leaves Redis alone after an error. A refusal stops only a part of the
+// duty, so the other parts do not wait longer and longer for it.
 func (d duty) restAfter(err error, backoff *lua.Backoff) time.Duration {
 	longest := cmp.Or(d.rest, longestRest)
 	if !driver.Outage(err) {

@@ -33,7 +33,8 @@ type StuckRun struct {
 	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
 	// empty if it could not be found.
 	Stack string
-	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered before.
+	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered
+	// before.
 	Left bool
 }
 

@@ -1,7 +1,6 @@
 package lua
 
 import (
-	"math/rand/v2"
 	"time"
 )
 
@@ -29,5 +28,5 @@ func LeaseRest(usual time.Duration, processes int) time.Duration {
 		return usual
 	}
 	rest := min(usual*time.Duration(processes)/fewProcesses, usual*mostPatience)
-	return max(usual, rest/2+rand.N(rest/2+1))
+	return max(usual, Jitter(rest))
 }

@@ -16,7 +16,8 @@ type UniqueJob struct {
 	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
 	// the job is due.
 	Lock *Lock
-	// Mark stores a duplicate all the same, with the jid of the lock's holder as the last of its fields, duplicate-of. Its bytes are a JSON object that has a field and not that one.
+	// Mark stores a duplicate all the same, with the jid of the lock's holder as the last of its fields,
+	// duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool
 	// WAL are the positions in write-ahead logs that the job's database must have replayed: "NAME LSN" in
 	// lines. A refused job leaves them with the lock, which keeps the later LSN of each name; see

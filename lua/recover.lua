@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- recover: declare a process dead; move its jobs to the heads of their queues, to quarantine or to the dead set.
+-- recover: declare a process dead; move its jobs to the heads of their queues, to quarantine or to dead.
 -- Why one script: a process that renews its session before this call has lost nothing, and after it can
 -- change nothing; a janitor that is killed here leaves every job in one place. It moves element by element,
 -- so two janitors at the same time move each job once. A job that goes to the dead set counts as a failed

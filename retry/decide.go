@@ -185,7 +185,8 @@ func (f *failure) dies(reason string, exhausted bool) Verdict {
 func (f *failure) retries(ask AskError) Verdict {
 	payload, fits := f.payload()
 	if !fits {
-		// The next worker would move it to the dead set because of its size, without its error. Here it keeps the error.
+		// The next worker would move it to the dead set because of its size, without its error. Here it keeps
+		// the error.
 		return f.dies("its payload has no room for another retry", true)
 	}
 	reason := fmt.Sprintf("retry %d of %d", f.count+1, f.limit())

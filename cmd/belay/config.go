@@ -153,15 +153,16 @@ func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error 
 	var file map[string]fileValue
 	var wrong []error
 	if path != "" {
-		environment := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT"), os.Getenv("APP_ENV"), os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development")
+		given := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT"))
+		environment := cmp.Or(given, os.Getenv("APP_ENV"), os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development")
 		var err error
 		var sections []string
 		file, sections, c.notes, err = readConfigFile(path, environment)
 		wrong = append(wrong, err)
 		// Rails' variables and the default are not meant for this program alone: the file need not have their
 		// section.
-		if said := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT")); said != "" && len(sections) > 0 && !slices.Contains(sections, said) {
-			c.note("%s has no section %q, only %s: settings outside them are used", path, said, strings.Join(sections, ", "))
+		if given != "" && len(sections) > 0 && !slices.Contains(sections, given) {
+			c.note("%s has no section %q, only %s: settings outside them are used", path, given, strings.Join(sections, ", "))
 		}
 		c.noteExposed(path, file["redis"])
 	}

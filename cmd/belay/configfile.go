@@ -112,7 +112,8 @@ func (r *fileReader) nearest(entries []entry) []entry {
 		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is ignored: poll is given", r.path, entries[at].line, averagePoll))
 		entries = slices.Delete(entries, at, at+1)
 	default:
-		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is read as poll: one worker of the fleet polls this often", r.path, entries[at].line, averagePoll))
+		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is read as poll: one worker of the fleet polls this often",
+			r.path, entries[at].line, averagePoll))
 		entries[at].key = "poll"
 	}
 	return entries
@@ -201,7 +202,8 @@ func followed(node *yaml.Node) *yaml.Node {
 // kindOf describes a node.
 func kindOf(node *yaml.Node) string {
 	kinds := map[string]string{
-		"!!map": "keys with values", "!!seq": "a list", "!!int": "a number", "!!float": "a number", "!!bool": "true or false", "!!null": "nothing",
+		"!!map": "keys with values", "!!seq": "a list", "!!int": "a number", "!!float": "a number", "!!bool": "true or false",
+		"!!null": "nothing",
 	}
 	if kind := kinds[node.Tag]; kind != "" {
 		return kind

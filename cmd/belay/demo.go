@@ -109,7 +109,8 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 			return err
 		}
 	}
-	d.say("\nenqueued   %6d\ndone       %6d\nreruns     %6d\nkills      %6d\nlost       %6d\n", r.Enqueued, r.Done, r.Reruns, r.Kills, r.Lost)
+	d.say("\nenqueued   %6d\ndone       %6d\nreruns     %6d\nkills      %6d\nlost       %6d\n",
+		r.Enqueued, r.Done, r.Reruns, r.Kills, r.Lost)
 	d.say("%s running in workers that were killed. The other workers saw that their heartbeats\nhad stopped, "+
 		"returned their jobs to the queue and ran them again: at least once, and none lost.\n"+
 		"(Counted from the workers' own reports, in %.1f s.)", plural(r.Interrupted, "1 job was", "%d jobs were"), r.Seconds)
@@ -165,7 +166,8 @@ func (d *demonstration) run(ctx context.Context, at *redisFlags) (r report, err 
 	if d.redis.embedded == nil {
 		where = "Redis " + plain(d.redis.name)
 	}
-	d.say("%d jobs on %s, %d worker processes, %d of which will be killed while they work", d.flags.jobs, where, d.flags.workers, d.flags.kills)
+	d.say("%d jobs on %s, %d worker processes, %d of which will be killed while they work",
+		d.flags.jobs, where, d.flags.workers, d.flags.kills)
 	begun := time.Now()
 	if err := d.redis.enqueue(ctx, d.flags.jobs); err != nil {
 		return r, err

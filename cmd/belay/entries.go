@@ -51,7 +51,9 @@ func (f *pageFlags) check() error {
 
 // printPage prints the page of a sequence that the flags select, as JSON or as rows below heads, and a last
 // line with the number of rows and the total.
-func printPage[T any](out io.Writer, f pageFlags, all iter.Seq2[T, error], total int, wanted func(T) bool, heads []any, cells func(T) []any) error {
+func printPage[T any](
+	out io.Writer, f pageFlags, all iter.Seq2[T, error], total int, wanted func(T) bool, heads []any, cells func(T) []any,
+) error {
 	t := newTable(out)
 	rows, skipped := 0, 0
 	for one, err := range all {

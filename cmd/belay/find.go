@@ -32,10 +32,12 @@ func newFindJob(at *redisFlags) *cobra.Command {
 	var asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:     "find JID",
-		Short:   "Show where a job is",
-		Long:    findHelp,
-		Example: "  belay find 217d2cffc30f4a168b3a76d9\n  belay find 217d2cffc30f4a168b3a76d9 --json | jq -r .state\n  belay find 217d2cffc30f4a168b3a76d9 --timeout 10m",
+		Use:   "find JID",
+		Short: "Show where a job is",
+		Long:  findHelp,
+		Example: `  belay find 217d2cffc30f4a168b3a76d9
+  belay find 217d2cffc30f4a168b3a76d9 --json | jq -r .state
+  belay find 217d2cffc30f4a168b3a76d9 --timeout 10m`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 1 || args[0] == "":

@@ -106,14 +106,16 @@ func newPush(at *redisFlags) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVarP(&flags.queue, "queue", "q", client.DefaultQueue, "queue to push to")
-	set.StringVar(&flags.retry, "retry", "true", "retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
+	set.StringVar(&flags.retry, "retry", "true",
+		"retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
 	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
 	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
 	flags.unique.register(set)
-	set.StringToStringVar(&flags.wal, "wal", nil, "the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
+	set.StringToStringVar(&flags.wal, "wal", nil,
+		"the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
 	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
 	return cmd
 }
@@ -227,7 +229,9 @@ const (
 
 // persist repeats a failed push until it is stored or the time is up. known says that this Redis has replied
 // before: one that has not is perhaps no Redis, and not worth waiting for.
-func persist(ctx context.Context, pusher *client.Client, errs io.Writer, most time.Duration, receipts []client.Receipt, err error, known bool) ([]client.Receipt, error) {
+func persist(
+	ctx context.Context, pusher *client.Client, errs io.Writer, most time.Duration, receipts []client.Receipt, err error, known bool,
+) ([]client.Receipt, error) {
 	var reported time.Time
 	for end := time.Now().Add(most); worthRepeating(err, known) && time.Until(end) > restFor; {
 		time.Sleep(restFor)

@@ -71,7 +71,8 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	}
 	b.queues.print(pusher, b.errs)
 	duplicates := word(b.duplicates > 0 || flags.unique.until != "", fmt.Sprintf("%d duplicates, ", b.duplicates))
-	_, _ = fmt.Fprintf(b.errs, "%d queued, %s%d refused, %d unknown, %d not pushed\n", b.queued, duplicates, b.refused, b.unknown, b.missed)
+	_, _ = fmt.Fprintf(b.errs, "%d queued, %s%d refused, %d unknown, %d not pushed\n",
+		b.queued, duplicates, b.refused, b.unknown, b.missed)
 	switch {
 	case err != nil:
 		return err
@@ -157,7 +158,8 @@ func (b *bulk) progress(now time.Time) {
 		return
 	}
 	b.reportedAt = now
-	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n", b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused+b.duplicates)
+	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n",
+		b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused+b.duplicates)
 }
 
 // refuse reports a line that cannot be pushed.

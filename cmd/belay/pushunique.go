@@ -19,9 +19,11 @@ type uniqueFlags struct {
 
 func (f *uniqueFlags) register(set *pflag.FlagSet) {
 	f.set = set
-	set.StringVar(&f.until, "unique", "", "refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value) or until_executed")
+	set.StringVar(&f.until, "unique", "",
+		"refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value) or until_executed")
 	set.Lookup("unique").NoOptDefVal = string(dedup.UntilExecuting)
-	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL, "expiry of the lock, from when the job may run, unless it is released or renewed")
+	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL,
+		"expiry of the lock, from when the job may run, unless it is released or renewed")
 	set.BoolVar(&f.again, "reschedule-once", false, "with until_executed: run the job once more if a duplicate was refused after its start")
 	set.BoolVar(&f.scheduled, "including-scheduled", false, "take the lock with --in and --at too")
 }

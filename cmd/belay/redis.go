@@ -77,7 +77,9 @@ func (f *redisFlags) open() (driver.Client, error) {
 }
 
 // withInspector makes the body of a command that reads Redis or acts on it.
-func withInspector(at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error) func(*cobra.Command, []string) error {
+func withInspector(
+	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		redis, err := at.open()
 		if err != nil {
