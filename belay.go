@@ -86,7 +86,7 @@ var (
 	ErrFull = client.ErrFull
 	// ErrNotRepeatable is a push that Client.Repeat must not send again.
 	ErrNotRepeatable = client.ErrNotRepeatable
-	// ErrTimeout is the context.Cause in a handler that takes longer than its class' Timeout; it is a
+	// ErrTimeout is the context.Cause in a handler that takes longer than its Timeout; it is a
 	// context.DeadlineExceeded too.
 	ErrTimeout = launcher.ErrTimeout
 	// ErrShutdown is the context.Cause in a handler whose process is stopping.

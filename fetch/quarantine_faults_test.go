@@ -43,7 +43,7 @@ func pumpAll(d time.Duration, until func() bool, rs ...*rig) bool {
 func TestNoStrayIsStartedBesideASuspect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].quarantined }, r))
 	late := payload("mail") // what a half-open idle wait brings after its client gave it up
 	r.do("LPUSH", r.keys.Working("mail", r.session.Identity), late)
@@ -61,7 +61,7 @@ func TestWhatAWaitOfBeforeBringsWaitsForTheSuspect(t *testing.T) {
 		_, ok, _ := waiter.Wait(context.Background(), r.keys.Queue("mail"), r.keys.Working("mail", r.session.Identity), rigPatience)
 		gone <- ok
 	}()
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].quarantined }, r))
 	r.push("mail", 1)
 	require.True(t, <-gone)
@@ -76,7 +76,7 @@ func TestQuietGivesADrainBack(t *testing.T) {
 	r.loop.cfg.DrainFor = 20 * time.Second
 	r.push("mail", 1)
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	require.True(t, pumpAll(rigPatience, func() bool { return r.loop.quarantine.draining != nil }, r))
 	r.loop.beQuiet()
 	r.end(done)
@@ -100,7 +100,7 @@ func TestWhoDrainsForLongIsNotPutOutByOneWhoDrainsForLess(t *testing.T) {
 func TestASuspectOfUnknownQueueStaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), suspect("mail", 2))
+	r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), suspect("mail"))
 	r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "HGET", Do: faultproxy.Close()})
 	pumpAll(5*time.Second, func() bool { return len(r.k.reconcile.orphaned) == 1 }, r)
@@ -116,7 +116,7 @@ func TestOrdinaryJobsHaveTheirTurnBetweenSuspects(t *testing.T) {
 	r.loop.cfg.DrainFor = 10 * time.Second
 	r.push("mail", 500)
 	for range 60 {
-		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	}
 	order := ""
 	started := map[*Run]time.Time{}
@@ -157,7 +157,7 @@ func TestNotTheWholeFleetServesSuspects(t *testing.T) {
 	r := rs[0]
 	r.push("mail", 2000)
 	for range 200 {
-		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	}
 	started := map[*Run]time.Time{}
 	most := 0
@@ -220,7 +220,7 @@ func TestARefusedDrainIsNoSpin(t *testing.T) {
 	r.push("mail", 1)
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
 	r.do("SET", r.keys.Draining("mail"), "x") // or a user who may not ZREMRANGEBYSCORE
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	r.beat()
 	before := commandsOf(r)
 	until := time.Now().Add(2 * time.Second)
@@ -242,7 +242,7 @@ func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
 	server := drivertest.Start(t)
 	r := newRigOn(t, clients["go-redis"], server.Addr(), "b", 1, "mail")
 	r.loop.cfg.DrainFor = 2 * time.Second
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	r.push("mail", 1)
 	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: sha, Do: faultproxy.Fail("NOPERM this user may not")})
@@ -263,7 +263,7 @@ func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
 func TestNothingRunsBesideALostSuspect(t *testing.T) {
 	t.Parallel()
 	r := newCapsules(t, clients["go-redis"], 2*time.Second)
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 	_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
 	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: sha, Nth: 1, Do: faultproxy.Close()})

@@ -11,10 +11,10 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// suspect is a payload that was in hand in so many crashes.
-func suspect(queue string, crashes int) string {
+// suspect is the payload of a job that was running in two crashes.
+func suspect(queue string) string {
 	draft := payload(queue)
-	return fmt.Sprintf(`%s,"interrupted_count":%d}`, draft[:len(draft)-1], crashes)
+	return draft[:len(draft)-1] + `,"interrupted_count":2}`
 }
 
 func TestSuspects(t *testing.T) {
@@ -24,7 +24,7 @@ func TestSuspects(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 3, "mail", "other")
 			r.pump("the waits", func() bool { return r.k.openWaits() == 2 })
-			first, second := suspect("mail", 2), suspect("mail", 2)
+			first, second := suspect("mail"), suspect("mail")
 			r.do("RPUSH", r.keys.Quarantine("mail"), second, first)
 			r.push("other", 2)
 			r.pump("both ordinary jobs", func() bool { return len(r.running) == 2 })
@@ -57,7 +57,7 @@ func TestSuspects(t *testing.T) {
 			r.push("mail", 1)
 			r.pump("the long job", func() bool { return len(r.running) == 1 })
 			long := r.running[0]
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 			r.beat()
 			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 })
 			require.NotNil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.session.Identity))
@@ -81,7 +81,7 @@ func TestSuspects(t *testing.T) {
 			r := newRig(t, open, 2, "mail")
 			r.loop.cfg.DrainFor = 10 * time.Second
 			r.push("mail", 500)
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 			r.beat()
 			r.pump("the suspect", func() bool {
 				if len(r.running) == 1 && r.running[0].quarantined {
@@ -102,7 +102,7 @@ func TestSuspects(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail", "other")
 			r.do("SADD", r.keys.Paused(), "mail")
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail", 2))
+			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
 			r.beat()
 			r.push("other", 1)
 			r.pump("the other job", func() bool { return len(r.running) == 1 })
@@ -118,7 +118,7 @@ func TestSuspects(t *testing.T) {
 		t.Run("requeued_it_returns_to_the_head_of_its_list", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			first, second := suspect("mail", 2), suspect("mail", 2)
+			first, second := suspect("mail"), suspect("mail")
 			r.do("RPUSH", r.keys.Quarantine("mail"), second, first)
 			r.beat()
 			r.pump("the suspect", func() bool { return len(r.running) == 1 })
@@ -131,7 +131,7 @@ func TestSuspects(t *testing.T) {
 		t.Run("one_whose_answer_was_lost_is_found_and_runs", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			stray := suspect("mail", 2)
+			stray := suspect("mail")
 			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), stray)
 			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 			r.push("mail", 1)
