@@ -150,9 +150,8 @@
 //   - Definitions: [Define], with a [DefineOption] or [JobOption].
 //   - Pushes: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [RawJob] for
 //     classes of another language.
-//   - Reading a replica that must have what was written before the push: [StampWAL] or [WALLocation], and
-// in the
-//     handler [WALPositions] and package dedup/wal.
+//   - Reading a replica that must have the data written before the push: [StampWAL] or [WALLocation], and
+//     in the handler [WALPositions] and package dedup/wal.
 //   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy].
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].
