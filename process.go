@@ -30,8 +30,9 @@ type Process struct {
 	Reopen func()
 }
 
-// Run runs the server until ctx ends or a signal stops it. It returns the error of Server.Run, or the reason why it could not start. It takes systemd's variables out of the environment: programs that this one starts are not the
-// service.
+// Run runs the server until ctx ends or a signal stops it. It returns the error of Server.Run, or the reason
+// why it could not start. It takes systemd's variables out of the environment: programs that this one starts
+// are not the service.
 func (p Process) Run(ctx context.Context) error {
 	if p.Server == nil {
 		return errors.New("belay: a Process without a Server")
