@@ -89,7 +89,7 @@ func (f *Flag) String() string {
 	return f.value()
 }
 
-// Set reads a value. Its error says what a value looks like; Check returns what is wrong with one that looks
+// Set reads a value. Its error describes a valid value; Check returns what is wrong with one that looks
 // right.
 func (f *Flag) Set(value string) error {
 	if err := f.set(value); err != nil {

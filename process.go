@@ -23,16 +23,16 @@ import (
 // finding that is not ok. The server does not wait for the check, and runs regardless of the findings.
 type Process struct {
 	Server *Server
-	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty is nowhere.
+	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty: no health checks.
 	HealthAddr string
 	// Reopen is called at USR2, so that a log that was moved away is opened anew. It may be nil, and may take
 	// its time.
 	Reopen func()
 }
 
-// Run runs the server until ctx ends or a signal stops it. It answers what Server.Run does, or why it could
-// not begin. It takes systemd's variables out of the environment: programs that this one starts are not the
-// service.
+// Run runs the server until ctx ends or a signal stops it. It returns the error of Server.Run, or the reason
+// why it could not start. It takes systemd's variables out of the environment: programs that this one starts
+// are not the service.
 func (p Process) Run(ctx context.Context) error {
 	if p.Server == nil {
 		return errors.New("belay: a Process without a Server")

@@ -172,13 +172,13 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 
 // Health serves liveness and readiness probes at two paths:
 //
-//	GET /healthz  is the process alive? 503 says: start it anew. An outage of Redis is not its fault, and answers 200.
-//	GET /readyz   does it take jobs? 200 only when it is registered, Redis answers and has it among the living, and it is
-//	              neither quiet nor stopping. Otherwise 503, with the reason.
+//	GET /healthz  is the process alive? 503 means that it must be restarted. It answers 200 during an outage of Redis.
+//	GET /readyz   does it take jobs? 200 only when it is registered and alive in Redis, and neither quiet nor
+//	              stopping. Otherwise 503, with the reason.
 //
-// Both answer {"ok": bool, "reason": "...", "detail": "..."}, without a reason when all is well. Reasons are
-// not_running, not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of /healthz
-// standing_still and no_heartbeat. No answer waits for Redis longer than half a second.
+// Both respond with {"ok": bool, "reason": "...", "detail": "..."}, without a reason if all is well.
+// Reasons are not_running, not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of
+// /healthz standing_still and no_heartbeat. No response waits for Redis longer than half a second.
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
 // Dump logs the running jobs and the stacks of all goroutines.

@@ -61,7 +61,7 @@ func (k *Kit) through(d time.Duration) []Run {
 	return k.since(first)
 }
 
-// runDue runs what is due until nothing is, and says whether that went well.
+// runDue runs what is due until nothing is, and reports whether that went well.
 func (k *Kit) runDue(first int) bool {
 	k.t.Helper()
 	for {

@@ -65,7 +65,7 @@ func (w *waiter) begin() <-chan struct{} {
 	return w.release
 }
 
-// look moves what has come, and says whether that ended the wait or a release has: one of them, never both.
+// look moves what has come, and reports whether that ended the wait or a release has: one of them, never both.
 func (w *waiter) look(from, to string) (reply driver.Reply, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -162,7 +162,7 @@ func (s *slice) add(r ready) {
 	s.bytes += len(r.stored.Job)
 }
 
-// full says whether one more payload of the greatest length might exceed the bounds of a call. It is asked
+// full reports whether one more payload of the greatest length might exceed the bounds of a call. It is asked
 // after each job, not before the next, so that a job that was drawn is always in the slice that reports its
 // failure.
 func (s *slice) full(limit int) bool {

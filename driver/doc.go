@@ -6,7 +6,7 @@
 // this interface:
 //
 //   - a call is executed at most once; a caller that wants it executed again sends it again
-//   - every failure says whether the call may have been executed (Certain), and whether waiting
+//   - every failure reports whether the call may have been executed (Certain), and whether waiting
 //     cures it (Outage)
 //   - replies that came before a connection broke are kept
 //   - a script that the server does not have is loaded, each script separately and in order (Dialect)

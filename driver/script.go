@@ -26,7 +26,7 @@ func NewScript(name, source string) *Script {
 // Name returns the script's file name without ".lua".
 func (s *Script) Name() string { return s.name }
 
-// Text returns the source to load and its SHA1 in hex. flags says whether the server knows a "#!lua" line.
+// Text returns the source to load and its SHA1 in hex. flags reports whether the server knows a "#!lua" line.
 func (s *Script) Text(flags bool) (source, sha1 string) {
 	if flags {
 		return s.source, s.sourceSHA

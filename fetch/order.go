@@ -64,7 +64,7 @@ const maxWeight = 1000
 // Names are the queues, each once, in the order first given.
 func (o *Order) Names() []string { return o.names }
 
-// Strict says whether every turn has the same order.
+// Strict reports whether every turn has the same order.
 func (o *Order) Strict() bool { return o.draw == nil }
 
 // Next is the order of one turn.

@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// State says whether a process is alive.
+// State reports whether a process is alive.
 type State string
 
 const (

@@ -25,7 +25,7 @@ const (
 type span struct{ start, end int32 }
 
 // members reads the top-level members of an object in order and validates all of the text. After next has
-// returned false, why says whether the text is valid; if not, at is the position of the fault.
+// returned false, why reports whether the text is valid; if not, at is the position of the fault.
 type members struct {
 	raw         string
 	at          int

@@ -46,12 +46,12 @@ const (
 	silentTTLs = 5
 )
 
-// Registered says whether it is the finding of a worker that runs and has reached Redis.
+// Registered reports whether it is the finding of a worker that runs and has reached Redis.
 func (f Finding) Registered() bool {
 	return f.Reason != reasonNotRunning && f.Reason != reasonNotRegistered
 }
 
-// Ready says whether the worker takes jobs: what it knows itself first, then what Redis says, in whose eyes
+// Ready reports whether the worker takes jobs: what it knows itself first, then what Redis says, in whose eyes
 // it must live to be given any. It waits for Redis half a second at most.
 func (l *Launcher) Ready(ctx context.Context) Finding {
 	if found := l.intends(); !found.OK {
@@ -70,7 +70,7 @@ func (l *Launcher) Ready(ctx context.Context) Finding {
 	return Finding{OK: true}
 }
 
-// Alive says whether the worker is worth keeping. Only a Run that has returned, a loop that stands still,
+// Alive reports whether the worker is worth keeping. Only a Run that has returned, a loop that stands still,
 // and a heart that has stopped although Redis answers, be it this question or other connections of the
 // worker, say no. It waits for Redis half a second at most.
 func (l *Launcher) Alive(ctx context.Context) Finding {

@@ -164,7 +164,7 @@ func (p Policy) MaxAttempts(j *job.Job) int {
 	return p.retries(j) + 1
 }
 
-// exhausted says whether no retry is left, and how that came about. A job with retry_for is judged by time
+// exhausted reports whether no retry is left, and how that came about. A job with retry_for is judged by time
 // alone, as in Sidekiq since 8.1.
 func (f *failure) exhausted() (reason string, over bool) {
 	if within, ok := f.run.Job.RetryFor(); ok {

@@ -1,4 +1,4 @@
-// Package retry says whether and when a failed job runs again: a pure function from a job, an error and the
+// Package retry reports whether and when a failed job runs again: a pure function from a job, an error and the
 // time to an outcome.
 //
 // It exists so that everything Sidekiq's users know about failures (counts, delays, limits, what is kept) is

@@ -44,7 +44,7 @@ func source(r *Result) string {
 		r.Date.Format("2006-01-02 15:04 MST"), r.Command, versions(r))
 }
 
-// ofOneRun says whether all results may share a head: a folder keeps those of earlier runs.
+// ofOneRun reports whether all results may share a head: a folder keeps those of earlier runs.
 func ofOneRun(results []*Result) bool {
 	first := results[0]
 	return !slices.ContainsFunc(results, func(r *Result) bool {

@@ -85,7 +85,7 @@ func (r *registrar) alwaysBy(fn *types.Func) []registration {
 	return r.always[fn]
 }
 
-// mayHaveDone says whether a statement may return without an error, as one does that has seen this server
+// mayHaveDone reports whether a statement may return without an error, as one does that has seen this server
 // before.
 func (r *registrar) mayHaveDone(statement ast.Stmt) (may bool) {
 	ast.Inspect(statement, func(node ast.Node) bool {
@@ -100,7 +100,7 @@ func (r *registrar) mayHaveDone(statement ast.Stmt) (may bool) {
 	return may
 }
 
-// isFailure says whether an expression is an error, and not nil.
+// isFailure reports whether an expression is an error, and not nil.
 func (r *registrar) isFailure(e ast.Expr) bool {
 	of := r.TypesInfo.Types[e]
 	is, ok := types.Universe.Lookup("error").Type().Underlying().(*types.Interface)

@@ -81,7 +81,7 @@ func within(call *ast.CallExpr, option ast.Expr) ast.Expr {
 	return option
 }
 
-// isJobOption says whether an option is one that jobs may have, too: those say nothing of the class.
+// isJobOption reports whether an option is one that jobs may have, too: those say nothing of the class.
 func (s *source) isJobOption(option ast.Expr) bool {
 	named, ok := types.Unalias(s.TypesInfo.TypeOf(option)).(*types.Named)
 	return ok && isBelay(named.Obj().Pkg()) && named.Obj().Name() == "JobOption"

@@ -25,7 +25,7 @@ func (s *source) flow(body *ast.BlockStmt) *cfg.CFG {
 	})
 }
 
-// together says whether two blocks are run together: who comes to the second has been in the first, or who
+// together reports whether two blocks are run together: who comes to the second has been in the first, or who
 // has been in the first will come to the second before it ends or begins again. So the arms of an if are not,
 // and neither are two ifs, whatever they ask.
 func together(graph *cfg.CFG, first, second *cfg.Block) bool {
@@ -39,7 +39,7 @@ func together(graph *cfg.CFG, first, second *cfg.Block) bool {
 	return !leads(first, second, func(b *cfg.Block) bool { return len(b.Succs) == 0 || slices.Contains(b.Succs, first) })
 }
 
-// leads says whether there is a way from a block to one that is wanted, around another one.
+// leads reports whether there is a way from a block to one that is wanted, around another one.
 func leads(from, around *cfg.Block, wanted func(*cfg.Block) bool) bool {
 	seen := map[*cfg.Block]bool{around: true}
 	var walk func(b *cfg.Block) bool

@@ -31,7 +31,7 @@ NotIdempotent with the reason why a second effect is acceptable.`,
 	},
 }
 
-// mayBeLax says whether a call is in a test that is no example. Tests define classes to throw away; examples
+// mayBeLax reports whether a call is in a test that is no example. Tests define classes to throw away; examples
 // are copied.
 func (s *source) mayBeLax(call *ast.CallExpr) bool {
 	name := filepath.Base(s.Fset.Position(call.Pos()).Filename)

@@ -99,7 +99,7 @@ func (s *source) behind(object types.Object) (of place, ok bool) {
 	return of, true
 }
 
-// global says whether a place is the same in every function.
+// global reports whether a place is the same in every function.
 func (p place) global() bool {
 	return !p.here && p.root != nil && p.root.Pkg() != nil && p.root.Parent() == p.root.Pkg().Scope()
 }

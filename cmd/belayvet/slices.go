@@ -11,7 +11,7 @@ func isSlice(t types.Type) bool {
 	return ok
 }
 
-// isHandedOn says whether others get to know a slice here, who may change its elements.
+// isHandedOn reports whether others get to know a slice here, who may change its elements.
 func (s *source) isHandedOn(name *ast.Ident, around []ast.Node) bool {
 	child := ast.Node(name)
 	for len(around) > 0 {
@@ -37,12 +37,12 @@ func (s *source) isHandedOn(name *ast.Ident, around []ast.Node) bool {
 	return false
 }
 
-// isAmong says whether a node is one of these expressions.
+// isAmong reports whether a node is one of these expressions.
 func isAmong(node ast.Node, list []ast.Expr) bool {
 	return slices.ContainsFunc(list, func(e ast.Expr) bool { return e == node })
 }
 
-// isReader says whether an expression is a builtin function that changes no element of what it is given.
+// isReader reports whether an expression is a builtin function that changes no element of what it is given.
 func (s *source) isReader(e ast.Expr) bool {
 	name, ok := ast.Unparen(e).(*ast.Ident)
 	return ok && s.TypesInfo.Types[name].IsBuiltin() && name.Name != "copy" && name.Name != "clear"

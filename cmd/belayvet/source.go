@@ -32,7 +32,7 @@ func newSource(pass *analysis.Pass) *source {
 	return s
 }
 
-// speaksOfBelay says whether anything in a package is Belay's. It need not import that: another package may
+// speaksOfBelay reports whether anything in a package is Belay's. It need not import that: another package may
 // hand it a server, and a third one a definition.
 func speaksOfBelay(pass *analysis.Pass) bool {
 	for _, object := range pass.TypesInfo.Uses {

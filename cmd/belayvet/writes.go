@@ -53,7 +53,7 @@ func (w *writes) only(object types.Object) ast.Expr {
 	return w.values[object]
 }
 
-// fixed says whether a variable or field has one value wherever it is spoken of together with this position.
+// fixed reports whether a variable or field has one value wherever it is spoken of together with this position.
 func (w *writes) fixed(object types.Object, pos token.Pos) bool {
 	set, isSet := w.set[object]
 	return w.written[object] < often && (!isSet || set.from <= pos && pos <= set.to)
@@ -140,7 +140,7 @@ func (s *source) assign(target, value ast.Expr, around []ast.Node) {
 	}
 }
 
-// isExchange says whether the innermost node sets several variables at once, as a, b = b, a does.
+// isExchange reports whether the innermost node sets several variables at once, as a, b = b, a does.
 func isExchange(around []ast.Node) bool {
 	statement, ok := around[len(around)-1].(*ast.AssignStmt)
 	return ok && statement.Tok == token.ASSIGN && len(statement.Lhs) > 1

@@ -140,7 +140,7 @@ type target struct {
 	number int
 }
 
-// anotherLeft says whether some other worker is in no trouble of its own.
+// anotherLeft reports whether some other worker is in no trouble of its own.
 func anotherLeft(busy map[target]time.Duration, s Settings, at time.Duration, besides int) bool {
 	for n := range s.Workers {
 		if n != besides && busy[target{Worker, n}] <= at {

@@ -93,7 +93,7 @@ func (h *hand) outcome(args Args) string {
 	return history.OK
 }
 
-// mayKill says whether this start is one of those that kill their process, and counts it.
+// mayKill reports whether this start is one of those that kill their process, and counts it.
 func (h *hand) mayKill(args Args) bool {
 	if args.Spec.Kills <= 0 {
 		return args.Spec.Kills < 0

@@ -120,7 +120,7 @@ func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 	}
 }
 
-// repeats says whether this pusher's pushes can be repeated. Every other one's can: a run has both kinds.
+// repeats reports whether this pusher's pushes can be repeated. Every other one's can: a run has both kinds.
 func (p *pusher) repeats() bool { return p.pusher%2 == 1 }
 
 func those(tries []*try, of ...client.Status) []*try {

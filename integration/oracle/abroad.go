@@ -9,8 +9,8 @@ type abroad struct {
 	since time.Time
 }
 
-// bounded says whether the program must put it back soon: a poller does, a worker that runs it may be done with
-// it.
+// bounded reports whether the program must put it back soon: a poller does, a worker that runs it may be done
+// with it.
 func (a *abroad) bounded() bool { return a.from != Queue }
 
 // foreigners is what the option Foreign allows.

@@ -28,8 +28,8 @@ func init() {
 	}
 }
 
-// byHand says whether it was an operator who moved the job, where it might have been a poller or a worker. Of
-// what both would do alike it does not matter which it was.
+// byHand reports whether it was an operator who moved the job, where it might have been a poller or a worker.
+// Of what both would do alike it does not matter which it was.
 func (c *crossing) byHand() bool {
 	switch {
 	case c.out.at.place == Dead && c.in.place() == Nowhere:
@@ -43,7 +43,7 @@ func (c *crossing) byHand() bool {
 	return counted || crashed || c.tooEarly()
 }
 
-// tooEarly says whether a job left a set before its time.
+// tooEarly reports whether a job left a set before its time.
 func (c *crossing) tooEarly() bool {
 	return !c.At.IsZero() && c.out.entry.score >= float64(c.At.Unix()+1)+early && !c.k.clockMoves
 }

@@ -88,7 +88,7 @@ func (s *stride) do(c []string) {
 	}
 }
 
-// matters says whether what happens to a key can be a violation.
+// matters reports whether what happens to a key can be a violation.
 func (k *keyspace) matters(key string) bool {
 	if k.spot(key) != nil || k.unowned(key) || k.counter(key) != nil {
 		return true

@@ -152,7 +152,7 @@ func (s *stride) judgeTwins(of *subject, t *trip, before int) {
 	}
 }
 
-// allowed says whether a second copy came to where the test may put jobs.
+// allowed reports whether a second copy came to where the test may put jobs.
 func (s *stride) allowed(_ *subject, t *trip) bool {
 	for _, l := range t.ins {
 		if !s.k.allow[way{Nowhere, l.place()}] {

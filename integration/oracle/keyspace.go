@@ -117,8 +117,8 @@ func (k *keyspace) spot(key string) *spot {
 	return s
 }
 
-// unowned says whether a key is the working list of a process that never registered it: a job in it is lost to
-// every process.
+// unowned reports whether a key is the working list of a process that never registered it: a job in it is
+// lost to every process.
 func (k *keyspace) unowned(key string) bool {
 	_, known := k.workings[key]
 	return !known && strings.HasPrefix(key, k.prefix+"belay:working:")
@@ -219,7 +219,7 @@ func (p *process) expiryBefore(step int) float64 {
 	return p.expiry
 }
 
-// emptiedBefore says whether its lists had been found empty before this step.
+// emptiedBefore reports whether its lists had been found empty before this step.
 func (p *process) emptiedBefore(step int) bool { return p.emptiedAt != 0 && p.emptiedAt < step }
 
 // serve notes the queues of a process, and with them the names of its lists.

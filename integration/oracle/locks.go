@@ -358,7 +358,7 @@ func (s *stride) judgeMark(of *subject, l *lock, marked string) {
 	}
 }
 
-// over says whether a job has ended: it is nowhere, or among the dead, who hold no locks.
+// over reports whether a job has ended: it is nowhere, or among the dead, who hold no locks.
 func (of *subject) over() bool { return of.abroad == nil && (of.copies == 0 || of.edge.To == Dead) }
 
 func (of *subject) inHand() bool { return of.edge.To == Working || of.edge.To == Alone }

@@ -99,7 +99,7 @@ func (s *stride) expire(c []string) {
 	}
 }
 
-// damages says whether a list or set command makes a counter something else; it notes that.
+// damages reports whether a list or set command makes a counter something else; it notes that.
 func (k *keyspace) damages(key string) bool {
 	if k.counter(key) == nil {
 		return false

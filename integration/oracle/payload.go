@@ -46,7 +46,7 @@ func cut(text string) string {
 	return text
 }
 
-// readable says whether a text is a job that a worker would run. largest is how long it may be.
+// readable reports whether a text is a job that a worker would run. largest is how long it may be.
 func readable(text string, largest int) bool {
 	if len(text) > largest {
 		return false

@@ -24,7 +24,7 @@ var placeNames = [placeCount]string{"nowhere", "queue", "working", "alone", "qua
 
 func (p Place) String() string { return placeNames[p] }
 
-// sorted says whether the place is a sorted set; the others are lists.
+// sorted reports whether the place is a sorted set; the others are lists.
 func (p Place) sorted() bool { return p == Schedule || p == Retry || p == Dead }
 
 // A Move is what an edge means for the job.

@@ -245,7 +245,7 @@ func (c *crossing) requireFailure() {
 	})
 }
 
-// sameText says whether a JSON value is a string, and that one.
+// sameText reports whether a JSON value is a string, and that one.
 func sameText(value, text string) bool {
 	var read string
 	return json.Unmarshal([]byte(value), &read) == nil && read == text
@@ -290,7 +290,7 @@ func (c *crossing) promoted() Move {
 	return Promoted
 }
 
-// isFresh says whether a stamp, in seconds or milliseconds, is of about now.
+// isFresh reports whether a stamp, in seconds or milliseconds, is of about now.
 func (c *crossing) isFresh(stamp string) bool {
 	at, err := strconv.ParseFloat(stamp, 64)
 	if err != nil {

@@ -113,7 +113,7 @@ func (w *world) violate(rule Rule, token, format string, args ...any) {
 	}
 }
 
-// String returns the verdict in a few lines; the first says whether it is lawful.
+// String returns the verdict in a few lines; the first reports whether it is lawful.
 func (v *Verdict) String() string {
 	lines := []string{"verdict: lawful"}
 	if !v.Lawful() {

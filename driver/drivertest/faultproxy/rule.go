@@ -18,7 +18,7 @@ const (
 
 // A Rule applies an action to certain frames.
 type Rule struct {
-	// On says whether the action applies to the request or to its reply.
+	// On reports whether the action applies to the request or to its reply.
 	On Direction
 	// Token is a part of the request: a command's name, a key, an argument. The empty token matches every
 	// request.
