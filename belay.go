@@ -16,7 +16,7 @@ import (
 )
 
 // Version is that of this source.
-const Version = "0.1.0-dev"
+const Version = "0.1.0"
 
 // The types of the packages below that programs use.
 type (

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 )
 
@@ -58,10 +57,18 @@ func newRoot() *cobra.Command {
 		Example:           rootExample,
 		SilenceErrors:     true, // run prints them in one line
 		SilenceUsage:      true, // a page of flags hides the line that matters
-		Version:           belay.Version,
 		Args:              noWords,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return readEverywhere(cmd.Flags()) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	// Not by cobra's Version and its template: text/template calls methods by name, so the linker would keep all
+	// methods of both Redis clients, and the program would be twice as large.
+	version := root.Flags().BoolP("version", "v", false, "print the version")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
+			return err
+		}
+		return cmd.Help()
 	}
 	at := &redisFlags{}
 	at.register(root.PersistentFlags())
@@ -69,7 +76,6 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newCheck(at), newVersion(),
 		newFindJob(at), newQueues(at), newProcesses(at), newLocks(at))
 	root.AddCommand(newSets(at)...)
-	root.SetVersionTemplate(versionLine())
 	completeAll(at, root)
 	return root
 }
