@@ -241,11 +241,14 @@ func queueFlag(to *[]QueueWeight) *Flag {
 func parseQueues(specs []string) ([]QueueWeight, error) {
 	var queues []QueueWeight
 	for _, spec := range specs {
-		if words := strings.Fields(spec); len(words) > 1 || len(words) == 1 && words[0] != spec {
+		name, weight, weighted := strings.Cut(spec, ",")
+		if err := job.CheckQueue(name); err != nil {
+			return nil, err
+		}
+		if words := strings.Fields(spec); !slices.Equal(words, []string{spec}) {
 			return nil, fmt.Errorf("a name with white space; for several queues give each its own: -q %s (a queue with exactly this name is possible in Go and in a configuration file)",
 				strings.Join(words, " -q "))
 		}
-		name, weight, weighted := strings.Cut(spec, ",")
 		queue := QueueWeight{Name: name}
 		if weighted {
 			var err error
