@@ -131,7 +131,7 @@ func TestCapsulesShareTheirConnections(t *testing.T) {
 			with := connections("with", []string{"a"}, launcher.Capsule{Name: "b", Queues: []fetch.Queue{{Name: "b"}}},
 				launcher.Capsule{Name: "c", Queues: []fetch.Queue{{Name: "c"}}})
 			t.Logf("%d connections without capsules, %d with", without, with)
-			// Calls that coincide by chance open a connection or two of a pool. A second worker would open six at least.
+			// Calls that coincide by chance open one more connection of a pool.
 			require.LessOrEqual(t, with, without+3)
 		})
 	}
