@@ -100,7 +100,7 @@ func (r *Reporter) Fail(who string, err error) {
 	}
 	r.logged = true
 	r.notifyLocked(who, err)
-	r.log.Warn().Err(err).Str("call", who).Msg("redis is away: running jobs go on, nothing new is taken, ends are kept")
+	r.log.Warn().Err(err).Str("call", who).Msg("redis is away: running jobs continue, no jobs are taken, results are buffered")
 }
 
 // refuse says that Redis refuses who, whatever the error: a full one is there, and works.

@@ -304,7 +304,7 @@ func (k *keyspace) restWaits(err error) {
 		return // another one of the same moment
 	}
 	if 2*k.rest >= longestWait && k.rest < longestWait {
-		k.cfg.Log.Warn().Err(err).Msg("idle waits break again and again: queues are looked at four times a second instead")
+		k.cfg.Log.Warn().Err(err).Msg("idle waits break repeatedly: queues are polled four times a second instead")
 	}
 	k.rest = min(max(2*k.rest, firstRest), longestWait)
 	k.paceTakes(now.Add(k.rest), now.Add(pacedTake))

@@ -165,7 +165,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	for _, v := range victims {
 		if v.moved > 0 {
 			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
-				Msg("recovered latecomers: they reached the lists of a process after its end")
+				Msg("recovered latecomers: jobs that reached the lists of a dead process after its end")
 		}
 		// One that cannot be recovered must not cost the others their turn.
 		wrong = errors.Join(wrong, v.err)

@@ -31,11 +31,11 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.loop.Beaten(reply)
 	case lua.StateDead:
 		l.cfg.Log.Error().Str("identity", session.Identity).
-			Msg("declared dead while we were away: our jobs were recovered, their handlers are cancelled, we go on under a new name")
+			Msg("declared dead: jobs were recovered, their handlers are cancelled; re-registering with a new identity")
 		return l.reregister(ctx)
 	default:
 		l.cfg.Log.Error().Str("identity", session.Identity).
-			Msg("redis has forgotten us: its data was lost or flushed; running jobs go on, we go on under a new name")
+			Msg("redis has lost its data: running jobs continue; re-registering with a new identity")
 		return l.reregister(ctx)
 	}
 	for _, signal := range reply.Signals {

@@ -11,8 +11,8 @@ func TestBackoff(t *testing.T) {
 	t.Parallel()
 	var b Backoff
 	for range 2 {
-		for _, most := range []time.Duration{100, 200, 400, 500, 500} {
-			most *= time.Millisecond
+		for _, most := range []int{100, 200, 400, 500, 500} {
+			most := time.Duration(most) * time.Millisecond
 			got := b.Next(100*time.Millisecond, 500*time.Millisecond)
 			require.GreaterOrEqual(t, got, most/2)
 			require.LessOrEqual(t, got, most)

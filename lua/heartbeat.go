@@ -44,8 +44,8 @@ type HeartbeatReply struct {
 	There int
 }
 
-// Beat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist: at
-// most 2*MostQueues+2.
+// Heartbeat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist:
+// at most 2*MostQueues+2.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
 	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
 		[]string{identity, millis(ttl), strconv.Itoa(mostNamed), strconv.Itoa(mostSignals)}, readHeartbeat)

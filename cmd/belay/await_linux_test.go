@@ -19,7 +19,7 @@ func TestRunningProgramsKeepNoThreads(t *testing.T) {
 	for range jobs {
 		h.push("A")
 	}
-	w := h.startWorker(t, "-c", strconv.Itoa(jobs), "--exec", "A=sh -c 'echo >>out; sleep 1000'")
+	w := h.startWorker(t, "-c", strconv.Itoa(jobs), "--exec", "A=sh -c 'echo >>out; sleep 60'")
 	require.Eventually(t, func() bool {
 		text, _ := os.ReadFile(w.dir + "/out")
 		return strings.Count(string(text), "\n") == jobs

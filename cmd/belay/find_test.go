@@ -41,7 +41,7 @@ func TestFindNamesTheWorkerOfARunningJob(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	jid := strings.TrimSpace(h.invoke("", "push", "A").out)
-	w := h.startWorker(t, "--exec", "A=sh -c 'echo begun >out; sleep 1000'")
+	w := h.startWorker(t, "--exec", "A=sh -c 'echo begun >out; sleep 60'")
 	w.awaitFile("out")
 	require.Regexp(t, `running in \S+ \(alive\), of queue default`, h.invoke("", "find", jid).out)
 }

@@ -83,7 +83,7 @@ func TestStatusShowsJobsHeldByDeadWorkers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.push("A", "-q", "mail")
-	w := h.startWorker(t, "-q", "mail", "-c", "3", "--exec", "A=sh -c 'echo begun >out; sleep 1000'")
+	w := h.startWorker(t, "-q", "mail", "-c", "3", "--exec", "A=sh -c 'echo begun >out; sleep 60'")
 	w.awaitFile("out")
 	require.NotContains(t, h.invoke("", "status").out, "dead workers")
 	w.signal(syscall.SIGKILL)

@@ -40,8 +40,7 @@ type Facts struct {
 	Concurrency, MaxRetries, MaxCrashes int
 	// MinBackoff is the least delay of a retry; MinLater and MinSnooze are those that handlers ask for. 0.
 	MinBackoff, MinLater, MinSnooze time.Duration
-	// Settling is how long the end of a run may take to reach Redis, with everything in order, on a busy
-	// machine. 3 s.
+	// Settling is how long the end of a run may take to reach Redis, with everything in order. 1 s.
 	Settling time.Duration
 	// Left is what lay in Redis at the end.
 	Left []Remnant
@@ -54,7 +53,7 @@ type Remnant struct{ Place, Payload string }
 
 func (f Facts) withDefaults() Facts {
 	f.Beat, f.TTL = cmp.Or(f.Beat, 1500*time.Millisecond), cmp.Or(f.TTL, 6*time.Second)
-	f.Recovery, f.Settling = cmp.Or(f.Recovery, 15*time.Second), cmp.Or(f.Settling, 3*time.Second)
+	f.Recovery, f.Settling = cmp.Or(f.Recovery, 15*time.Second), cmp.Or(f.Settling, time.Second)
 	f.Concurrency, f.MaxRetries, f.MaxCrashes = cmp.Or(f.Concurrency, 25), cmp.Or(f.MaxRetries, 25), cmp.Or(f.MaxCrashes, 3)
 	return f
 }
