@@ -117,8 +117,8 @@ func Refuse(reason string) error { return client.Refuse(reason) }
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
 // Stopping returns a channel that is closed when the server begins to stop. ctx ends later, after the
-// shutdown timeout. A long handler can then save its work and return Snooze(0), so that it runs again
-// elsewhere. Outside of a run it returns nil, which blocks for ever.
+// shutdown timeout. When it is closed, a long handler can save its work and return Snooze(0), so that it runs
+// again elsewhere. Outside of a run it returns nil, which blocks for ever.
 func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ctx) }
 
 // Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil

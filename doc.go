@@ -117,10 +117,10 @@
 // job ended. A lock expires after its [LockTTL] (six hours) if the job waits for longer in its queue, and then
 // another push is accepted. It is not a mutex.
 //
-// The queue does not count unless [PerQueue] is given, because a job moves: retries may have a queue of their
-// own. Scheduled jobs take no lock before they are due, unless [IncludingScheduled] is given. Sidekiq's
-// processes and pages do not know these locks: if they run or delete a job, its lock stays until its TTL has
-// passed, or an operator releases it with belay locks release.
+// Jobs in different queues count as equal unless [PerQueue] is given, because a job may change its queue:
+// retries may have a queue of their own. Scheduled jobs take no lock before they are due, unless
+// [IncludingScheduled] is given. Sidekiq's processes and pages do not know these locks: if they run or delete
+// a job, its lock stays until its TTL has passed, or an operator releases it with belay locks release.
 //
 // # Arguments
 //
