@@ -17,8 +17,8 @@ import (
 // A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any
 // goroutine.
 //
-// A program that only enqueues needs no more than this and a Client. One that runs the jobs gives its Server
-// a handler, by Handle or, where a constructor makes handlers, by Handler.
+// A program that only enqueues needs the Definition and a Client. A program that runs the jobs registers a
+// handler with its Server: by Handle or, if a constructor makes the handlers, by Handler and Server.Register.
 type Definition[T any] struct {
 	definition
 	shape *args.Shape
@@ -36,9 +36,9 @@ type definition struct {
 	wrong          []error
 }
 
-// Define makes the definition of a class; usually it stands in a package variable that producers and workers
-// import. It panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no
-// JSON or would not come back as it was. "Arguments" in the package's documentation says what T may be.
+// Define returns the definition of a class, usually for a package variable that producers and workers import.
+// It panics if the class name, an option or T is invalid, and names all mistakes. T is invalid if it cannot
+// be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition: definition{item: RawJob{Class: class}}}
 	for _, option := range options {
@@ -151,9 +151,8 @@ func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) e
 	s.Register(d.Handler(fn))
 }
 
-// Handler returns the class with fn as its handler, for the Handlers of a server that is made elsewhere.
-// Registrations of any T have one type, so that constructors can return them and a slice can hold them all.
-// It panics when fn is nil.
+// Handler returns a Registration of the class with fn as its handler, for Server.Register. Registrations have
+// one type for all T, so constructors can return them and a slice can hold them. It panics when fn is nil.
 func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Registration {
 	d.made("Handler")
 	if fn == nil {
@@ -182,12 +181,12 @@ func (d *Definition[T]) Args(j *Job) (T, error) {
 	return args, nil
 }
 
-// A Registration is a class and its handler. Definition.Handler makes it, and Handlers takes it.
+// A Registration is a class and its handler. Definition.Handler makes it, and Server.Register accepts it.
 type Registration struct {
 	class   string
 	handler Handler
 	about   launcher.Class
 }
 
-// Class is the name of the class whose jobs it runs.
+// Class returns the name of the class.
 func (r Registration) Class() string { return r.class }
