@@ -113,7 +113,7 @@ func Snooze(d time.Duration) error { return retry.Snooze(d) }
 // Refuse returns the error with which a PushMiddleware refuses a job; the receipt has the reason.
 func Refuse(reason string) error { return client.Refuse(reason) }
 
-// Info returns what is known of the run that ctx belongs to; ok is false outside of a run.
+// Info describes the run that ctx belongs to; ok is false outside of a run.
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
 // Stopping returns a channel that is closed when the server begins to stop. ctx ends later, after the

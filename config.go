@@ -40,8 +40,8 @@ type ServerConfig struct {
 	// Timeout ends the context of a run after this long, unless its class or its push sets a Timeout.
 	// Default: none.
 	Timeout time.Duration
-	// ShutdownTimeout is how long running jobs may go on when the server stops. Default: 25 s; negative means
-	// not at all.
+	// ShutdownTimeout is how long running jobs may continue when the server stops. Default: 25 s; negative
+	// means not at all.
 	ShutdownTimeout time.Duration
 
 	// Retries is how often a failed job runs again, unless its class or its push sets Retries. Default: 25;

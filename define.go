@@ -92,10 +92,10 @@ func open(c *Client, what string) {
 	}
 }
 
-// Class is the name under which its jobs are stored.
+// Class returns the name under which its jobs are stored.
 func (d *Definition[T]) Class() string { return d.item.Class }
 
-// Idempotence is what Idempotent or NotIdempotent said of the class.
+// Idempotence returns what the class declares with Idempotent or NotIdempotent.
 func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
 
 // Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come
@@ -111,17 +111,17 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	return item
 }
 
-// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say.
-// It panics when c is nil.
+// Enqueue pushes a job with these arguments. client.Client.Push describes the receipt and the error. It
+// panics when c is nil.
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
 	d.made("Enqueue")
 	open(c, "Enqueue "+d.item.Class)
 	return c.Push(ctx, d.Job(args, options...))
 }
 
-// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error
-// say. Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args
-// is nil.
+// EnqueueMany pushes a job for each of args. client.Client.PushMany describes the receipts and the error.
+// Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args is
+// nil.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
 	d.made("EnqueueMany")
 	open(c, "EnqueueMany "+d.item.Class)
@@ -169,8 +169,8 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 	}}
 }
 
-// Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's
-// class: a class that was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
+// Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class,
+// because a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	var args T

@@ -103,14 +103,14 @@
 //
 // With [RescheduleOnce] the job runs once more if a duplicate was refused after the run began: when the job
 // ends, settle stores it again as a new job, with the lock. So the last change is always seen by a run that
-// began after it. The rule travels with the job that holds the lock: the rejected push's options are ignored.
+// began after it. The rule is stored in the job that holds the lock: the rejected push's options are ignored.
 //
 // With [MarkDuplicates] no push is refused. Duplicates are stored without the lock and marked: duplicate-of
 // in the payload is the jid of the job that holds the lock.
 //
 // [Idempotent] has no effect on the unique jobs of a class. A client with DeduplicateIdempotent
 // ([ClientConfig]) makes jobs of idempotent classes unique, [UntilExecuting], unless the class or the push
-// says [Unique] or [NotUnique].
+// has [Unique] or [NotUnique].
 //
 // The lock decides which pushes are accepted. An accepted job runs at least once as any other, so two runs may
 // overlap: when a process was declared dead and another one runs its job, or when the lock expired before the
@@ -139,7 +139,7 @@
 //	*string                                            "x" or null; null is the zero value for other types
 //	a struct, a map                                    an object, by encoding/json's rules; keys are strings
 //	int64, uint64, float64                             42 with all its digits; 12.0
-//	any                                                whatever is there; its numbers are json.Number
+//	any                                                any JSON value; its numbers are json.Number
 //	json.RawMessage, []byte                            any JSON, in Ruby's spelling; Base64
 //
 // Missing arguments at the end are zero values. An argument of the wrong type, or one too many, fails the job

@@ -91,7 +91,7 @@ func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
 // PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
-// client sends it again when no answer comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again
+// client sends it again when no reply comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again
 // later. It has no effect on runs: a job may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 

@@ -23,7 +23,8 @@ import (
 // finding that is not ok. The server does not wait for the check, and runs regardless of the findings.
 type Process struct {
 	Server *Server
-	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty: no health checks.
+	// HealthAddr is the address, such as 127.0.0.1:7421, at which Server.Health is served. Empty: no health
+	// checks.
 	HealthAddr string
 	// Reopen is called at USR2, to reopen a log file that was moved. It may be nil, and may block.
 	Reopen func()

@@ -49,8 +49,8 @@ func (o uniqueOption) Apply(rule *UniqueRule) { o(rule) }
 // UntilExecuting and UntilExecuted set when the lock ends. The default is UntilExecuting: while a job waits,
 // an equal one is refused, and a push after its start is accepted.
 //
-// Unique constrains which pushes are accepted. An accepted job runs at least once, whatever happens to its
-// lock: a retry or a recovery does not need it. The lock ends after its LockTTL at the latest if it is not
+// Unique constrains which pushes are accepted. An accepted job runs at least once, even if it loses its lock:
+// a retry or a recovery does not need the lock. The lock ends after its LockTTL at the latest if it is not
 // renewed, so it is not a mutex: see "Unique jobs" in the package's documentation. The lock of a payload that
 // is too large for a worker is released when a worker moves that job to the dead set.
 func Unique(options ...UniqueOption) JobOption {
@@ -119,7 +119,7 @@ func IncludingScheduled() UniqueOption {
 // duplicates leads to one more run. It requires UntilExecuted, and excludes MarkDuplicates, which refuses no
 // push.
 //
-// The rule travels with the job that holds the lock. So every rejected duplicate triggers the rerun, even if
+// The rule is stored in the job that holds the lock. So every rejected duplicate triggers the rerun, even if
 // it was pushed without RescheduleOnce, such as by an older version of the program. A job that was pushed
 // before its class had RescheduleOnce is not run once more. A push under the jid of the job itself, after its
 // start, is a duplicate like any other.
@@ -132,9 +132,9 @@ func PerQueue() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.PerQueue = true })
 }
 
-// UniqueByFields makes jobs of a Unique class count as the same if these fields of their arguments are equal,
-// instead of all arguments. A push of the class by belay push --unique, which compares all arguments, is
-// never a duplicate of these jobs.
+// UniqueByFields makes jobs of a Unique class equal if these fields of their arguments are equal, instead of
+// all arguments. A push of the class by belay push --unique, which compares all arguments, is never a
+// duplicate of these jobs.
 func UniqueByFields(names ...string) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, _ reflect.Type, rule *UniqueRule) error {
@@ -157,9 +157,9 @@ func UniqueByFields(names ...string) DefineOption {
 	})
 }
 
-// UniqueBy makes jobs of a Unique class count as the same if identity returns the same value for their
-// arguments. The value may be of any type that can be written as JSON. identity is called at each push, with
-// the arguments that will be stored, which middleware may have changed. A value with a struct that has no JSON
+// UniqueBy makes jobs of a Unique class equal if identity returns the same value for their arguments. The
+// value may be of any type that can be written as JSON. identity is called at each push, with the arguments
+// that will be stored, which middleware may have changed. A value that contains a struct without JSON
 // members, such as one without exported fields, fails the push.
 //
 // A push of the class by belay push --unique, or from another language, is never a duplicate of these jobs,

@@ -37,7 +37,7 @@ type Config struct {
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 
-	// ShutdownTimeout is how long running jobs may go on after Stop.
+	// ShutdownTimeout is how long running jobs may continue after Stop.
 	ShutdownTimeout time.Duration
 	// Cancel ends the contexts of all runs when the shutdown timeout is over.
 	Cancel func()
@@ -157,7 +157,7 @@ func (l *Loop) Stop() { l.give(orderStop) }
 // StopNow is Stop without the timeout.
 func (l *Loop) StopNow() { l.give(orderStopNow) }
 
-// TooManyClients informs the loop that Redis refused this process a connection.
+// TooManyClients makes the loop close its waits, because Redis refused this process a connection.
 func (l *Loop) TooManyClients() { l.give(orderTooManyClients) }
 
 // give passes an order to the loop. It drops the order if the channel is full: the channel has room for far

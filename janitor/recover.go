@@ -16,7 +16,7 @@ const (
 	// have together.
 	mostVictims = 64
 	mostLists   = 256
-	// mostPages bounds one pass over one victim; the next pass goes on.
+	// mostPages is the maximum number of pages of one victim in one pass; the next pass continues.
 	mostPages = 32
 	// firstTypical is the assumed size of a job before any has been read.
 	firstTypical = 4 << 10
