@@ -15,7 +15,7 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Version is that of this source.
+// Version is the version of this source.
 const Version = "0.1.0"
 
 // The types of the packages below that programs use.
@@ -34,25 +34,25 @@ type (
 	// PushMiddleware sees each job before it is pushed, and may change or refuse it (see Refuse): func(ctx,
 	// *RawJob) error.
 	PushMiddleware = client.Middleware
-	// Job is a payload as its handler sees it. Its methods (Class, JID, Queue, ArgsJSON, Field and more):
-	// go doc github.com/belayq/belay/job.Job.
+	// Job is a parsed payload, as middleware and raw handlers get it. Its methods (Class, JID, Queue,
+	// ArgsJSON, Field and more): go doc github.com/belayq/belay/job.Job.
 	Job = job.Job
 	// ArgumentError names the argument of a job that does not fit its Definition. It shows types and never
 	// the argument.
 	ArgumentError = args.Error
-	// Handler runs jobs that come as payloads, func(ctx, *Job) error; a Definition's handlers get their
-	// arguments instead.
+	// Handler runs jobs of classes without a Definition: func(ctx, *Job) error. A Definition's handlers get
+	// typed arguments instead.
 	Handler = launcher.Handler
 	// Middleware wraps every run of a Server: func(next Handler) Handler.
 	Middleware = launcher.Middleware
 	// RunInfo describes a run: its JID, Class and Queue, the Attempt (1 at first) and MaxAttempts, CreatedAt
 	// and EnqueuedAt, the Meta of its push, and the Identity of the process.
 	RunInfo = launcher.RunInfo
-	// BackoffFunc returns a class' own delay after a failure, func(count int, err error, j *Job)
-	// time.Duration. count is 0 after the first failure, j is the job as it was before the run. The formula's
-	// jitter is added. If it returns 0 or less, the formula's own delay is used.
+	// BackoffFunc returns the delay before a retry of a class' job: func(count int, err error, j *Job)
+	// time.Duration. count is 0 after the first failure, and j is the job as it was before the run. The
+	// formula's jitter is added to the delay. For a delay of 0 or less, the formula's delay is used.
 	BackoffFunc = retry.BackoffFunc
-	// PanicError is a handler's panic, as error handlers see it.
+	// PanicError is the error of a handler that panicked.
 	PanicError = retry.PanicError
 )
 
@@ -66,13 +66,13 @@ const (
 )
 
 const (
-	// RepeatWindow is for how long a PushOnce may be repeated: a day after it was first sent.
+	// RepeatWindow is how long after it was first sent a PushOnce push may be repeated: a day.
 	RepeatWindow = client.RepeatWindow
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = client.AllLines
 )
 
-// Status is what is known of a pushed job.
+// Status is the outcome of a push.
 type Status = client.Status
 
 // AskError is what Discard, Kill, RetryIn and Snooze return. Middleware finds it with errors.As.
@@ -80,14 +80,14 @@ type AskError = retry.AskError
 
 // Errors for errors.Is.
 var (
-	// ErrUnknown is a push whose answer was lost: Redis may or may not have the job.
+	// ErrUnknown is the error of a push whose reply was lost: Redis may or may not have the job.
 	ErrUnknown = client.ErrUnknown
-	// ErrFull is a push that Redis refused for lack of memory.
+	// ErrFull is the error of a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
-	// ErrNotRepeatable is a push that Client.Repeat must not send again.
+	// ErrNotRepeatable is the error of Client.Repeat for a push that must not be sent again.
 	ErrNotRepeatable = client.ErrNotRepeatable
-	// ErrTimeout is the context.Cause in a handler that takes longer than its Timeout; it is a
-	// context.DeadlineExceeded too.
+	// ErrTimeout is the context.Cause in a handler that takes longer than its Timeout. It also matches
+	// context.DeadlineExceeded.
 	ErrTimeout = launcher.ErrTimeout
 	// ErrShutdown is the context.Cause in a handler whose process is stopping.
 	ErrShutdown = launcher.ErrShutdown
@@ -96,27 +96,29 @@ var (
 	ErrOwnershipLost = fetch.ErrOwnershipLost
 )
 
-// Discard returns an error with which a handler drops its job. The run counts as failed when there is a cause.
+// Discard returns an error with which a handler drops its job. The run counts as failed if cause is not nil.
 func Discard(cause error) error { return retry.Discard(cause) }
 
 // Kill returns an error with which a handler moves its job to the dead set, without further retries.
 func Kill(cause error) error { return retry.Kill(cause) }
 
-// RetryIn returns an error with which a handler fails; the job runs again in exactly d. It uses up a retry.
+// RetryIn returns an error with which a handler's run fails. The job runs again in exactly d, and uses up a
+// retry.
 func RetryIn(d time.Duration, cause error) error { return retry.In(d, cause) }
 
-// Snooze returns an error with which a handler runs its job again in d. It is no failure and uses up no retry.
+// Snooze returns an error with which a handler runs its job again in d. The run does not count as failed and
+// uses up no retry.
 func Snooze(d time.Duration) error { return retry.Snooze(d) }
 
 // Refuse returns the error with which a PushMiddleware refuses a job; the receipt has the reason.
 func Refuse(reason string) error { return client.Refuse(reason) }
 
-// Info returns what is known of the run that ctx belongs to; ok is false outside of a run.
+// Info describes the run that ctx belongs to; ok is false outside of a run.
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
-// Stopping returns a channel that is closed when the server begins to stop: before the shutdown timeout,
-// after which ctx ends. A long handler can then save its work and return Snooze(0), so that it runs again
-// elsewhere. Outside of a run the channel is nil, and never closed.
+// Stopping returns a channel that is closed when the server begins to stop. ctx ends later, after the
+// shutdown timeout. When it is closed, a long handler can save its work and return Snooze(0), so that it runs
+// again elsewhere. Outside of a run it returns nil, which blocks for ever.
 func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ctx) }
 
 // Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil

@@ -58,7 +58,7 @@ func TestCapsule(t *testing.T) {
 		server.Stop()
 		require.NoError(t, awaitValue(t, "the end", done))
 		awaitValue(t, "the stop hook", stopped)
-		require.Empty(t, stopped, "it is told once")
+		require.Empty(t, stopped, "it is reported once")
 		require.Equal(t, [2]int64{1, 1}, [2]int64{starts.Load(), exits.Load()})
 	})
 

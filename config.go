@@ -28,9 +28,10 @@ const Millis = job.Millis
 // ServerConfig configures NewServer. The zero value is ready: each field's default is in its comment. The key
 // prefix, the time unit and the payload limit are the client's.
 type ServerConfig struct {
-	// Queues to take jobs from; see Queues. Without weights in this order, strictly: a job of a later queue
-	// is taken only while all earlier ones are empty. With a weight, a queue comes first as often as its
-	// weight is of all weights; queues without one have weight 1. Default: the queue "default".
+	// Queues are the queues to take jobs from; see the function Queues. Without weights the order is strict:
+	// a job of a later queue is taken only while all earlier queues are empty. With weights, the probability
+	// that a queue comes first is its share of all weights; queues without a weight have weight 1. Default:
+	// the queue "default".
 	Queues []QueueWeight
 	// Concurrency is the maximum number of jobs that run at once. Default: 25.
 	Concurrency int
@@ -39,17 +40,17 @@ type ServerConfig struct {
 	// Timeout ends the context of a run after this long, unless its class or its push sets a Timeout.
 	// Default: none.
 	Timeout time.Duration
-	// ShutdownTimeout is how long running jobs may go on when the server stops. Default: 25 s; negative means
-	// not at all.
+	// ShutdownTimeout is how long running jobs may continue when the server stops. Default: 25 s; negative
+	// means not at all.
 	ShutdownTimeout time.Duration
 
-	// Retries is how often a failed job runs again whose class and push do not set Retries. Default: 25;
+	// Retries is how often a failed job runs again, unless its class or its push sets Retries. Default: 25;
 	// negative means none: it is moved to the dead set at once.
 	Retries int
 	// RetryFormula computes the delays before retries; package retry has those of older versions of Sidekiq.
 	// Default: that of Sidekiq 8.
 	RetryFormula RetryFormula
-	// MaxInterruptions is how many crashes of its process a job may cause before it is moved to the dead set.
+	// MaxInterruptions is the number of crashes of its process after which a job is moved to the dead set.
 	// After one crash less it is quarantined: it runs with nothing beside it. Default: 3; at least 2.
 	MaxInterruptions int
 	// DeadLimit bounds the dead set, and DeadFor how long a job is kept there. A server trims the set, the
@@ -96,10 +97,10 @@ type ServerConfig struct {
 // RetryFormula computes the delays before retries.
 type RetryFormula = retry.Formula
 
-// QueueWeight is a queue to take jobs from, {Name: "mail", Weight: 3}. Weight 0 means none given.
+// QueueWeight is a queue to take jobs from, {Name: "mail", Weight: 3}. Weight 0 means that none is given.
 type QueueWeight = fetch.Queue
 
-// Queues returns queues without weights: they are taken from in this order, strictly.
+// Queues returns queues without weights, whose order is strict.
 func Queues(names ...string) []QueueWeight {
 	queues := make([]QueueWeight, len(names))
 	for i, name := range names {
@@ -108,8 +109,8 @@ func Queues(names ...string) []QueueWeight {
 	return queues
 }
 
-// Zerolog returns a Logger for the configs that writes to a zerolog.Logger. Handlers get that by zerolog.Ctx
-// too, with the run's fields.
+// Zerolog returns a Logger for the configs that writes to a zerolog.Logger. Handlers get that logger, with
+// the run's fields, from zerolog.Ctx.
 func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.SlogTo(log)) }
 
 // build returns the server's launcher and its log. It names everything that is wrong, at once.

@@ -17,8 +17,8 @@ import (
 // A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any
 // goroutine.
 //
-// A program that only enqueues needs no more than this and a Client. One that runs the jobs gives its Server
-// a handler, by Handle or, where a constructor makes handlers, by Handler.
+// A program that only enqueues needs the Definition and a Client. A program that runs the jobs registers a
+// handler with its Server: by Handle or, if a constructor makes the handlers, by Handler and Server.Register.
 type Definition[T any] struct {
 	definition
 	shape *args.Shape
@@ -36,9 +36,9 @@ type definition struct {
 	wrong          []error
 }
 
-// Define makes the definition of a class; usually it stands in a package variable that producers and workers
-// import. It panics, naming all that is wrong, over a name, an option or a T that cannot be: a T that has no
-// JSON or would not come back as it was. "Arguments" in the package's documentation says what T may be.
+// Define returns the definition of a class, usually for a package variable that producers and workers import.
+// It panics if the class name, an option or T is invalid, and names all mistakes. T is invalid if it cannot
+// be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition: definition{item: RawJob{Class: class}}}
 	for _, option := range options {
@@ -92,10 +92,10 @@ func open(c *Client, what string) {
 	}
 }
 
-// Class is the name under which its jobs are stored.
+// Class returns the name under which its jobs are stored.
 func (d *Definition[T]) Class() string { return d.item.Class }
 
-// Idempotence is what Idempotent or NotIdempotent said of the class.
+// Idempotence returns what the class declares with Idempotent or NotIdempotent.
 func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
 
 // Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come
@@ -111,17 +111,17 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	return item
 }
 
-// Enqueue pushes a job with these arguments. See client.Client.Push for what the receipt and the error say.
-// It panics when c is nil.
+// Enqueue pushes a job with these arguments. client.Client.Push describes the receipt and the error. It
+// panics when c is nil.
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
 	d.made("Enqueue")
 	open(c, "Enqueue "+d.item.Class)
 	return c.Push(ctx, d.Job(args, options...))
 }
 
-// EnqueueMany pushes a job for each of args. See client.Client.PushMany for what the receipts and the error
-// say. Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args
-// is nil.
+// EnqueueMany pushes a job for each of args. client.Client.PushMany describes the receipts and the error.
+// Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args is
+// nil.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
 	d.made("EnqueueMany")
 	open(c, "EnqueueMany "+d.item.Class)
@@ -151,9 +151,8 @@ func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) e
 	s.Register(d.Handler(fn))
 }
 
-// Handler returns the class with fn as its handler, for the Handlers of a server that is made elsewhere.
-// Registrations of any T have one type, so that constructors can return them and a slice can hold them all.
-// It panics when fn is nil.
+// Handler returns a Registration of the class with fn as its handler, for Server.Register. Registrations have
+// one type for all T, so constructors can return them and a slice can hold them. It panics when fn is nil.
 func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Registration {
 	d.made("Handler")
 	if fn == nil {
@@ -170,8 +169,8 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 	}}
 }
 
-// Args reads a job's arguments as Handle does before it calls the handler. It does not look at the job's
-// class: a class that was renamed may still have jobs of its old name. Its error wraps an *ArgumentError.
+// Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class,
+// because a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	var args T
@@ -182,12 +181,12 @@ func (d *Definition[T]) Args(j *Job) (T, error) {
 	return args, nil
 }
 
-// A Registration is a class and its handler. Definition.Handler makes it, and Handlers takes it.
+// A Registration is a class and its handler. Definition.Handler makes it, and Server.Register accepts it.
 type Registration struct {
 	class   string
 	handler Handler
 	about   launcher.Class
 }
 
-// Class is the name of the class whose jobs it runs.
+// Class returns the name of the class.
 func (r Registration) Class() string { return r.class }

@@ -7,7 +7,7 @@
 //
 // # The first program
 //
-// It pushes a job and runs it:
+// This program pushes a job and runs it:
 //
 //	type WelcomeArgs struct{ UserID, TeamID int64 }
 //
@@ -43,15 +43,15 @@
 // A definition ([Define]) names a class of jobs and the type of its arguments.
 //
 // [Definition.Enqueue] writes the job's payload, one line of JSON as Ruby's Sidekiq would write it. From then
-// on the job is these bytes. They are stored at the back of the list queue:mail (LPUSH; script push when jobs
-// of one call go to several queues), and the caller has a receipt. If Redis' answer is lost, the receipt says
-// so ([ErrUnknown]); a [PushOnce] is then sent again, and stored once. With [In] or [At] the job first
-// waits in the set schedule. At every instant from here on the job is in exactly one place, and it moves from
-// one to the next by one script that does all of the move or nothing.
+// on the job is identified by these bytes. They are stored at the back of the list queue:mail (LPUSH; script
+// push when jobs of one call go to several queues), and the caller gets a receipt. If Redis' reply is lost,
+// Enqueue returns [ErrUnknown]; the client sends a [PushOnce] job again, and Redis stores it once. With [In]
+// or [At] the job first waits in the set schedule. From here on the job is in exactly one place at every
+// instant. One script moves it to the next place, completely or not at all.
 //
-// When a processor of a worker process is idle, it takes the job: script take moves it from the queue into the
-// process' own working list. The job stays there while its handler runs, which is why no job is lost with its
-// process.
+// When a processor of a worker process is idle, it takes the job: script take moves it from the queue into
+// the process' own working list. The job stays there while its handler runs, so no job is lost when its
+// process dies.
 //
 // When the handler returns, the run has an outcome. Script settle removes the job from the working list, puts
 // it where it goes next and moves the counters, in one step:
@@ -64,24 +64,25 @@
 //	                (script promote moves both to their queue when they are due)
 //	shutdown        back to the head of its queue, as if it had not been taken
 //
-// A panic is an error, with its stack. A class without a handler is an error too: another process may have one.
+// A panic is an error, with its stack. A job without a handler fails too, and is retried: another process may
+// have the handler.
 //
-// If settle does not find the job in the working list, the process was declared dead meanwhile and another one
-// has the job: nothing is written.
+// If settle does not find the job in the working list, the process was declared dead meanwhile and another
+// process has the job. Then settle writes nothing.
 //
-// If the process dies, its heartbeats stop. Another process that has seen it without a heartbeat twice, with
-// its own connection to Redis unbroken, recovers its jobs: script recover declares it dead, moves the jobs
-// from its working list to the head of their queues in the same step, and its heartbeats are refused from
-// then on. A crash costs no retry. A job that was running in two crashes is quarantined: it runs with nothing
-// beside it. If that process crashes too, the job is moved to the dead set.
+// If the process dies, its heartbeats stop. Another process checks twice that they are missing while its own
+// connection to Redis is intact, and then recovers the jobs. In one step, script recover declares the process
+// dead and moves its jobs to the head of their queues. Redis refuses later heartbeats of the dead process. A
+// crash costs no retry. A job that was running in two crashes is quarantined: it runs with nothing beside it.
+// If that process crashes too, the job is moved to the dead set.
 //
-// So every job runs at least once, as long as Redis keeps what it acknowledged. It may run twice, if a process
-// died after the work was done and before that was settled: handlers should be idempotent ([Idempotent]
-// declares it).
+// So every job runs at least once, as long as Redis keeps what it acknowledged. A job may run twice, if its
+// process died after the work was done and before the result was settled. So handlers should be idempotent
+// ([Idempotent] declares it).
 //
 // # Unique jobs
 //
-// A job that is [Unique] is refused while another that counts as the same holds their lock:
+// A job that is [Unique] is refused while an equal job holds their common lock:
 //
 //	var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
 //		belay.Unique(belay.UntilExecuted), belay.UniqueByFields("ProductID"))
@@ -91,8 +92,8 @@
 //		fmt.Println("job", receipt.Holder, "will do it")
 //	}
 //
-// The script that stores the job (push_unique) takes the lock in the same step. The payload names the lock, so
-// that all later scripts know it:
+// The script that stores the job (push_unique) takes the lock in the same step. The payload names the lock
+// for the scripts that follow:
 //
 //	UntilExecuting   (the default) script start releases it before the handler is called: a later push is
 //	                 a new job
@@ -102,29 +103,29 @@
 //
 // With [RescheduleOnce] the job runs once more if a duplicate was refused after the run began: when the job
 // ends, settle stores it again as a new job, with the lock. So the last change is always seen by a run that
-// began after it. The rule travels with the job that holds the lock: the rejected push's options are ignored.
+// began after it. The rule is stored in the job that holds the lock: the rejected push's options are ignored.
 //
 // With [MarkDuplicates] no push is refused. Duplicates are stored without the lock and marked: duplicate-of
 // in the payload is the jid of the job that holds the lock.
 //
-// Whether a class is [Idempotent] makes no difference to its unique jobs. A client with DeduplicateIdempotent
-// ([ClientConfig]) makes jobs of idempotent classes unique, [UntilExecuting], unless the class or the
-// push says [Unique] or [NotUnique].
+// [Idempotent] has no effect on the unique jobs of a class. A client with DeduplicateIdempotent
+// ([ClientConfig]) makes jobs of idempotent classes unique, [UntilExecuting], unless the class or the push
+// has [Unique] or [NotUnique].
 //
 // The lock decides which pushes are accepted. An accepted job runs at least once as any other, so two runs may
 // overlap: when a process was declared dead and another one runs its job, or when the lock expired before the
 // job ended. A lock expires after its [LockTTL] (six hours) if the job waits for longer in its queue, and then
 // another push is accepted. It is not a mutex.
 //
-// The queue does not count unless [PerQueue] is given, because a job moves: retries may have a queue of their
-// own. Scheduled jobs take no lock before they are due, unless [IncludingScheduled] is given. Sidekiq's
-// processes and pages do not know these locks: if they run or delete a job, its lock stays until its TTL has
-// passed, or an operator releases it with belay locks release.
+// Jobs in different queues count as equal unless [PerQueue] is given, because a job may change its queue:
+// retries may have a queue of their own. Scheduled jobs take no lock before they are due, unless
+// [IncludingScheduled] is given. Sidekiq's processes and pages do not know these locks: if they run or delete
+// a job, its lock stays until its TTL has passed, or an operator releases it with belay locks release.
 //
 // # Arguments
 //
 // In Redis a job's arguments are a list, as for Ruby's perform(user_id, team_id). The T of a Definition
-// is all of them; package job/args has the rules:
+// describes the whole list; package job/args has the rules:
 //
 //	T                                                  arguments
 //	struct{ UserID, TeamID int64 }                     [42,7]: the exported fields, in order; a new one goes last
@@ -138,12 +139,12 @@
 //	*string                                            "x" or null; null is the zero value for other types
 //	a struct, a map                                    an object, by encoding/json's rules; keys are strings
 //	int64, uint64, float64                             42 with all its digits; 12.0
-//	any                                                whatever is there; its numbers are json.Number
+//	any                                                any JSON value; its numbers are json.Number
 //	json.RawMessage, []byte                            any JSON, in Ruby's spelling; Base64
 //
-// Missing arguments at the end are zero values. One that does not fit when a job is run, or is one too many,
-// fails the job with an [ArgumentError], which shows types and never the argument. A T that has no JSON, or
-// would not come back as it was, panics in Define.
+// Missing arguments at the end are zero values. An argument of the wrong type, or one too many, fails the job
+// with an [ArgumentError], which contains types and never the argument. Define panics over a T that cannot be
+// written as JSON or would not be read back unchanged.
 //
 // # Where to go on
 //

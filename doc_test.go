@@ -13,11 +13,11 @@ func TestFirstProgram(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	_, told, found := strings.Cut(string(doc), "// # The first program\n")
+	_, section, found := strings.Cut(string(doc), "// # The first program\n")
 	require.True(t, found)
-	told, _, _ = strings.Cut(told, "// # ")
+	section, _, _ = strings.Cut(section, "// # ")
 	var program []string
-	for line := range strings.Lines(told) {
+	for line := range strings.Lines(section) {
 		if code, indented := strings.CutPrefix(line, "//\t"); indented {
 			program = append(program, code)
 		}

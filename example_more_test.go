@@ -270,8 +270,8 @@ type ReindexArgs struct {
 	AskedBy   string
 }
 
-// Reindex is one job for a product at a time, whoever asks for it. What was asked for while it ran is done
-// once more.
+// Reindex is one job for a product at a time, whichever caller pushes it. Pushes while it
+// runs make it run once more.
 var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
 	belay.Unique(belay.UntilExecuted, belay.RescheduleOnce()), belay.UniqueByFields("ProductID"))
 

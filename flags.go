@@ -18,9 +18,9 @@ import (
 // A Flag is one setting of a worker program that may be given on the command line and in the environment. It
 // implements flag.Value, and the Value of package pflag.
 type Flag struct {
-	// Name is the flag's, and Short its name of one letter, if it has one.
+	// Name is the flag's name, and Short its one-letter name, if it has one.
 	Name, Short string
-	// Variable is the environment variable. That of a List holds several values with spaces between.
+	// Variable is the environment variable. The variable of a List holds several values, separated by spaces.
 	Variable string
 	// Usage describes the flag. The name of its value is in backquotes if it has one.
 	Usage string
@@ -35,9 +35,9 @@ type Flag struct {
 	wrong error
 }
 
-// Flags returns the flags of Main, bound to cfg: their values are those that cfg has, and Set changes them
-// there. It is for a program with a command line library of its own, which registers the flags, sets those
-// that are not given from their variables, and joins the errors of Check.
+// Flags returns the flags of Main, bound to cfg: they have cfg's values, and Set changes cfg. It is for a
+// program with its own command line library. The program registers the flags, sets flags that are not given
+// from their variables, and joins the errors of Check.
 func Flags(cfg *MainConfig) []*Flag {
 	server := &cfg.Server
 	return []*Flag{
@@ -89,8 +89,8 @@ func (f *Flag) String() string {
 	return f.value()
 }
 
-// Set reads a value. Its error describes a valid value; Check returns what is wrong with one that looks
-// right.
+// Set reads a value. It returns an error if the value cannot be read, and describes a valid one. Check finds
+// values that can be read but are invalid.
 func (f *Flag) Set(value string) error {
 	if err := f.set(value); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (f *Flag) Set(value string) error {
 // Type returns the kind of the value: "int", "duration", "string" or "strings".
 func (f *Flag) Type() string { return f.kind }
 
-// Check returns what is wrong with the value. It is not Set's error, so that a program can name all mistakes
-// at once.
+// Check returns an error if the value is invalid. Set does not return it, so that a program can report all
+// mistakes at once.
 func (f *Flag) Check() error { return f.wrong }
 
 // What a flag's value 0 means, which in a config stands for the default.

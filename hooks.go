@@ -33,11 +33,11 @@ func (s *Server) OnError(callback ErrorHandler) {
 	s.given("OnError", callback != nil).OnError(callback)
 }
 
-// OnStuck registers a callback for runs whose context has ended and whose handler does not return. It is
-// called when the handler has gone on for as long again as its Timeout, though at least 5 s and at most a
-// minute (5 s if the run was cancelled for another reason), then every ten minutes, and when the server stops
-// without it, unless that was reported before. Such a run keeps its processor and its job: no goroutine can
-// be ended from outside.
+// OnStuck registers a callback for runs whose context has ended and whose handler does not return. The first
+// call is one Timeout after the context ended, but at least 5 s and at most a minute after it (5 s if the run
+// was cancelled for another reason). Further calls follow every ten minutes, and one when the server stops
+// and leaves the run behind, unless it was reported before. Such a run keeps its processor and its job: no
+// goroutine can be ended from outside.
 func (s *Server) OnStuck(callback StuckHandler) {
 	s.given("OnStuck", callback != nil).OnStuck(callback)
 }
@@ -65,10 +65,11 @@ type (
 	ErrorHandler = launcher.ErrorHandler
 	// StuckHandler is called with runs whose handler does not return though its context has ended.
 	StuckHandler = launcher.StuckHandler
-	// StuckRun is such a run.
+	// StuckRun describes a run whose handler does not return though its context has ended.
 	StuckRun = launcher.StuckRun
-	// DeathHandler is called with jobs that will not run again by themselves: out of retries or of time, killed
-	// by their handler, or dead after repeated crashes (ErrInterrupted): func(ctx, *Job, error).
+	// DeathHandler is called with jobs that run again only if an operator retries them: they have no retries
+	// or no time left, their handler killed them, or they died after repeated crashes (ErrInterrupted). It is
+	// a func(ctx, *Job, error).
 	DeathHandler = launcher.DeathHandler
 	// Orphan is a job that was recovered from a process that died.
 	Orphan = launcher.Orphan
@@ -96,8 +97,8 @@ func Around(middleware ...Middleware) DefineOption {
 	})
 }
 
-// OnExhausted registers a callback for the class' jobs that will not run again by themselves. It runs before
-// those of Server.OnDeath.
+// OnExhausted registers a callback for jobs of the class that will not run again unless an operator retries
+// them. It runs before the callbacks of Server.OnDeath.
 func OnExhausted(callback DeathHandler) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Exhausted = callback; callback == nil {

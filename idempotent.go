@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Idempotence is what a class says of being run twice, as every job may be whose process dies before its end
-// is settled.
+// Idempotence is what a class declares about a second run. Every job may run twice, if its process dies
+// before the result is settled.
 type Idempotence struct {
-	// Declared: the class says it, one way or the other.
+	// Declared reports whether the class has Idempotent or NotIdempotent.
 	Declared bool
-	// Holds: a second run of a job changes nothing that the first has done.
+	// Holds reports whether a second run of a job has no further effect.
 	Holds bool
-	// Reason is why it does not hold.
+	// Reason is the reason given to NotIdempotent.
 	Reason string
 }
 

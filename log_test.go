@@ -102,7 +102,7 @@ func TestAHandlersLogSaysWhichRunItIs(t *testing.T) {
 			belay.Log(ctx).Debug("too quiet")
 			return nil
 		})
-		server.OnError(func(ctx context.Context, _ *belay.Job, err error) { belay.Log(ctx).Error("heard", "error", err) })
+		server.OnError(func(ctx context.Context, _ *belay.Job, err error) { belay.Log(ctx).Error("reported", "error", err) })
 		done := running(t, server)
 		receipt, err := greet.Enqueue(t.Context(), client, "you")
 		require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestAHandlersLogSaysWhichRunItIs(t *testing.T) {
 		server.Stop()
 		require.NoError(t, awaitValue(t, "the end", done))
 
-		for message, attempt := range map[string]float64{"by slog": 2, "by zerolog": 2, "heard": 1} {
+		for message, attempt := range map[string]float64{"by slog": 2, "by zerolog": 2, "reported": 1} {
 			lines := out.lines(t, message)
 			require.Len(t, lines, 1, "%s: %s", message, out.String())
 			require.Equal(t, receipt.JID, lines[0]["jid"])
@@ -160,7 +160,7 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 		require.Eventually(t, func() bool { return server.DroppedLines() > 0 }, patience, time.Millisecond)
 
 		identity := server.Identity()
-		lives := func() float64 {
+		expiry := func() float64 {
 			reply := client.Driver().Do(t.Context(), driver.Command("ZSCORE", lua.NewKeys(client.Config().Prefix).Alive(), identity))[0]
 			require.NoError(t, reply.Err)
 			var until float64
@@ -168,8 +168,8 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 			require.NoError(t, err)
 			return until
 		}
-		from := lives()
-		require.Eventually(t, func() bool { return lives() > from+float64(ttl.Milliseconds()) }, patience, 20*time.Millisecond,
+		from := expiry()
+		require.Eventually(t, func() bool { return expiry() > from+float64(ttl.Milliseconds()) }, patience, 20*time.Millisecond,
 			"beats go on for longer than one would do")
 		require.Equal(t, identity, server.Identity())
 		server.Stop()
@@ -221,7 +221,7 @@ func runOnce(t *testing.T, arg string, fn func() error, cfg belay.ServerConfig) 
 	t.Helper()
 	client := openShared(t)
 	pay := belay.Define[string]("Pay")
-	cfg.ShutdownTimeout = time.Minute // in which a run that has ended is told of
+	cfg.ShutdownTimeout = time.Minute // in which a run that has ended is reported
 	server := newServer(t, client, cfg)
 	ran := make(chan struct{})
 	pay.Handle(server, func(context.Context, string) error {
@@ -239,11 +239,11 @@ func runOnce(t *testing.T, arg string, fn func() error, cfg belay.ServerConfig) 
 	require.NoError(t, awaitValue(t, "the end", done))
 }
 
-func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
+func TestFailedRunsAreReportedAndTheirErrorsAsRedacted(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("cannot charge card Xq7Z")
 	eachLog(t, func(t *testing.T, to func(io.Writer, bool) *slog.Logger) {
-		told := func(fn func() error, debug bool, redact func(string, error) string) (map[string]any, *logText) {
+		logged := func(fn func() error, debug bool, redact func(string, error) string) (map[string]any, *logText) {
 			var out logText
 			runOnce(t, "x", fn, belay.ServerConfig{Logger: to(&out, debug), RedactError: redact})
 			lines := out.lines(t, "run failed")
@@ -254,7 +254,7 @@ func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 			require.Equal(t, "warn", lines[0]["level"])
 			return lines[0], &out
 		}
-		line, _ := told(func() error { return secret }, false, nil)
+		line, _ := logged(func() error { return secret }, false, nil)
 		require.Equal(t, "cannot charge card Xq7Z", line["error"])
 		require.Equal(t, "Pay", line["class"])
 		require.Equal(t, "default", line["queue"])
@@ -263,22 +263,22 @@ func TestFailedRunsAreToldOfAndTheirErrorsAsRedacted(t *testing.T) {
 		require.InDelta(t, 1, line["attempt"], 0)
 		require.NotContains(t, line, "stack")
 
-		line, _ = told(func() error { panic("Xq7Z") }, false, nil)
+		line, _ = logged(func() error { panic("Xq7Z") }, false, nil)
 		require.Contains(t, line["error"], "Xq7Z")
 		require.Contains(t, line["stack"], "log_test.go")
 
-		line, out := told(func() error { return secret }, true, func(class string, err error) string {
+		line, out := logged(func() error { return secret }, true, func(class string, err error) string {
 			return fmt.Sprintf("%s: an error of %d bytes", class, len(err.Error()))
 		})
 		require.Equal(t, "Pay: an error of 23 bytes", line["error"])
 		require.Equal(t, "Pay: an error of 23 bytes", out.lines(t, "run")[0]["error"])
 		require.NotContains(t, out.String(), "Xq7Z")
 
-		line, out = told(func() error { return secret }, true, func(_ string, err error) string { panic(err) })
+		line, out = logged(func() error { return secret }, true, func(_ string, err error) string { panic(err) })
 		require.Equal(t, "(not shown: its redaction panicked)", line["error"])
 		require.NotContains(t, out.String(), "Xq7Z")
 
-		line, _ = told(func() error { return belay.Snooze(time.Hour) }, true, nil)
+		line, _ = logged(func() error { return belay.Snooze(time.Hour) }, true, nil)
 		require.Nil(t, line, "a snooze is no failure")
 	})
 }
@@ -303,7 +303,7 @@ func TestWithoutALogOfTheProgramsTheServerLogsToStandardError(t *testing.T) { //
 func TestClientLog(t *testing.T) {
 	t.Parallel()
 	for name, to := range logsTo {
-		t.Run("tells of refused duplicates, by "+name, func(t *testing.T) {
+		t.Run("logs refused duplicates, by "+name, func(t *testing.T) {
 			t.Parallel()
 			var text logText
 			client := openWith(t, belay.ClientConfig{Logger: to(&text, false)})

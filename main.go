@@ -35,10 +35,10 @@ type MainConfig struct {
 	// HealthAddr is the address at which Server.Health is served, such as 127.0.0.1:7421. Default: none.
 	HealthAddr string
 	// LogLevel is the least level that is logged: debug, info, warn or error. It applies to Server.Logger
-	// too, and can only raise the level of one that is not made by Zerolog. Default: info, or the logger's
+	// too, and can only raise the level of a logger that Zerolog did not make. Default: info, or the logger's
 	// own.
 	LogLevel string
-	// LogFormat is json or console. It is an error beside Server.Logger. Default: console.
+	// LogFormat is json or console. Setting it together with Server.Logger is an error. Default: console.
 	LogFormat string
 }
 
@@ -59,7 +59,7 @@ type MainConfig struct {
 // parsed with these; words after the flags are an error. There is no configuration file: a program has its
 // own way to read one, and a YAML parser would become a dependency of every program.
 //
-// The exit status is 0 after a stop, 1 if the program could not work, such as without handlers, and 2 for a
+// The exit status is 0 after a stop, 1 if the server could not run, for example without handlers, and 2 for a
 // wrong flag, variable or config. Functions deferred in main do not run; use Server.OnExit.
 func Main(setUp func(ctx context.Context, app *App) error, cfg MainConfig) {
 	if setUp == nil {

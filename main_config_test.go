@@ -65,7 +65,7 @@ func drivertestExists(t *testing.T, key string) any {
 	return value
 }
 
-// A program with a log of its own still has --log-level, and is told that --log-format cannot work.
+// A program with a log of its own still has --log-level, and gets an error that --log-format cannot work.
 func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 	t.Parallel()
 	for name, log := range map[string]func(out *drivertest.Buffer) *slog.Logger{
@@ -103,7 +103,7 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 	}
 }
 
-// A mistake on the command line is told in a line or two, not in a page of flags.
+// A mistake on the command line is reported in a line or two, not in a page of flags.
 func TestMainsMistakesAreShort(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// What is nil is most often an error that nobody looked at, and a panic that names neither is found by nobody.
+// A nil value is most often an unchecked error, and a panic that names neither is hard to find.
 func TestWhatIsNilIsNamed(t *testing.T) {
 	t.Parallel()
 	client := openShared(t)
@@ -56,7 +56,7 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 	require.Equal(t, belay.StatusNotPushed, receipt.Status)
 }
 
-// A variable that is not set must not send jobs where nobody looks for them.
+// A variable that is not set must not send jobs to a keyspace without workers.
 func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
 	t.Parallel()
 	client := openShared(t)

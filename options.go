@@ -14,8 +14,8 @@ import (
 // A DefineOption configures a class.
 type DefineOption interface{ define(d *definition) }
 
-// A JobOption configures jobs: all of a class at Define, one at Enqueue, which overrides. A wrong value is a
-// panic of Define, or an error of the push.
+// A JobOption configures jobs: all jobs of a class at Define, one job at Enqueue. The option at Enqueue
+// overrides that at Define. With an invalid value Define panics and a push fails.
 type JobOption func(*client.RawJob)
 
 func (o JobOption) define(d *definition) { o.apply(&d.item) }
@@ -60,12 +60,13 @@ func Retries(n int) JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
 }
 
-// NoRetry drops a failed job: it is neither run again nor kept.
+// NoRetry drops a failed job: it does not run again and is not moved to the dead set.
 func NoRetry() JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryNever} }
 }
 
-// RetryFor retries a failed job until d after its first failure, in whole seconds, however often that is.
+// RetryFor retries a failed job until d, in whole seconds, after its first failure, regardless of the number
+// of retries.
 func RetryFor(d time.Duration) JobOption { return func(i *RawJob) { i.RetryFor = d } }
 
 // RetryQueue sets the queue that retries go to. Default: the job's own. An empty name is an error.
@@ -82,20 +83,21 @@ func NoDead() JobOption { return func(i *RawJob) { i.NoDead = true } }
 // KeepDead moves a job to the dead set although its class has NoDead.
 func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 
-// Tags are shown by dashboards; they replace earlier ones.
+// Tags sets the job's tags, which dashboards show. It replaces earlier tags.
 func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 
-// JID sets the job's id, which must be unique. It is neither for Define nor for EnqueueMany.
+// JID sets the job's id, which must be unique. Use it only with Enqueue and Job, not with Define or
+// EnqueueMany.
 func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
 // PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
-// client sends it again when no answer comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again
-// later. It is about the push alone: a job may still run twice.
+// client sends it again when no reply comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again
+// later. It has no effect on runs: a job may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
-// Timeout ends a run's context after d, with the cause ErrTimeout; what the handler then returns is its
-// outcome. At Define it is for all jobs of the class, which ServerConfig.Timeout is for otherwise; at Enqueue
-// it is for one, and travels with it in whole milliseconds.
+// Timeout ends a run's context after d, with the cause ErrTimeout. The handler's return value still decides
+// the outcome. At Define it applies to all jobs of the class, instead of ServerConfig.Timeout. At Enqueue it
+// applies to one job, and is stored in its payload in whole milliseconds.
 func Timeout(d time.Duration) JobOption {
 	return func(i *RawJob) {
 		if i.Timeout = d; d < time.Millisecond {
@@ -104,7 +106,7 @@ func Timeout(d time.Duration) JobOption {
 	}
 }
 
-// Meta adds a field for the handler, such as a request id or a tenant, which it gets by Info.
+// Meta adds a field, such as a request id or a tenant, that the handler reads with Info.
 func Meta(name, value string) JobOption {
 	return func(i *RawJob) {
 		i.Meta = maps.Clone(i.Meta) // the definition's own is shared by all its jobs
@@ -115,8 +117,8 @@ func Meta(name, value string) JobOption {
 	}
 }
 
-// Field adds a field to the payload, which travels with the job, such as a request id. value is written as
-// JSON, and replaces an earlier one of that name.
+// Field adds a field, such as a request id, to the payload. value is written as JSON, and replaces an earlier
+// field of that name.
 func Field(name string, value any) JobOption {
 	return func(i *RawJob) {
 		text, err := job.Marshal(value)

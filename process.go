@@ -9,30 +9,30 @@ import (
 	"github.com/belayq/belay/launcher/service"
 )
 
-// A Process runs a Server as a program of its own does, with signals, health checks and systemd. Main makes
-// one; use it yourself in a program that reads its settings in its own way. Server.Run alone is for a server
-// beside other things.
+// A Process runs a Server as the main part of a program, with signals, health checks and systemd. Main makes
+// one; use Process in a program that reads its own settings. Use Server.Run in a program that also does other
+// things.
 //
-// Signals are Sidekiq's: TERM and INT stop, a second one at once; TSTP and USR1 quiet; TTIN logs what runs
-// and where all goroutines stand; USR2 calls Reopen. The same signal again within 200 ms is no second one,
-// since GNU timeout sends two. Under systemd (Type=notify) it says READY=1 once the server is registered and
-// STOPPING=1 when a stop begins, keeps STATUS up to date, and with WatchdogSec= pings for as long as
-// Server.Health would call the server alive.
+// Signals are Sidekiq's. TERM and INT stop the server; a second one ends the shutdown timeout. TSTP and USR1
+// make it quiet. TTIN logs the running jobs and the stacks of all goroutines. USR2 calls Reopen. The same
+// signal again within 200 ms is ignored, because GNU timeout sends two. Under systemd (Type=notify) the
+// process sends READY=1 when the server is registered, STOPPING=1 when a stop begins, and STATUS. With
+// WatchdogSec= it pings as long as /healthz of Server.Health would answer 200.
 //
 // In the background it checks the configuration of Redis, as `belay check` does, and logs a warning for each
 // finding that is not ok. The server does not wait for the check, and runs regardless of the findings.
 type Process struct {
 	Server *Server
-	// HealthAddr is the address, such as 127.0.0.1:7421, where Server.Health answers. Empty: no health checks.
+	// HealthAddr is the address, such as 127.0.0.1:7421, at which Server.Health is served. Empty: no health
+	// checks.
 	HealthAddr string
-	// Reopen is called at USR2, so that a log that was moved away is opened anew. It may be nil, and may take
-	// its time.
+	// Reopen is called at USR2, to reopen a log file that was moved. It may be nil, and may block.
 	Reopen func()
 }
 
 // Run runs the server until ctx ends or a signal stops it. It returns the error of Server.Run, or the reason
-// why it could not start. It takes systemd's variables out of the environment: programs that this one starts
-// are not the service.
+// why it could not start. It removes systemd's variables from the environment, because programs that this one
+// starts are not the service.
 func (p Process) Run(ctx context.Context) error {
 	if p.Server == nil {
 		return errors.New("belay: a Process without a Server")

@@ -15,8 +15,8 @@ import (
 	"github.com/belayq/belay/logbook"
 )
 
-// A Server runs jobs in this process. NewServer makes it, Definition.Handle and HandleRaw register what it
-// runs, Run runs it.
+// A Server runs jobs in this process. NewServer makes it; Definition.Handle, Register, HandleRaw and
+// HandleUnknown register its handlers; Run runs it.
 type Server struct {
 	launcher   *launcher.Launcher
 	middleware client.Chain[Middleware]
@@ -76,11 +76,12 @@ func (s *Server) given(what string, something bool) *launcher.Launcher {
 
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout,
 // and unfinished ones go back to their queue. It returns nil after such a stop. It returns an error at once
-// if the server has no handlers (ErrNoHandlers), and if the client is closed, which should not happen before
+// if the server has no handlers (ErrNoHandlers) or if the client is closed. Do not close the client before
 // Run has returned. A Server runs once.
 //
-// At the start it warns, once, of handled classes whose queue (see Queue) is not taken, and of taken queues
-// to which no job was ever pushed and which no handled class uses. Both can be intended.
+// At the start it logs a warning for handled classes whose queue (see Queue) the server does not take jobs
+// from, and for its queues to which no job was ever pushed and which no handled class uses. Both can be
+// intended.
 func (s *Server) Run(ctx context.Context) error {
 	group := s.made("Run")
 	if err := s.ready(); err != nil {
@@ -102,7 +103,7 @@ func (s *Server) ready() error {
 	return nil
 }
 
-// Classes returns the names of the classes that have a handler, sorted; "*" stands for that of HandleUnknown.
+// Classes returns the names of the classes that have a handler, sorted; "*" stands for HandleUnknown.
 func (s *Server) Classes() []string { return s.made("Classes").Classes() }
 
 // Register makes the server run the classes of these registrations, as Definition.Handle does for one. It
@@ -132,8 +133,8 @@ func (s *Server) HandleUnknown(handler Handler) {
 }
 
 // Use adds middleware around every run, under a name, at a place: First, Last, Before, After or InPlaceOf.
-// Without a place it comes after, and so inside of, what was added before. It panics over a name that is
-// taken, over a place that does not exist, and after Run.
+// Without a place, it is added after, and so inside of, all earlier middleware. Use panics if the name is
+// taken, if the place does not exist, and after Run.
 func (s *Server) Use(name string, m Middleware, at ...Place) {
 	s.made("Use").Use() // panics after Run
 	if err := s.middleware.Add(name, m, at...); err != nil {
@@ -149,7 +150,7 @@ func (s *Server) around(next Handler) Handler {
 	return next
 }
 
-// A Place says where middleware goes among what Server.Use or Client.Use has added.
+// A Place is a position among the middleware that Server.Use or Client.Use has added.
 type Place = client.Place
 
 // First returns the place before all others: the middleware sees a job first, and is the outermost.
@@ -184,7 +185,7 @@ func (s *Server) Health() http.Handler { return service.Health(s.made("Health"))
 // Dump logs the running jobs and the stacks of all goroutines.
 func (s *Server) Dump() { s.made("Dump").Dump() }
 
-// Quiet ends the taking of jobs. Run goes on until it is stopped. A second call does nothing.
+// Quiet makes the server take no more jobs. Run continues until it is stopped. A second call does nothing.
 func (s *Server) Quiet() { s.made("Quiet").Quiet() }
 
 // Stop ends Run, as the end of its context does. A second call ends the shutdown timeout at once.

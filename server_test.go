@@ -37,7 +37,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	t.Run("never shows the password", func(t *testing.T) {
 		t.Parallel()
-		// Nobody listens on port 1; the others are no URLs, or name a server that asks for another password.
+		// No server listens on port 1; the others are no URLs, or name a server that asks for another password.
 		guarded := strings.Replace(drivertest.Start(t, "--requirepass", "other").URL(), "redis://", "redis://:s3cr3t@", 1)
 		for _, url := range []string{"redis://:s3cr3t@127.0.0.1:1/0", "redis://user:s3cr3t@%zz", "s3cr3t://x", guarded} {
 			_, err := belay.Open(t.Context(), url, nil)
@@ -81,13 +81,13 @@ func TestServer(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, theirs.Close()) })
 
 		greet := belay.Define[struct{ Name string }]("Greet", belay.Queue("mail"), belay.Timeout(time.Minute))
-		heard := make(chan string, 3)
+		received := make(chan string, 3)
 		server := newServer(t, theirs, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 2, ShutdownTimeout: time.Second})
 		greet.Handle(server, func(ctx context.Context, args struct{ Name string }) error {
 			if _, limited := ctx.Deadline(); !limited {
 				return errors.New("the definition's timeout does not hold")
 			}
-			heard <- args.Name
+			received <- args.Name
 			return nil
 		})
 		wrapped := make(chan string, 3)
@@ -104,7 +104,7 @@ func TestServer(t *testing.T) {
 		receipts, err := greet.EnqueueMany(t.Context(), ours, slices.Values([]struct{ Name string }{{"a"}, {"b"}}))
 		require.NoError(t, err)
 		require.Len(t, receipts, 2)
-		require.ElementsMatch(t, []string{"a", "b"}, []string{<-heard, <-heard})
+		require.ElementsMatch(t, []string{"a", "b"}, []string{<-received, <-received})
 		require.Regexp(t, `^\d{13}$`, <-wrapped, "milliseconds")
 		require.NotEmpty(t, server.Identity())
 		server.Quiet()
@@ -118,14 +118,14 @@ func TestServer(t *testing.T) {
 		typed := belay.Define[struct{ N int }]("Typed", belay.Retries(0))
 		server := newServer(t, client, belay.ServerConfig{})
 		typed.Handle(server, func(context.Context, struct{ N int }) error { return errors.New("it should not have run") })
-		told := make(chan error, 1)
-		server.OnError(func(_ context.Context, _ *belay.Job, err error) { told <- err })
+		failures := make(chan error, 1)
+		server.OnError(func(_ context.Context, _ *belay.Job, err error) { failures <- err })
 		done := make(chan error, 1)
 		go func() { done <- server.Run(t.Context()) }()
 
 		_, err := client.Push(t.Context(), belay.RawJob{Class: "Typed", Args: []any{1, json.RawMessage(`{}`)}})
 		require.NoError(t, err)
-		failed := <-told
+		failed := <-failures
 		require.EqualError(t, failed, "read the arguments of Typed: the job has 2, struct { N int } takes at most 1")
 		var wrong *belay.ArgumentError
 		require.ErrorAs(t, failed, &wrong)
@@ -139,10 +139,10 @@ func TestServer(t *testing.T) {
 		t.Parallel()
 		client := openShared(t)
 		number, word := belay.Define[int]("Number"), belay.Define[string]("Word", belay.Queue("mail"))
-		heard := make(chan any, 2)
+		received := make(chan any, 2)
 		list := []belay.Registration{
-			number.Handler(func(_ context.Context, n int) error { heard <- n; return nil }),
-			word.Handler(func(_ context.Context, w string) error { heard <- w; return nil }),
+			number.Handler(func(_ context.Context, n int) error { received <- n; return nil }),
+			word.Handler(func(_ context.Context, w string) error { received <- w; return nil }),
 		}
 		server := newServer(t, client, belay.ServerConfig{Queues: belay.Queues("default", "mail")})
 		server.Register(list...)
@@ -152,7 +152,7 @@ func TestServer(t *testing.T) {
 		require.NoError(t, err)
 		_, err = word.Enqueue(t.Context(), client, "x")
 		require.NoError(t, err)
-		require.ElementsMatch(t, []any{5, "x"}, []any{<-heard, <-heard})
+		require.ElementsMatch(t, []any{5, "x"}, []any{<-received, <-received})
 		server.Stop()
 		require.NoError(t, <-done)
 
@@ -201,11 +201,11 @@ func TestDefinitionWithoutAHandler(t *testing.T) {
 	// A worker that does not know the class, as during a deploy, has the job wait for one that does.
 	server := newServer(t, client, belay.ServerConfig{})
 	server.HandleRaw("Known", idle)
-	told := make(chan error, 1)
-	server.OnError(func(_ context.Context, _ *belay.Job, err error) { told <- err })
+	failures := make(chan error, 1)
+	server.OnError(func(_ context.Context, _ *belay.Job, err error) { failures <- err })
 	done := make(chan error, 1)
 	go func() { done <- server.Run(t.Context()) }()
-	require.EqualError(t, <-told, `no handler is registered for the class "Welcome"`)
+	require.EqualError(t, <-failures, `no handler is registered for the class "Welcome"`)
 	server.Stop()
 	require.NoError(t, <-done)
 	waiting := read("ZRANGE", "retry", "0", "-1").Value.([]any)

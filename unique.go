@@ -15,7 +15,7 @@ import (
 )
 
 type (
-	// Until is when a unique job's lock ends: UntilExecuting or UntilExecuted.
+	// Until says when a unique job's lock ends: UntilExecuting or UntilExecuted.
 	Until = dedup.Until
 	// UniqueRule holds the options of Unique, for a RawJob of a class that has no Definition here. Its fields:
 	// go doc github.com/belayq/belay/dedup.Rule.
@@ -23,7 +23,7 @@ type (
 )
 
 const (
-	// UntilExecuting locks from the push until the job starts: while one waits, another is refused.
+	// UntilExecuting locks from the push until the job starts: while a job waits, an equal one is refused.
 	UntilExecuting = dedup.UntilExecuting
 	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
 	// dead.
@@ -41,16 +41,16 @@ type uniqueOption func(*UniqueRule)
 // Apply implements UniqueOption.
 func (o uniqueOption) Apply(rule *UniqueRule) { o(rule) }
 
-// Unique refuses a job while another job that counts as the same holds their lock: a job of the same class
-// with the same arguments, or with the same key if the class has UniqueByFields or UniqueBy. A refusal is not
-// an error: the receipt has StatusDuplicate, and its Holder is the jid of the job that holds the lock.
-// Whether the class is Idempotent makes no difference; use MarkDuplicates if duplicates should run anyway.
+// Unique refuses a job while an equal job holds their common lock. Jobs are equal if they have the same class
+// and the same arguments, or the same key if the class has UniqueByFields or UniqueBy. A refusal is not an
+// error: the receipt has StatusDuplicate, and its Holder is the jid of the job that holds the lock.
+// Idempotent has no effect on it. Use MarkDuplicates if duplicates should run anyway.
 //
-// UntilExecuting and UntilExecuted set when the lock ends. The default is UntilExecuting: while one such job
-// waits, another is refused, and a push after its start is accepted.
+// UntilExecuting and UntilExecuted set when the lock ends. The default is UntilExecuting: while a job waits,
+// an equal one is refused, and a push after its start is accepted.
 //
-// Unique constrains which pushes are accepted. An accepted job runs at least once, whatever happens to its
-// lock: a retry or a recovery does not need it. The lock ends after its LockTTL at the latest if it is not
+// Unique constrains which pushes are accepted. An accepted job runs at least once, even if it loses its lock:
+// a retry or a recovery does not need the lock. The lock ends after its LockTTL at the latest if it is not
 // renewed, so it is not a mutex: see "Unique jobs" in the package's documentation. The lock of a payload that
 // is too large for a worker is released when a worker moves that job to the dead set.
 func Unique(options ...UniqueOption) JobOption {
@@ -96,8 +96,8 @@ func MarkDuplicates() UniqueOption {
 
 // LockTTL sets when a lock expires unless it is released or renewed, in whole milliseconds. Default: six
 // hours. For a scheduled job or a retry it counts from when the job may run. While the job runs, each
-// heartbeat of its process (1.5 s, see Heartbeat) renews it for at least as long as the process would count
-// as alive.
+// heartbeat of its process (every 1.5 s, see ServerConfig.Heartbeat) renews the lock for at least as long as
+// the process counts as alive.
 //
 // A TTL shorter than the longest wait in the queue allows a second job. Without RescheduleOnce, a TTL shorter
 // than two heartbeats may even expire between the take of the job and the first renewal.
@@ -119,7 +119,7 @@ func IncludingScheduled() UniqueOption {
 // duplicates leads to one more run. It requires UntilExecuted, and excludes MarkDuplicates, which refuses no
 // push.
 //
-// The rule travels with the job that holds the lock. So every rejected duplicate triggers the rerun, even if
+// The rule is stored in the job that holds the lock. So every rejected duplicate triggers the rerun, even if
 // it was pushed without RescheduleOnce, such as by an older version of the program. A job that was pushed
 // before its class had RescheduleOnce is not run once more. A push under the jid of the job itself, after its
 // start, is a duplicate like any other.
@@ -127,14 +127,14 @@ func RescheduleOnce() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.RescheduleOnce = true })
 }
 
-// PerQueue makes jobs in different queues different. Without it the queue does not count.
+// PerQueue makes jobs in different queues unequal. Without it the queue is ignored.
 func PerQueue() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.PerQueue = true })
 }
 
-// UniqueByFields makes jobs of a Unique class count as the same if these fields of their arguments are equal,
-// instead of all arguments. A push of the class by belay push --unique, which compares all arguments, is
-// never a duplicate of these jobs.
+// UniqueByFields makes jobs of a Unique class equal if these fields of their arguments are equal, instead of
+// all arguments. A push of the class by belay push --unique, which compares all arguments, is never a
+// duplicate of these jobs.
 func UniqueByFields(names ...string) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, _ reflect.Type, rule *UniqueRule) error {
@@ -157,9 +157,9 @@ func UniqueByFields(names ...string) DefineOption {
 	})
 }
 
-// UniqueBy makes jobs of a Unique class count as the same if identity returns the same value for their
-// arguments. The value may be of any type that can be written as JSON. identity is called at each push, with
-// the arguments that will be stored, which middleware may have changed. A value with a struct that has no JSON
+// UniqueBy makes jobs of a Unique class equal if identity returns the same value for their arguments. The
+// value may be of any type that can be written as JSON. identity is called at each push, with the arguments
+// that will be stored, which middleware may have changed. A value that contains a struct without JSON
 // members, such as one without exported fields, fails the push.
 //
 // A push of the class by belay push --unique, or from another language, is never a duplicate of these jobs,

@@ -12,14 +12,14 @@ import (
 type (
 	// LSN is a position in the write-ahead log of a PostgreSQL database. 0 is none.
 	LSN = dedup.LSN
-	// WAL is such positions, by the names of their connections.
+	// WAL holds such positions by connection name.
 	WAL = dedup.WAL
 )
 
-// WALLocation has the job know how far a database must have come that it reads: where its primary stood after
-// what was written before the push (wal.Current of package dedup/wal). name is the program's own for the
-// database, such as "main"; at most 16 go with a job. When the push is refused as a duplicate, the job that
-// holds the lock learns the position: see WALPositions.
+// WALLocation stores in the job the position that a database replica must have reached before the job reads
+// it: the position of the primary after the writes that preceded the push (wal.Current of package dedup/wal).
+// name is the program's own name for the database, such as "main"; a job has at most 16 positions. If the
+// push is refused as a duplicate, the job that holds the lock gets the position: see WALPositions.
 func WALLocation(name string, position LSN) JobOption {
 	return func(i *RawJob) {
 		i.WAL = maps.Clone(i.WAL) // the definition's own is shared by all its jobs
@@ -30,9 +30,9 @@ func WALLocation(name string, position LSN) JobOption {
 	}
 }
 
-// StampWAL makes middleware for Client.Use that gives each job the WALLocation of a database, unless it has
-// one, by asking current where the primary stands. If that fails, so does the push: the job might not see
-// what it is pushed for. It costs a question for each job, in a bulk as well.
+// StampWAL returns middleware for Client.Use that adds the WALLocation of a database to each job without one.
+// It calls current for the position of the primary. If current fails, the push fails, because the job might
+// not see the data that it is pushed for. current is called once for each job, also in a bulk.
 func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushMiddleware {
 	return func(ctx context.Context, i *RawJob) error {
 		if i.WAL[name] != 0 {
@@ -47,11 +47,11 @@ func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushM
 	}
 }
 
-// WALPositions is how far the databases must have come that the run reads to which ctx belongs: of each
-// connection the latest of the positions with which the job was pushed and those of the duplicates that were
-// refused for its sake before the run. It has no entry, which is 0, for a connection without a position. Pass
-// one to wal.Wait before reading a replica.
+// WALPositions returns the positions that replicas must have reached before the run of ctx reads them. For
+// each connection it is the latest position of the job's own push and of the duplicates that were refused
+// before the run. A connection without a position has no entry, which is 0. Pass a position to wal.Wait
+// before reading a replica.
 //
-// Only a job that was itself pushed with some position is certain to learn those of its duplicates, and a
-// lock that ran out or was released by an operator before the run took them along.
+// Only a job that was itself pushed with a position is certain to get those of its duplicates. They are lost
+// if the lock expires or an operator releases it before the run.
 func WALPositions(ctx context.Context) WAL { return launcher.WAL(ctx) }

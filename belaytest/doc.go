@@ -1,5 +1,5 @@
-// Package belaytest is for tests of programs that use Belay: what was enqueued, what do handlers do, is it
-// the same the second time? It needs no Redis.
+// Package belaytest is for tests of programs that use Belay: what they enqueue, what their handlers do, and
+// whether handlers are idempotent. It needs no Redis.
 //
 //	func TestSignUp(t *testing.T) {
 //		kit := belaytest.New(t)
@@ -16,23 +16,22 @@
 //
 // # What it is
 //
-// A Kit holds a Redis in memory, which runs Belay's own scripts, and a real client of it. Pushed jobs lie
-// there until they are run: by Drain when it is called, or, after Inline, by each push. A real belay.Server
-// runs them, made anew each time from what Serve was given, and ended when nothing is due: arguments,
-// middleware, timeouts, panics, retries and death are the real thing. Between two calls nothing runs, so that
-// there is nothing to wait for and nothing to stop. A run that fails fails the test, unless Kit.OnFailure was
-// called.
+// A Kit holds a Redis in memory, which runs Belay's own scripts, and a real client of it. Pushed jobs wait
+// there until they are run: by Drain or, after Inline, by each push. A new, real belay.Server runs them each
+// time, with the handlers that Serve registers, and ends when no job is due. So arguments, middleware,
+// timeouts, panics, retries and the dead set work as in production. Between two calls nothing runs, so a test
+// has nothing to wait for or to stop. A run that fails fails the test, unless Kit.OnFailure was called.
 //
-// What the Kit cannot show is what only a real Redis or a real crash does: outages, a full Redis, recovery,
-// blocked connections, speed.
+// The Kit cannot test what needs a real Redis or a real crash: outages, a full Redis, recovery, blocked
+// connections, speed.
 //
 // # Time
 //
-// Advance and DrainAll run what is for later and what failed, each at its turn, without waiting. They set no
-// clock.
+// Advance and DrainAll run scheduled and failed jobs in the order in which they come due, without waiting.
+// They set no clock.
 //
-// In a bubble of testing/synctest everything keeps the bubble's time: the Kit's Redis, clients, servers and
-// handlers. Sleep there, then Drain:
+// In a bubble of testing/synctest the Kit's Redis, clients, servers and handlers use the bubble's time. Sleep
+// there, then Drain:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		kit := belaytest.New(t)
@@ -42,6 +41,6 @@
 //	})
 //
 // A belay.Server that is made from Kit.Client and Run in the bubble, as the program itself would, works too:
-// it runs jobs at their exact times while the test sleeps. It also does all that a server does each second,
-// so let it live for minutes, not for days. Its Run must have returned before the bubble ends.
+// it runs jobs at their exact times while the test sleeps. It also sends heartbeats and polls, so let it run
+// for minutes of the bubble's time, not for days. Its Run must have returned before the bubble ends.
 package belaytest

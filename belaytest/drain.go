@@ -15,25 +15,24 @@ import (
 	"github.com/belayq/belay/scheduler"
 )
 
-// Drain runs every job that waits and is due, and those that they push, until nothing is, and answers the
-// runs in the order in which they began. Each queue's jobs come oldest first. A run that fails fails the
-// test, unless OnFailure says otherwise; its retry is not due yet.
+// Drain runs all jobs that are due, and the jobs that they push, until none is due. It returns the runs in
+// the order in which they began; jobs of one queue run oldest first. A failed run fails the test, unless
+// OnFailure was called. Drain does not run its retry, which is not due yet.
 func (k *Kit) Drain() []Run {
 	k.t.Helper()
 	return k.through(0)
 }
 
-// Advance drains, has d go by, and drains whenever something's time has come, in that order: jobs for later,
-// retries and snoozed jobs. It does so by bringing what waits nearer: no clock is set, neither Redis' nor the
-// program's, and retry_for does not notice. For a time that everything keeps to, use a bubble of
-// testing/synctest, sleep, and Drain.
+// Advance drains, lets a time d pass, and runs scheduled jobs, retries and snoozed jobs in the order in which
+// they come due. It sets no clock, neither Redis' nor the program's: it moves the due times of waiting jobs,
+// so retry_for is not affected. To advance all clocks, use a bubble of testing/synctest, sleep, and Drain.
 func (k *Kit) Advance(d time.Duration) []Run {
 	k.t.Helper()
 	return k.through(d)
 }
 
-// DrainAll is Advance until nothing waits any more: what fails is run again until it is dead. A job that
-// snoozes or schedules itself for ever fails the test in the end.
+// DrainAll advances until no job waits: failed jobs run again until they are dead. A job that snoozes or
+// schedules itself for ever fails the test.
 func (k *Kit) DrainAll() []Run {
 	k.t.Helper()
 	return k.through(forever)

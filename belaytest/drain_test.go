@@ -90,7 +90,7 @@ func TestDrain(t *testing.T) {
 		require.Equal(t, "belaytest: Count [7], attempt 1: the printer is broken\n", said)
 	})
 
-	t.Run("tells whoever asked of failures instead", func(t *testing.T) {
+	t.Run("reports failures to a registered callback instead", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, func(_ context.Context, _ *belaytest.Kit, n int) error {
 			return []error{errBroken, belay.Discard(nil), belay.Discard(errBroken), belay.Snooze(time.Hour), nil}[n]
@@ -103,7 +103,7 @@ func TestDrain(t *testing.T) {
 		runs := k.Drain()
 		require.Equal(t, []string{"[0]", "[2]"}, names(failed))
 		require.ErrorIs(t, runs[0].Err, errBroken)
-		require.Error(t, runs[3].Err, "a snooze is told, and is no failure")
+		require.Error(t, runs[3].Err, "a snooze is reported, and is no failure")
 		require.NoError(t, runs[4].Err)
 	})
 
@@ -112,7 +112,7 @@ func TestDrain(t *testing.T) {
 		k := counter(t, func(_ context.Context, _ *belaytest.Kit, n int) error { panic(errBroken) })
 		k.OnFailure(func(belaytest.Run) {})
 		push(t, k, 1)
-		_, err := k.Client().Push(t.Context(), belay.RawJob{Class: "Nobodys"})
+		_, err := k.Client().Push(t.Context(), belay.RawJob{Class: "Unknown"})
 		require.NoError(t, err)
 		_, err = k.Client().Push(t.Context(), belay.RawJob{Class: "Count", Args: []any{"one"}})
 		require.NoError(t, err)
@@ -274,7 +274,7 @@ func TestInline(t *testing.T) {
 		})
 	})
 
-	t.Run("lets the push succeed, tells of the failure, and runs no retry", func(t *testing.T) {
+	t.Run("lets the push succeed, reports the failure, and runs no retry", func(t *testing.T) {
 		t.Parallel()
 		said := verdict(t, func(tb testing.TB) {
 			k := counter(tb, broken)
@@ -301,7 +301,7 @@ func TestInline(t *testing.T) {
 		said := verdict(t, func(tb testing.TB) {
 			k := counter(tb, func(ctx context.Context, k *belaytest.Kit, n int) error {
 				if len(k.Runs()) > 50 {
-					return nil // so that what is left can be told from a hang
+					return nil // so that what is left can be distinguished from a hang
 				}
 				_, err := count.Enqueue(ctx, k.Client(), n)
 				return err

@@ -10,10 +10,10 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// RequireEnqueued fails the test unless exactly one job of the definition waits that has these arguments and
-// what the options say, and answers it. Options that are not given are not looked at; In and At are those of
-// the push. Jobs that wait for a retry, and those that have run, are not enqueued: see Kit.Waiting and
-// Kit.Runs.
+// RequireEnqueued fails the test unless exactly one waiting job of the definition has these arguments and
+// matches the options. It returns that job. Options that are not given are not compared; In and At are
+// compared with those of the push. Jobs that wait for a retry, and those that have run, are not enqueued: see
+// Kit.Waiting and Kit.Runs.
 func RequireEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], want T, options ...belay.JobOption) Waiting {
 	t.Helper()
 	w := wantedOf(t, d, []T{want}, options)
@@ -24,8 +24,8 @@ func RequireEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], want T
 	return found[0]
 }
 
-// RequireEnqueuedMany fails the test unless the jobs of the definition that wait, and are as the options say,
-// are exactly those with these arguments, in any order.
+// RequireEnqueuedMany fails the test unless the waiting jobs of the definition that match the options have
+// exactly these arguments, in any order.
 func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], want []T, options ...belay.JobOption) {
 	t.Helper()
 	alike := wantedOf(t, d, nil, options)
@@ -43,7 +43,7 @@ func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], wa
 	}
 }
 
-// RequireEnqueuedFunc is RequireEnqueued for those jobs whose arguments match says yes to.
+// RequireEnqueuedFunc is RequireEnqueued for jobs for whose arguments match returns true.
 func RequireEnqueuedFunc[T any](t testing.TB, k *Kit, d *belay.Definition[T], match func(args T) bool, options ...belay.JobOption) Waiting {
 	t.Helper()
 	w := wantedOf(t, d, nil, options)
@@ -55,7 +55,7 @@ func RequireEnqueuedFunc[T any](t testing.TB, k *Kit, d *belay.Definition[T], ma
 	return matching[0]
 }
 
-// RequireNotEnqueued fails the test if a job of the definition waits that is as the options say.
+// RequireNotEnqueued fails the test if a job of the definition that matches the options waits.
 func RequireNotEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], options ...belay.JobOption) {
 	t.Helper()
 	w := wantedOf(t, d, nil, options)
@@ -64,7 +64,7 @@ func RequireNotEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], opt
 	}
 }
 
-// Args are a job's arguments as a handler of the definition gets them.
+// Args returns a job's arguments as a handler of the definition gets them.
 func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 	t.Helper()
 	args, err := d.Args(j)

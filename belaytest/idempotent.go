@@ -10,14 +10,14 @@ import (
 )
 
 // Idempotent runs a handler twice with the same job and fails the test unless the second run leaves the world
-// as the first one did. That is what a crash does: a worker died after the handler had returned and before
-// that was known, so the job runs again, with the same jid, the same bytes and the same attempt.
+// as the first one did. A crash has this effect: if a worker dies after the handler has returned and before
+// Redis has recorded it, the job runs again with the same jid, the same bytes and the same attempt.
 //
-// world answers what the handler changes, as far as the test can see it: rows, files, mails sent, jobs pushed
-// (without their jids). It is read in full after each run, unexported fields too, so it may answer the thing
-// itself.
+// world returns what the handler changes, as far as the test can see it: rows, files, mails sent, jobs pushed
+// (without their jids). Idempotent reads the value completely after each run, with unexported fields, so
+// world may return the object itself.
 //
-// Either run's error fails the test.
+// An error of either run fails the test.
 func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx context.Context, args T) error, args T, world func() any) {
 	t.Helper()
 	k := New(t)

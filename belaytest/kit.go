@@ -18,8 +18,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Kit is a Redis within one test, a client of it, and what runs the jobs. New makes it. Its methods may be
-// called from any goroutine, but for Drain and its siblings, which are the test's to call.
+// A Kit is a Redis in memory for one test, with a client and a server. New makes it. Its methods may be
+// called from any goroutine, except Drain, DrainAll and Advance, which only the test's goroutine may call.
 type Kit struct {
 	t      testing.TB
 	memory *memory
@@ -39,7 +39,7 @@ type Kit struct {
 	pushed    map[string]belay.RawJob // by jid, as the last middleware saw them
 }
 
-// New returns a Kit for a test, which ends with it.
+// New returns a Kit that lasts as long as the test.
 func New(t testing.TB) *Kit {
 	t.Helper()
 	return NewWith(t, belay.ClientConfig{})
@@ -70,23 +70,22 @@ func (k *Kit) note(_ context.Context, item *belay.RawJob) error {
 	return nil
 }
 
-// Client is for the program under test: a real client, whose jobs lie in the Kit's Redis. A Server may also
-// be made from it and Run, as in the program itself; inside a bubble of testing/synctest it then works by the
-// bubble's clock.
+// Client returns the client for the program under test: a real client, whose jobs are stored in the Kit's
+// Redis. The test may also make a Server from it and Run it, as the program does; in a bubble of
+// testing/synctest the Server uses the bubble's clock.
 func (k *Kit) Client() *belay.Client { return k.client }
 
-// Serve registers what runs the jobs: register is called with each Server that the Kit makes, before it runs,
-// and registers handlers and middleware as the program does. Calling Serve again adds another one.
+// Serve adds a function that registers handlers and middleware, as the program does. The Kit calls register
+// with each Server that it makes, before the Server runs. A second call adds another function.
 func (k *Kit) Serve(register func(*belay.Server)) { k.register = append(k.register, register) }
 
 // Configure sets the config of the Kit's Servers. Without a Concurrency jobs run one after the other, and
-// without a Logger the log goes to the test's. All queues are served, the one with the oldest job first,
-// whatever Queues says.
+// without a Logger the test's log is used. Jobs of all queues run, the oldest job first; Queues is ignored.
 func (k *Kit) Configure(cfg belay.ServerConfig) { k.config = cfg }
 
-// Inline has each push through the Kit's client run, before it returns, everything that is due: the job, and
-// whatever that pushes. Retries wait for their time, as do jobs for later; see Advance. The push itself
-// succeeds whatever the handler says: failures go where OnFailure says.
+// Inline makes each push through the Kit's client run all due jobs before it returns: the pushed job, and the
+// jobs that it pushes. Retries and scheduled jobs wait until they are due; see Advance. The push succeeds
+// even if the handler fails: a failed run is handled as OnFailure describes.
 func (k *Kit) Inline() { k.inline.Store(true) }
 
 // server makes a Server as Serve has said, for these queues.

@@ -12,16 +12,16 @@ import (
 
 // A Run is one run of a job.
 type Run struct {
-	// RunInfo says which run of which job it was: class, jid, queue, attempt.
+	// RunInfo describes the run: class, jid, queue, attempt.
 	belay.RunInfo
 	// Job is the job as the run got it.
 	Job *belay.Job
-	// Err is what the handler returned: nil for a success, Snooze's for a job that wants to run later. A
-	// panic is a *belay.PanicError.
+	// Err is what the handler returned: nil for a success, Snooze's error for a job that snoozed. A panic is
+	// a *belay.PanicError.
 	Err error
 }
 
-// String is the run in a line: WelcomeEmail [42,"short"], attempt 2: connection refused.
+// String returns the run in one line: WelcomeEmail [42,"short"], attempt 2: connection refused.
 func (r Run) String() string {
 	if r.Err == nil {
 		return r.name()
@@ -35,14 +35,14 @@ func (r Run) name() string {
 }
 
 // OnFailure calls f for each run that fails from now on, instead of failing the test: f may record it, or do
-// nothing. A discard without a cause and a snooze are no failures.
+// nothing. A discard without a cause and a snooze are not failures.
 func (k *Kit) OnFailure(f func(Run)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.onFailure = f
 }
 
-// Runs are all runs so far, in the order in which they began.
+// Runs returns all runs so far, in the order in which they began.
 func (k *Kit) Runs() []Run { return k.since(0) }
 
 func (k *Kit) failTest(r Run) {

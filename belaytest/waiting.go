@@ -12,20 +12,20 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A Waiting is a job that waits to be run.
+// A Waiting is a job that waits to run.
 type Waiting struct {
 	Job *belay.Job
-	// Queue is where it waits, or will when it is due.
+	// Queue is the queue in which it waits, or will wait when it is due.
 	Queue string
 	// At is when it is due; zero for a job that is in its queue.
 	At time.Time
-	// Retry says that it waits to be run again after a failure.
+	// Retry reports whether it waits for a retry.
 	Retry bool
 	// pushed is the job as it was pushed, where that was by the Kit's client.
 	pushed belay.RawJob
 }
 
-// String is the job in a line: WelcomeEmail [42,"short"] in queue mail.
+// String returns the job in one line: WelcomeEmail [42,"short"] in queue mail.
 func (w Waiting) String() string {
 	text := fmt.Sprintf("%s %s in queue %s", w.Job.DisplayClass(), w.Job.ArgsJSON(), w.Queue)
 	switch {
@@ -40,8 +40,8 @@ func (w Waiting) String() string {
 
 func (w Waiting) due() time.Duration { return time.Until(w.At).Round(time.Millisecond) }
 
-// Waiting are all jobs that wait: queue by queue and oldest first, then those for later and then retries,
-// earliest first. A job that is being run does not wait.
+// Waiting returns all waiting jobs: first the queues, one after the other, the oldest job first; then
+// scheduled jobs and then retries, the earliest first. A running job is not included.
 func (k *Kit) Waiting() []Waiting {
 	var all []Waiting
 	queues := k.list("SMEMBERS", k.keys.Queues())
@@ -68,7 +68,7 @@ func (k *Kit) found(w Waiting) Waiting {
 	return w
 }
 
-// Dead are the jobs that will not run again by themselves, the first to die first.
+// Dead returns the jobs in the dead set, in the order in which they died.
 func (k *Kit) Dead() []*belay.Job {
 	var dead []*belay.Job
 	for payload := range k.set(k.keys.Dead()) {

@@ -160,7 +160,7 @@ func TestAPeerThatCannotDoAMeasureIsLeftOutOfIt(t *testing.T) {
 	require.Empty(t, drain.LeftOut)
 }
 
-func TestAtAGivenConcurrencyNobodyIsAtItsBest(t *testing.T) {
+func TestAtAGivenConcurrencyNoLibraryIsAtItsBest(t *testing.T) {
 	b := &bench{options: options{concurrency: 7}, peers: []contender{{name: "asynq", kind: report.Peer}}}
 	require.Empty(t, slices.DeleteFunc(b.drainTurns(&report.Result{}), func(turn turn) bool { return turn.what != "its best" }))
 	b.concurrency = 0
@@ -192,7 +192,7 @@ func TestRounds(t *testing.T) {
 	t.Run("end with Belay's failure", func(t *testing.T) {
 		require.ErrorContains(t, b.rounds(t.Context(), &report.Result{}, 2, []turn{turnOf("Belay", report.Belay, errors.New("lost one"))}), "lost one")
 	})
-	t.Run("end when they are interrupted, and blame nobody", func(t *testing.T) {
+	t.Run("end when they are interrupted, and report no failure", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		r := &report.Result{}

@@ -40,7 +40,7 @@ func TestWatch(t *testing.T) {
 		return d, d.watch(bounded(t), survivor, killedAt, time.Since(killedAt)+limit)
 	}
 
-	t.Run("the first and the last run are told, in whatever order they come", func(t *testing.T) {
+	t.Run("the first and the last run are reported, in whatever order they come", func(t *testing.T) {
 		d, err := watched(t, time.Minute, func(ran func(int, time.Duration)) {
 			for n := range jobsInHand {
 				ran(n, time.Duration(n+1)*time.Second)
@@ -86,9 +86,9 @@ func TestOneKillThatLosesJobsAmongManyIsSeen(t *testing.T) {
 	b.tell(r, death{who: who, first: time.Second, lost: 9})
 	noteLosses(r)
 	r.Finish()
-	for _, told := range []string{report.Table(r), report.Markdown([]*report.Result{r})} {
-		require.Contains(t, told, "9 of 200")
-		require.Contains(t, told, "Belay lost jobs in 1 of 20 kills, 9 of 10 at worst")
+	for _, text := range []string{report.Table(r), report.Markdown([]*report.Result{r})} {
+		require.Contains(t, text, "9 of 200")
+		require.Contains(t, text, "Belay lost jobs in 1 of 20 kills, 9 of 10 at worst")
 	}
 
 	clean := &report.Result{Metrics: recoveryMeasure.metrics}

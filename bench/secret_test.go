@@ -72,7 +72,7 @@ func TestHide(t *testing.T) {
 		require.Equal(t, shown, o.hide(text))
 	}
 	short := options{redis: "redis://:1@h:1/0"}
-	require.Equal(t, "1 of 11", short.hide("1 of 11"), "what is as short as that cannot be told from a figure")
+	require.Equal(t, "1 of 11", short.hide("1 of 11"), "what is as short as that cannot be distinguished from a figure")
 }
 
 func TestARedisURLThatIsNoneIsAnErrorAndNoPanic(t *testing.T) {

@@ -107,7 +107,7 @@ func TestFleetSubject(t *testing.T) {
 
 func TestRTT(t *testing.T) {
 	t.Parallel()
-	t.Run("is measured through the proxy, and told beside what is drained through it", func(t *testing.T) {
+	t.Run("is measured through the proxy, and reported beside what is drained through it", func(t *testing.T) {
 		b := quietBench(t)
 		b.client, b.jobs, b.repeat = "go-redis", 500, 1
 		r, err := b.measure(bounded(t), rttMeasure)

@@ -147,7 +147,7 @@ func TestPushesThatShareACall(t *testing.T) {
 			require.NoError(w, w.lead(w.Context(), shared).err)
 			require.NoError(w, (<-outcomes["b"]).err)
 		},
-		"of which there are many are each stored once, whoever comes with whom": func(w *world) {
+		"of which there are many are each stored once, whichever share a call": func(w *world) {
 			const producers, each = 16, 50
 			var group sync.WaitGroup
 			for producer := range producers {
@@ -184,7 +184,7 @@ func (broken) Do(context.Context, ...driver.Call) []driver.Reply {
 	return nil
 }
 
-func TestNobodyWaitsForOneWhoseGoroutineEnded(t *testing.T) {
+func TestNoPushWaitsForACallWhoseGoroutineEnded(t *testing.T) {
 	t.Parallel()
 	client, err := New(broken{}, Config{})
 	require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
 	}
 }
 
-func TestAJointIsAsLargeAsASliceAtMost(t *testing.T) {
+func TestACoalescedPushIsAsLargeAsASliceAtMost(t *testing.T) {
 	j := groups{}
 	large := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 	large.stored.Job = strings.Repeat("x", 1<<20)

@@ -28,7 +28,7 @@ func TestSlots(t *testing.T) {
 			require.Empty(w, w.storedKeys())
 			require.NoError(w, w.client.Close())
 		},
-		"of a copied program are told from those of its twin": func(w *world) {
+		"of a copied program are distinguished from those of its twin": func(w *world) {
 			twin, err := New(w.client.Driver(), w.client.Config())
 			require.NoError(w, err)
 			twin.pushKeys.client = w.client.pushKeys.client

@@ -16,7 +16,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// A late is a push whose first request is held up on its way, and of which its client has heard nothing.
+// A late is a push whose first request is held up on its way, and whose reply its client has not received.
 type late struct {
 	*world
 	receipt Receipt

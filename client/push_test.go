@@ -100,7 +100,7 @@ func TestPush(t *testing.T) {
 
 func TestPush_stampsWithRedisTime(t *testing.T) {
 	promises(t, Config{Unit: job.Millis}, map[string]func(w *world){
-		"in milliseconds when told so": func(w *world) {
+		"in milliseconds when so configured": func(w *world) {
 			w.client.clock.Saw(time.Unix(2_000_000_000, 0), time.Now(), time.Now())
 			w.client.askAt.Store(int64(time.Hour))
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
@@ -110,7 +110,7 @@ func TestPush_stampsWithRedisTime(t *testing.T) {
 	})
 }
 
-func TestPush_refusesWhatNobodyCouldRun(t *testing.T) {
+func TestPush_refusesWhatNoWorkerCouldRun(t *testing.T) {
 	promises(t, Config{PayloadLimit: 4000}, map[string]func(w *world){
 		"before anything is sent": func(w *world) {
 			for said, j := range map[string]RawJob{

@@ -85,7 +85,7 @@ func TestRepeat(t *testing.T) {
 			}
 			require.Equal(w, before, w.proxy.Count("EVALSHA"))
 			left := w.do("PTTL", w.storedKeys()[0].(string)).(int64)
-			require.Greater(w, left, RepeatWindow.Milliseconds(), "Redis remembers for longer than anybody repeats")
+			require.Greater(w, left, RepeatWindow.Milliseconds(), "Redis remembers for longer than any client repeats")
 		},
 		"asks nothing about what is known": func(w *world) {
 			for _, status := range []Status{StatusQueued, StatusScheduled, StatusRefused} {
@@ -135,7 +135,7 @@ func TestRepeatMany(t *testing.T) {
 			before := w.proxy.Count("EVALSHA")
 			again, err := w.client.RepeatMany(w.Context(), receipts)
 			require.ErrorIs(w, err, ErrUnknown)
-			require.Equal(w, 1, strings.Count(err.Error(), ErrNotRepeatable.Error()), "it is told once")
+			require.Equal(w, 1, strings.Count(err.Error(), ErrNotRepeatable.Error()), "it is reported once")
 			require.Equal(w, before+2, w.proxy.Count("EVALSHA"))
 			want := repeat(StatusUnknown, 6)
 			want[2] = StatusQueued

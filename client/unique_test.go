@@ -23,8 +23,8 @@ func unique(args ...any) RawJob {
 	return RawJob{Class: "Report", Args: args, Unique: &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute}}
 }
 
-// TestRefusalsAreTold holds what the log says of duplicates.
-func TestRefusalsAreTold(t *testing.T) {
+// TestRefusalsAreReported holds what the log says of duplicates.
+func TestRefusalsAreReported(t *testing.T) {
 	var text drivertest.Buffer
 	promises(t, Config{Logger: slog.New(logbook.SlogTo(zerolog.New(&text)))}, map[string]func(w *world){
 		"once a second for a class, with the number of those left out": func(w *world) {
@@ -42,11 +42,11 @@ func TestRefusalsAreTold(t *testing.T) {
 			last := w.client.refusals.classes[class]
 			w.client.refusals.classes[class] = classLog{last.at.Add(-refusalsEvery), last.left}
 			w.client.refusals.mu.Unlock()
-			numbered, err := w.client.Push(w.Context(), other)
+			receipt, err := w.client.Push(w.Context(), other)
 			require.NoError(w, err)
-			again, err := w.client.Repeat(w.Context(), numbered)
+			again, err := w.client.Repeat(w.Context(), receipt)
 			require.NoError(w, err)
-			require.Equal(w, numbered.Holder, again.Holder)
+			require.Equal(w, receipt.Holder, again.Holder)
 
 			lines := func() (found []map[string]any) { // the log is buffered
 				for line := range strings.Lines(text.String()) {
@@ -63,7 +63,7 @@ func TestRefusalsAreTold(t *testing.T) {
 			for i, want := range []struct {
 				jid  string
 				left float64
-			}{{receipts[1].JID, 0}, {numbered.JID, 2}} {
+			}{{receipts[1].JID, 0}, {receipt.JID, 2}} {
 				digest := lines()[i]["digest"]
 				require.Regexp(w, "^[0-9a-f]{32}$", digest)
 				require.Equal(w, map[string]any{
@@ -91,7 +91,7 @@ func TestRefusalsRememberFewClasses(t *testing.T) {
 
 func TestUnique(t *testing.T) {
 	promises(t, Config{}, map[string]func(w *world){
-		"a duplicate is told whose it is and leaves nothing": func(w *world) {
+		"a duplicate names the holder of its lock and leaves nothing": func(w *world) {
 			first, err := w.client.Push(w.Context(), unique(42))
 			require.NoError(w, err)
 			require.Equal(w, StatusQueued, first.Status)
@@ -105,7 +105,7 @@ func TestUnique(t *testing.T) {
 			require.NoError(w, err)
 			require.Equal(w, StatusQueued, other.Status)
 		},
-		"one that is to be marked is stored, and says of what it is a duplicate": func(w *world) {
+		"a marked duplicate is stored, and names the job that it duplicates": func(w *world) {
 			first, err := w.client.Push(w.Context(), unique(42))
 			require.NoError(w, err)
 			other := unique(42)
@@ -129,7 +129,7 @@ func TestUnique(t *testing.T) {
 			require.Equal(w, first.JID, receipts[0].Holder)
 			require.Equal(w, int64(1), w.do("ZCARD", w.keys.Schedule()), "once")
 		},
-		"one that is to be marked is short enough for its mark": func(w *world) {
+		"a marked duplicate is short enough for its mark": func(w *world) {
 			long := unique(strings.Repeat("x", w.client.cfg.PayloadLimit-400))
 			_, err := w.client.Push(w.Context(), long)
 			require.NoError(w, err)
@@ -188,7 +188,7 @@ func TestUnique(t *testing.T) {
 				require.ErrorContains(w, err, want)
 			}
 		},
-		"nobody else says that one is a duplicate": func(w *world) {
+		"no other receipt says that a push is a duplicate": func(w *world) {
 			one := unique(42)
 			one.Extra = []job.Edit{{Name: "duplicate-of", JSON: `"x"`}}
 			_, err := w.client.Push(w.Context(), one)
@@ -206,7 +206,7 @@ func TestUnique(t *testing.T) {
 			require.Len(w, w.queue("default"), 2)
 			require.Len(w, w.queue("other"), 2)
 		},
-		"one for later neither asks nor locks unless it is told to": func(w *world) {
+		"one for later neither asks nor locks unless its rule says so": func(w *world) {
 			held, err := w.client.Push(w.Context(), unique(1))
 			require.NoError(w, err)
 			later := unique(1)

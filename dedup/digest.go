@@ -29,9 +29,9 @@ const (
 // ("" if the queue does not count) and args, any JSON value. Jobs with equal digests are duplicates.
 //
 // Two values are equal if they differ only in spelling: white space between tokens, the order of an object's
-// members, the escapes of a string, the digits of a number (1, 1.0, 10e-1; -0 is 0). Of duplicate names the
-// last counts, as for every reader. Everything else is different: "1" and 1, null and a missing member,
-// integers beyond 2^53, and é as one character or as two, because nothing is normalised.
+// members, the escapes of a string, the digits of a number (1, 1.0, 10e-1; -0 is 0). Of members with the same
+// name the last counts, as in most JSON readers. Everything else is different: "1" and 1, null and a missing
+// member, integers beyond 2^53, and é as one character or as two, because nothing is normalised.
 //
 // Digest returns an error if args are not one JSON value in valid UTF-8, are longer than job.MaxPayloadLimit,
 // nest deeper than a payload may, or contain a number whose last digit has a power of ten beyond

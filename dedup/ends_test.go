@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// What Belay and Ruby write is told by its two ends, however long it is between.
-func TestNamesAndLockAreToldByTheTwoEnds(t *testing.T) {
+// What Belay and Ruby write is recognized by its two ends, however long it is between.
+func TestNamesAndLockAreInTheTwoEnds(t *testing.T) {
 	t.Parallel()
 	ends := func(text string) (string, string) { return text[:1024], text[len(text)-1024:] }
 	args := `["` + strings.Repeat("x", 5000) + `",{"class":"Inner","jid":"inner"}]`

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// An LSN is a position in the write-ahead log of a PostgreSQL database: how many bytes of it lie before. 0 is
-// none.
+// An LSN is a position in the write-ahead log of a PostgreSQL database: the number of bytes before it. 0
+// means no position.
 //
-// Two are compared as numbers, never as text: "10/0" is later than "9/0".
+// Positions are compared as numbers, never as text: "10/0" is later than "9/0".
 type LSN uint64
 
 // ParseLSN reads a position as PostgreSQL writes a pg_lsn: two hexadecimal numbers of up to eight digits,
-// "16/B374D848". It refuses 0/0, which PostgreSQL says for "no position".
+// "16/B374D848". It refuses 0/0, with which PostgreSQL means "no position".
 func ParseLSN(text string) (LSN, error) {
 	high, low, ok := strings.Cut(text, "/")
 	h, okHigh := half(high)

@@ -33,7 +33,7 @@ func TestRerun(t *testing.T) {
 		require.Equal(t, want, rerun(t, raw+befallen, "low", job.Millis))
 		require.Equal(t, want, rerun(t, raw+befallen, "", job.Millis))
 	})
-	t.Run("goes_to_the_queue_it_is_told", func(t *testing.T) {
+	t.Run("goes_to_the_queue_it_is_given", func(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, `{"class":"C","jid":"k","args":[],"queue":"q","created_at":1700000000.5,"enqueued_at":1700000000.5}`,
 			rerun(t, `{"class":"C","jid":"j","args":[],"queue":"stale"}`, "q", job.Seconds))

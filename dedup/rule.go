@@ -53,7 +53,7 @@ type Rule struct {
 	// duplicates leads to one more run. The run itself serves duplicates refused before its start. It
 	// requires UntilExecuted.
 	//
-	// The rule travels with the job that holds the lock; the rejected push's rule is ignored.
+	// The rule is stored in the job that holds the lock; the rejected push's rule is ignored.
 	RescheduleOnce bool
 	// MarkDuplicates stores a duplicate without the lock and marks it with the field DuplicateOf, so it
 	// excludes RescheduleOnce. Without it duplicates are refused.

@@ -18,8 +18,8 @@ func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua
 	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: Rerun(parsed, jid, queue, now, unit), Queue: queue}
 }
 
-// TooLarge returns how an entry above limit goes to the dead set: with its reason, and without its lock.
-// A duplicate may have been promised one more run; that run would be as large, so it is dropped.
+// TooLarge returns how an entry above limit goes to the dead set: with its reason, and without its lock. If
+// the job should run once more for a refused duplicate, that run is dropped, because it would be as large.
 func TooLarge(one lua.Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) lua.TooLarge {
 	large := lua.NewTooLarge(one, key, queue, limit, now, unit)
 	parsed, lock := ReadEnds(one.Head, one.Tail)

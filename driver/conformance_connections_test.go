@@ -205,9 +205,9 @@ func aUnixSocket(t *testing.T, w *world) {
 func aRefusedPassword(t *testing.T, w *world) {
 	server := drivertest.Start(t, "--requirepass", "right")
 	for url, code := range map[string]string{
-		"redis://:" + canary + "@" + server.Addr():       "WRONGPASS",
-		"redis://nobody:" + canary + "@" + server.Addr(): "WRONGPASS",
-		"redis://" + server.Addr():                       "NOAUTH",
+		"redis://:" + canary + "@" + server.Addr():        "WRONGPASS",
+		"redis://unknown:" + canary + "@" + server.Addr(): "WRONGPASS",
+		"redis://" + server.Addr():                        "NOAUTH",
 	} {
 		client, err := w.maker(url)
 		require.NoError(t, err)

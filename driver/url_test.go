@@ -25,7 +25,7 @@ func TestParseURLNormalizes(t *testing.T) {
 	}
 }
 
-// Whoever has a password with special characters in it should be told of those, and not of databases.
+// An error for a password with special characters names the characters, and not databases.
 func TestParseURLGivesAdvice(t *testing.T) {
 	t.Parallel()
 	for text, advice := range map[string]string{

@@ -51,8 +51,9 @@ var (
 )
 `
 
-// All pieces of a guide are one program: a reader who copies them has one that compiles. Those that begin with "// asynq" are
-// somebody else's; those that declare nothing are the inside of a function. Their jobs are as belayvet wants them, too.
+// All pieces of a guide are one program: a reader who copies them has one that compiles. Those that begin
+// with "// asynq" are asynq's code; those that declare nothing are the inside of a function. Their jobs are
+// as belayvet wants them, too.
 func TestTheGoInGuidesCompiles(t *testing.T) {
 	t.Parallel()
 	vet := filepath.Join(t.TempDir(), "belayvet")
@@ -75,9 +76,9 @@ func TestTheGoInGuidesCompiles(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "guide.go")
 		require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
 		said, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput()
-		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, numbered(program))
+		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, withLineNumbers(program))
 		said, err = exec.CommandContext(t.Context(), "go", "vet", "-vettool="+vet, file).CombinedOutput()
-		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, numbered(program))
+		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, withLineNumbers(program))
 	}
 }
 
@@ -92,7 +93,7 @@ func pieces(t *testing.T, document, language string) []string {
 	return found
 }
 
-func numbered(program string) string {
+func withLineNumbers(program string) string {
 	var text strings.Builder
 	for i, line := range strings.Split(program, "\n") {
 		fmt.Fprintf(&text, "%4d  %s\n", i+1, line)
@@ -166,8 +167,8 @@ func TestOperationsHasEverySetting(t *testing.T) {
 	for _, match := range regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[\w-]+)`).FindAllStringSubmatch(string(help), -1) {
 		flags = append(flags, match[1])
 		if match[1] != "--help" {
-			told := strings.Contains(operations, "`"+match[1]+"`")
-			require.True(t, told, "belay work has %s: add it to the table in docs/operations.md", match[1])
+			explained := strings.Contains(operations, "`"+match[1]+"`")
+			require.True(t, explained, "belay work has %s: add it to the table in docs/operations.md", match[1])
 		}
 	}
 	require.True(t, slices.Contains(flags, "--ttl"), "%q", flags)

@@ -87,8 +87,8 @@ func TestNightlyAddsNoCopyAtEachStart(t *testing.T) {
 	require.Equal(t, 1, number(t, redis, "ZCARD", "schedule"))
 }
 
-// A file of many records goes into a Redis that becomes full in between: with the -skip that it is told, the second attempt
-// completes the first.
+// A file of many records goes into a Redis that becomes full in between: with the -skip that the first
+// attempt prints, the second completes the first.
 func TestBulkGoesOnWhereItBrokeOff(t *testing.T) {
 	t.Parallel()
 	const records = 20_000
@@ -176,7 +176,7 @@ func TestDeployLosesCutsOffAndDoublesNothing(t *testing.T) {
 }
 
 // A job that is longer than the stop has patience goes back, and is written by the next one.
-func TestDeployHandsBackWhatTakesTooLong(t *testing.T) {
+func TestDeployRequeuesWhatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t)
 	program := build(t, "./deploy")
@@ -192,7 +192,7 @@ func TestDeployHandsBackWhatTakesTooLong(t *testing.T) {
 	next := startProcess(t, redis, program, "-release", "v2")
 	eventually(t, "v2 to write it", func() bool { return strings.Contains(next.out.String(), "v2 wrote 2026-11") })
 	next.stop()
-	require.Equal(t, 1, number(t, redis, "GET", "stat:processed"), "the run that was handed back does not count")
+	require.Equal(t, 1, number(t, redis, "GET", "stat:processed"), "the requeued run does not count")
 }
 
 func TestAnyLanguageHandlesJobs(t *testing.T) {

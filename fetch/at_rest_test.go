@@ -53,7 +53,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail", "post")
 			require.False(t, looks(r))
-			calm := r.pulse()
+			calm := r.heartbeat()
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
 			r.k.beaten(calm)
@@ -62,7 +62,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 		})
 	})
 
-	t.Run("unless_it_was_asked_of_another_life", func(t *testing.T) {
+	t.Run("unless_it_was_asked_of_another_session", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail", "post")

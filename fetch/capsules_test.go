@@ -90,7 +90,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r := newCapsules(t, open, 10*time.Second)
 			r.push("other", 1)
 			r.pump("the other capsule's job, and the waits", func() bool { return len(r.of("other")) == 1 && r.k.openWaits() == 2 })
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+			r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 			r.beat()
 			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 })
 			r.push("other", 1)
@@ -112,7 +112,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			t.Parallel()
 			r := newCapsules(t, open, 10*time.Second)
 			r.pump("the waits", func() bool { return r.k.openWaits() == 2 })
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+			r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 			r.beat()
 			r.pump("the quarantined job", func() bool { return len(r.running) == 1 && r.k.openWaits() == 0 })
 			require.Zero(t, r.do("EXISTS", r.keys.DrainAsked("mail")))
@@ -127,7 +127,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r := newCapsules(t, open, 2*time.Second)
 			_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
 			for _, queue := range r.queues {
-				r.do("RPUSH", r.keys.Quarantine(queue), suspect(queue))
+				r.do("RPUSH", r.keys.Quarantine(queue), crashedTwice(queue))
 			}
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: r.keys.Quarantine("mail") + "\r\n$" + fmt.Sprint(len(r.keys.Working("mail", r.session.Identity))), Nth: 1, Do: faultproxy.Close()})
 			for _, queue := range []string{"one", "the other"} {
@@ -141,7 +141,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r := newCapsules(t, open, 2*time.Second)
 			r.push("other", 1)
 			require.True(t, pumpAll(rigPatience, func() bool { return len(r.of("other")) == 1 }, r))
-			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), suspect("mail"))
+			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), crashedTwice("mail"))
 			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 			pumpAll(5*time.Second, func() bool { return r.k.reconcile.foundQuarantined() }, r)
 			r.push("other", 1)

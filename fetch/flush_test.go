@@ -37,12 +37,12 @@ func TestFlushBeneathAWait(t *testing.T) {
 		r.enter()
 		r.end(func(h *Run) job.Outcome { return job.Retried(h.Bytes, time.Second) })
 		require.Equal(t, int64(1), r.do("ZCARD", r.keys.Retry()), "not lost")
-		require.Empty(t, r.list(r.keys.Working("mail", old.Identity)), "nothing is left where nobody looks")
+		require.Empty(t, r.list(r.keys.Working("mail", old.Identity)), "nothing is left in a list that is never read")
 	})
 }
 
-// The process may be killed before such a job has ended. Whoever follows it looks into the lists of its
-// former identity too.
+// The process may be killed before such a job has ended. The janitor looks into the lists of its former
+// identity too.
 func TestFlushBeneathAWaitAndThenACrash(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
@@ -51,8 +51,8 @@ func TestFlushBeneathAWaitAndThenACrash(t *testing.T) {
 		r.record.Formerly, r.record.Beat = r.session.Identity, 20*time.Millisecond
 		r.enter()
 		r.lapse(r.session.Identity)
-		j, life := r.newJanitor()
-		r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
+		j, session := r.newJanitor()
+		r.recover(j, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
 		require.True(t, r.isTombstoned(r.record.Formerly), "the sweep looks there from now on")
 	})
 }

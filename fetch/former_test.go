@@ -15,8 +15,8 @@ func TestALostRegistrationTakesNothingFromTheLiving(t *testing.T) {
 	require.NoError(t, err)
 	r.enter() // the second attempt
 	r.lapse(lost.Identity)
-	j, life := r.newJanitor()
-	r.recover(j, life, func() bool {
+	j, session := r.newJanitor()
+	r.recover(j, session, func() bool {
 		r.beat()
 		stepAll(r)
 		return r.isTombstoned(lost.Identity)

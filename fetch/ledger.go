@@ -7,63 +7,14 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A Run is one job that this process has taken and whose settlement is not yet confirmed.
-type Run struct {
-	Bytes string
-	Queue string
-	// Session is the session under which the job was taken. Its Context is the run's.
-	Session *Session
-
-	space       *keyspace
-	owner       *Session // the session that has the job in its list: Session, or a later one that took it again
-	capsule     *capsule
-	quarantined bool  // it lies in the quarantine list
-	seq         int64 // number of the run in its owner's session, from 1
-	state       state
-	outcome     job.Outcome
-	lock        *heldLock    // the lock that the payload names; nil for nearly all
-	abandonment *abandonment // what is known of an abandoned run; nil for nearly all
-	sum         uint64       // of Bytes
-	next, prev  *Run         // in the list of its state
-}
-
-// JID returns the job's id; "" for a payload that cannot be read and therefore never runs.
-func (r *Run) JID() string {
-	parsed, err := job.Parse(r.Bytes)
-	if err != nil {
-		return ""
-	}
-	return parsed.JID()
-}
-
-// A state says how far a run has come. A run has exactly one. Those from awaitingStart to unacked occupy a
-// processor.
-type state int
-
-const (
-	gone          state = iota // not in the ledger
-	awaitingStart              // taken; Redis must record its start, or that it does not start, before it goes on
-	starting                   // the call that does so is under way
-	ready                      // taken; it waits for its processor
-	running                    // given to a processor
-	abandoned                  // its session has ended, and its handler has not returned
-	returned                   // it came back unfinished while the process stops; it waits for the others, to keep their order
-	finished                   // its outcome is decided, and not yet sent
-	unacked                    // the answer to its settle did not come; the same settle is sent again
-	settling                   // its settle was sent for the first time
-	isolated                   // its settle was refused together with others'; it is settled by itself
-	blocked                    // Redis refuses its settle for a reason that waiting does not cure; tried again each minute
-	states
-)
-
 // A capsule is a set of queues with a concurrency of its own, and the number of its runs in each state.
 type capsule struct {
 	Capsule
 	counts   [states]int
-	promised int // jobs that takes under way may bring
+	promised int // jobs that takes in flight may bring
 }
 
-// idle returns how many jobs the capsule has processors for, besides those that takes under way may bring.
+// idle returns the number of idle processors of the capsule, less the jobs that takes in flight may bring.
 func (c *capsule) idle() int {
 	busy := c.promised
 	for s := awaitingStart; s <= unacked; s++ {
@@ -72,9 +23,9 @@ func (c *capsule) idle() int {
 	return c.Concurrency - busy
 }
 
-// The ledger holds every run that this process knows, in the order in which each came to its state. All
-// that the loop decides by (idle processors, what a settle contains, whether a stop is complete) is derived
-// from it.
+// The ledger holds every run of this process, by state, in the order in which the runs reached that state.
+// The loop derives its decisions from it: which processors are idle, what a settle contains, whether a stop
+// is complete.
 type ledger struct {
 	lists [states]runList
 	alike []int32 // how many runs have a sum with this remainder
@@ -86,11 +37,11 @@ type runList struct {
 	count       int
 }
 
-// newLedger makes a ledger for a process that runs so many jobs at once. The table of sums is large enough
-// that a new job seldom looks like one that is in hand.
+// newLedger returns a ledger for this concurrency. The table of sums is so large that a new job seldom shares
+// a slot with a current run.
 func newLedger(concurrency int) ledger { return ledger{alike: make([]int32, 64*concurrency+64)} }
 
-// move is the only way from one state to another; it keeps all counts.
+// move changes the state of a run and all counts. Nothing else changes a state.
 func (l *ledger) move(r *Run, to state) {
 	if r.state == gone {
 		r.owner.held++
@@ -115,7 +66,7 @@ func (l *ledger) moveAll(from, to state) {
 	}
 }
 
-// transfer makes a run of an earlier session one of s, which has taken its job again.
+// transfer moves a run from an earlier session to s, which has taken its job again.
 func (s *Session) transfer(r *Run) {
 	r.owner.drop(r)
 	s.seq++
@@ -123,7 +74,7 @@ func (s *Session) transfer(r *Run) {
 	s.held++
 }
 
-// drop records that the session has a run no more.
+// drop removes a run from the session.
 func (s *Session) drop(r *Run) {
 	s.held--
 	if s.quarantined == r {
@@ -141,7 +92,7 @@ func (l *ledger) count(in ...state) (count int) {
 	return count
 }
 
-// of yields the runs that lie in the lists of a session.
+// of yields the runs whose jobs are in the lists of a session.
 func (l *ledger) of(session *Session) iter.Seq[*Run] {
 	return func(yield func(*Run) bool) {
 		for s := range l.lists {
@@ -154,7 +105,7 @@ func (l *ledger) of(session *Session) iter.Seq[*Run] {
 	}
 }
 
-// in yields the runs in one state. The run that was yielded last may be moved.
+// in yields the runs in one state. The caller may move the run that was yielded last.
 func (l *ledger) in(s state) iter.Seq[*Run] {
 	return func(yield func(*Run) bool) {
 		for r := l.lists[s].first; r != nil; {
@@ -181,8 +132,8 @@ func (l *ledger) find(session *Session, queue, bytes string) *Run {
 	return nil
 }
 
-// sumOf returns a hash of the end of a payload, where jid and times are: equal payloads have equal sums,
-// others hardly ever.
+// sumOf returns a hash of the end of a payload, where jid and times are. Different payloads hardly ever have
+// equal sums.
 func sumOf(bytes string) uint64 { return maphash.String(seed, bytes[max(len(bytes)-tail, 0):]) }
 
 // tail is how many bytes sumOf reads: a jid and two times with their names.
@@ -215,7 +166,7 @@ func (l *runList) remove(r *Run) {
 	l.count--
 }
 
-// finish decides the outcome of a run, which is settled in one of the next pipelines.
+// finish records the outcome of a run. One of the next pipelines settles it.
 func (l *ledger) finish(r *Run, outcome job.Outcome) {
 	r.outcome = outcome
 	l.move(r, finished)

@@ -11,7 +11,7 @@ import (
 )
 
 // What a lost reply left behind sinks below what is taken after it; it must be found however deep it lies.
-func TestStraysDeepInALongList(t *testing.T) {
+func TestOrphanedEntriesDeepInALongList(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		for name, size := range map[string]struct{ jobs, bytes int }{
@@ -28,14 +28,14 @@ func TestStraysDeepInALongList(t *testing.T) {
 				}
 				r.stay()
 				r.pump("the jobs", func() bool { return len(r.running) == size.jobs })
-				stray := payload("mail")
-				r.do("RPUSH", r.keys.Working("mail", r.session.Identity), stray)
+				orphan := payload("mail")
+				r.do("RPUSH", r.keys.Working("mail", r.session.Identity), orphan)
 				for looks := 0; len(r.running) == size.jobs; looks++ {
 					require.Less(t, looks, 6, "looks in vain")
 					r.beat()
 					r.pump("a look", func() bool { return !r.k.reconcile.due && !r.k.reconcile.unsure && r.k.inFlight == 0 })
 				}
-				require.Equal(t, stray, r.running[size.jobs].Bytes)
+				require.Equal(t, orphan, r.running[size.jobs].Bytes)
 				r.end(done)
 				require.Empty(t, r.working("mail"))
 			})

@@ -14,7 +14,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Config is what a Loop needs to know.
+// Config configures a Loop.
 type Config struct {
 	Client driver.Client
 	Keys   lua.Keys
@@ -22,26 +22,26 @@ type Config struct {
 	Log    zerolog.Logger
 	// Capsules are the sets of queues to take from. No queue is in two of them.
 	Capsules []Capsule
-	// Largest is how large an entry may be, in bytes, to be run; larger ones go to the dead set.
+	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set without a run.
 	Largest int
 	// DeadMost and DeadFor bound the dead set.
 	DeadMost int
 	DeadFor  time.Duration
-	// CallTimeout bounds each call that carries no jobs, except waits. A call that carries jobs has more
-	// time, see lua.Pace.
+	// CallTimeout bounds each call that carries no jobs, except waits. Calls that carry jobs get more time:
+	// see lua.Pace.
 	CallTimeout time.Duration
-	// Reporter reports outages. One of its own, writing to Log.
+	// Reporter reports outages. Default: a new one that writes to Log.
 	Reporter *Reporter
-	// DrainFor is how long at most nothing is taken so that the process becomes idle for a quarantined job.
+	// DrainFor is the maximum time without takes while the process becomes idle for a quarantined job.
 	DrainFor time.Duration
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 
-	// ShutdownTimeout is how long running jobs may go on after Stop.
+	// ShutdownTimeout is how long running jobs may continue after Stop.
 	ShutdownTimeout time.Duration
 	// Cancel ends the contexts of all runs when the shutdown timeout is over.
 	Cancel func()
-	// Leaving is called once in a stop, with the instant at which the process will be gone at the latest.
+	// Leaving is called once in a stop, with the latest instant at which the process will have ended.
 	Leaving func(at time.Time)
 }
 
@@ -52,23 +52,23 @@ type Capsule struct {
 	Concurrency int
 }
 
-// A Loop is a worker: the one goroutine that owns every run that the process knows. A turn of it hands
-// taken jobs to the processors, gathers the outcomes of those that have returned, and sends all that there
-// is to say as one pipeline: settles of these outcomes, and takes for the processors that are idle then.
-// When all queues are empty, it waits at each of them.
+// A Loop is a worker: one goroutine that owns every run of the process. In each turn it passes taken jobs to
+// the processors, gathers the results of runs that have ended, and sends one pipeline: settles of these
+// results, and takes for the processors that are then idle. When all queues are empty, it waits on each of
+// them with a blocking call.
 //
-// Nothing in the loop's goroutine blocks on Redis: what does runs in goroutines of its own and comes back
-// as an event. Run, Enter and the processors' Take and End are described at each; other methods may be
+// The loop's goroutine never blocks on Redis: calls run in goroutines of their own and return as events. The
+// comments of Run and Enter, and of the processors' Take and End, say when to call them; other methods may be
 // called from any goroutine.
 type Loop struct {
 	cfg        Config
 	capsules   []*capsule
 	spaces     []*keyspace
 	quarantine quarantine
-	quiet      bool // no more jobs are taken, ever
+	quiet      bool // the loop takes no more jobs, until it ends
 	stop       stopping
 	*pool
-	scratch struct { // room for what is gathered in each turn
+	scratch struct { // reused in each turn, to avoid allocations
 		starting []*Run
 		results  []Result
 	}
@@ -81,29 +81,28 @@ type Loop struct {
 	over       atomic.Bool
 }
 
-// An event is the end of something that was in flight.
+// An event is the completion of a call that was in flight.
 type event interface{ handle() }
 
 // An order is a request from outside of the loop's goroutine.
 type order int
 
 const (
-	orderNothing order = iota // that it has been taken is the answer
+	orderNothing order = iota // does nothing: Turns waits until the loop has received it
 	orderQuiet
 	orderStop
 	orderStopNow
 	orderTooManyClients
 )
 
-// NewLoop makes a Loop. It opens no connection before Open.
+// NewLoop returns a Loop. Open opens its connection.
 func NewLoop(cfg Config) *Loop {
 	if cfg.Reporter == nil {
 		cfg.Reporter = NewReporter(cfg.Log)
 	}
 	l := &Loop{
 		cfg: cfg, pool: newPool(),
-		// Room for every operation that can be in flight, so that none of their goroutines ever waits for
-		// its reader.
+		// Room for every operation that can be in flight, so that their goroutines never wait for the loop.
 		events: make(chan event, mostInFlight+2*lua.MostQueues),
 		orders: make(chan order, 64), heartbeats: make(chan HeartbeatReply, 1), sessions: make(chan *Session, 4),
 	}
@@ -124,7 +123,7 @@ func (l *Loop) Open() error {
 	return nil
 }
 
-// Close closes the connections. Call it when nothing is in flight any more, or when that does not matter.
+// Close closes the connections. Calls that are still in flight fail.
 func (l *Loop) Close() error {
 	var wrong []error
 	for _, k := range l.spaces {
@@ -133,37 +132,36 @@ func (l *Loop) Close() error {
 	return errors.Join(wrong...)
 }
 
-// Enter makes session the one under which jobs are taken from now on. Call it before Run with the first
-// session.
+// Enter makes the loop take jobs under this session from now on. Call it with the first session before Run.
 func (l *Loop) Enter(session *Session) { l.sessions <- session }
 
 // Beaten passes the reply of a confirmed heartbeat to the loop.
 func (l *Loop) Beaten(reply HeartbeatReply) {
 	select {
 	case l.heartbeats <- reply:
-	default: // the loop has not come to the last one yet
+	default: // the loop has not read the previous reply yet
 	}
 }
 
-// Watched returns the keys for the session's next heartbeat to ask for; none when the loop reads them
-// anyway.
+// Watched returns the keys whose existence the session's next heartbeat checks; none when the loop reads them
+// itself.
 func (l *Loop) Watched(session *Session) []string { return l.spaces[0].watched(session) }
 
-// Quiet takes no more jobs. Running ones go on, and so does Run. A second call does nothing.
+// Quiet makes the loop take no more jobs. Running jobs and Run continue. A second call does nothing.
 func (l *Loop) Quiet() { l.give(orderQuiet) }
 
-// Stop makes Run return: nothing more is taken, running jobs have the shutdown timeout, then they are
-// cancelled, and what has not returned a moment later is requeued.
+// Stop makes Run return: the loop takes no more jobs, running jobs get the shutdown timeout and are then
+// cancelled, and jobs that have not returned a moment later are requeued.
 func (l *Loop) Stop() { l.give(orderStop) }
 
 // StopNow is Stop without the timeout.
 func (l *Loop) StopNow() { l.give(orderStopNow) }
 
-// TooManyClients is called when Redis refused this process a connection.
+// TooManyClients makes the loop close its waits, because Redis refused this process a connection.
 func (l *Loop) TooManyClients() { l.give(orderTooManyClients) }
 
-// give passes an order to the loop. A full channel holds more orders than there are kinds, so one more
-// changes nothing.
+// give passes an order to the loop. It drops the order if the channel is full: the channel has room for far
+// more orders than there are kinds.
 func (l *Loop) give(what order) {
 	select {
 	case l.orders <- what:
@@ -171,13 +169,13 @@ func (l *Loop) give(what order) {
 	}
 }
 
-// Turns reports whether the loop turns: whether it comes to its orders before ctx ends. Before Run and
-// after it nothing is wrong with a loop, and the answer is true.
+// Turns reports whether the loop reads its orders before ctx ends. It returns true before Run and after it,
+// when the loop need not turn.
 func (l *Loop) Turns(ctx context.Context) bool {
 	if !l.started.Load() || l.over.Load() {
 		return true
 	}
-	if len(l.orders) == 0 { // otherwise there is one to wait for, and no reason to fill the channel up
+	if len(l.orders) == 0 { // otherwise Turns waits for the orders that are there
 		l.give(orderNothing)
 	}
 	for len(l.orders) > 0 && !l.over.Load() {
@@ -190,7 +188,7 @@ func (l *Loop) Turns(ctx context.Context) bool {
 	return true
 }
 
-// Run works until everything is settled after a stop, or until that has taken too long.
+// Run runs the loop until, after a stop, all jobs are settled or the time for that is over.
 func (l *Loop) Run() {
 	l.started.Store(true)
 	defer l.over.Store(true)
@@ -222,7 +220,7 @@ func (l *Loop) Run() {
 	}
 }
 
-// untilOrHour returns how long it is until at, or long for no instant.
+// untilOrHour returns the time until at, or an hour if at is zero.
 func untilOrHour(at time.Time) time.Duration {
 	if at.IsZero() {
 		return time.Hour
@@ -230,8 +228,8 @@ func untilOrHour(at time.Time) time.Duration {
 	return max(time.Until(at), 0)
 }
 
-// turn sends what must be sent and returns when it wants to be called again at the latest; zero for no
-// such time.
+// turn sends the calls that are due. It returns the latest instant at which it must be called again; zero for
+// none.
 func (l *Loop) turn(now time.Time) (wake time.Time) {
 	for _, k := range l.spaces {
 		wake = earlier(wake, k.turn(now))
@@ -239,9 +237,9 @@ func (l *Loop) turn(now time.Time) (wake time.Time) {
 	return wake
 }
 
-// gather takes in everything that has already come back, yields once, and does so again: the processors
-// that were just about to finish then share this turn's round trip. That is all the batching there is:
-// nothing waits for company.
+// gather reads all results and events that have arrived, yields once, and reads again, so that processors
+// that were about to finish share this turn's round trip. The loop never waits longer than that to fill a
+// batch.
 func (l *Loop) gather() {
 	for range 2 {
 		l.scratch.results = l.results.take(l.scratch.results)
@@ -290,8 +288,8 @@ func (l *Loop) startReady() {
 	l.scratch.starting = runs
 }
 
-// end takes in the result of a run. One that was ended already stays as it was: its handler returned too
-// late.
+// end records the result of a run. It ignores the result of a run that was ended before: its handler returned
+// too late.
 func (l *Loop) end(result Result) {
 	r, k := result.Run, result.Run.space
 	if r.state != running && r.state != abandoned {

@@ -57,14 +57,14 @@ func TestFetcher(t *testing.T) {
 			r.pump("the waits to be released", func() bool { return r.k.openWaits() == 0 })
 			late := r.push("a", 1)
 			r.pump("a turn", func() bool { return true })
-			require.Equal(t, late, r.list(r.keys.Queue("a")), "nobody takes what nobody can run")
+			require.Equal(t, late, r.list(r.keys.Queue("a")), "no process takes what none can run")
 			r.end(done)
 			r.pump("the late one", func() bool { return len(r.running) == 1 })
 			r.end(done)
 		})
 	})
 
-	t.Run("what_arrives_for_nobody_goes_straight_back", func(t *testing.T) {
+	t.Run("what_no_processor_waits_for_goes_straight_back", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 1, "a", "b", "c")
@@ -146,12 +146,12 @@ func TestLostReplies(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 3, "mail")
-			_, err := r.keys.Take("nobody", r.queues, 1, 1, 1).Do(t.Context(), r.direct)
+			_, err := r.keys.Take("unknown", r.queues, 1, 1, 1).Do(t.Context(), r.direct)
 			require.NoError(t, err, "the script is known from here on, so that the reply lost is that of its run")
 			r.proxy.Add(faultproxy.DropReply(r.keys.Alive()))
 			jobs := r.push("mail", 2)
 			r.pump("the take to be lost", func() bool { return !r.k.outage.since.IsZero() })
-			require.Len(t, r.working("mail"), 2, "moved, and nobody knows")
+			require.Len(t, r.working("mail"), 2, "moved, and the reply is lost")
 			beats := 0
 			for len(r.running) < 2 {
 				require.Less(t, beats, 4, "within four beats")

@@ -8,15 +8,15 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Queue is one queue to take from. Weight 0 stands for no weight given.
+// A Queue is one queue to take from. Weight 0 means that none is given.
 type Queue struct {
 	Name   string
 	Weight int
 }
 
-// An Order says in which order the queues are looked at, turn by turn. It is Sidekiq's: strict when no
-// queue has a weight (in the order given), otherwise drawn anew each turn, a queue coming first with the
-// probability of its weight among all; weights that are all 1 make it random.
+// An Order is the order in which queues are read in each turn, as in Sidekiq. If no queue has a weight, the
+// order is strict, as given. Otherwise it is drawn anew each turn: the probability that a queue comes first
+// is its share of all weights. If all weights are 1, the order is random.
 type Order struct {
 	names  []string
 	draw   []int // indexes into names, each as often as its weight; empty when strict

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Handlers that wait take nothing more: each of their jobs needs a processor of its own, which somebody must
-// have woken.
+// Handlers that wait take nothing more: each of their jobs needs a processor of its own, which must be
+// woken.
 func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 	t.Parallel()
 	const processors = 50
@@ -41,7 +41,7 @@ func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 	home.Wait()
 }
 
-func TestWhatIsLaidDownIsTakenOnce(t *testing.T) {
+func TestWhatIsQueuedIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	const rounds, each, processors = 2000, 7, 8
 	queue, back := newRunQueue(), newResults()
@@ -81,7 +81,7 @@ func TestWhatIsLaidDownIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestATrayThatIsNeverEmptyStaysSmall(t *testing.T) {
+func TestARunQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
 	t.Parallel()
 	queue := newRunQueue()
 	queue.add([]*Run{{}})
@@ -95,7 +95,7 @@ func TestATrayThatIsNeverEmptyStaysSmall(t *testing.T) {
 	require.Less(t, cap(queue.runs), 10)
 }
 
-func TestEndsAreToldOfUntilTheyAreTaken(t *testing.T) {
+func TestResultsAreSignalledUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	e := newResults()
 	e.add(Result{})

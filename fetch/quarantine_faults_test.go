@@ -14,7 +14,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// stepAll lets all of them do what is to be done now.
+// stepAll lets each of them do its due work.
 func stepAll(rs ...*rig) {
 	for _, r := range rs {
 		once := false
@@ -40,18 +40,18 @@ func pumpAll(d time.Duration, until func() bool, rs ...*rig) bool {
 	return false
 }
 
-func TestNoStrayIsStartedBesideASuspect(t *testing.T) {
+func TestNoOrphanedEntryIsStartedBesideAQuarantinedJob(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].quarantined }, r))
 	late := payload("mail") // what a half-open idle wait brings after its client gave it up
 	r.do("LPUSH", r.keys.Working("mail", r.session.Identity), late)
 	beside := pumpAll(3*time.Second, func() bool { return len(r.running) == 2 }, r)
-	require.False(t, beside, "an ordinary job was started beside the suspect; if it kills the process the suspect is buried")
+	require.False(t, beside, "an ordinary job was started beside the quarantined job; if it kills the process the quarantined job dies")
 }
 
-func TestWhatAWaitOfBeforeBringsWaitsForTheSuspect(t *testing.T) {
+func TestWhatAnEarlierWaitBringsWaitsForTheQuarantinedJob(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
 	waiter, err := r.direct.Waiter()
@@ -61,12 +61,12 @@ func TestWhatAWaitOfBeforeBringsWaitsForTheSuspect(t *testing.T) {
 		_, ok, _ := waiter.Wait(context.Background(), r.keys.Queue("mail"), r.keys.Working("mail", r.session.Identity), rigPatience)
 		gone <- ok
 	}()
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 && r.running[0].quarantined }, r))
 	r.push("mail", 1)
 	require.True(t, <-gone)
 	require.False(t, pumpAll(3*time.Second, func() bool { return len(r.running) == 2 }, r),
-		"an ordinary job was started beside the suspect")
+		"an ordinary job was started beside the quarantined job")
 	require.NoError(t, waiter.Close())
 }
 
@@ -76,14 +76,14 @@ func TestQuietGivesADrainBack(t *testing.T) {
 	r.loop.cfg.DrainFor = 20 * time.Second
 	r.push("mail", 1)
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	require.True(t, pumpAll(rigPatience, func() bool { return r.loop.quarantine.draining != nil }, r))
 	r.loop.beQuiet()
 	r.end(done)
 	pumpAll(2*time.Second, func() bool { return false }, r)
 	held, err := r.keys.Drain("mail", "another", time.Minute, time.Minute).Do(r.ctx, r.direct)
 	require.NoError(t, err)
-	require.True(t, held, "nobody else may drain")
+	require.True(t, held, "no other process may drain")
 }
 
 func TestWhoDrainsForLongIsNotPutOutByOneWhoDrainsForLess(t *testing.T) {
@@ -97,26 +97,26 @@ func TestWhoDrainsForLongIsNotPutOutByOneWhoDrainsForLess(t *testing.T) {
 	require.False(t, held, "both drain")
 }
 
-func TestASuspectOfUnknownQueueStaysWhereItIs(t *testing.T) {
+func TestAQuarantinedJobOfUnknownQueueStaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
-	r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), suspect("mail"))
+	r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), crashedTwice("mail"))
 	r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "HGET", Do: faultproxy.Close()})
 	pumpAll(5*time.Second, func() bool { return len(r.k.reconcile.orphaned) == 1 }, r)
 	t.Logf("found %d", len(r.k.reconcile.orphaned))
 	r.loop.beQuiet()
 	pumpAll(time.Second, func() bool { return r.loop.settled() }, r)
-	require.Empty(t, r.list(r.keys.Quarantine("")), "a list nobody reads")
+	require.Empty(t, r.list(r.keys.Quarantine("")), "a list that is never read")
 }
 
-func TestOrdinaryJobsHaveTheirTurnBetweenSuspects(t *testing.T) {
+func TestOrdinaryJobsHaveTheirTurnBetweenQuarantinedJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
 	r.loop.cfg.DrainFor = 10 * time.Second
 	r.push("mail", 500)
 	for range 60 {
-		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+		r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	}
 	order := ""
 	started := map[*Run]time.Time{}
@@ -142,10 +142,10 @@ func TestOrdinaryJobsHaveTheirTurnBetweenSuspects(t *testing.T) {
 	}, r)
 	t.Log(order)
 	first, last := strings.Index(order, "S"), strings.LastIndex(order, "S")
-	require.Contains(t, order[first:last], ".", "no ordinary job is started as long as there is a suspect")
+	require.Contains(t, order[first:last], ".", "no ordinary job is started as long as there is a quarantined job")
 }
 
-func TestNotTheWholeFleetServesSuspects(t *testing.T) {
+func TestNotTheWholeFleetServesQuarantinedJobs(t *testing.T) {
 	t.Parallel()
 	addr, prefix := drivertest.Redis(t).Addr(), drivertest.Prefix(t)
 	var rs []*rig
@@ -157,7 +157,7 @@ func TestNotTheWholeFleetServesSuspects(t *testing.T) {
 	r := rs[0]
 	r.push("mail", 2000)
 	for range 200 {
-		r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+		r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	}
 	started := map[*Run]time.Time{}
 	most := 0
@@ -195,9 +195,9 @@ func TestNotTheWholeFleetServesSuspects(t *testing.T) {
 		}
 		return false
 	}, rs...)
-	t.Logf("suspects at once in a fleet of 4: %d (all at %v); the last ordinary job was started at %v of 12s; suspects left %d, ordinary left %d", most, allAt.Sub(begin), lastOrdinary.Sub(begin),
+	t.Logf("quarantined jobs at once in a fleet of 4: %d (all at %v); the last ordinary job was started at %v of 12s; quarantined left %d, ordinary left %d", most, allAt.Sub(begin), lastOrdinary.Sub(begin),
 		len(r.list(r.keys.Quarantine("mail"))), len(r.list(r.keys.Queue("mail"))))
-	require.Less(t, most, 4, "the whole fleet serves suspects")
+	require.Less(t, most, 4, "the whole fleet serves quarantined jobs")
 }
 
 // commandsOf is how many commands a server has executed.
@@ -220,7 +220,7 @@ func TestARefusedDrainIsNoSpin(t *testing.T) {
 	r.push("mail", 1)
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.running) == 1 }, r))
 	r.do("SET", r.keys.Draining("mail"), "x") // or a user who may not ZREMRANGEBYSCORE
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	r.beat()
 	before := commandsOf(r)
 	until := time.Now().Add(2 * time.Second)
@@ -237,12 +237,12 @@ func requestsOf(r *rig) (n int) {
 	return n
 }
 
-func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
+func TestARefusedTakeOfAQuarantinedJobIsNoSpin(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)
 	r := newRigOn(t, clients["go-redis"], server.Addr(), "b", 1, "mail")
 	r.loop.cfg.DrainFor = 2 * time.Second
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	r.push("mail", 1)
 	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: sha, Do: faultproxy.Fail("NOPERM this user may not")})
@@ -260,10 +260,10 @@ func TestARefusedTakeOfASuspectIsNoSpin(t *testing.T) {
 	require.Less(t, calls, 20, "commands a second, one beat")
 }
 
-func TestNothingRunsBesideALostSuspect(t *testing.T) {
+func TestNothingRunsBesideALostQuarantinedJob(t *testing.T) {
 	t.Parallel()
 	r := newCapsules(t, clients["go-redis"], 2*time.Second)
-	r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
 	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: sha, Nth: 1, Do: faultproxy.Close()})

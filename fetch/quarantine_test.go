@@ -11,26 +11,26 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// suspect is the payload of a job that was running in two crashes.
-func suspect(queue string) string {
+// crashedTwice is the payload of a job that was running in two crashes.
+func crashedTwice(queue string) string {
 	draft := payload(queue)
 	return draft[:len(draft)-1] + `,"interrupted_count":2}`
 }
 
-func TestSuspects(t *testing.T) {
+func TestQuarantinedJobs(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		t.Run("an_idle_process_takes_one_and_nothing_beside_it", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 3, "mail", "other")
 			r.pump("the waits", func() bool { return r.k.openWaits() == 2 })
-			first, second := suspect("mail"), suspect("mail")
+			first, second := crashedTwice("mail"), crashedTwice("mail")
 			r.do("RPUSH", r.keys.Quarantine("mail"), second, first)
 			r.push("other", 2)
 			r.pump("both ordinary jobs", func() bool { return len(r.running) == 2 })
 			r.end(done)
 			r.beat()
-			r.pump("the suspect", func() bool { return len(r.running) == 1 })
+			r.pump("the quarantined job", func() bool { return len(r.running) == 1 })
 			require.Equal(t, []string{first}, bytesOf(r.running))
 			require.Equal(t, []string{first}, r.list(r.keys.QuarantineRun(r.session.Identity)))
 			r.push("other", 1)
@@ -39,10 +39,10 @@ func TestSuspects(t *testing.T) {
 			require.Len(t, r.running, 1, "nothing is started beside it")
 			require.Zero(t, r.k.openWaits())
 			r.end(done)
-			r.pump("the other job, which has its turn after a suspect", func() bool { return len(r.running) == 1 })
+			r.pump("the other job, which has its turn after a quarantined job", func() bool { return len(r.running) == 1 })
 			require.Equal(t, "other", r.running[0].Queue)
 			r.end(done)
-			r.pump("the second suspect, when there is nothing else", func() bool { return len(r.running) == 1 })
+			r.pump("the second quarantined job, when there is nothing else", func() bool { return len(r.running) == 1 })
 			require.Equal(t, second, r.running[0].Bytes)
 			r.end(done)
 			require.Empty(t, r.list(r.keys.Quarantine("mail")))
@@ -57,7 +57,7 @@ func TestSuspects(t *testing.T) {
 			r.push("mail", 1)
 			r.pump("the long job", func() bool { return len(r.running) == 1 })
 			long := r.running[0]
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+			r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 			r.beat()
 			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 })
 			require.NotNil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.session.Identity))
@@ -72,7 +72,7 @@ func TestSuspects(t *testing.T) {
 			require.Contains(t, r.running, long)
 			r.end(done)
 			r.beat()
-			r.pump("the suspect, once the hands are empty", func() bool { return len(r.running) == 1 && r.running[0].quarantined })
+			r.pump("the quarantined job, once the hands are empty", func() bool { return len(r.running) == 1 && r.running[0].quarantined })
 			r.end(done)
 		})
 
@@ -81,9 +81,9 @@ func TestSuspects(t *testing.T) {
 			r := newRig(t, open, 2, "mail")
 			r.loop.cfg.DrainFor = 10 * time.Second
 			r.push("mail", 500)
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+			r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 			r.beat()
-			r.pump("the suspect", func() bool {
+			r.pump("the quarantined job", func() bool {
 				if len(r.running) == 1 && r.running[0].quarantined {
 					return true
 				}
@@ -98,11 +98,11 @@ func TestSuspects(t *testing.T) {
 			require.Nil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.session.Identity))
 		})
 
-		t.Run("those_of_a_paused_queue_hold_up_nobody", func(t *testing.T) {
+		t.Run("those_of_a_paused_queue_hold_up_no_other", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail", "other")
 			r.do("SADD", r.keys.Paused(), "mail")
-			r.do("RPUSH", r.keys.Quarantine("mail"), suspect("mail"))
+			r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 			r.beat()
 			r.push("other", 1)
 			r.pump("the other job", func() bool { return len(r.running) == 1 })
@@ -111,17 +111,17 @@ func TestSuspects(t *testing.T) {
 			r.do("SREM", r.keys.Paused(), "mail")
 			r.beat()
 			r.beat()
-			r.pump("the suspect", func() bool { return len(r.running) == 1 && r.running[0].quarantined })
+			r.pump("the quarantined job", func() bool { return len(r.running) == 1 && r.running[0].quarantined })
 			r.end(done)
 		})
 
 		t.Run("requeued_it_returns_to_the_head_of_its_list", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			first, second := suspect("mail"), suspect("mail")
+			first, second := crashedTwice("mail"), crashedTwice("mail")
 			r.do("RPUSH", r.keys.Quarantine("mail"), second, first)
 			r.beat()
-			r.pump("the suspect", func() bool { return len(r.running) == 1 })
+			r.pump("the quarantined job", func() bool { return len(r.running) == 1 })
 			r.loop.beQuiet()
 			r.end(func(*Run) job.Outcome { return job.Requeued() })
 			require.Equal(t, []string{second, first}, r.list(r.keys.Quarantine("mail")))
@@ -131,8 +131,8 @@ func TestSuspects(t *testing.T) {
 		t.Run("one_whose_answer_was_lost_is_found_and_runs", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
-			stray := suspect("mail")
-			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), stray)
+			orphan := crashedTwice("mail")
+			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), orphan)
 			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
 			r.push("mail", 1)
 			for len(r.running) == 0 {
@@ -140,9 +140,9 @@ func TestSuspects(t *testing.T) {
 				until := time.Now().Add(100 * time.Millisecond)
 				r.pump("a look", func() bool { return len(r.running) == 1 || time.Now().After(until) })
 			}
-			require.Equal(t, []string{stray}, bytesOf(r.running), "nothing was taken beside it")
+			require.Equal(t, []string{orphan}, bytesOf(r.running), "nothing was taken beside it")
 			r.end(func(*Run) job.Outcome { return job.Requeued() })
-			require.Equal(t, []string{stray}, r.list(r.keys.Quarantine("mail")), "it went where it had come from")
+			require.Equal(t, []string{orphan}, r.list(r.keys.Quarantine("mail")), "it went where it had come from")
 		})
 	})
 }

@@ -8,36 +8,37 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Replies get lost, and with them the knowledge of jobs that already lie in our lists. Reconciling compares
-// the lists' lengths with the ledger, and where they differ reads the entries. A difference alone proves
-// nothing: a take or a settle may be in flight. So while it is unsure what the lists hold nothing is begun
-// that brings jobs, and entries are read only once nothing is in flight that may. An entry that is then
-// neither a run, nor has been since the question, was brought by something that has ended, and its answer
-// was lost: it is orphaned. Lengths are the first reading that does not know it, the page the second; a
-// page is as large as the link allows, and what it has shown stays known if the next one fails.
+// A reply can be lost, and then jobs are in our lists without being in the ledger. Reconciling compares the
+// lengths of the lists with the ledger, and reads the entries where they differ. A difference alone proves
+// nothing, because a take or a settle may be in flight. So while the process is unsure, it starts no call
+// that brings jobs, and reads entries only when no such call is in flight. If an entry then matches no run,
+// and no run since the request, the reply of the call that brought it was lost: the entry is orphaned. So
+// each orphaned entry is seen twice, by length and by page. A page is as large as the link allows, and its
+// results are kept if the next page fails.
 type reconcile struct {
 	due             bool               // the lengths must be read
-	asking          bool               // they are being read
-	unsure          bool               // our lists may hold jobs that are not in the ledger: nothing more is taken
-	looked          bool               // since then the lengths were read with nothing in flight
-	doubts          int                // readings in a row whose difference may be what a take was just bringing
-	readings        map[place]*reading // those that are not done
-	toRead          []*reading         // those of them whose next page must be asked for
-	orphaned        []orphan           // entries that are not runs yet
-	quarantinesRead bool               // it is news which queues have quarantined jobs
-	// quarantineUnsure says that our quarantine list may hold a job that is not in the ledger: an answer
-	// was lost, or the job had no lease to start with. quarantinedFrom is the queue of the one that was
+	asking          bool               // the call that reads them is in flight
+	unsure          bool               // our lists may hold jobs that are not in the ledger: no more jobs are taken
+	looked          bool               // since unsure was set, the lengths were read with no call in flight
+	doubts          int                // readings in a row whose difference a take in flight may explain
+	readings        map[place]*reading // readings that have not ended
+	toRead          []*reading         // readings whose next page must be requested
+	orphaned        []orphan           // orphaned entries that are not runs yet
+	quarantinesRead bool               // the lengths of the quarantines were read since this was last cleared
+	// quarantineUnsure reports that our quarantine list may hold a job that is not in the ledger: a reply was
+	// lost, or the process had no lease for the job's start. quarantinedFrom is the queue of the job that was
 	// found there.
 	quarantineUnsure bool
 	quarantinedFrom  string
 }
 
-// mostDoubts is how many readings in a row may differ by what takes in flight may be bringing. A busy
-// process has one in flight at nearly every reading, and does not stop for each; what is lost without a
-// failed call (there should be no such thing) is found in a dozen seconds.
+// mostDoubts is the maximum number of readings in a row whose difference takes in flight may explain. A busy
+// process has a take in flight at nearly every reading, and does not stop taking jobs for each. If a job is
+// lost without a failed call, which should not happen, it is found within a dozen seconds.
 const mostDoubts = 8
 
-// A place is one of our lists: a queue's working list, or the quarantine list, which belongs to none.
+// A place is one of our lists: the working list of a queue, or the quarantine list, which belongs to no
+// queue.
 type place struct {
 	queue       string
 	quarantined bool
@@ -57,14 +58,14 @@ func (k *keyspace) listAt(at place) string {
 	return k.cfg.Keys.Working(at.queue, k.session.Identity)
 }
 
-// A reading goes through one list page by page, newest entries first, where the orphaned ones of a take
-// that has just failed are: it ends when as many have been found as there can be. Entries move while it
-// does, so one may be met on two pages; each page is compared for itself.
+// A reading reads one list page by page, the newest entries first, because the orphaned entries of a take
+// that has just failed are the newest. It ends when it has found all that there can be. Entries move
+// meanwhile, so an entry may be on two pages; each page is compared on its own.
 type reading struct {
 	place place
 	first int            // index of the next page
 	most  int            // how many orphaned entries there may be on the pages to come
-	left  map[string]int // what has left our lists since the page was asked for
+	left  map[string]int // jobs that have left our lists since the page was requested, by bytes
 }
 
 // An orphan is an orphaned entry.
@@ -80,8 +81,8 @@ func (c *reconcile) foundQuarantined() bool {
 	return slices.ContainsFunc(c.orphaned, func(o orphan) bool { return o.place.quarantined })
 }
 
-// leave takes a run out of the ledger whose job has left its list: a page that was asked for before may
-// still show it.
+// leave removes a run from the ledger after its job has left its list. A page that was requested before may
+// still contain the job.
 func (k *keyspace) leave(r *Run) {
 	if under := k.reconcile.readings[r.place()]; under != nil && r.owner == k.session {
 		under.left[r.Bytes]++
@@ -90,7 +91,7 @@ func (k *keyspace) leave(r *Run) {
 	k.ledger.move(r, gone)
 }
 
-// read begins to read the list at a place, unless that is being done.
+// read starts a reading of the list at a place, unless there is one.
 func (c *reconcile) read(at place, most int) {
 	if c.readings[at] == nil {
 		c.readings[at] = &reading{place: at, most: most, left: make(map[string]int)}
@@ -98,8 +99,8 @@ func (c *reconcile) read(at place, most int) {
 	}
 }
 
-// doubt records that the lists of a session may hold jobs that are not in the ledger. An error that is
-// certain brought none.
+// doubt records that the lists of a session may hold jobs that are not in the ledger. After a certain error,
+// the call was not executed and brought no jobs.
 func (k *keyspace) doubt(session *Session, err error) {
 	if session == k.session && (err == nil || !driver.Certain(err)) {
 		k.reconcile.unsure, k.reconcile.looked = true, false
@@ -144,14 +145,14 @@ func (k *keyspace) listsToSee(queues []string) []string {
 }
 
 // handleLengths compares our lists, those of the queues and the quarantine list, with the ledger. still
-// says that nothing which brings jobs was in flight from the question to the answer, left how many jobs
-// left our lists meanwhile.
+// reports that no call that brings jobs was in flight between request and reply; left is the number of jobs
+// that left our lists meanwhile.
 func (k *keyspace) handleLengths(queues []string, lengths []int, still bool, left int) {
 	known, sure := make(map[place]int, len(lengths)), make(map[place]int, len(lengths))
 	for r := range k.ledger.of(k.session) {
 		known[r.place()]++
 		if r.state != settling && r.state != unacked {
-			sure[r.place()]++ // the others' settles may have taken them out
+			sure[r.place()]++ // the settle of a run in these states may have removed its job
 		}
 	}
 	c, more, fewer := &k.reconcile, false, false
@@ -188,19 +189,19 @@ func (k *keyspace) handleLengths(queues []string, lengths []int, still bool, lef
 // mayBring reports whether a take is in flight.
 func (k *keyspace) mayBring() bool { return len(k.operations) > k.openWaits() }
 
-// handlePaused takes in which queues are paused, so that a wait on one that now is gets released, and one
-// that is not any more is looked at.
+// handlePaused records which queues are paused. The wait on a queue that is now paused is released, and jobs
+// are taken again from a queue that was resumed.
 func (k *keyspace) handlePaused(queues []string, reply driver.Reply) {
 	flags, ok := reply.Value.([]any)
 	if !ok || len(flags) != len(queues) {
-		return // the next take tells
+		return // the next take reports paused queues
 	}
 	for i, queue := range queues {
 		k.queues[queue].learnPaused(flags[i] == int64(1))
 	}
 }
 
-// handleQuarantines takes in how many quarantined jobs wait in each queue.
+// handleQuarantines records in which queues quarantined jobs wait.
 func (k *keyspace) handleQuarantines(queues []string, waiting []int) {
 	for i, queue := range queues {
 		q := k.queues[queue]
@@ -209,8 +210,8 @@ func (k *keyspace) handleQuarantines(queues []string, waiting []int) {
 	k.reconcile.quarantinesRead = true
 }
 
-// addReading adds the next page of a list that is being read: one in a pipeline, and none while anything is
-// in flight that may bring a job.
+// addReading adds the next page of a reading: one page in a pipeline, and none while a call is in flight that
+// may bring a job.
 func (k *keyspace) addReading(p *pipeline) {
 	c := &k.reconcile
 	if len(c.toRead) == 0 || len(k.operations) > 0 || k.session.Over() {
@@ -238,10 +239,10 @@ func (k *keyspace) addReading(p *pipeline) {
 			delete(c.readings, read.place)
 			k.fail("look", err)
 		case err != nil:
-			c.toRead = append(c.toRead, read) // what the pages before have shown is kept
+			c.toRead = append(c.toRead, read) // the results of earlier pages are kept
 			k.fail("look", err)
 		case op != k.lastOp:
-			c.toRead = append(c.toRead, read) // what has begun since may have brought some of it
+			c.toRead = append(c.toRead, read) // a call that has begun since may have brought some of these entries
 		default:
 			k.succeed()
 			k.addLarge(session, read.place, listed.Large...)
@@ -250,7 +251,7 @@ func (k *keyspace) addReading(p *pipeline) {
 	})
 }
 
-// compare finds the orphaned entries of one page, and goes on to the next where there may be more.
+// compare finds the orphaned entries of one page, and requests the next page if there may be more.
 func (k *keyspace) compare(read *reading, listed lua.Listed, page int) {
 	c, entries := &k.reconcile, listed.Entries
 	unknown, bytes := make(map[string]int), 0

@@ -25,24 +25,24 @@ func (r *rig) newJanitor() (*janitor.Janitor, *Session) {
 	r.t.Helper()
 	record := r.record
 	record.Beat, record.TTL, record.Formerly = 20*time.Millisecond, time.Second, ""
-	life, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "janitor", record)
+	session, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "janitor", record)
 	require.NoError(r.t, err)
 	j := janitor.New(janitor.Config{
 		Client: r.direct, Keys: r.keys, Log: zerolog.New(r.log), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 	})
 	j.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: r.clock.Now().Add(-rigTTL)}, lua.SinceBoot()-rigTTL, 0)
-	return j, life
+	return j, session
 }
 
 // recover lets a janitor look and follow until a condition holds.
-func (r *rig) recover(j *janitor.Janitor, life *Session, until func() bool) {
+func (r *rig) recover(j *janitor.Janitor, session *Session, until func() bool) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
-		pulse, err := life.Beat(context.Background(), r.direct, r.keys, r.clock)
+		reply, err := session.Beat(context.Background(), r.direct, r.keys, r.clock)
 		require.NoError(r.t, err)
-		j.Look(pulse.HeartbeatReply, pulse.SentAt, 0)
-		require.NoError(r.t, j.Pass(context.Background(), life.Identity))
+		j.Look(reply.HeartbeatReply, reply.SentAt, 0)
+		require.NoError(r.t, j.Pass(context.Background(), session.Identity))
 		return until()
 	}, 10*time.Second, 20*time.Millisecond)
 }
@@ -63,11 +63,11 @@ func TestRecovery(t *testing.T) {
 			r.pump("the jobs", func() bool { return len(r.running) == 3 })
 			old := r.session
 			r.lapse(old.Identity)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
+			j, session := r.newJanitor()
+			r.recover(j, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
 
-			pulse := r.beat()
-			require.Equal(t, lua.StateDead, pulse.State)
+			reply := r.beat()
+			require.Equal(t, lua.StateDead, reply.State)
 			require.ErrorIs(t, context.Cause(old.Context), ErrOwnershipLost)
 			r.finish(r.running[0], job.Done())
 			r.finish(r.running[1], job.Retried(r.running[1].Bytes, time.Second))

@@ -15,22 +15,22 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// said is what a Reporter has told: a word for each line.
+// said is what a Reporter has logged: a word for each line.
 func said(t *testing.T, log *bytes.Buffer) []string {
 	t.Helper()
 	words := map[string]string{"redis is away": "away", "redis is back": "back", "redis refuses": "refuses", "redis denies access": "denies"}
-	var told []string
+	var logged []string
 	for line := range bytes.Lines(log.Bytes()) {
 		var entry struct{ Message string }
 		require.NoError(t, json.Unmarshal(line, &entry))
 		for text, word := range words {
 			if bytes.HasPrefix([]byte(entry.Message), []byte(text)) {
-				told = append(told, word)
+				logged = append(logged, word)
 			}
 		}
 	}
 	log.Reset()
-	return told
+	return logged
 }
 
 func TestReporter(t *testing.T) {
@@ -120,7 +120,7 @@ func TestReporter(t *testing.T) {
 			time.Sleep(deniedFor + 1)
 			require.NoError(t, r.Denied())
 		},
-		"takes_a_refusal_for_a_sign_of_life": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"takes_a_refusal_for_a_sign_that_Redis_is_up": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("poll", away)
 			r.Fail("poll", refusal)
 			require.Equal(t, []string{"away", "back", "refuses"}, said(t, log))

@@ -131,24 +131,24 @@ func (r *rig) enter() {
 
 // beat beats once, and looks as a process does after a confirmed beat.
 func (r *rig) beat() HeartbeatReply {
-	reply := r.pulse()
+	reply := r.heartbeat()
 	if reply.State == lua.StateAlive {
 		r.k.beaten(reply)
 	}
 	return reply
 }
 
-func (r *rig) pulse() HeartbeatReply {
+func (r *rig) heartbeat() HeartbeatReply {
 	r.t.Helper()
-	pulse, err := r.session.Beat(context.Background(), r.direct, r.keys, r.clock, r.loop.Watched(r.session)...)
+	beat, err := r.session.Beat(context.Background(), r.direct, r.keys, r.clock, r.loop.Watched(r.session)...)
 	require.NoError(r.t, err)
-	return pulse
+	return beat
 }
 
 // stay renews the lease and does nothing else, where a busy machine may have been at something for as long as that lasts.
 func (r *rig) stay() {
 	r.t.Helper()
-	require.Equal(r.t, lua.StateAlive, r.pulse().State)
+	require.Equal(r.t, lua.StateAlive, r.heartbeat().State)
 }
 
 // pump lets the fetcher work until a condition holds. Jobs that become ready are noted as running.

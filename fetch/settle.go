@@ -14,15 +14,15 @@ import (
 const (
 	// mostBatches is how many unacknowledged settles go into one pipeline.
 	mostBatches = 2
-	// retryBlocked is how often a settle is tried again that Redis refuses for a reason waiting does not
-	// cure.
+	// retryBlocked is the interval between attempts of a settle that Redis refuses for a permanent reason,
+	// such as a key of a wrong type.
 	retryBlocked = time.Minute
-	// leastPart is the least that a settle is cut to: with less, what each round trip costs is more than
-	// what is gained.
+	// leastPart is the minimum size of a part of a split settle: a smaller one costs more in round trips than
+	// it gains.
 	leastPart = 32
 )
 
-// A batch is one settle under one number, kept with its exact bytes until its answer has been read.
+// A batch is one settle with one number, kept with its exact bytes until its reply has been read.
 type batch struct {
 	session *Session
 	number  int64
@@ -30,8 +30,8 @@ type batch struct {
 	ask     lua.Ask[lua.SettleVerdict]
 }
 
-// addSettles adds settles: those that are unacknowledged, those of isolated runs, and that of what has
-// finished since. It reports whether some of them are sent again.
+// addSettles adds settles to a pipeline: unacknowledged ones, those of isolated runs, and one of newly
+// finished runs. It reports whether any of them is sent again.
 func (k *keyspace) addSettles(p *pipeline) (again bool) {
 	most := min(len(k.unacked), mostBatches)
 	batches := slices.Clone(k.unacked[:most])
@@ -57,7 +57,8 @@ func (k *keyspace) nextBatch() *batch {
 	}
 	ordered := k.ledger.in(finished)
 	if k.loop.quiet {
-		// What is requeued goes to the head, the last one first in line: so the oldest goes last.
+		// Each requeued job goes to the head of its queue, before those requeued earlier. So the oldest is
+		// requeued last.
 		runs := slices.SortedStableFunc(ordered, func(x, y *Run) int { return int(y.seq - x.seq) })
 		first, ordered = runs[0], slices.Values(runs)
 	}
@@ -83,17 +84,17 @@ func (k *keyspace) nextBatch() *batch {
 	return k.newBatch(session, gathered)
 }
 
-// part returns how many outcomes go into one settle at most. It is half of what can run at once, so that
-// Redis works on one half while the processors work on the other; in one piece, they would take turns.
+// part returns the maximum number of outcomes in one settle. It is half of the concurrency, so that Redis
+// works on one half while the processors work on the other; with one piece, one would wait for the other.
 func (k *keyspace) part() int {
 	half := (k.loop.Concurrency() + 1) / 2
-	if k.loop.quiet || half < leastPart { // what is requeued goes in order, and two pipelines have none
+	if k.loop.quiet || half < leastPart { // requeues need their order, and two pipelines have no order
 		return lua.MostItems
 	}
 	return min(half, lua.MostItems)
 }
 
-// newBatch makes a settle of these runs, with its number and its bytes.
+// newBatch returns a settle of these runs, with its number and its bytes.
 func (k *keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled := make([]lua.Settled, len(gathered))
 	for i, r := range gathered {
@@ -107,7 +108,7 @@ func (k *keyspace) newBatch(session *Session, gathered []*Run) *batch {
 		Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled,
 		Today: k.cfg.Clock.Now(), DeadMost: k.cfg.DeadMost, DeadFor: k.cfg.DeadFor,
 	})
-	for i := range settled { // Settle has brought them into its order
+	for i := range settled { // Settle has sorted them
 		b.runs[i] = gathered[settled[i].Index]
 	}
 	return b
@@ -120,13 +121,13 @@ func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
 		k.succeed()
 		k.confirm(b, verdict)
 	case driver.Outage(err):
-		// Unknown or not now: the same bytes under the same number do no harm if they were executed after
-		// all.
+		// The settle may or may not have been executed. It is sent again with the same bytes and number,
+		// which has no effect if it was.
 		k.moveAll(b, unacked)
 		k.unacked = append(k.unacked, b)
 		k.fail("settle", err)
 	case len(b.runs) > 1:
-		// One of them is refused for good and takes the others with it: each is settled by itself.
+		// Redis refuses one of the runs and so the whole batch. Each run is settled alone from now on.
 		b.session.read(b)
 		k.moveAll(b, isolated)
 	default:
@@ -136,7 +137,7 @@ func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
 		if k.ledger.count(blocked) == 0 {
 			k.blockedAt = time.Now().Add(retryBlocked)
 		}
-		k.moveAll(b, blocked) // it stays known, so that it is not reclaimed, and its processor is free
+		k.moveAll(b, blocked) // stays in the ledger, so that it is not reclaimed; its processor is free
 	}
 }
 
@@ -172,8 +173,8 @@ func (k *keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 }
 
-// needless reports that what was kept for a job's next start is of no more use: the job has ended, or its
-// bytes carry it.
+// needless reports whether the data kept for a job's next start is no longer needed: the job has ended, or
+// its payload contains the data.
 func needless(outcome job.Outcome) bool {
 	switch outcome.Exit() {
 	case job.ExitDone, job.ExitDiscarded, job.ExitDead:

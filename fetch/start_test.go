@@ -68,11 +68,11 @@ func (r *rig) sha(call driver.Call) string {
 	return sha
 }
 
-func (r *rig) shaOfTake() string  { return r.sha(r.keys.Take("nobody", r.queues, 1, 1, 1).Call) }
+func (r *rig) shaOfTake() string  { return r.sha(r.keys.Take("unknown", r.queues, 1, 1, 1).Call) }
 func (r *rig) shaOfStart() string { return r.sha(r.keys.Start(r.session.Identity, nil).Call) }
 func (r *rig) shaOfRenew() string { return r.sha(r.keys.Renew(nil).Call) }
 func (r *rig) shaOfSettle() string {
-	return r.sha(r.keys.Settle(lua.Settlement{Identity: "nobody"}).Call)
+	return r.sha(r.keys.Settle(lua.Settlement{Identity: "unknown"}).Call)
 }
 
 // runs waits until one job runs.
@@ -120,7 +120,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			require.EqualValues(t, 1, calls.Load())
 		})
 
-		t.Run("whose_answer_is_lost_are_said_again_and_free_nobody_elses_lock", func(t *testing.T) {
+		t.Run("whose_answer_is_lost_are_said_again_and_free_no_other_lock", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
 			r.proxy.Add(faultproxy.DropReply(r.shaOfStart()))
@@ -133,7 +133,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			require.Equal(t, []string{first.bytes}, r.working("mail"))
 			r.do("SADD", r.keys.Paused(), "mail")
 			r.end(done)
-			require.Equal(t, "-"+second.JID, r.lockOf(second), "its end frees nobody else's either")
+			require.Equal(t, "-"+second.JID, r.lockOf(second), "its end frees no other lock either")
 			r.do("SREM", r.keys.Paused(), "mail")
 			r.beat()
 			require.Equal(t, second.bytes, r.runs().Bytes)
@@ -164,7 +164,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			r.pump("the answer", func() bool { return lost.Load() && r.k.ledger.count(starting) == 0 && r.session.held == 0 })
 			require.Empty(t, r.running)
 			require.Contains(t, r.log.String(), "recovered from us before it started")
-			require.Equal(t, "-"+j.JID, r.lockOf(j), "it is that of whoever has the job")
+			require.Equal(t, "-"+j.JID, r.lockOf(j), "it belongs to the process that has the job")
 			r.push("mail", 1)
 			r.runs() // its processor is free
 			r.end(done)
@@ -179,7 +179,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			r.pump("the start", func() bool { return r.k.ledger.count(starting) == 1 })
 			r.loop.beQuiet()
 			gate.Open()
-			r.pump("the hand-back", func() bool { return r.loop.settled() })
+			r.pump("the requeue", func() bool { return r.loop.settled() })
 			require.Empty(t, r.running)
 			require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 			require.Equal(t, "s"+j.JID, r.lockOf(j))
@@ -199,7 +199,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 				<-gate.Arrived()
 				r.loop.beQuiet()
 				gate.Open()
-				r.pump("the hand-back", func() bool { return r.loop.settled() })
+				r.pump("the requeue", func() bool { return r.loop.settled() })
 				require.Empty(t, r.running)
 				require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 				require.Equal(t, "-"+j.JID, r.lockOf(j))
@@ -214,7 +214,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			j := r.pushUnique(untilExecuting, 1)
 			r.pump("the lock to be free", func() bool { return r.lockOf(j) == "" })
 			r.loop.beQuiet()
-			r.pump("the hand-back", func() bool { return r.loop.settled() })
+			r.pump("the requeue", func() bool { return r.loop.settled() })
 			require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 			require.Equal(t, "-"+j.JID, r.lockOf(j))
 		})
@@ -231,7 +231,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 				r.k.refuse(held)
 			}
 			r.running = nil
-			r.pump("the hand-back", func() bool { return r.loop.settled() && len(r.list(r.keys.Queue("mail"))) == 3 })
+			r.pump("the requeue", func() bool { return r.loop.settled() && len(r.list(r.keys.Queue("mail"))) == 3 })
 			require.Equal(t, "-"+j.JID, r.lockOf(j))
 			require.Equal(t, "-"+second.JID, r.lockOf(other))
 		})
@@ -244,7 +244,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			r.loop.handle(<-r.loop.events)
 			require.Equal(t, 1, r.k.ledger.count(awaitingStart))
 			r.loop.beQuiet()
-			r.pump("the hand-back", func() bool { return r.loop.settled() })
+			r.pump("the requeue", func() bool { return r.loop.settled() })
 			require.Empty(t, r.running)
 			require.Equal(t, []string{j.bytes}, r.list(r.keys.Queue("mail")))
 			require.Equal(t, "-"+j.JID, r.lockOf(j))
@@ -395,15 +395,15 @@ func TestLocksOfTheDead(t *testing.T) {
 			require.Equal(t, executed.JID, r.pushUnique(untilExecuted, 1).holder)
 			r.do("PEXPIRE", r.keys.Lock(executed.Digest), "30000")
 			r.lapse(r.session.Identity)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
+			j, session := r.newJanitor()
+			r.recover(j, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 3 })
 			require.Equal(t, "d"+executed.JID, r.lockOf(executed))
 			left, _ := r.do("PTTL", r.keys.Lock(executed.Digest)).(int64)
 			require.Greater(t, left, int64(30000))
 			require.Equal(t, "-"+second.JID, r.lockOf(executing), "the one that came back has none, and takes none")
 		})
 
-		t.Run("pass_to_one_more_run_when_a_killer_is_buried", func(t *testing.T) {
+		t.Run("pass_to_one_more_run_when_a_crashing_job_dies", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
 			r.loop.beQuiet() // or it would take what is brought back
@@ -417,13 +417,13 @@ func TestLocksOfTheDead(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, j.JID, r.pushUnique(untilExecuted, 1).holder)
 			r.lapse(victim)
-			janitor, life := r.newJanitor()
-			r.recover(janitor, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
+			janitor, session := r.newJanitor()
+			r.recover(janitor, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
 			require.EqualValues(t, 1, r.do("ZCARD", r.keys.Dead()))
 			again, err := job.Parse(r.list(r.keys.Queue("mail"))[0])
 			require.NoError(t, err)
 			require.Equal(t, "-"+again.JID(), r.lockOf(j))
-			require.Zero(t, again.InterruptedCount(), "it killed nobody")
+			require.Zero(t, again.InterruptedCount(), "it killed no process")
 			require.Equal(t, "[1]", again.ArgsJSON())
 		})
 	})

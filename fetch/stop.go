@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// Moment is what a cancelled handler is given to return. What it returns then still counts as its
-	// outcome.
+	// Moment is the time that a cancelled handler gets to return. Its return value still decides the outcome.
 	Moment = time.Second
-	// LastSettle bounds what is waited for once all handlers are done with, deregistration included: Redis
-	// may be away, and then the jobs are recovered as from a crash. One deadline for all, because a silent
-	// Redis uses up every single one.
+	// LastSettle is the maximum time of a stop after all handlers have ended, deregistration included. If
+	// Redis is away for longer, the jobs are recovered as after a crash. There is one deadline for all calls,
+	// because a Redis that does not reply would use up each deadline.
 	LastSettle = 2 * time.Second
-	// Goodbye is what is kept of it for leaving, many times what a Redis takes that is there.
+	// Goodbye is the part of LastSettle that is reserved for deregistration: many times what a healthy Redis
+	// needs.
 	Goodbye = 250 * time.Millisecond
 )
 
-// stopping is how far a stop has come. Each instant is zero until it is set.
+// stopping is the progress of a stop. Each instant is zero until it is set.
 type stopping struct {
 	asked     bool
 	cancelAt  time.Time // when handlers are cancelled
@@ -26,7 +26,7 @@ type stopping struct {
 	leaveAt   time.Time // when the loop ends, settled or not
 }
 
-// obeyAll obeys what has been ordered.
+// obeyAll executes the waiting orders.
 func (l *Loop) obeyAll() {
 	for {
 		select {

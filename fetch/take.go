@@ -7,7 +7,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// addTakes adds a take for each capsule that has idle processors. They share what the link carries.
+// addTakes adds a take for each capsule that has idle processors. They share the page size of the link.
 func (k *keyspace) addTakes(p *pipeline, now time.Time) {
 	if k.loop.quiet || k.session == nil || k.fenced || k.reconcile.unsure || k.loop.quarantine.aside() {
 		return
@@ -39,7 +39,7 @@ func (in *intake) wantsTake(now time.Time) bool {
 }
 
 func (k *keyspace) addTake(p *pipeline, in *intake, page int) {
-	// What this very pipeline settles frees its processors: those runs occupy none any more.
+	// Runs that the same pipeline settles no longer occupy a processor.
 	session, wanted, queues := k.session, min(in.spare(), lua.MostItems), in.next()
 	take := k.cfg.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
 	p.promise(in.capsule, wanted)
@@ -70,7 +70,7 @@ func (k *keyspace) handleTake(session *Session, in *intake, queues []string, tak
 	}
 }
 
-// learnWhy takes in why a take brought no more.
+// learnWhy records why a take brought no more jobs.
 func (k *keyspace) learnWhy(in *intake, why lua.Why) {
 	switch why {
 	case lua.WhyFenced, lua.WhyQuarantine:

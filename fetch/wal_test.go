@@ -50,7 +50,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r.end(done)
 		})
 
-		t.Run("are_asked_for_by_nobody_who_was_pushed_with_none", func(t *testing.T) {
+		t.Run("are_not_asked_for_by_a_job_that_was_pushed_with_none", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")
 			j := r.pushUnique(plain, 1)
@@ -61,13 +61,13 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			})})
 			r.pump("both jobs", func() bool { return len(r.running) == 2 })
 			require.Equal(t, "-"+j.JID, r.lockOf(j), "its start was not said")
-			require.Equal(t, "-"+other.JID, r.lockOf(other), "no run of it is owed to those who come now")
+			require.Equal(t, "-"+other.JID, r.lockOf(other), "no run of it is promised to later pushes")
 			require.Nil(t, r.running[0].Left())
 			require.Nil(t, r.running[1].Left(), "of which no duplicate was refused")
 			r.end(done)
 		})
 
-		t.Run("are_told_once_more_when_the_answer_is_lost", func(t *testing.T) {
+		t.Run("are_returned_once_more_when_the_reply_is_lost", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
 			j := r.pushUnique(untilExecuting, 1, located())
@@ -80,7 +80,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r.pump("what is kept to be forgotten", func() bool { return !r.kept(j) })
 		})
 
-		t.Run("are_kept_for_whoever_gets_the_requeued_job", func(t *testing.T) {
+		t.Run("are_kept_for_the_next_run_of_the_requeued_job", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
 			j := r.pushUnique(untilExecuting, 1, located())
@@ -122,8 +122,8 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			victim := r.session.Identity
 			r.lapse(victim)
 			r.loop.quiet = true
-			janitor, life := r.newJanitor()
-			r.recover(janitor, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
+			janitor, session := r.newJanitor()
+			r.recover(janitor, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
 			r.running = nil
 			r.k.ledger.moveAll(running, gone)
 			r.enter()

@@ -15,14 +15,14 @@ import (
 type Action string
 
 const (
-	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count
-	// (not that of scheduled jobs, which have not failed), so that they get one more run, and clears their
-	// crashes. A unique job that is dead takes its lock again; if another job holds the lock, Retry refuses
-	// it, unless its class stores duplicates. It also refuses unreadable entries, and jobs that died because
-	// of their size and still exceed Selection.PayloadLimit.
+	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count,
+	// so that they get one more run (except for scheduled jobs, which have not failed), and clears their
+	// count of crashes. A unique job that is dead takes its lock again; if another job holds the lock, Retry
+	// refuses it, unless its class stores duplicates. It also refuses unreadable entries, and jobs that died
+	// because of their size and still exceed Selection.PayloadLimit.
 	Retry Action = "retry"
 	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
-	// same step, and pushes the rerun that a refused duplicate was promised (see dedup.Rule.RescheduleOnce).
+	// same step, and pushes the extra run for refused duplicates (see dedup.Rule.RescheduleOnce).
 	Kill Action = "kill"
 	// Delete removes jobs for good.
 	Delete Action = "delete"

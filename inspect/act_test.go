@@ -151,7 +151,7 @@ func TestSelection(t *testing.T) {
 				missing   []string
 			}{
 				{Selection{}, []string{"1", "2", "3", "4", unreadableID("garbage"), unreadableID("{}")}, nil},
-				{Selection{IDs: []string{"2", "nobody", "3", "2"}}, []string{"1", "4", unreadableID("garbage"), unreadableID("{}")}, []string{"nobody"}},
+				{Selection{IDs: []string{"2", "unknown", "3", "2"}}, []string{"1", "4", unreadableID("garbage"), unreadableID("{}")}, []string{"unknown"}},
 				{Selection{IDs: []string{unreadableID("garbage")}}, []string{"1", "2", "3", "4", unreadableID("{}")}, nil},
 				{Selection{Class: "A"}, []string{"2", unreadableID("garbage"), unreadableID("{}")}, nil},
 				{Selection{Class: "W"}, []string{"1", "2", "3", unreadableID("garbage"), unreadableID("{}")}, nil},
@@ -327,7 +327,7 @@ func TestEntries(t *testing.T) {
 
 func TestOrders(t *testing.T) {
 	promises(t, map[string]func(w *world){
-		"a living process hears them": func(w *world) {
+		"a living process receives them": func(w *world) {
 			_, err := w.keys.Register("h:1:aa", lua.Record{Queues: []string{"q"}, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
 			require.NoError(w, err)
 			for _, order := range []Order{Quiet, Stop} {

@@ -1,4 +1,5 @@
-// Package inspect is what an operator sees and does: counters, queues, sets, processes and the jobs they run.
+// Package inspect reads and changes what an operator works with: counters, queues, sets, processes and
+// running jobs.
 //
 // The command line, a dashboard and tests share it, so all of them show the same state. Scripts rely on the
 // JSON names below. Inspector reads pages of bounded size, without KEYS or SCAN, from the keys that Sidekiq's

@@ -22,8 +22,8 @@ type Entry struct {
 	ID string `json:"id"`
 	// In is where it waits: "retries", "scheduled", "dead", "queue" or "quarantined".
 	In string `json:"in"`
-	// Problem says why no worker could run it; empty for a readable job. With a Problem, Payload has its
-	// first bytes.
+	// Problem is the reason why no worker could run it; empty for a readable job. With a Problem, Payload has
+	// the first bytes of the entry.
 	Problem string `json:"problem,omitempty"`
 	Payload string `json:"payload,omitempty"`
 	// Class is the display name: the class that an adapter's job wraps, if there is one.

@@ -35,15 +35,15 @@ type Found struct {
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string `json:"queue,omitempty"`
 	Class string `json:"class,omitempty"`
-	// Since is when the job came there, according to the job or its process. At is when a scheduled job or a
-	// retry runs.
+	// Since is when the job arrived there, according to the job or its process. At is when a scheduled job or
+	// a retry is due.
 	Since time.Time `json:"since,omitzero"`
 	At    time.Time `json:"at,omitzero"`
 	// Process is the identity of the process that holds it, and State whether that process is alive. A living
 	// process recovers the jobs of a lapsed one.
 	Process string `json:"process,omitempty"`
 	State   State  `json:"process_state,omitempty"`
-	// Looked is how many entries were read.
+	// Looked is the number of entries that were read.
 	Looked int `json:"looked"`
 	// Unseen lists the places that were not searched to their end; empty if the search was complete.
 	Unseen string `json:"unseen,omitempty"`
@@ -51,7 +51,7 @@ type Found struct {
 	Entry *Entry `json:"job,omitempty"`
 }
 
-// Find reports where the job with this jid or this Entry.ID is. It reads all places a page at a time, in the
+// Find returns the place of the job with this jid or Entry.ID. It reads all places a page at a time, in the
 // order in which jobs pass through them, and reads them twice before it reports PlaceNotFound: a job that
 // moves against that order (a retry that comes due, a requeue) can leave a place just before Find reads it.
 // It may read every job in Redis. After each page it calls progress, unless nil, with the number of entries

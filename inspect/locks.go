@@ -116,7 +116,7 @@ func lockOf(digest, value string, now time.Time) Lock {
 
 // ReleaseLock releases a lock regardless of its holder and returns what it was (without TTL, and without JID
 // if the key held something else); ok reports whether it was held. The job still runs, and a duplicate may be
-// pushed and run beside it. If the lock was Dirty, the promised rerun does not take place.
+// pushed and run beside it. If the lock was Dirty, the extra run does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
 	now, err := i.redisTime(ctx)
 	if err != nil {

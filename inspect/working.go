@@ -10,7 +10,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A WorkingList has the jobs that one process of Belay took from one queue and has not settled. If the
+// A WorkingList holds the jobs that one process of Belay took from one queue and has not settled. If the
 // process died, a janitor recovers them.
 type WorkingList struct {
 	Identity string `json:"identity"`

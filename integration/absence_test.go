@@ -10,9 +10,9 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// Absence is judged twice: what makes everybody look dead at once re-runs nothing, and a real death is still
-// noticed.
-func TestAbsenceOfEverybody(t *testing.T) {
+// The janitor judges absence twice: an event that makes all processes look dead at once re-runs no job, and a
+// real death is still noticed.
+func TestAbsenceOfAllProcesses(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, absence := range map[string]func(t *testing.T, server *drivertest.Server, workers []*process){
 		"Redis killed and started again past the TTL": func(t *testing.T, server *drivertest.Server, workers []*process) {

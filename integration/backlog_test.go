@@ -28,13 +28,13 @@ func backlog() (orphans, due int) {
 	return 10_000, 15_000
 }
 
-// patient is how long anybody else may have to wait for Redis' answer meanwhile.
+// patient is how long another client may have to wait for Redis' answer meanwhile.
 const patient = 50 * time.Millisecond
 
-// A dead worker has left far more than a worker can have in hand, and far more than can be moved at once is due
-// in one second. Everything is moved page by page, every job runs once, and whoever else asks Redis is answered
+// A dead worker has left far more than a worker can have in hand, and far more than can be moved at once is
+// due in one second. Everything is moved page by page, every job runs once, and Redis answers other clients
 // at once.
-func TestABacklogKeepsNobodyFromRedis(t *testing.T) {
+func TestABacklogKeepsNoClientFromRedis(t *testing.T) {
 	s := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Working))
 	ahead(t, s)
 	redis, err := openers["go-redis"](s.url)
@@ -48,7 +48,7 @@ func TestABacklogKeepsNobodyFromRedis(t *testing.T) {
 			return
 		}
 	}
-	require.Less(t, slowest, patient, "somebody else waits for long, every time")
+	require.Less(t, slowest, patient, "another client waits for long, every time")
 }
 
 // backlogIsWorkedOff answers how long the slowest of those was waited for who asked for nothing in particular.

@@ -21,15 +21,15 @@ func boots() int {
 	return 6
 }
 
-// Nobody is taken for dead for having only just begun: worker after worker comes, takes jobs as soon as it can,
-// stays for as long as it takes to condemn somebody who does not beat, and is stopped, under the eyes of two
-// that look twenty times a second for the dead.
+// No process is taken for dead because it has only just started: worker after worker starts, takes jobs as soon
+// as it can, runs for as long as it takes to declare a process without heartbeats dead, and is stopped, while
+// two others look for dead processes twenty times a second.
 func TestBeginnersAreNotTakenForDead(t *testing.T) {
 	t.Parallel()
 	// A busy machine may keep a process from running for half a second, which must not look like its death.
 	const ttl = 1500 * time.Millisecond
 	s, book := ordinarySite(t), newLedger(t)
-	// The oracle holds besides that nothing is taken by one who has not registered.
+	// The oracle holds besides that no process takes a job before it has registered.
 	eager := []string{"--heartbeat", "50ms", "--ttl", ttl.String(), "--janitor", "50ms"}
 	var janitors []*process
 	for _, client := range []string{"go-redis", "rueidis"} {
@@ -66,12 +66,12 @@ func TestBeginnersAreNotTakenForDead(t *testing.T) {
 	}
 }
 
-// A worker takes nothing before its registration is confirmed, whether Redis has heard of it or not.
+// A worker takes nothing before its registration is confirmed, whether Redis has received it or not.
 func TestNothingIsTakenBeforeTheRegistrationIsConfirmed(t *testing.T) {
 	t.Parallel()
 	tests := make(map[string]func(t *testing.T))
 	for name, rule := range map[string]func(token string) faultproxy.Rule{
-		"unheard": func(token string) faultproxy.Rule {
+		"not received": func(token string) faultproxy.Rule {
 			return faultproxy.Rule{On: faultproxy.Requests, Token: token, Do: faultproxy.Close()}
 		},
 		"unanswered": func(token string) faultproxy.Rule {

@@ -14,7 +14,7 @@ import (
 
 // oddArgs are what a library spoils that reads JSON and writes it again: whole numbers beyond 2^53 and beyond
 // 2^64, a float without a fraction, an exponent, a negative zero, empty containers, key order, escapes that
-// need not be there and characters that need none. oddField is somebody else's field.
+// need not be there and characters that need none. oddField is a field of another program.
 const (
 	oddArgs  = `[9007199254740993,12345678901234567890,1.0,1e21,-0,[],{},[[],{}],{"a":{"z":[]}},{"b":1,"a":2},"é<&>\u2028/","é<&>` + "\u2028" + `/"]`
 	oddField = `"x_future":{"a":[1]}`
@@ -78,7 +78,7 @@ func TestBytesAreKept(t *testing.T) {
 			require.Contains(t, entry, `"retry_count":1`)
 			require.Contains(t, entry, `exit status 1: bang`)
 		})
-		t.Run("by a hand-back", func(t *testing.T) {
+		t.Run("by a requeue", func(t *testing.T) {
 			s, book := s.anew(t), newLedger(t)
 			jid, payload := pushOdd(s)
 			p := s.work("-q", "odd", "-c", "1", "--shutdown-timeout", "0s", "--exec", book.exec("Odd", "-for", "1h"))

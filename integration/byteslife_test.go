@@ -10,7 +10,7 @@ import (
 )
 
 // One job goes through everything that can happen to a job, and is at its end what it was at its beginning.
-func TestBytesAreKeptForAWholeLife(t *testing.T) {
+func TestBytesAreKeptFromPushToEnd(t *testing.T) {
 	t.Parallel()
 	const args = `[9007199254740993,12345678901234567890,1.0,1e21,-0,[],{},[[],{}],{"a":{"z":[]}},"é<&>\u2028/"]`
 	eachClient(t, func(t *testing.T, s *site) {
@@ -62,7 +62,7 @@ func TestBytesAreKeptForAWholeLife(t *testing.T) {
 		quitter := s.work("-q", "odd", "-c", "1", "--shutdown-timeout", "0s", "--exec", book.exec("Odd", "-for", "1h"))
 		requireRun()
 		waitTerm(t, quitter)
-		require.Equal(t, []string{recovered}, s.list(s.keys.Queue("odd")), "a hand-back changes nothing")
+		require.Equal(t, []string{recovered}, s.list(s.keys.Queue("odd")), "a requeue changes nothing")
 
 		s.work("-q", "odd", "-c", "1", "--exec", book.exec("Odd"))
 		requireRun()

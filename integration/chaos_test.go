@@ -176,7 +176,7 @@ func (r *chaos) drain() {
 }
 
 // drained waits until no job lies anywhere but among the dead: the time in which the jobs of the killed run
-// again, and that of the last retry, and as much as suspects may have to wait for each other.
+// again, and that of the last retry, and as much as quarantined jobs may have to wait for each other.
 func (r *chaos) drained() bool {
 	s := r.plan.Settings
 	bound := s.Recovery + chaosplan.MostBackoff + s.Ahead + 30*time.Second + 4*time.Duration(s.Longest*float64(s.TTL))

@@ -40,9 +40,9 @@ type slot struct {
 	loop sync.WaitGroup
 
 	mu sync.Mutex
-	// proc is the process that runs, nil between two; lives counts them.
-	proc  *chaosProcess
-	lives int
+	// proc is the process that runs, nil between two; starts counts them.
+	proc   *chaosProcess
+	starts int
 	// fault is what lasts now, beyond the process that it began with.
 	fault *history.Event
 	// ending says that no other is started; after is how long the next start is put off.
@@ -89,7 +89,7 @@ func (s *slot) supervise() {
 	}
 }
 
-// start starts the next process; nil when there is to be none. wait waits for its end and answers its exit
+// start starts the next process; nil when there must be none. wait waits for its end and answers its exit
 // status.
 func (s *slot) start() (p *chaosProcess, wait func() int) {
 	s.mu.Lock()
@@ -97,8 +97,8 @@ func (s *slot) start() (p *chaosProcess, wait func() int) {
 	if s.ending {
 		return nil, nil
 	}
-	s.lives++
-	p = &chaosProcess{name: s.name + "-" + strconv.Itoa(s.lives), done: make(chan struct{})}
+	s.starts++
+	p = &chaosProcess{name: s.name + "-" + strconv.Itoa(s.starts), done: make(chan struct{})}
 	log, err := os.OpenFile(filepath.Join(s.run.dir, p.name+".log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		s.run.t.Errorf("chaos: %v", err)

@@ -15,8 +15,8 @@ import (
 // freezers is where cgroups of version 1 have their freezer.
 const freezers = "/sys/fs/cgroup/freezer"
 
-// freeze stops a process by the cgroup freezer until thaw is called: unlike SIGSTOP, nobody can tell from
-// inside, and no signal wakes it. That includes SIGKILL, so a guard thaws it should this process die.
+// freeze stops a process by the cgroup freezer until thaw is called: unlike SIGSTOP, the process cannot
+// notice it, and no signal wakes it. That includes SIGKILL, so a guard thaws it should this process die.
 func freeze(pid int) (thaw func(), err error) {
 	group := filepath.Join(freezers, fmt.Sprintf("belay-%d-%d", os.Getpid(), pid))
 	if err := os.Mkdir(group, 0o755); err != nil {

@@ -83,9 +83,9 @@ func (r *chaos) requireNothingLeft(keys []string, events []history.Event, jobs b
 	}
 }
 
-// requireNoGrowth holds that no process gathers goroutines or files: of its signs of life, one a second, it
-// compares the first and the last five, without those in its first five seconds and those during and after a
-// fault that it was part of.
+// requireNoGrowth holds that no process gathers goroutines or files: of the events that it logs, one a
+// second, it compares the first and the last five, without those in its first five seconds and those during
+// and after a fault that it was part of.
 func requireNoGrowth(t *testing.T, s chaosplan.Settings, events []history.Event) {
 	t.Helper()
 	const warmth, sample = 5 * time.Second, 5
@@ -154,17 +154,17 @@ func (r *chaos) readLogs() {
 	}
 }
 
-// mostTold is how many violations are told in full.
-const mostTold = 5
+// mostShown is how many violations are shown in full.
+const mostShown = 5
 
-// accuse fails the test over each violation, with the life of its job.
+// accuse fails the test over each violation, with the timeline of its job.
 func (r *chaos) accuse(report *oracle.Report, v *court.Verdict) {
 	t := r.t
-	told := make(map[string]bool)
-	for _, violation := range report.Violations[:min(len(report.Violations), mostTold)] {
+	shown := make(map[string]bool)
+	for _, violation := range report.Violations[:min(len(report.Violations), mostShown)] {
 		t.Errorf("the oracle saw a violation: %v", violation)
-		if !told[violation.JID] {
-			told[violation.JID] = true
+		if !shown[violation.JID] {
+			shown[violation.JID] = true
 			r.tellSteps(report, violation.JID)
 		}
 	}
@@ -172,22 +172,22 @@ func (r *chaos) accuse(report *oracle.Report, v *court.Verdict) {
 	for _, j := range r.plan.Jobs {
 		byToken[j.Token] = j.JID
 	}
-	for _, violation := range v.Violations[:min(len(v.Violations), mostTold)] {
+	for _, violation := range v.Violations[:min(len(v.Violations), mostShown)] {
 		t.Errorf("a violation: %v", violation)
-		if told[violation.Token] || violation.Token == "" {
+		if shown[violation.Token] || violation.Token == "" {
 			continue
 		}
-		told[violation.Token] = true
-		t.Logf("in the life of %s:\n%s", violation.Token, v.Timeline(violation.Token))
+		shown[violation.Token] = true
+		t.Logf("in the timeline of %s:\n%s", violation.Token, v.Timeline(violation.Token))
 		r.tellSteps(report, byToken[violation.Token])
 	}
 }
 
 func (r *chaos) tellSteps(report *oracle.Report, jid string) {
-	life, err := report.Timeline(jid)
+	timeline, err := report.Timeline(jid)
 	require.NoError(r.t, err)
-	for _, event := range life {
-		r.t.Logf("in the life of job %s: %v", jid, event)
+	for _, event := range timeline {
+		r.t.Logf("in the timeline of job %s: %v", jid, event)
 	}
 }
 

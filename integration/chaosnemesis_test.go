@@ -134,7 +134,7 @@ func (s *slot) cut(a chaosplan.Act) {
 	case chaosplan.Errors:
 		rules = []faultproxy.Rule{{On: faultproxy.Requests, Do: faultproxy.Fail(a.Text)}}
 	default:
-		s.run.t.Errorf("chaos: nobody knows how to do %q to a process", a.Fault)
+		s.run.t.Errorf("chaos: there is no way to do %q to a process", a.Fault)
 	}
 	s.suffer(a, func() {
 		s.proxy.Add(rules...)
@@ -194,7 +194,7 @@ func (r *chaos) redisEndures(a chaosplan.Act) {
 		time.Sleep(a.For)
 		r.shift(history.End, -a.Shift)
 	default:
-		r.t.Errorf("chaos: nobody knows how to do %q to Redis", a.Fault)
+		r.t.Errorf("chaos: there is no way to do %q to Redis", a.Fault)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestTheLookAtTheStartDelaysNoStop(t *testing.T) {
 	bothClients(t, nil, func(t *testing.T, s *site) {
 		s.server.Stop()
 		worker := s.start("--shutdown-timeout", "1s", "--exec", "Any=true")
-		eventually(t, "the worker to find nobody", func() bool { return worker.log() != "" || worker.ended() })
+		eventually(t, "the worker to find no server", func() bool { return worker.log() != "" || worker.ended() })
 		began := time.Now()
 		worker.signal(syscall.SIGTERM)
 		require.Zero(t, worker.wait(), worker.log())

@@ -20,7 +20,7 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// clicked is how many jobs of each kind somebody clicks at while they move. BELAY_LONG=1 has more.
+// clicked is how many jobs of each kind are clicked at while they move. BELAY_LONG=1 has more.
 func clicked() int {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 2000
@@ -31,14 +31,14 @@ func clicked() int {
 // span is how long all of them take to move.
 func span() time.Duration { return time.Duration(clicked()) * 12 * time.Millisecond }
 
-// A click is what somebody asks of a job on a page that was loaded before.
+// A click is what an operator asks of a job on a page that was loaded before.
 type click struct {
 	page, verb, jid string
 	at              time.Time
-	did             bool // as Sidekiq told him
+	did             bool // as Sidekiq answered
 }
 
-// An operator is somebody at Ruby's dashboard.
+// An operator uses Ruby's dashboard.
 type operator struct {
 	ruby   *rubySide
 	clicks []*click
@@ -81,7 +81,7 @@ type melee struct {
 }
 
 // Two operators delete, retry and kill jobs on pages of Ruby's dashboard while Belay promotes and runs the same
-// jobs: of all who reach for a job exactly one has it, and whoever was told that he did something did.
+// jobs: exactly one operator or worker gets each job, and an operator whose click was reported as done did it.
 func TestOperatorsReachForMovingJobs(t *testing.T) {
 	t.Parallel()
 	s, ruby := newRubySite(t, oracle.Operators(), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Dead))
@@ -175,7 +175,7 @@ func (m *melee) counted() bool {
 	return m.text(m.keys.Processed()) == strconv.Itoa(sum)
 }
 
-// requireOneWinnerEach holds that what became of each job is what exactly one of those who reached for it has
+// requireOneWinnerEach holds that what became of each job is what exactly one operator or worker
 // made of it.
 func (m *melee) requireOneWinnerEach() {
 	m.t.Helper()
@@ -190,22 +190,22 @@ func (m *melee) requireOneWinnerEach() {
 		winner := ""
 		for _, c := range m.clicks[jid] {
 			if c.did {
-				require.Empty(m.t, winner, "two operators were told that they had job %s of %s", jid, page)
+				require.Empty(m.t, winner, "two operators were answered that they had job %s of %s", jid, page)
 				winner = c.verb
 			}
 		}
 		wins[page+" "+winner]++
-		want, buried := 1, false
+		want, killed := 1, false
 		switch winner {
 		case "delete":
 			want = 0
 		case "kill":
-			want, buried = 0, true
+			want, killed = 0, true
 		case "":
-			require.NotEqual(m.t, "dead", page, "nobody had job %s, and two clicked at it", jid)
+			require.NotEqual(m.t, "dead", page, "no operator had job %s, and two clicked at it", jid)
 		}
 		require.Equal(m.t, want, m.runs[jid], "runs of job %s of %s, of which %q was said", jid, page, winner)
-		require.Equal(m.t, buried, dead[jid], "job %s of %s, of which %q was said", jid, page, winner)
+		require.Equal(m.t, killed, dead[jid], "job %s of %s, of which %q was said", jid, page, winner)
 	}
 	m.t.Log("who had them: ", wins)
 	for _, each := range []string{"schedule ", "schedule delete", "schedule add_to_queue", "schedule kill", "retry ", "retry delete", "retry retry",
@@ -220,5 +220,5 @@ func (m *melee) requireOneWinnerEach() {
 			}
 		}
 	}
-	require.Positive(m.t, lost, "nobody came too late: the test proves nothing")
+	require.Positive(m.t, lost, "no click came too late: the test proves nothing")
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Somebody sets Redis' clock an hour ahead, and back, and back again, and ahead again, while ten long jobs run
-// and others come and go. All workers have default settings. Their own clocks are not touched, and hardly
-// matter: leases and looks go by one that nobody can set, and what a worker's wall clock says stands only in
+// An administrator sets Redis' clock an hour ahead, and back, and back again, and ahead again, while ten long
+// jobs run and others come and go. All workers have default settings. Their own clocks are not touched, and
+// hardly matter: leases and looks go by a clock that cannot be set, and a worker's wall clock appears only in
 // bytes that people read.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()

@@ -12,10 +12,10 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// condemned is how long after the clock was set everybody would have been declared dead by somebody who takes
+// declaredBy is how long after the clock was set every process would be declared dead by a process that takes
 // the change for time that has passed: a beat until the first look, two more until the second, and a beat's
 // delay.
-const condemned = 7 * time.Second
+const declaredBy = 7 * time.Second
 
 // steadfast are two workers, one with each client, and ten jobs that outlast all that happens.
 type steadfast struct {
@@ -44,16 +44,16 @@ func newSteadfast(t *testing.T, clock *wallClock) *steadfast {
 // undisturbed waits until the clock's change would have shown.
 func (l *steadfast) undisturbed(since time.Time) {
 	l.t.Helper()
-	time.Sleep(time.Until(since.Add(condemned))) // in this span nothing must happen
-	l.requireOneLife()
+	time.Sleep(time.Until(since.Add(declaredBy))) // in this span nothing must happen
+	l.requireOneSession()
 }
 
-func (l *steadfast) requireOneLife() {
+func (l *steadfast) requireOneSession() {
 	l.t.Helper()
 	require.Len(l.t, l.book.starts(""), len(l.jids), "run again without a cause")
 	for _, w := range l.workers {
 		require.Len(l.t, w.identities(), 1)
-		require.False(l.t, w.says("recovered"), "the living were buried")
+		require.False(l.t, w.says("recovered"), "living processes were declared dead")
 	}
 }
 
@@ -63,7 +63,7 @@ func (l *steadfast) settled() {
 		l.book.awaitEnd(jid)
 	}
 	eventually(l.t, "all to be settled", func() bool { return l.text(l.keys.Processed()) == "10" })
-	l.requireOneLife()
+	l.requireOneSession()
 	for _, w := range l.workers {
 		require.False(l.t, w.says("ownership lost"))
 	}
@@ -143,8 +143,8 @@ func (e *routine) settled() {
 	require.False(e.t, e.worker.says("ownership lost"))
 }
 
-// bereaved are two workers, of whom the first, which has a job in hand and leads in all that one does for
-// everybody, is killed.
+// bereaved are two workers, of whom the first, which has a job in hand and leads in all duties of the
+// fleet, is killed.
 type bereaved struct {
 	*site
 	book             *ledger
@@ -165,7 +165,7 @@ func newBereaved(t *testing.T, clock *wallClock, client string) *bereaved {
 	return b
 }
 
-// led is whether a worker has the leases of all that one does for everybody.
+// led is whether a worker has the leases of all duties of the fleet.
 func (b *bereaved) led(by *process) bool {
 	b.t.Helper()
 	me := by.identities()[0]

@@ -80,10 +80,10 @@ func (c *wallClock) step(by time.Duration) {
 	before := c.now()
 	answer, err := c.server.Do(c.t.Context(), "TIME")
 	require.NoError(c.t, err)
-	told := texts(answer)
-	seconds, err := strconv.ParseInt(told[0], 10, 64)
+	parts := texts(answer)
+	seconds, err := strconv.ParseInt(parts[0], 10, 64)
 	require.NoError(c.t, err)
-	micros, err := strconv.ParseInt(told[1], 10, 64)
+	micros, err := strconv.ParseInt(parts[1], 10, 64)
 	require.NoError(c.t, err)
 	require.WithinRange(c.t, time.UnixMicro(seconds*1e6+micros), before.Truncate(time.Microsecond), c.now(), "the server's clock cannot be set")
 }

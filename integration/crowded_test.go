@@ -16,9 +16,9 @@ import (
 	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
-// crowdedSite is a site whose server accepts so many connections at once. The test has one of them, which order
+// limitedSite is a site whose server accepts so many connections at once. The test has one of them, which order
 // uses: it may not get another.
-func crowdedSite(t *testing.T, client string, connections int) (s *site, order func(words ...string) any, book *ledger) {
+func limitedSite(t *testing.T, client string, connections int) (s *site, order func(words ...string) any, book *ledger) {
 	t.Helper()
 	server := drivertest.Start(t, "--maxclients", strconv.Itoa(connections))
 	s = newSite(t, server)
@@ -42,7 +42,7 @@ func TestIdleWaitsStarveNoHeartbeat(t *testing.T) {
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			s, order, book := crowdedSite(t, client, 20)
+			s, order, book := limitedSite(t, client, 20)
 			words := []string{"-c", "4", "--heartbeat", "300ms", "--health-addr", "127.0.0.1:0", "--exec", book.exec("Any")}
 			for n := range 18 {
 				words = append(words, "-q", fmt.Sprint("q", n))
@@ -86,7 +86,7 @@ func TestTwoWorkersShareTwelveConnections(t *testing.T) {
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			s, order, book := crowdedSite(t, client, 12)
+			s, order, book := limitedSite(t, client, 12)
 			const jobs = 200
 			for n := range jobs {
 				order("LPUSH", s.keys.Queue("default"), rubyPayload("Any", "default", jsonArgs(n, 50), newJID()))

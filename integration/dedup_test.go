@@ -52,7 +52,7 @@ func eachGuild(t *testing.T, test func(t *testing.T, g *guild), options ...oracl
 	eachClient(t, func(t *testing.T, s *site) { test(t, newGuild(t, s)) }, options...)
 }
 
-// Rules of jobs that nearly all tests here use. No lock runs out while anybody waits for it to be freed.
+// Rules of jobs that nearly all tests here use. No lock runs out while a test waits for it to be freed.
 func untilExecuting() *dedup.Rule { return &dedup.Rule{Until: dedup.UntilExecuting, TTL: time.Hour} }
 func untilExecuted() *dedup.Rule  { return &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Hour} }
 func onceMore() *dedup.Rule {
@@ -411,7 +411,7 @@ func TestLapsedLockDropsNoJob(t *testing.T) {
 }
 
 // A lock that Redis lost, by an eviction or a failover, lets duplicates in and stops no job.
-func TestLostLocksStopNobody(t *testing.T) {
+func TestLostLocksStopNoJob(t *testing.T) {
 	s := newSite(t, drivertest.Redis(t)) // which no oracle audits: it would see that locks are missing
 	g := newGuild(t, s)
 	first := g.accepts(ofOne(onceMore()))

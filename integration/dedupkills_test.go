@@ -13,11 +13,11 @@ import (
 	"github.com/belayq/belay/integration/oracle"
 )
 
-// A job that kills its workers keeps its lock from one to the next, and frees it when it is buried.
-func TestKillerKeepsItsLockUntilItIsBuried(t *testing.T) {
+// A job that kills its workers keeps its lock from one to the next, and frees it when it dies.
+func TestCrashingJobKeepsItsLockUntilItIsDead(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
-		exec, path := killer(t, "Killer")
+		exec, path := crashingExec(t, "Killer")
 		j := ofOne(untilExecuted())
 		j.Class = "Killer"
 		jid := g.accepts(j)
@@ -34,8 +34,8 @@ func TestKillerKeepsItsLockUntilItIsBuried(t *testing.T) {
 	})
 }
 
-// Two of a kind, of which the first had started when its worker died, both wait then: what comes back asks
-// nobody. Its second start leaves the other's lock alone.
+// Two of a kind, of which the first had started when its worker died, both wait then: a recovered job asks for
+// no lock. Its second start leaves the other's lock alone.
 func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
@@ -66,7 +66,7 @@ func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
 }
 
 // A lock that ran out while its owner was frozen is another's. The owner frees nothing when it ends.
-func TestLateEndFreesNobodyElsesLock(t *testing.T) {
+func TestLateEndFreesNoOtherLock(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		book := newLedger(t)
@@ -102,7 +102,7 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 		var waiting []client.RawJob
 		for n := range others {
 			other := ofOne(untilExecuted())
-			other.ArgsJSON, other.Queue = fmt.Sprintf("[%d]", n), "nobodys"
+			other.ArgsJSON, other.Queue = fmt.Sprintf("[%d]", n), "unserved"
 			waiting = append(waiting, other)
 		}
 		_, err := g.pusher.PushMany(t.Context(), func(yield func(client.RawJob) bool) {
@@ -125,8 +125,8 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 	})
 }
 
-// A worker that is told to go hands its unique jobs back with their locks.
-func TestHandedBackJobsKeepTheirLocks(t *testing.T) {
+// A worker that is stopped requeues its unique jobs with their locks.
+func TestRequeuedJobsKeepTheirLocks(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		book := newLedger(t)

@@ -25,7 +25,7 @@ func TestRescheduleOnceIsOnce(t *testing.T) {
 		before, during, again int // refused before the start, in the first run, in the second
 		runs                  int
 	}{
-		"nobody asks":                     {0, 0, 0, 1},
+		"no push asks":                    {0, 0, 0, 1},
 		"asked before the start":          {20, 0, 0, 1},
 		"asked while it runs":             {0, 50, 0, 2},
 		"asked before and while":          {5, 5, 0, 2},
@@ -69,7 +69,7 @@ func TestRescheduleOnceIsOnce(t *testing.T) {
 }
 
 // What was refused is remembered through a failure, and served when the job has ended, well or badly; not when
-// the lock was somebody else's by then.
+// another job had the lock by then.
 func TestRescheduleOnceOutlives(t *testing.T) {
 	failure := errors.New("on purpose")
 	for name, c := range map[string]struct {
@@ -116,7 +116,8 @@ func TestRescheduleOnceOutlives(t *testing.T) {
 	}
 }
 
-// The rule travels with the job that has the lock: whoever is refused while that runs is run for.
+// The rule travels with the job that has the lock: every duplicate that is refused while it runs triggers the
+// rerun.
 func TestRescheduleOnceIsTheOwnersRule(t *testing.T) {
 	owner := ofOne(onceMore())
 	owner.JID = "reindex-1"
@@ -166,7 +167,7 @@ func (g *guild) digest() string {
 	return listed[0]
 }
 
-// A worker that is killed at the end of a run that others wait for, on either side of the step, owes one more
+// A worker that is killed at the end of a run that others wait for, on either side of the step, causes one more
 // run and no more.
 func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 	for at, c := range map[string]struct {
@@ -190,8 +191,8 @@ func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 					g.refuses(ofOne(onceMore()), first)
 				}
 				_, sha := g.keys.Settle(lua.Settlement{}).Call.Script.Text(true)
-				g.redis.Do(t.Context(), g.keys.Settle(lua.Settlement{Identity: "nobody"}).Call) // the server knows the script
-				gate := faultproxy.NewGate()                                                    // which is never opened: what is held there is lost with the victim
+				g.redis.Do(t.Context(), g.keys.Settle(lua.Settlement{Identity: "unknown"}).Call) // the server knows the script
+				gate := faultproxy.NewGate()                                                     // which is never opened: what is held there is lost with the victim
 				proxy.Add(faultproxy.Rule{On: c.on, Token: sha, Nth: 1, Do: faultproxy.Hold(gate)})
 				<-gate.Arrived()
 				victim.kill()

@@ -30,8 +30,8 @@ func stormSpan(t *testing.T) time.Duration {
 	return span
 }
 
-// Fifty push jobs of fifty kinds, and eight workers run them, while workers and pushers are killed and told to
-// stop, Redis is killed and comes back, and runs fail. Of each kind one at a time was accepted; each refusal
+// Fifty push jobs of fifty kinds, and eight workers run them, while workers and pushers are killed and
+// stopped, Redis is killed and comes back, and runs fail. Of each kind one at a time was accepted; each refusal
 // named a job that had the lock; what was promised to the refused came, once; and every step was lawful.
 //
 // BELAY_SEED decides who is killed when; a new one is drawn without it. BELAY_STORM says for how long.
@@ -58,8 +58,8 @@ func TestRivals(t *testing.T) {
 	s.judge()
 }
 
-// manyInterruptions is --max-interruptions of the storm's workers, so that those who stood beside a killed one
-// are not made to wait for empty hands.
+// manyInterruptions is --max-interruptions of the storm's workers, so that jobs that ran beside a killed one
+// need not wait for an idle worker.
 const manyInterruptions = 50
 
 // A storm is one run.
@@ -162,16 +162,16 @@ func (s *storm) start(name, client string, words ...string) *stormSlot {
 	slot.words = append([]string{"--redis", s.server.URL(), "--client", client, "--prefix", s.site.prefix, "--dir", s.dir}, words...)
 	s.slots = append(s.slots, slot)
 	slot.loop.Go(func() {
-		for life := 1; slot.live(life); life++ {
+		for start := 1; slot.live(start); start++ {
 		}
 	})
 	s.t.Cleanup(func() { slot.end(syscall.SIGKILL) })
 	return slot
 }
 
-// live runs one process to its end, and is false when there is to be none.
-func (l *stormSlot) live(life int) bool {
-	proc := fmt.Sprintf("%s-%d", l.name, life)
+// live runs one process to its end, and is false when there must be none.
+func (l *stormSlot) live(start int) bool {
+	proc := fmt.Sprintf("%s-%d", l.name, start)
 	log, err := os.Create(filepath.Join(l.storm.dir, proc+".log"))
 	if err != nil {
 		l.storm.t.Errorf("storm: %v", err)

@@ -34,17 +34,17 @@ func demo(t *testing.T, most time.Duration, flags ...string) {
 	out, errs, status := runBelay(t, []string{"TMPDIR=" + temp}, append([]string{"demo", "--json"}, flags...)...)
 	took := time.Since(began)
 	require.Zero(t, status, "%s\n%s", out, errs)
-	var told struct {
+	var summary struct {
 		Enqueued, Done, Reruns, Kills int
 		Lost                          *int
 	}
-	require.NoError(t, json.Unmarshal([]byte(out), &told), "standard output is one JSON object: %s", out)
+	require.NoError(t, json.Unmarshal([]byte(out), &summary), "standard output is one JSON object: %s", out)
 	t.Logf("in %v: %s", took.Round(time.Millisecond), out)
-	require.NotNil(t, told.Lost)
-	require.Zero(t, *told.Lost)
-	require.GreaterOrEqual(t, told.Kills, 3)
-	require.Positive(t, told.Enqueued)
-	require.Equal(t, told.Enqueued, told.Done)
+	require.NotNil(t, summary.Lost)
+	require.Zero(t, *summary.Lost)
+	require.GreaterOrEqual(t, summary.Kills, 3)
+	require.Positive(t, summary.Enqueued)
+	require.Equal(t, summary.Enqueued, summary.Done)
 	require.Less(t, took, most)
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)

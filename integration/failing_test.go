@@ -17,7 +17,7 @@ func TestAFailureDuringAnOutageIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	tests := make(map[string]func(t *testing.T))
 	for name, rule := range map[string]faultproxy.Rule{
-		"unheard":    {On: faultproxy.Requests, Do: faultproxy.Blackhole()},
+		"unreceived": {On: faultproxy.Requests, Do: faultproxy.Blackhole()},
 		"refused":    {On: faultproxy.Requests, Do: faultproxy.Fail("READONLY You can't write against a read only replica.")},
 		"unanswered": {On: faultproxy.Replies, Do: faultproxy.Close()},
 	} {

@@ -51,7 +51,7 @@ func newSignpost(t *testing.T, target string) *signpost {
 	return p
 }
 
-// lead has whoever connects from now on led to another server.
+// lead leads every new connection to another server.
 func (p *signpost) lead(to *drivertest.Server) {
 	addr := to.Addr()
 	p.target.Store(&addr)
@@ -93,7 +93,7 @@ func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			first, dir := recorded(t, "--repl-diskless-sync-delay", "0")
-			t.Cleanup(func() { judge(t, first, dir) }) // it hears of what happens on the other one, too
+			t.Cleanup(func() { judge(t, first, dir) }) // it reads what happens on the other one, too
 			second := drivertest.Start(t)
 			post := newSignpost(t, first.Addr())
 			s := newSite(t, first)
@@ -115,7 +115,7 @@ func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
 			require.Len(t, book.starts(""), done, "each once")
 			require.Empty(t, s.set(s.keys.Retry()))
 			for _, w := range workers {
-				require.Len(t, w.identities(), 1, "nobody was declared dead")
+				require.Len(t, w.identities(), 1, "no process was declared dead")
 				require.NotContains(t, w.log(), "ownership lost")
 				waitTerm(t, w)
 			}
@@ -173,8 +173,8 @@ func (s *site) awaitReplica() {
 	eventually(s.t, "the replica to follow", func() bool { return follows(s.t, s.server) })
 }
 
-// follows is whether a server is a replica that is connected to its primary. Whoever makes a server a replica
-// cuts its connections, so that who asks just then has no answer.
+// follows is whether a server is a replica that is connected to its primary. Making a server a replica cuts
+// its connections, so that a client that asks just then gets no answer.
 func follows(t *testing.T, server *drivertest.Server) bool {
 	answer, err := server.Do(t.Context(), "ROLE")
 	role, _ := answer.([]any)

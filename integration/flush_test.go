@@ -22,7 +22,7 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Somebody empties Redis while jobs run. What was in it is gone; the workers are not.
+// An operator empties Redis while jobs run. What was in it is gone; the workers are not.
 func TestFlushAll(t *testing.T) {
 	const beat = 1500 * time.Millisecond // the default
 	for _, client := range []string{"go-redis", "rueidis"} {
@@ -73,12 +73,12 @@ func flushing() time.Duration {
 	return 4 * time.Second
 }
 
-// Redis forgets every script fifty times a second while producers and workers do all they can, and nobody
-// notices.
+// Redis forgets every script fifty times a second while producers and workers do all they can, and no
+// program notices.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	for name, open := range openers {
-		t.Run("is noticed by nobody, "+name, func(t *testing.T) {
+		t.Run("is noticed by no program, "+name, func(t *testing.T) {
 			s := newSite(t, audited(t))
 			redis, err := open(s.url)
 			require.NoError(t, err)

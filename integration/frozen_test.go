@@ -59,7 +59,7 @@ func givenToAZombie(t *testing.T, s *site, giving string) {
 	book.awaitEnd(given)
 	eventually(t, "all to be counted", func() bool { return s.text(s.keys.Processed()) == "3" })
 	waitTerm(t, other)
-	// It is not told of its death at once: it has to know by its own clock.
+	// It does not learn of its death at once: it must conclude it from its own clock.
 	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Heartbeat("", 0).Call), Nth: 1, Do: faultproxy.Delay(500 * time.Millisecond)})
 	zombie.signal(syscall.SIGCONT)
 	zombie.awaitLog("re-registered with a new identity")

@@ -41,7 +41,7 @@ type site struct {
 	server *drivertest.Server
 	prefix string
 	keys   lua.Keys
-	// url is where programs are told that Redis is: the server's, or that of a proxy before it.
+	// url is the address that programs get for Redis: the server's, or that of a proxy before it.
 	url string
 	// client is the Redis client that they use.
 	client string
@@ -90,17 +90,17 @@ func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracl
 	report, err := oracle.Replay(dir, append([]oracle.Option{oracle.Prefixes()}, options...)...)
 	require.NoError(t, err)
 	t.Log(report)
-	told := make(map[string]bool)
+	shown := make(map[string]bool)
 	for _, violation := range report.Violations[:min(len(report.Violations), 5)] {
 		t.Errorf("the oracle saw a violation: %v", violation)
-		if told[violation.JID] {
+		if shown[violation.JID] {
 			continue
 		}
-		told[violation.JID] = true
-		life, err := report.Timeline(violation.JID)
+		shown[violation.JID] = true
+		timeline, err := report.Timeline(violation.JID)
 		require.NoError(t, err)
-		for _, event := range life {
-			t.Logf("in the life of job %s: %v", violation.JID, event)
+		for _, event := range timeline {
+			t.Logf("in the timeline of job %s: %v", violation.JID, event)
 		}
 	}
 	return report

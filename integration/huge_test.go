@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// enormous is the size of an entry that somebody has stored past all limits, by mistake or not.
+	// enormous is the size of an entry that a program has stored past all limits, by mistake or not.
 	enormous = 100 << 20
 	// unburdened is the memory, in bytes, that a worker needs at most that never sees such an entry.
 	unburdened = 64 << 20
@@ -48,17 +48,17 @@ func TestEnormousEntriesDieWithAReason(t *testing.T) {
 				s.do("LPUSH", s.keys.Queue("default"), entry)
 			}
 			book.awaitEnd(s.push("Any", "default", jsonArgs(1, 0)))
-			eventually(t, "it to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(1) })
+			eventually(t, "it to die", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(1) })
 			eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" && s.text(s.keys.Failed()) == "1" })
 			require.Contains(t, s.set(s.keys.Dead())[0][:200], `"error_class":"Belay::TooLarge","error_message":"too large: `)
-			eventually(t, "operators to be told", func() bool { return strings.Contains(p.log(), "the payload is too large") })
+			eventually(t, "the log line for operators", func() bool { return strings.Contains(p.log(), "the payload is too large") })
 			require.Len(t, book.starts(""), 1)
 			used := mostMemory(t, p.pid)
 			t.Logf("the worker needed %d MB at most", used>>20)
 			if os.Getenv("BELAY_RACE") == "" { // the detector needs several times as much
 				require.Less(t, used, place.most)
 			}
-			require.Less(t, len(p.log()), 10_000, "nobody reads a log of that size")
+			require.Less(t, len(p.log()), 10_000, "a log of that size is useless")
 			out, errs, status := s.belay("status")
 			require.Zero(t, status, errs)
 			require.Less(t, len(out), 10_000)

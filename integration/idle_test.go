@@ -114,7 +114,7 @@ type traffic struct {
 
 func watchTraffic(s *site, proxy *faultproxy.Proxy) *traffic {
 	taken := faultproxy.NewGate()
-	taken.Open() // it is to be seen, not held
+	taken.Open() // it must be seen, not held
 	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Take("", nil, 0, 0, 0).Call), Do: faultproxy.Hold(taken)})
 	return &traffic{proxy: proxy, before: proxy.Counts(), since: time.Now(), taken: taken}
 }
@@ -127,17 +127,17 @@ var withBeats = map[string]bool{"EVALSHA": true, "SMISMEMBER": true, "ZREVRANGE"
 func (w *traffic) requireIdle(t *testing.T, queues int) {
 	t.Helper()
 	span, sent := time.Since(w.since), 0
-	var told []string
+	var counts []string
 	for name, count := range w.proxy.Counts() {
 		count -= w.before[name]
 		if count > 0 {
-			told = append(told, fmt.Sprintf("%s %d", name, count))
+			counts = append(counts, fmt.Sprintf("%s %d", name, count))
 		}
 		if !withBeats[name] {
 			sent += count
 		}
 	}
-	t.Logf("in %v: %s", span.Round(time.Millisecond), strings.Join(told, ", "))
+	t.Logf("in %v: %s", span.Round(time.Millisecond), strings.Join(counts, ", "))
 	require.Less(t, float64(sent)/span.Seconds()/float64(queues), 1.0)
 	select {
 	case <-w.taken.Arrived():

@@ -15,8 +15,8 @@ import (
 // as much again for a machine that is busy with other tests, and again.
 const quickRecovery = 6 * time.Second
 
-// Who brings a dead worker's jobs back is killed at it, at every point at which it matters. Nobody waits for
-// it, and nothing of what it had begun is lost or done twice.
+// A janitor is killed while it recovers a dead worker's jobs, at every point at which it matters. No process
+// waits for it, and nothing of what it had begun is lost or done twice.
 func TestAJanitorIsKilledAtItsWork(t *testing.T) {
 	t.Parallel()
 	const jobs = 6
@@ -31,7 +31,7 @@ func TestAJanitorIsKilledAtItsWork(t *testing.T) {
 		"before it moves the jobs": func(s *site, _ string, kill func()) faultproxy.Rule {
 			return faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Recover("", nil, nil, time.Time{}).Call), Nth: 1, Do: faultproxy.Before(kill)}
 		},
-		"when they are moved, unheard": func(s *site, _ string, kill func()) faultproxy.Rule {
+		"when they are moved, without a reply": func(s *site, _ string, kill func()) faultproxy.Rule {
 			return faultproxy.Rule{On: faultproxy.Replies, Token: address(s.keys.Recover("", nil, nil, time.Time{}).Call), Nth: 1, Do: faultproxy.Before(kill)}
 		},
 	} {

@@ -79,7 +79,7 @@ func TestKill(t *testing.T) {
 			}
 			require.Contains(t, ends, starts[len(starts)-1].PID, "the last run of job %s did not end", jid)
 		}
-		require.Positive(t, again, "nobody was killed with a job in hand: the test proved nothing")
+		require.Positive(t, again, "no worker was killed with a job in hand: the test proved nothing")
 	})
 	t.Logf("%d jobs were in hand at the kills; the last of them ran again %v after", again, slowest)
 	t.Run("orphans run again within 15 s of the kill", func(t *testing.T) {

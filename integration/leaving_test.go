@@ -9,7 +9,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// A worker is told to stop in the very moment in which it is given a job; the answer gets lost, or it comes
+// A worker is stopped in the very moment in which it is given a job; the answer gets lost, or it comes
 // late. What is in its hand is not forgotten with it: it goes back, or others find it.
 func TestWhatALeavingWorkerIsGivenIsNotLost(t *testing.T) {
 	t.Parallel()

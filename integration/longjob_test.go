@@ -19,8 +19,8 @@ func long() time.Duration {
 	return 6 * time.Second
 }
 
-// However long a job takes, it is nobody else's as long as its worker lives: not while others come, die and are
-// brought back all around it, and not while its worker, which has been told to stop, waits for it.
+// However long a job takes, no other worker gets it as long as its worker runs: not while others come, die
+// and are brought back all around it, and not while its worker, which has been stopped, waits for it.
 func TestALongJobRunsOnce(t *testing.T) {
 	t.Parallel()
 	eachClientAtOnce(t, func(t *testing.T, s *site) {
@@ -52,7 +52,7 @@ func TestALongJobRunsOnce(t *testing.T) {
 		require.Equal(t, "1", s.text(s.keys.Processed()))
 		identity := w.identities()[0]
 		require.False(t, witness.says(identity), "the witness brought its jobs back")
-		require.True(t, witness.says("recovered"), "it brought back nobody's: the test proves nothing")
+		require.True(t, witness.says("recovered"), "it recovered no job: the test proves nothing")
 		t.Logf("%d others died meanwhile", deaths)
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A job whose taking was answered but not heard starts within four beats.
+// A job whose take was executed but whose reply was lost starts within four beats.
 const lostBeat = 500 * time.Millisecond
 
 // address is how a call's script is named on the wire, so that a rule of the proxy can tell it from others.

@@ -47,7 +47,7 @@ func losing() time.Duration {
 }
 
 // Three of ten answers to a worker that asks for jobs get lost, at random, while jobs come and go: each runs
-// once, nobody counts as dead, and none as failed or interrupted.
+// once, no process counts as dead, and none as failed or interrupted.
 func TestThreeOfTenAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	eachClientAtOnce(t, func(t *testing.T, s *site) {

@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// malformed are entries that no worker can run, whoever wrote them.
+// malformed are entries that no worker can run, whichever program wrote them.
 func malformed() map[string]string {
 	nested := func(depth int) string { // the payload's own object is the first level
 		return fmt.Sprintf(`{"class":"Deep","jid":"d%d","args":%s%s}`, depth, strings.Repeat("[", depth-1), strings.Repeat("]", depth-1))
@@ -62,14 +62,14 @@ func TestMalformedEntriesDieWithAReason(t *testing.T) {
 	// failed of them failed.
 	requireDead := func(t *testing.T, s *site, good, failed int) {
 		t.Helper()
-		eventually(t, "all to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(len(bad)) })
-		buried := make(map[string]bool)
+		eventually(t, "all to die", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(len(bad)) })
+		dead := make(map[string]bool)
 		for _, entry := range s.set(s.keys.Dead()) {
 			text, _ := unread(t, entry)
-			buried[text] = true
+			dead[text] = true
 		}
 		for name, entry := range bad {
-			require.True(t, buried[entry], "%s is not in the dead set as it was", name)
+			require.True(t, dead[entry], "%s is not in the dead set as it was", name)
 		}
 		eventually(t, "the good jobs to be counted", func() bool { return s.text(s.keys.Processed()) == fmt.Sprint(good+failed) })
 		require.Equal(t, fmt.Sprint(failed), s.text(s.keys.Failed()))
@@ -97,7 +97,7 @@ func TestMalformedEntriesDieWithAReason(t *testing.T) {
 				jid, _ := pushOdd(s)
 				book.awaitEnd(jid)
 				s.do("LPUSH", s.keys.Queue("odd"), entry)
-				eventually(t, "it to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(n+1) })
+				eventually(t, "it to die", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(n+1) })
 			}
 			requireDead(t, s, len(entries), len(bad))
 			waitTerm(t, p)
@@ -133,7 +133,7 @@ func TestMalformedEntriesDieWithAReason(t *testing.T) {
 			s.work(append(fast, "-q", "other", "-c", "1", "--exec", book.exec("*"))...)
 			eventually(t, "the good job to be back", func() bool { return len(s.list(s.keys.Queue("odd"))) == 1 })
 			requireOnlyAdded(t, payload, s.list(s.keys.Queue("odd"))[0], "interrupted_count")
-			eventually(t, "all to be buried", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(2*len(bad)) })
+			eventually(t, "all to die", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(2*len(bad)) })
 			for _, entry := range s.set(s.keys.Dead()) {
 				if text, _ := unread(t, entry); strings.HasPrefix(text, "again:") {
 					s.do("ZREM", s.keys.Dead(), entry)

@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// oddNames are names of queues that somebody's parser, glob or key scheme would stumble over.
+// oddNames are names of queues that a parser, glob or key scheme would stumble over.
 var oddNames = []string{
 	"a:b", "a_b", "{x}", "a}b{", "*", "[q]", "q?", "working:queue:x:h:1:ab", "h:1:deadbeef", "é", "日本", spacedName,
 	strings.Repeat("n", 200), ".", "..", "%2F",

@@ -21,7 +21,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// plantDead are the options for tests that bury jobs by their own hand.
+// plantDead are the options for tests that add dead jobs themselves.
 var plantDead = []oracle.Option{oracle.Acts(), oracle.Allow(oracle.Nowhere, oracle.Dead), oracle.Allow(oracle.Nowhere, oracle.Retry)}
 
 // plant sends commands in pipelines, so that many jobs are soon there.
@@ -57,7 +57,7 @@ type contest struct {
 	moved   [2]int
 }
 
-// Of all who reach for a job, two operators and the fleet, one gets it, and is told so.
+// Of two operators and the fleet, which reach for the same job, one gets it, and its command says so.
 func TestOneGetsTheJob(t *testing.T) {
 	eachClient(t, func(t *testing.T, s *site) {
 		t.Parallel()
@@ -143,14 +143,14 @@ func (s *site) account(all []*contest, book *ledger) {
 	for _, mark := range book.of("end", "") {
 		ran[mark.JID]++
 	}
-	buried := make(map[string]int)
+	killed := make(map[string]int)
 	for _, payload := range s.set(s.keys.Dead()) {
 		parsed, err := job.Parse(payload)
 		require.NoError(s.t, err)
-		buried[parsed.JID()]++
+		killed[parsed.JID()]++
 	}
 	for jid, who := range fate {
-		require.Equal(s.t, count(who == inspect.Kill), buried[jid], "%s, which went to %q", jid, who)
+		require.Equal(s.t, count(who == inspect.Kill), killed[jid], "%s, which went to %q", jid, who)
 		require.Equal(s.t, count(who == "" || who == inspect.Retry), ran[jid], "%s, which went to %q", jid, who)
 	}
 	require.Empty(s.t, s.set(s.keys.Retry()))
@@ -208,8 +208,8 @@ func (s *site) retryAllKilled(after time.Duration) (ended bool) {
 	s.t.Helper()
 	cmd := exec.Command(belayPath, "dead", "retry", "--all", "--redis", s.url, "--prefix", s.prefix, "--client", s.client)
 	require.NoError(s.t, cmd.Start())
-	killer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-	defer killer.Stop()
+	kill := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
 	err := cmd.Wait()
 	if err != nil {
 		require.Equal(s.t, -1, cmd.ProcessState.ExitCode(), "it failed by itself: %v", err)
@@ -217,7 +217,7 @@ func (s *site) retryAllKilled(after time.Duration) (ended bool) {
 	return err == nil
 }
 
-// A queue of any length is cleared in steps that keep nobody waiting.
+// A queue of any length is cleared in steps that keep no other client waiting.
 func TestAQueueIsClearedInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t, oracle.Acts())
@@ -258,25 +258,25 @@ func (s *site) calls(command string) int {
 	return 0
 }
 
-// A job that was buried for killing its workers is, once an operator retries it, a job like any other: its next
-// crash is its first, and it does not run alone.
-func TestARetriedKillerBeginsAnew(t *testing.T) {
+// A job that died because it crashed its workers is, once an operator retries it, a job like any other: its
+// next crash is its first, and it does not run alone.
+func TestARetriedDeadJobCountsItsCrashesAnew(t *testing.T) {
 	t.Parallel()
 	s, book := ordinarySite(t, plantDead...), newLedger(t)
 	once := filepath.Join(t.TempDir(), "once")
 	exec := fmt.Sprintf(`Killer=sh -c 'if mkdir %s 2>/dev/null; then kill -9 $PPID; sleep 60; fi'`, once)
 	jid := newJID()
-	buried := strings.TrimSuffix(rubyPayload("Killer", "default", "[]", jid), "}") +
+	dead := strings.TrimSuffix(rubyPayload("Killer", "default", "[]", jid), "}") +
 		`,"interrupted_count":3,"interrupted_at":1700000000.5,"error_class":"Belay::Interrupted","error_message":"x"}`
-	s.do("ZADD", s.keys.Dead(), "1700000000", buried)
+	s.do("ZADD", s.keys.Dead(), "1700000000", dead)
 	long := s.push("HardWorker", "default", jsonArgs(1, 3000))
 	fleet := s.supervise(1, append(fast, "-c", "3", "--exec", book.exec("HardWorker"), "--exec", exec)...)
 	book.awaitStart(long, 1)
 	out, errs, code := s.belay("dead", "retry", jid)
 	require.Equal(t, "1 retried\n", out)
 	require.Zero(t, code, errs)
-	// It kills the worker although a job is beside it, so it did not run alone; brought back, it is no suspect,
-	// and ends well.
+	// It kills the worker although a job is beside it, so it did not run alone; recovered, it is not
+	// quarantined, and ends well.
 	eventually(t, "both to end", func() bool { return s.text(s.keys.Processed()) == "2" })
 	fleet.end()
 	require.Equal(t, 1, fleet.deaths())

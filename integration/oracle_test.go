@@ -43,7 +43,8 @@ func TestEveryStepIsLawful(t *testing.T) {
 	}
 }
 
-// requireEachMove holds that jobs went the ways that are to be judged, or the test proves less than it should.
+// requireEachMove holds that jobs went every way that the oracle judges, or the test proves less than it
+// should.
 func requireEachMove(t *testing.T, report *oracle.Report) {
 	t.Helper()
 	moves := make(map[oracle.Move]int)
@@ -77,25 +78,25 @@ func turmoil(t *testing.T, s *site, redis driver.Client) {
 	}()
 	book := newLedger(t)
 	words := append([]string{"-q", "many", "-q", "rare", "-c", "5", "--shutdown-timeout", "200ms", "--exec", book.exec("*")}, fast...)
-	crew := s.supervise(3, words...)
+	workers := s.supervise(3, words...)
 	var thaws sync.WaitGroup
 	for n, end := 0, time.Now().Add(mayhem()); time.Now().Before(end); n++ {
-		crew.strike(&thaws, n%3)
+		workers.strike(&thaws, n%3)
 		inProcess(t, s, redis, func() { time.Sleep(time.Duration(200+rand.IntN(500)) * time.Millisecond) })
 	}
 	stop()
 	<-pushing
 	thaws.Wait()
-	crew.end()
+	workers.end()
 	inProcess(t, s, redis, func() {
 		eventually(t, "all jobs to end", func() bool { return s.waiting() == 0 })
 	})
-	t.Logf("%d jobs, %d ends of workers", pushed.Load(), crew.deaths())
+	t.Logf("%d jobs, %d ends of workers", pushed.Load(), workers.deaths())
 }
 
-// strike freezes one of the crew's workers until long after it has been declared dead, or kills it, or asks it
+// strike freezes one of its workers until long after it has been declared dead, or kills it, or asks it
 // to stop.
-func (c *crew) strike(thaws *sync.WaitGroup, how int) {
+func (c *supervisor) strike(thaws *sync.WaitGroup, how int) {
 	c.mu.Lock()
 	living := slices.DeleteFunc(slices.Clone(c.all), (*process).ended)
 	c.mu.Unlock()

@@ -75,7 +75,7 @@ func followsWeights(t *testing.T, s *site, client driver.Client) {
 		Client: client, Concurrency: 1, ShutdownTimeout: -1, Queues: []fetch.Queue{{Name: "a", Weight: 3}, {Name: "b", Weight: 1}},
 	}, func(ctx context.Context, _ *job.Job) error {
 		if n := ran.Add(1); n > takes {
-			<-ctx.Done() // enough: nothing more is to be run, and a stop hands this one back
+			<-ctx.Done() // enough: nothing more must run, and a stop requeues this one
 			return ctx.Err()
 		} else if info, _ := launcher.Info(ctx); info.Queue == "a" {
 			fromA.Add(1)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// A life is long enough for a busy machine, and over well within an outage.
+	// A lease is long enough for a busy machine, and over well within an outage.
 	outageBeat, outageTTL = 300 * time.Millisecond, 2400 * time.Millisecond
 	// outageSpan is how long Redis is away, and pushAt when in it others push a job, where they can.
 	outageSpan, pushAt = 4200 * time.Millisecond, 2800 * time.Millisecond
-	// outageNoticed is how long it takes until everybody in a process has noticed, and failed a few times.
+	// outageNoticed is how long it takes until every part of a process has noticed, and failed a few times.
 	outageNoticed = time.Second
 	// resumed is within what time everything goes on when Redis is back.
 	resumed = 5 * time.Second
@@ -28,7 +28,7 @@ const (
 	outagesAtOnce = 8
 )
 
-// An outage is one life through which Redis is away for a while.
+// An outage is one run of a worker during which Redis is away for a while.
 type outage struct {
 	t      *testing.T
 	s      *site
@@ -44,10 +44,11 @@ type outage struct {
 	rejected int
 }
 
-// Whatever way Redis is away: nobody storms it, one line says so and one that it is back, running jobs go on,
-// their ends are kept, nothing new is begun, everything resumes, no job runs twice and none counts as failed.
+// Whatever way Redis is away: no client storms it, one line says so and one that it is back, running jobs go
+// on, their ends are kept, nothing new is begun, everything resumes, no job runs twice and none counts as
+// failed.
 //
-// Nothing else runs meanwhile: lives are short here, and a machine that is busy with other tests must not end
+// Nothing else runs meanwhile: leases are short here, and a machine that is busy with other tests must not end
 // one.
 func TestOutages(t *testing.T) {
 	slots := make(chan struct{}, outagesAtOnce)
@@ -114,7 +115,7 @@ func (o *outage) pass() {
 	require.True(t, o.book.awaitEnd(within).At.Before(back), "a running job goes on")
 	o.requireNothingBegun(from, back)
 	o.requireTold(o.worker.log()[said:])
-	require.Len(t, o.worker.identities(), 1, "nobody declared us dead")
+	require.Len(t, o.worker.identities(), 1, "the worker was not declared dead")
 }
 
 // last is the time that the outage lasts.
@@ -136,7 +137,7 @@ func (s *site) schedule(class string, in time.Duration) string {
 }
 
 // A Redis that is full is not away: its worker goes on, and says once what is wrong.
-func TestFullRedisIsToldOnce(t *testing.T) {
+func TestFullRedisIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {

@@ -67,7 +67,7 @@ func (o *outage) requireEachOnce(jids []string) {
 	require.Len(o.t, o.book.ends(""), len(jids))
 }
 
-// requireNothingBegun holds that no job was started after the lease was over: a life without a confirmed beat,
+// requireNothingBegun holds that no job was started after the lease was over: a TTL without a confirmed beat,
 // less one beat. pushAt leaves what was begun just before the time to become a program.
 func (o *outage) requireNothingBegun(from, back time.Time) {
 	o.t.Helper()

@@ -24,7 +24,7 @@ type outageKind struct {
 	// reads says that Redis still answers what only reads, so that a duty comes as far as to the write that is
 	// refused.
 	reads bool
-	// denied says that the operator is told of an error, and not of an outage alone.
+	// denied says that the log reports an error, and not only an outage.
 	denied bool
 	// others says that others reach the server meanwhile, and push jobs.
 	others bool
@@ -44,7 +44,7 @@ var outageKinds = map[string]outageKind{
 	"killed":                {direct: true, args: persistent, away: killed},
 	"killed behind a proxy": {args: persistent, away: killed},
 	"behind a black hole":   {others: true, away: cut(faultproxy.Requests, faultproxy.Blackhole())},
-	"half open, unheard":    {others: true, away: cut(faultproxy.Requests, faultproxy.HalfOpen())},
+	"half open, unreceived": {others: true, away: cut(faultproxy.Requests, faultproxy.HalfOpen())},
 	"half open, unanswered": {others: true, away: cut(faultproxy.Replies, faultproxy.HalfOpen())},
 	// A key takes a millisecond to load, and clients are answered every kilobyte.
 	"loading": {args: append([]string{"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"}, persistent...),
@@ -53,8 +53,8 @@ var outageKinds = map[string]outageKind{
 	"a stale replica": {args: []string{"--replica-serve-stale-data", "no"}, away: demoted},
 	"busy":            {args: []string{"--lua-time-limit", "100"}, away: busy},
 	"locked":          {denied: true, away: locked},
-	"full of clients": {direct: true, away: crowded},
-	// Redis answers, and writes nothing until somebody has made room for its snapshots.
+	"full of clients": {direct: true, away: fullOfClients},
+	// Redis answers, and writes nothing until there is room for its snapshots.
 	"out of disk":       {reads: true, away: diskless},
 	"short of replicas": {reads: true, away: bereft},
 }
@@ -91,7 +91,7 @@ func fill(o *outage) {
 	})
 }
 
-// loading lasts as long as the server takes to load, which it says to those who ask.
+// loading lasts as long as the server takes to load, which it answers to every call.
 func loading(o *outage) {
 	o.server.Kill()
 	saw := make(chan struct{})
@@ -110,11 +110,11 @@ func loading(o *outage) {
 	select {
 	case <-saw:
 	case <-time.After(patience):
-		require.FailNow(o.t, "the server loaded too fast for anybody to be told")
+		require.FailNow(o.t, "the server loaded too fast for a client to notice")
 	}
 }
 
-// demoted makes the server a replica of nobody, and again what it was.
+// demoted makes the server a replica of no server, and again what it was.
 func demoted(o *outage) {
 	o.order("REPLICAOF", "127.0.0.1", "1")
 	o.last()
@@ -132,16 +132,17 @@ func busy(o *outage) {
 	<-ended
 }
 
-// locked asks for a password that the worker does not have. Who is connected stays so, hence nobody may be.
+// locked asks for a password that the worker does not have. A connected client stays connected, hence none may
+// be.
 func locked(o *outage) {
-	o.order("CONFIG", "SET", "requirepass", "nobody knows")
+	o.order("CONFIG", "SET", "requirepass", "secret")
 	o.order("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	o.last()
 	o.order("CONFIG", "SET", "requirepass", "")
 }
 
-// crowded lets nobody connect any more.
-func crowded(o *outage) {
+// fullOfClients lets no client connect any more.
+func fullOfClients(o *outage) {
 	o.order("CONFIG", "SET", "maxclients", "1")
 	o.order("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	before := o.turnedAway()
@@ -155,7 +156,7 @@ func diskless(o *outage) {
 	answer, _ := o.order("CONFIG", "GET", "dir").([]any)
 	inTheWay := filepath.Join(texts(answer)[1], "dump.rdb")
 	require.NoError(o.t, os.Mkdir(inTheWay, 0o700))
-	o.order("CONFIG", "SET", "save", "3600 1000000") // without a plan to save nobody minds
+	o.order("CONFIG", "SET", "save", "3600 1000000") // without a plan to save no write is refused
 	o.order("BGSAVE")
 	eventually(o.t, "the snapshot to fail", func() bool {
 		info, _ := o.order("INFO", "persistence").(string)

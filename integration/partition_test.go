@@ -12,10 +12,10 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// A worker is cut off from Redis, and from nothing else, for three lives; others bring its jobs back and do
+// A worker is cut off from Redis, and from nothing else, for three TTLs; others recover its jobs and run
 // them. It starts nothing after its lease, though it had just been given a job; what it ran it runs on, since
-// it cannot know that it is the one who is cut off. When it hears of its death it cancels that, writes nothing
-// for it, and works on under a new name.
+// it cannot know that it is the process that is cut off. When it learns that it was declared dead it cancels
+// that run, writes nothing for it, and re-registers with a new identity.
 func TestAPartitionedWorkerStartsNothing(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second // of the flags fast
@@ -44,7 +44,7 @@ func TestAPartitionedWorkerStartsNothing(t *testing.T) {
 		w.awaitLog("re-registered with a new identity")
 		w.awaitLog("ownership lost")
 		eventually(t, "its hand to be gone", func() bool { return len(processesWith(t, cutBook.path)) == 1 }) // the worker itself
-		t.Logf("heard of its death %v after it could", time.Since(healed))
+		t.Logf("learned of its death %v after it could", time.Since(healed))
 		other.signal(syscall.SIGTERM)
 		require.Zero(t, other.wait(), other.log())
 		cutBook.awaitEnd(s.push("Any", "default", jsonArgs(3, 0)))

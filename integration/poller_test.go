@@ -10,8 +10,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// The poller is killed before it moves a page of due jobs, when the page is moved and it has not heard so, and
-// in between pages; and its understudy likewise, and the next. Each job arrives in its queue, once.
+// The poller is killed before it moves a page of due jobs, when the page is moved and the reply is lost, and
+// between pages; and its understudy likewise, and the next. Each job arrives in its queue, once.
 func TestThePollerIsKilledAtItsWork(t *testing.T) {
 	t.Parallel()
 	const due = 3000 // a dozen pages

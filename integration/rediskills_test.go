@@ -15,7 +15,7 @@ import (
 )
 
 // Redis is killed again and again under full load, and keeps what it has acknowledged: every job that it said
-// it had is run, and none more than once, since nobody else has died.
+// it had is run, and none more than once, since no worker has died.
 func TestRedisKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills, every := 4, time.Second
@@ -60,7 +60,7 @@ func TestRedisKilledUnderLoad(t *testing.T) {
 			stop()
 			producers.Wait()
 			h.rest(t, time.Time{}, time.Time{})
-			eventually(t, "all to be settled, also those of which nobody was told that they are there", func() bool {
+			eventually(t, "all to be settled, also those whose push got no reply", func() bool {
 				return s.text(s.keys.Processed()) == h.runs() && len(texts(s.do("KEYS", s.keys.Working("default", "*")))) == 0
 			})
 			h.requireOnce(t, time.Time{}, time.Time{})

@@ -15,7 +15,7 @@ import (
 )
 
 // A push that is cut off is repeated: while workers take the jobs away, over a bad line, across a crash of
-// Redis. The jobs are exactly those that were to be pushed, and the oracle sees none accepted twice.
+// Redis. The jobs are exactly those that the test meant to push, and the oracle sees none accepted twice.
 func TestAPushThatIsCutOffIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const singles, lines = 120, 600

@@ -12,7 +12,7 @@ import (
 )
 
 // A Redis that is killed and comes back with less than it had makes nothing run twice of which it still knows
-// that it is in hand, and stops nobody's work.
+// that it is in hand, and stops no worker.
 func TestRestartWithLosses(t *testing.T) {
 	t.Run("with the jobs in hand but not what came after runs none of them twice", func(t *testing.T) {
 		t.Parallel()
@@ -109,7 +109,7 @@ func (f *fleet) goesAway() {
 	f.t.Helper()
 	rest := watchRest(f.t, f.workers)
 	f.server.Kill()
-	time.Sleep(2 * fleetTTL) // the span in which everybody lapses
+	time.Sleep(2 * fleetTTL) // the span in which every process lapses
 	rest.require()
 	f.server.Restart(f.t)
 }

@@ -77,7 +77,7 @@ func isReady(t *testing.T, health string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// freeAddr is an address on which nobody listened a moment ago.
+// freeAddr is an address on which no program listened a moment ago.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

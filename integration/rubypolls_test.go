@@ -167,9 +167,9 @@ func belayPromotesRubys(t *testing.T, s *site, ruby *rubySide) {
 func startPolling(t *testing.T, s *site) (worker *exec.Cmd, book string) {
 	t.Helper()
 	worker, book = startSidekiq(t, s)
-	s.do("ZADD", s.keys.Schedule(), "1000000000", rubyPayload("Raises", "nobody", "[]", newJID()))
-	eventually(t, "Ruby's poller", func() bool { return s.do("LLEN", s.keys.Queue("nobody")) == int64(1) })
-	s.do("DEL", s.keys.Queue("nobody"))
+	s.do("ZADD", s.keys.Schedule(), "1000000000", rubyPayload("Raises", "unserved", "[]", newJID()))
+	eventually(t, "Ruby's poller", func() bool { return s.do("LLEN", s.keys.Queue("unserved")) == int64(1) })
+	s.do("DEL", s.keys.Queue("unserved"))
 	return worker, book
 }
 

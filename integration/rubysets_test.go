@@ -44,7 +44,7 @@ func TestRubyRepairsWhatBelayFailed(t *testing.T) {
 		}
 		postponed, retried, killed, deleted := letter(nil), letter(nil), letter(nil), letter(nil)
 		dying, dropped := letter(map[string]any{"retry": 0}), letter(map[string]any{"retry": false})
-		unknown := letter(map[string]any{"class": "Nobody"})
+		unknown := letter(map[string]any{"class": "Unknown"})
 		s.work(append(fast, "-q", "mail", "-c", "2", "--exec", book.exec("Letter", "-fail", failure))...)
 		eventually(t, "all jobs to fail", func() bool { return ruby.stats(t).Failed == 7 })
 
@@ -60,7 +60,7 @@ func TestRubyRepairsWhatBelayFailed(t *testing.T) {
 			}
 			requireFailed(t, dead[dying], begun)
 			require.InDelta(t, dead[dying].FailedAt, dead[dying].Score, 1)
-			require.Contains(t, retries[unknown].ErrorMessage, "Nobody")
+			require.Contains(t, retries[unknown].ErrorMessage, "Unknown")
 			require.NotEmpty(t, retries[unknown].ErrorClass)
 			require.True(t, retries[unknown].SameBytes)
 		})

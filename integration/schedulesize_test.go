@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// crowd is how many jobs are due at one instant.
-	crowd = 50_000
-	// longest is how long one script may keep Redis from everybody else. A page takes a tenth of it.
+	// dueAtOnce is how many jobs are due at one instant.
+	dueAtOnce = 50_000
+	// longest is how long one script may keep Redis from other clients. A page takes a tenth of it.
 	longest = 10 * time.Millisecond
 )
 
-// A crowd due at one instant is promoted each once, and while it is, Redis hears everybody else.
-func TestACrowdDueAtOneInstant(t *testing.T) {
+// Many jobs that are due at one instant are promoted once each, and meanwhile Redis answers other clients.
+func TestManyJobsDueAtOneInstant(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
 			server, dir := recorded(t, "--slowlog-log-slower-than", fmt.Sprint(longest.Microseconds()), "--slowlog-max-len", "1024")
@@ -40,7 +40,7 @@ func TestACrowdDueAtOneInstant(t *testing.T) {
 			guilty := make(map[string]int)
 			const goes = 3
 			for range goes {
-				crowdIsPromoted(t, s.anew(t), redis)
+				requireAllPromoted(t, s.anew(t), redis)
 				slow := slowScripts(s)
 				if len(slow) == 0 {
 					return
@@ -51,16 +51,16 @@ func TestACrowdDueAtOneInstant(t *testing.T) {
 				}
 			}
 			for script, times := range guilty {
-				require.Less(t, times, goes, "%s keeps Redis from everybody else, every time", script)
+				require.Less(t, times, goes, "%s keeps Redis from other clients, every time", script)
 			}
 		})
 	}
 }
 
-func crowdIsPromoted(t *testing.T, s *site, redis driver.Client) {
+func requireAllPromoted(t *testing.T, s *site, redis driver.Client) {
 	t.Helper()
 	var mu sync.Mutex
-	runs, all := make(map[string]int, crowd), make(chan struct{})
+	runs, all := make(map[string]int, dueAtOnce), make(chan struct{})
 	first := time.Time{}
 	handler := func(_ context.Context, j *job.Job) error {
 		mu.Lock()
@@ -69,13 +69,13 @@ func crowdIsPromoted(t *testing.T, s *site, redis driver.Client) {
 			first = time.Now()
 		}
 		runs[j.JID()]++
-		if runs[j.JID()] == 1 && len(runs) == crowd {
+		if runs[j.JID()] == 1 && len(runs) == dueAtOnce {
 			close(all)
 		}
 		return nil
 	}
 	due := time.Now().Add(3 * time.Second).Truncate(time.Second) // pushing takes one, on an idle machine
-	pushCrowd(t, s, redis, due)
+	pushDue(t, s, redis, due)
 	waited := max(time.Since(due), 0)
 	for range 2 { // one polls, both run what is due
 		s.run(launcher.Config{Client: redis, Concurrency: 50}, handler)
@@ -83,8 +83,8 @@ func crowdIsPromoted(t *testing.T, s *site, redis driver.Client) {
 	eventually(t, "all to be promoted", func() bool { return s.do("ZCARD", s.keys.Schedule()) == int64(0) })
 	promoted := time.Since(due) - waited
 	receive(t, "all to be run", all)
-	t.Logf("%d jobs due at one instant: promoted within %v, run within %v", crowd, promoted.Round(time.Millisecond), (time.Since(due) - waited).Round(time.Millisecond))
-	eventually(t, "each to be counted once", func() bool { return s.text(s.keys.Processed()) == fmt.Sprint(crowd) })
+	t.Logf("%d jobs due at one instant: promoted within %v, run within %v", dueAtOnce, promoted.Round(time.Millisecond), (time.Since(due) - waited).Round(time.Millisecond))
+	eventually(t, "each to be counted once", func() bool { return s.text(s.keys.Processed()) == fmt.Sprint(dueAtOnce) })
 	mu.Lock()
 	defer mu.Unlock()
 	require.False(t, first.Before(due), "early")
@@ -93,13 +93,13 @@ func crowdIsPromoted(t *testing.T, s *site, redis driver.Client) {
 	}
 }
 
-// pushCrowd schedules half of a crowd by Belay's client and half as Ruby does.
-func pushCrowd(t *testing.T, s *site, redis driver.Client, due time.Time) {
+// pushDue schedules half of the due jobs by Belay's client and half as Ruby does.
+func pushDue(t *testing.T, s *site, redis driver.Client, due time.Time) {
 	t.Helper()
 	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
 	require.NoError(t, err)
 	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.RawJob) bool) {
-		for n := range crowd / 2 {
+		for n := range dueAtOnce / 2 {
 			if !yield(client.RawJob{Class: "Timed", ArgsJSON: fmt.Sprintf("[%d]", n), At: due}) {
 				return
 			}
@@ -107,7 +107,7 @@ func pushCrowd(t *testing.T, s *site, redis driver.Client, due time.Time) {
 	}) {
 		require.NoError(t, err)
 	}
-	for range crowd / 2 / 1000 {
+	for range dueAtOnce / 2 / 1000 {
 		words := []string{"ZADD", s.keys.Schedule()}
 		for n := range 1000 {
 			words = append(words, fmt.Sprint(due.Unix()), rubyPayload("Timed", "default", fmt.Sprintf("[%d]", n), newJID()))
@@ -141,6 +141,6 @@ func ahead(t *testing.T, s *site) {
 	require.True(t, found)
 	pid, _, _ := strings.Cut(rest, "\r")
 	if out, err := exec.Command("chrt", "--fifo", "--pid", "1", pid).CombinedOutput(); err != nil {
-		t.Logf("the server runs like everybody else (%v): %s", err, out)
+		t.Logf("the server runs like all other processes (%v): %s", err, out)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// canary is a password that nobody may see.
+// canary is a password that must not be shown.
 const canary = "S3cr3tCanary"
 
 // secretly runs belay to its end, with more environment, and answers all that it printed and its exit status.
@@ -115,7 +115,7 @@ func TestThePasswordIsSeenNowhere(t *testing.T) {
 		t.Run(client+"/when the user is unknown", func(t *testing.T) {
 			requireSilentFailure(t, append(by, "--redis", "redis://"+canary+":"+canary+"@"+server.Addr()+"/0"))
 		})
-		t.Run(client+"/when nobody listens", func(t *testing.T) {
+		t.Run(client+"/when no server listens", func(t *testing.T) {
 			requireSilentFailure(t, append(by, "--redis", "redis://:"+canary+"@"+closedPort(t)+"/0"))
 		})
 	}
@@ -168,7 +168,7 @@ func requireSilentFailure(t *testing.T, flags []string) {
 	requireNoCanary(t, log)
 }
 
-// closedPort is an address on which nobody listens.
+// closedPort is an address on which no server listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -71,7 +71,7 @@ func newWatchedSite(t *testing.T) *watchedSite {
 		w.sentinels = append(w.sentinels, startSentinel(t, w.servers[0]))
 	}
 	for _, addr := range w.sentinels {
-		eventually(t, "a sentinel to know everybody", func() bool {
+		eventually(t, "a sentinel to know all servers", func() bool {
 			facts := askSentinel(addr, "SENTINEL", "MASTER", watched)
 			return facts["num-slaves"] == "2" && facts["num-other-sentinels"] == "2" && facts["flags"] == "master"
 		})
@@ -129,8 +129,8 @@ func (w *watchedSite) promoted() time.Time {
 }
 
 // The primary is frozen, the sentinels make another one, the old one wakes up and still takes itself for the
-// primary: workers and producers find the new one, everything that was stored before or after runs, nobody is
-// taken for dead, and only what ran in that moment runs again.
+// primary: workers and producers find the new one, everything that was stored before or after runs, no
+// process is taken for dead, and only what ran in that moment runs again.
 func TestSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup // they mostly wait
@@ -189,7 +189,7 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 	for _, l := range workers {
 		require.Contains(t, w.set(w.keys.Alive()), l.Identity())
 	}
-	require.Len(t, w.set(w.keys.Alive()), len(workers), "somebody was taken for dead")
+	require.Len(t, w.set(w.keys.Alive()), len(workers), "a process was taken for dead")
 }
 
 // workers are two, each with a client of its own.

@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// skew is how far apart the clocks of Redis and of everybody else are: what is left when nobody watches over
-// NTP.
+// skew is how far apart the clocks of Redis and of all other hosts are: what is left when NTP is not
+// monitored.
 const skew = 10 * time.Minute
 
 // promptly is within what time of being due a job starts. A mistake would be of ten minutes, so a busy machine
 // may take its time.
 const promptly = 20 * time.Second
 
-// The clock of Redis has always been ten minutes ahead of the workers' and the producers', or behind: "in three
-// seconds" is in three seconds, "at" is by Redis' clock, everybody counts as alive, and a worker that is killed
-// is missed in time.
+// The clock of Redis has always been ten minutes ahead of the workers' and the producers', or behind: "in
+// three seconds" is in three seconds, "at" is by Redis' clock, every process counts as alive, and a worker
+// that is killed is missed in time.
 func TestSkewedClocks(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup // they mostly wait
@@ -50,14 +50,14 @@ func TestSkewedClocks(t *testing.T) {
 	running.Wait()
 }
 
-// inThreeSeconds runs a job in three seconds by the clock of whoever has pushed it.
+// inThreeSeconds runs a job in three seconds by the clock of its producer.
 func (e *routine) inThreeSeconds() {
 	e.t.Helper()
 	asked := time.Now()
 	jid := e.later("3s")
-	told := time.Now()
+	pushed := time.Now()
 	began := e.book.awaitStart(jid, 1).At
 	e.t.Logf("%s: began %v after it was asked for", e.client, began.Sub(asked))
 	require.Greater(e.t, began.Sub(asked), 3*time.Second, "early")
-	require.Less(e.t, began.Sub(told), 3*time.Second+promptly)
+	require.Less(e.t, began.Sub(pushed), 3*time.Second+promptly)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spellings are payloads that are in order, though nobody would write them so again: a library that reads one
-// and writes it anew makes other bytes of it. %s is the jid.
+// spellings are payloads that are in order, though no program would write them so again: a library that reads
+// one and writes it anew makes other bytes of it. %s is the jid.
 var spellings = []string{
 	`{"class":"Odd","jid":"%s","args":[],"queue":"odd","retry":true}`,
 	`  {  "class" : "Odd" , "jid" : "%s" , "args" : [ 1 , 2 ] }  `,

@@ -8,7 +8,7 @@ import (
 )
 
 // Redis stands still for longer than any call waits for it, while a worker with one processor works off a
-// queue. What it was asked meanwhile it does when it goes on, though nobody waits for the answer any more. A
+// queue. What it was asked meanwhile it does when it goes on, though no client waits for the answer any more. A
 // client that asks again by itself asks for several jobs where it can run one; here, nothing is left in hand
 // that does not run.
 func TestAStalledRedisStrandsNothing(t *testing.T) {
@@ -35,7 +35,7 @@ func TestAStalledRedisStrandsNothing(t *testing.T) {
 			return s.text(s.keys.Processed()) == "100"
 		})
 		t.Logf("at most %d in hand; done %v after Redis was back", most, time.Since(back))
-		require.LessOrEqual(t, most, int64(2), "one that runs, and one whose answer nobody heard")
+		require.LessOrEqual(t, most, int64(2), "one that runs, and one whose reply was lost")
 		require.Zero(t, s.do("LLEN", working))
 		require.Len(t, book.starts(""), jobs, "each once")
 		resumes := time.Duration(0)

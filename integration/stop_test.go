@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopped is how long a stop may take beyond its timeout: a second for cancelled handlers, and two for Redis to
-// hear of what they left.
+// stopped is how long a stop may take beyond its timeout: a second for cancelled handlers, and two to
+// requeue what they left.
 const stopped = 3 * time.Second
 
-// Six jobs that never end are begun and handed back by five workers, one after the other, some of whose
+// Six jobs that never end are begun and requeued by five workers, one after the other, some of whose
 // handlers do not heed SIGTERM.
 func TestStop(t *testing.T) {
-	t.Run("hands back what is unfinished, byte for byte and in order, five times over", func(t *testing.T) {
+	t.Run("requeues what is unfinished, byte for byte and in order, five times over", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, s *site) {
 			for n := range 6 {
@@ -59,7 +59,7 @@ func TestStop(t *testing.T) {
 			require.Equal(t, "1", s.text(s.keys.Processed()))
 		})
 	})
-	t.Run("asked for twice ends at once, with hand-back", func(t *testing.T) {
+	t.Run("asked for twice ends at once, with a requeue", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, s *site) {
 			book := newLedger(t)

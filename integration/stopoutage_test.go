@@ -23,7 +23,7 @@ var silences = map[string]func(t *testing.T, s *site) (seen *site, begin, end fu
 }
 
 // A stop waits no longer for a silent Redis than for one that answers, whether or not handlers heed their end.
-// What could not be handed back runs again: nothing is lost by it, and nothing counts as failed.
+// What could not be requeued runs again: nothing is lost by it, and nothing counts as failed.
 func TestStopWithoutRedis(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup // they mostly wait

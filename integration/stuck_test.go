@@ -13,9 +13,9 @@ import (
 )
 
 // A process is frozen past its death while it runs a job. Another brings the job back, runs it and fails, and
-// the retry comes to the first one, whose handler heeds nothing: the job does not run beside its own ghost,
+// the retry comes to the first one, whose handler heeds nothing: the job does not run beside its abandoned run,
 // what lies behind it does, and the log says where the handler hangs.
-func TestGhost(t *testing.T) {
+func TestAbandonedRun(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t, oracle.Allow(oracle.Retry, oracle.Retry))
 	frozenBook, book := newLedger(t), newLedger(t)
@@ -47,7 +47,7 @@ func TestGhost(t *testing.T) {
 		frozenBook.awaitEnd(other)
 	}
 	frozen.awaitLog("stuck: the handler does not return")
-	frozen.awaitLog("heard of a stuck run")
+	frozen.awaitLog("stuck run reported")
 	frozen.awaitLog("main.work.func") // where it hangs
 	frozen.awaitLog("ownership lost") // why it should have ended
 	eventually(t, "status to show it as overdue", func() bool {

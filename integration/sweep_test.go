@@ -17,7 +17,7 @@ const (
 	troupes = 4
 )
 
-// Whatever a process was doing when it was killed, and whether Redis had heard of it or not, no job is lost,
+// Whatever a process was doing when it was killed, and whether Redis had executed it or not, no job is lost,
 // none that had ended runs again, and nothing is left behind. The owner of a play speaks to Redis through a
 // proxy that kills it at a point (see point): before a command is passed on, when it has been executed, or when
 // its answer has been delivered. Then a healthy worker does the rest.

@@ -17,9 +17,9 @@ import (
 type moment string
 
 const (
-	// before: the server has not heard of the command.
+	// before: the server has not received the command.
 	before moment = "before"
-	// executed: the command has been executed, and nobody has been told.
+	// executed: the command has been executed, and no reply was delivered.
 	executed moment = "executed"
 	// answered: the answer has been delivered. How much of it was still acted upon is chance.
 	answered moment = "answered"
@@ -71,7 +71,7 @@ func kinds(k lua.Keys) []kind {
 		{"settle-dead", word("dead")},
 		{"settle-requeued", word("requeued")},
 		{"settle-done", settle},
-		{"recover-suspects", word("quarantine")},
+		{"recover-quarantined", word("quarantine")},
 		{"recover", recovers},
 		{"lease-poller", word(k.Poller())},
 		{"lease-sweeper", word(k.Sweeper())},
@@ -111,14 +111,14 @@ type death struct {
 	proxy *faultproxy.Proxy
 	owner chan *process // holds it as soon as it is started
 
-	mu    sync.Mutex
-	said  map[string]int // commands that have come, by kind
-	heard map[string]int // answers
-	met   bool           // the point was met
+	mu      sync.Mutex
+	said    map[string]int // commands that have come, by kind
+	replies map[string]int
+	met     bool // the point was met
 }
 
 func newDeath(s *site, proxy *faultproxy.Proxy, at point) *death {
-	d := &death{point: at, proxy: proxy, owner: make(chan *process, 1), said: make(map[string]int), heard: make(map[string]int)}
+	d := &death{point: at, proxy: proxy, owner: make(chan *process, 1), said: make(map[string]int), replies: make(map[string]int)}
 	// Before the answer is passed on, or after.
 	when := faultproxy.Before
 	if at.at == answered {
@@ -127,7 +127,7 @@ func newDeath(s *site, proxy *faultproxy.Proxy, at point) *death {
 	for _, of := range kinds(s.keys) {
 		proxy.Add(
 			faultproxy.Rule{On: faultproxy.Requests, Token: of.token, Do: faultproxy.Before(func() { d.comes(d.said, of.name, at.at == before) })},
-			faultproxy.Rule{On: faultproxy.Replies, Token: of.token, Do: when(func() { d.comes(d.heard, of.name, at.at != before) })})
+			faultproxy.Rule{On: faultproxy.Replies, Token: of.token, Do: when(func() { d.comes(d.replies, of.name, at.at != before) })})
 	}
 	return d
 }
@@ -158,19 +158,19 @@ func (d *death) wasMet() bool {
 }
 
 // seen is a copy of the counts.
-func (d *death) seen() (said, heard map[string]int) {
+func (d *death) seen() (said, replies map[string]int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return maps.Clone(d.said), maps.Clone(d.heard)
+	return maps.Clone(d.said), maps.Clone(d.replies)
 }
 
-// points are all points that lie in what an owner said and heard without a fault.
-func points(play, client string, said, heard map[string]int) []point {
+// points are all points that lie in what an owner sent and received without a fault.
+func points(play, client string, said, replies map[string]int) []point {
 	var found []point
 	for _, kind := range slices.Sorted(maps.Keys(said)) {
 		for nth := 1; nth <= said[kind]; nth++ {
 			found = append(found, point{play, client, kind, nth, before})
-			if nth <= heard[kind] {
+			if nth <= replies[kind] {
 				found = append(found, point{play, client, kind, nth, executed}, point{play, client, kind, nth, answered})
 			}
 		}

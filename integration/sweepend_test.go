@@ -62,7 +62,7 @@ type outcome struct {
 }
 
 // foresee says what must come of what is there now: what has ended does not run again, all else does, but for a
-// suspect that its owner died of, if that was once too often.
+// quarantined job that its owner died of, if that was once too often.
 func (s *stage) foresee() outcome {
 	s.t.Helper()
 	found := s.whereabouts()

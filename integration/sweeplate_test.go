@@ -12,7 +12,7 @@ import (
 )
 
 // The end of a run can be written long after its process is dead: it lay in a socket, or in a network. Then the
-// job is somebody else's, whether he is at it or has done it, and nothing is written for it.
+// job belongs to another process, which runs it or has run it, and nothing is written for it.
 func TestLateSettle(t *testing.T) {
 	hands := map[string][]string{"success": nil, "failure": {"-fail", "late"}}
 	for what, flags := range hands {
@@ -29,7 +29,7 @@ func lateSettle(t *testing.T, s *site, during bool, flags []string) {
 	goneBook, book := newLedger(t), newLedger(t)
 	proxy, gate := faultproxy.New(t, s.server.Addr()), faultproxy.NewGate()
 	t.Cleanup(gate.Open)
-	// Nobody could load the script when its caller is gone.
+	// No program could load the script when its caller is gone.
 	source, address := s.keys.Settle(lua.Settlement{}).Call.Script.Text(true)
 	s.do("SCRIPT", "LOAD", source)
 	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: address, Do: faultproxy.Hold(gate)})

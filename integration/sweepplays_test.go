@@ -73,12 +73,12 @@ func (s *stage) worker() {
 }
 
 // janitor is one worker that brings back the jobs of another that was killed, among them two that were in hand
-// in one crash before and so are suspects now; and stops with a suspect in hand.
+// in one crash before and so are quarantined now; and stops with a quarantined job in hand.
 func (s *stage) janitor() {
 	interrupted := job.Edit{Name: "interrupted_count", JSON: "1"}
-	s.put("a", "HoldsFails", "suspect", interrupted)
+	s.put("a", "HoldsFails", "quarantined", interrupted)
 	s.put("b", "Holds", "innocent")
-	s.put("a", "Holds", "suspect-too", interrupted)
+	s.put("a", "Holds", "quarantined-too", interrupted)
 	victim := s.act(s.site, "-hold", "Holds", "work")
 	for jid := range s.jobs {
 		s.book.awaitStart(jid, 1)
@@ -121,7 +121,7 @@ func (s *stage) pusher() {
 	}
 }
 
-// jid is the id of a job on this stage. It tells the stage, so that whoever reads an oracle's verdict knows
+// jid is the id of a job on this stage. It names the stage, so that the reader of an oracle's verdict knows
 // which it was.
 func (s *stage) jid(name string) string { return s.prefix + "-" + name }
 

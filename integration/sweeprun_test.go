@@ -29,8 +29,9 @@ type sweep struct {
 	failed int
 }
 
-// play plays a play with a death at a point, to the end and beyond, and answers what the owner said and heard.
-func (w *sweep) play(at point) (said, heard map[string]int) {
+// play plays a play with a death at a point, to the end and beyond, and answers what the owner sent and
+// received.
+func (w *sweep) play(at point) (said, replies map[string]int) {
 	w.mu.Lock()
 	prefix := fmt.Sprintf("sweep%05d", len(w.points))
 	w.points = append(w.points, at)
@@ -46,7 +47,7 @@ func (w *sweep) play(at point) (said, heard map[string]int) {
 		defer w.count(on)
 		plays[at.play](on)
 		on.finish()
-		said, heard = on.death.seen()
+		said, replies = on.death.seen()
 	})
 	if !passed {
 		w.t.Error(again(at))
@@ -54,7 +55,7 @@ func (w *sweep) play(at point) (said, heard map[string]int) {
 		defer w.mu.Unlock()
 		w.failed++
 	}
-	return said, heard
+	return said, replies
 }
 
 // count counts a point that was met, and shows what is left on the stage of one that failed.
@@ -107,14 +108,14 @@ func (w *sweep) rehearse() []point {
 			all = append(all, point{play: play, client: client})
 		}
 	}
-	saids, heards := make([]map[string]int, len(all)), make([]map[string]int, len(all))
+	allSaid, allReplies := make([]map[string]int, len(all)), make([]map[string]int, len(all))
 	for range 2 {
 		together(troupes, func(n int) bool {
 			if n >= len(all) {
 				return false
 			}
-			said, heard := w.play(all[n])
-			saids[n], heards[n] = least(saids[n], said), least(heards[n], heard)
+			said, replies := w.play(all[n])
+			allSaid[n], allReplies[n] = least(allSaid[n], said), least(allReplies[n], replies)
 			return true
 		})
 	}
@@ -122,15 +123,15 @@ func (w *sweep) rehearse() []point {
 	seen := make(map[string]bool)
 	for n, of := range all {
 		if of.play == newcomer {
-			saids[n] = map[string]int{scriptLoad: saids[n][scriptLoad]}
+			allSaid[n] = map[string]int{scriptLoad: allSaid[n][scriptLoad]}
 		}
-		found = append(found, points(of.play, of.client, saids[n], heards[n])...)
-		for kind := range saids[n] {
+		found = append(found, points(of.play, of.client, allSaid[n], allReplies[n])...)
+		for kind := range allSaid[n] {
 			seen[kind] = true
 		}
 	}
 	for _, kind := range kinds(lua.NewKeys("")) {
-		assert.True(w.t, seen[kind.name], "nobody ever sends a %s: the plays do not go every way", kind.name)
+		assert.True(w.t, seen[kind.name], "no play ever sends a %s: the plays do not go every way", kind.name)
 	}
 	return found
 }
@@ -220,12 +221,12 @@ func (w *sweep) tell(order []point, tried int) {
 // verdict lets the oracle judge every step of all plays.
 func (w *sweep) verdict(dir string) {
 	report := judge(w.t, w.server, dir, oracle.Allow(oracle.Nowhere, oracle.Quarantine))
-	told := make(map[point]bool)
+	shown := make(map[point]bool)
 	for _, violation := range report.Violations {
 		for n, at := range w.points {
 			prefix := fmt.Sprintf("sweep%05d", n)
-			if !told[at] && (strings.HasPrefix(violation.JID, prefix) || strings.Contains(violation.Commands, prefix)) {
-				told[at] = true
+			if !shown[at] && (strings.HasPrefix(violation.JID, prefix) || strings.Contains(violation.Commands, prefix)) {
+				shown[at] = true
 				w.t.Errorf("that was at %v; %s", at, again(at))
 			}
 		}

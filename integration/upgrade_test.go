@@ -148,8 +148,8 @@ func (r *rollout) done(class string) map[string]int {
 }
 
 // Two versions work side by side while one replaces the other, and while that is undone: each does the other's
-// jobs, a field that it does not know stays, a class that it does not know waits for those who do, each brings
-// back what the other had in hand when it was killed.
+// jobs, a field that it does not know stays, a class that it does not know waits for workers that do, each
+// recovers what the other had in hand when it was killed.
 func TestRollingUpgradeAndBack(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t, oracle.Allow(oracle.Retry, oracle.Retry))
@@ -174,7 +174,7 @@ func TestRollingUpgradeAndBack(t *testing.T) {
 	r.push(r.next, "Known", "Flaky", "Novel")
 	r.replace(b, r.ours, syscall.SIGTERM)
 	r.push(r.ours, "Known", "Flaky")
-	r.push(r.next, "Flaky", "Novel") // a producer that nobody has rolled back yet
+	r.push(r.next, "Flaky", "Novel") // a producer that is not rolled back yet
 	r.await("Known")
 	eventually(t, "the flaky to fail, most of them in our hands", func() bool { return r.fieldsKept("Flaky", 24) })
 	r.await("Flaky")

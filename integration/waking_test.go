@@ -33,7 +33,7 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 	t.Parallel()
 	const inHand = 600 // more than two pages
 	s, book := ordinarySite(t, oracle.MostInterruptions(1000)), newLedger(t)
-	path := buildCrowd(t)
+	path := buildMany(t)
 	proxy := faultproxy.New(t, s.server.Addr())
 	start := func(url, ttl string) *process {
 		p := s.launch(path, "-redis", url, "-prefix", s.prefix, "-c", strconv.Itoa(inHand), "-ttl", ttl, book.path)
@@ -41,7 +41,7 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 		return p
 	}
 	sleeper := start(s.url, "1s")
-	// The proxy is at this process' pace: what the janitor hears of its recoveries must not come too late for
+	// The proxy is at this process' pace: replies to the janitor's recoveries must not come too late for
 	// it when other tests keep that busy.
 	janitor := start(proxy.URL(), "10s")
 	t.Cleanup(func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) })
@@ -95,17 +95,17 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 	}
 	require.Len(t, ends, pushed)
 	recoveries := func() int { return strings.Count(janitor.log(), "recovered") }
-	eventually(t, "the janitor to tell of each", func() bool { return recoveries() >= inTheMiddle })
+	eventually(t, "the janitor to log each", func() bool { return recoveries() >= inTheMiddle })
 	t.Logf("%d jobs, %d recoveries, %d ends that were lost", pushed, recoveries(), strings.Count(sleeper.log(), "ownership lost"))
 	require.Empty(t, s.text(s.keys.Failed()))
 	require.Empty(t, s.set(s.keys.Retry()))
 	require.Empty(t, s.set(s.keys.Dead()))
 }
 
-// buildCrowd builds the worker in testdata/crowd.
-func buildCrowd(t *testing.T) string {
+// buildMany builds the worker in testdata/many.
+func buildMany(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "crowd")
-	require.NoError(t, plainBuild(path, "./testdata/crowd"))
+	path := filepath.Join(t.TempDir(), "many")
+	require.NoError(t, plainBuild(path, "./testdata/many"))
 	return path
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-func TestBlame(t *testing.T) {
+func TestCrashPolicy(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
-		for crashes, where := range []string{"queue", "suspects", "suspects", "suspects"} {
+		for crashes, where := range []string{"queue", "quarantine", "quarantine", "quarantine"} {
 			t.Run(fmt.Sprintf("%d_crashes_before_and_not_alone:_%s", crashes, where), func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, open, "mail")
-				r.do("LPUSH", r.keys.Working("mail", r.victim), suspect("mail", crashes))
+				r.do("LPUSH", r.keys.Working("mail", r.victim), crashed("mail", crashes))
 				home := r.keys.Queue("mail")
-				if where == "suspects" {
+				if where == "quarantine" {
 					home = r.keys.Quarantine("mail")
 				}
 				require.Equal(t, crashes+1, r.interrupt(home).InterruptedCount())
@@ -31,36 +31,36 @@ func TestBlame(t *testing.T) {
 			})
 		}
 
-		t.Run("a_crash_alone_buries_at_the_limit", func(t *testing.T) {
+		t.Run("a_crash_alone_kills_at_the_limit", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
-			r.do("LPUSH", r.keys.QuarantineRun(r.victim), suspect("mail", 2))
+			r.do("LPUSH", r.keys.QuarantineRun(r.victim), crashed("mail", 2))
 			r.do("HSET", r.keys.Record(r.victim), "alone", "mail")
 			r.lapse(r.victim)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return r.do("ZCARD", r.keys.Dead()) == int64(1) })
-			buried, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
-			killer, err := job.Parse(buried[0].(string))
+			j, session := r.newJanitor()
+			r.recover(j, session, func() bool { return r.do("ZCARD", r.keys.Dead()) == int64(1) })
+			dead, _ := r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any)
+			crasher, err := job.Parse(dead[0].(string))
 			require.NoError(t, err)
-			require.Equal(t, 3, killer.InterruptedCount())
-			class, _ := killer.Text("error_class")
+			require.Equal(t, 3, crasher.InterruptedCount())
+			class, _ := crasher.Text("error_class")
 			require.Equal(t, "Belay::Interrupted", class)
 			require.Equal(t, "1", r.count(r.keys.Processed()))
 			require.Equal(t, "1", r.count(r.keys.Failed()), "nothing dies without a count")
 		})
 
-		t.Run("a_crash_alone_below_the_limit_leaves_a_suspect", func(t *testing.T) {
+		t.Run("a_crash_alone_below_the_limit_leaves_a_quarantined_job", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
-			r.do("LPUSH", r.keys.QuarantineRun(r.victim), suspect("other", 1))
+			r.do("LPUSH", r.keys.QuarantineRun(r.victim), crashed("other", 1))
 			r.do("HSET", r.keys.Record(r.victim), "alone", "other")
 			require.Equal(t, 2, r.interrupt(r.keys.Quarantine("other")).InterruptedCount())
 		})
 
-		t.Run("what_reached_the_list_after_the_end_is_blamed_for_nothing", func(t *testing.T) {
+		t.Run("what_reached_the_list_after_the_end_counts_no_crash", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail")
-			late := suspect("mail", 1)
+			late := crashed("mail", 1)
 			r.do("LPUSH", r.keys.Working("mail", r.victim), late)
 			r.do("HSET", r.keys.Record(r.victim), "emptied", "1")
 			require.Equal(t, late, r.interrupt(r.keys.Queue("mail")).Raw())
@@ -72,26 +72,26 @@ func TestBlame(t *testing.T) {
 func (r *rig) interrupt(home string) *job.Job {
 	r.t.Helper()
 	r.lapse(r.victim)
-	j, life := r.newJanitor()
-	r.recover(j, life, func() bool { return len(r.list(home)) == 1 })
+	j, session := r.newJanitor()
+	r.recover(j, session, func() bool { return len(r.list(home)) == 1 })
 	parsed, err := job.Parse(r.list(home)[0])
 	require.NoError(r.t, err)
 	return parsed
 }
 
-func TestASuspectWaitsSinceItCameBack(t *testing.T) {
+func TestAQuarantinedJobWaitsSinceItCameBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], "mail")
-	j, life := r.newJanitor()
-	r.look(j, life)
-	draft := suspect("mail", 2)
+	j, session := r.newJanitor()
+	r.look(j, session)
+	draft := crashed("mail", 2)
 	since := time.Now().Add(-3 * time.Hour).UnixMilli()
 	r.do("LPUSH", r.keys.Quarantine("mail"), fmt.Sprintf(`%s,"enqueued_at":%d,"interrupted_at":%d}`, strings.Replace(draft[:len(draft)-1], `"enqueued_at"`, `"x"`, 1), time.Now().UnixMilli(), since))
 	require.NoError(t, j.Remind(r.ctx, []string{"mail"}))
 	require.NotContains(t, r.log.String(), "no process of its queue has been empty", "it was promoted this second")
 }
 
-func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
+func TestQuarantinedJobsThatWaitForAnHourAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		r := newRig(t, open, "mail", "other")
@@ -100,8 +100,8 @@ func TestSuspectsThatWaitForAnHourAreToldOfOnce(t *testing.T) {
 		}
 		r.do("RPUSH", r.keys.Quarantine("mail"), since(61*time.Minute))
 		r.do("RPUSH", r.keys.Quarantine("other"), since(59*time.Minute))
-		j, life := r.newJanitor()
-		r.look(j, life)
+		j, session := r.newJanitor()
+		r.look(j, session)
 		for range 2 {
 			require.NoError(t, j.Remind(context.Background(), []string{"mail", "other"}))
 		}
@@ -122,5 +122,5 @@ func TestARecoveryWithoutRPushKeepsTheJobs(t *testing.T) {
 	_, err = r.keys.Recover(r.victim, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: New(Config{}).afterCrash(jobs, "mail", false, true)}}, time.Now()).Do(r.ctx, r.client)
 	require.ErrorContains(t, err, "NOPERM")
 	require.Equal(t, jobs, r.working("mail"))
-	require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "nobody is declared dead by halves")
+	require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "no process is declared dead by halves")
 }

@@ -21,10 +21,11 @@ import (
 // A Janitor decides which processes have died and brings their jobs back. Every process has one; they need
 // no leader.
 //
-// Absence is judged twice. A process that lapses may be paused, cut off, or hit by a clock that was set; so
-// may ours. So a janitor declares it dead only if it has seen it lapsed twice, two of the victim's own
-// heartbeats apart, if its own observation of Redis was not interrupted in between, and if it has known
-// Redis' clock for the victim's whole TTL. The script that moves the jobs checks again.
+// A janitor checks twice. A process that has lapsed may only be paused, cut off, or affected by a clock that
+// was set, and so may the janitor's own process. So a janitor declares a process dead only if it has seen it
+// lapsed twice, two of the victim's heartbeats apart; if its own contact with Redis was not interrupted in
+// between; and if it has observed Redis' clock for the victim's whole TTL. The script that moves the jobs
+// checks again.
 //
 // Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind
 // do, each call with a deadline of its own, and wait for each other.
@@ -44,7 +45,7 @@ type Janitor struct {
 	typical  int                  // recent typical size of a job, in bytes
 	reminded map[string]time.Time // of long-quarantined jobs, by queue
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
-	forgetAt int                  // how many of the oldest ones were found to have to stay
+	forgetAt int                  // how many of the oldest tombstones must stay
 	sweptAt  time.Time
 	// unlistedAt is when this process last looked for expired locks; locksLeft reports whether there were
 	// more.
@@ -62,12 +63,12 @@ type Config struct {
 	Beat, TTL time.Duration
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
-	// Between is the least time between the two looks; it is at least two heartbeats of the victim.
+	// Between is the minimum time between the two looks. It is at least two heartbeats of the victim.
 	Between time.Duration
 	Largest int
 	// Recovered, if set, is called after jobs were moved. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
-	// Crashes decides which of the jobs that were running are quarantined, and which die.
+	// Crashes decides which of the interrupted jobs are quarantined, and which are moved to the dead set.
 	Crashes retry.CrashPolicy
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
@@ -79,18 +80,18 @@ type heartbeat struct {
 	sinceBoot time.Duration
 }
 
-// suspected is what is known of a process that has lapsed.
+// suspected holds what the janitor knows about a process that has lapsed.
 type suspected struct {
 	first  time.Duration // since boot; so is seen
 	seen   time.Duration // the last time, with no interruption in between
 	record *lua.Record   // read at the first pass
 	delay  time.Duration // random, so that survivors do not all read the same lists
-	empty  bool          // no record: nothing can be done for it
+	empty  bool          // it has no record, so its jobs cannot be found
 }
 
 const (
-	// skew is how differently Redis' clock and ours may advance between two heartbeats before the
-	// observation counts as interrupted.
+	// skew is the maximum difference between the advance of Redis' clock and of ours between two heartbeats.
+	// With more, the observation counts as interrupted.
 	skew = time.Second
 	// lapsedPages bounds the pages of names that are read in one round trip.
 	lapsedPages = 16
@@ -98,7 +99,7 @@ const (
 	mostRecords = 256
 )
 
-// New returns a Janitor that has seen nothing yet.
+// New returns a Janitor without observations.
 func New(cfg Config) *Janitor {
 	return &Janitor{
 		cfg: cfg, lapsed: make(map[string]*suspected), reminded: make(map[string]time.Time), typical: firstTypical,
@@ -106,7 +107,7 @@ func New(cfg Config) *Janitor {
 	}
 }
 
-// Look takes in the reply to a heartbeat of our own that was sent at an instant since boot. It does no I/O.
+// Look records the reply to one of our own heartbeats and when it was sent. It does no I/O.
 func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot, rtt time.Duration) {
 	seen := heartbeat{HeartbeatReply: reply, sinceBoot: sentSinceBoot}
 	j.mu.Lock()
@@ -124,7 +125,7 @@ func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot, rtt time.Duratio
 	}
 }
 
-// Blind records that a heartbeat of our own failed: nothing that was seen before counts any more.
+// Blind records that a heartbeat of our own failed. All earlier observations are discarded.
 func (j *Janitor) Blind() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -138,8 +139,8 @@ func (j *Janitor) startOverLocked() {
 }
 
 // noteLapsedLocked records that these processes had lapsed at an instant between sent and answered, both
-// since boot. The time between two looks counts from the first one's answer to the last one's sending: a
-// call that was delayed on its way must not make it seem longer.
+// since boot. The time between two looks counts from the reply to the first to the request of the second.
+// Otherwise a delayed call would make it seem longer.
 func (j *Janitor) noteLapsedLocked(lapsed []string, sent, answered time.Duration) {
 	for _, identity := range lapsed {
 		s := j.lapsed[identity]
@@ -160,8 +161,8 @@ func (j *Janitor) forgetLocked(since time.Duration) {
 	}
 }
 
-// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which we may
-// have lapsed ourselves, or by a clock that was set.
+// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which our own
+// process may have lapsed, or by a clock that was set.
 func (j *Janitor) broken(seen heartbeat) bool {
 	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
@@ -176,8 +177,7 @@ func (j *Janitor) stepped(seen heartbeat) bool {
 	return (ours - theirs).Abs() > skew
 }
 
-// Pass recovers the processes that have been seen lapsed for long enough, until none is left. me is our
-// identity.
+// Pass recovers all processes that have been seen lapsed for long enough. me is our identity.
 func (j *Janitor) Pass(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -200,14 +200,14 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 		if driver.Outage(err) {
 			return errors.Join(wrong, j.link.Excused(err))
 		}
-		// One victim that cannot be recovered must not cost the others their turn.
+		// One victim that cannot be recovered must not block the others.
 		wrong = errors.Join(wrong, err)
 	}
 	return wrong
 }
 
-// readRecords reads what the heartbeat reply left out: the other lapsed names, and the records of all.
-// Processes whose record cannot be read count as tried.
+// readRecords reads what the heartbeat reply does not contain: further lapsed processes, and the records of
+// all of them. Processes whose record cannot be read count as tried.
 func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unreadable, err error) {
 	if err := j.readLapsed(ctx); err != nil {
 		return nil, err
@@ -327,9 +327,9 @@ func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 func (j *Janitor) deadLocked(s *suspected) bool {
 	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
-	// Its expiry means nothing if the clock was set, and a janitor that began to check after that cannot
-	// detect it. But a process without a heartbeat for a TTL has no lease either, so it cannot start jobs. An
-	// outage sets no clock and causes no such delay.
+	// An expiry means nothing if the clock was set, and a janitor that started after that cannot detect it.
+	// But a process without a heartbeat for a TTL has no lease, so it cannot start jobs. An outage sets no
+	// clock and causes no such delay.
 	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
 		return false
 	}

@@ -45,15 +45,15 @@ func (j *Janitor) knows(victim string, beat time.Duration) {
 func TestJanitorJudges(t *testing.T) {
 	t.Parallel()
 	const beat = time.Second
-	look := func(t *testing.T, pulses ...func(start time.Duration) heartbeat) []string {
+	look := func(t *testing.T, replies ...func(start time.Duration) heartbeat) []string {
 		t.Helper()
 		j, start := newJudge()
-		for _, pulse := range pulses {
-			if pulse == nil {
+		for _, reply := range replies {
+			if reply == nil {
 				j.Blind()
 				continue
 			}
-			j.look(pulse(start))
+			j.look(reply(start))
 			j.knows("victim", beat)
 		}
 		return j.dead("me")
@@ -62,15 +62,15 @@ func TestJanitorJudges(t *testing.T) {
 		return func(start time.Duration) heartbeat { return heartbeatAt(start+offset, lapsed...) }
 	}
 
-	t.Run("one_look_condemns_nobody", func(t *testing.T) {
+	t.Run("one_look_declares_no_process_dead", func(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat), at(2*beat), at(3*beat), at(4*beat), at(5*beat, "victim")))
 	})
-	t.Run("two_looks_of_one_beat_condemn_nobody", func(t *testing.T) {
+	t.Run("two_looks_of_one_beat_declare_no_process_dead", func(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat), at(2*beat), at(3*beat), at(4*beat, "victim"), at(5*beat, "victim")))
 	})
-	t.Run("two_looks_two_of_its_beats_apart_condemn", func(t *testing.T) {
+	t.Run("two_looks_two_of_its_beats_apart_declare_it_dead", func(t *testing.T) {
 		t.Parallel()
 		require.Contains(t, look(t, at(0), at(beat), at(2*beat, "victim"), at(3*beat, "victim"), at(4*beat, "victim")), "victim")
 	})
@@ -90,7 +90,7 @@ func TestJanitorJudges(t *testing.T) {
 		j.look(heartbeatAt(start+5*beat, "victim"))
 		require.Contains(t, j.dead("me"), "victim")
 	})
-	t.Run("a_sight_of_the_clock_shorter_than_its_TTL_condemns_nobody", func(t *testing.T) {
+	t.Run("a_sight_of_the_clock_shorter_than_its_TTL_declares_no_process_dead", func(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), at(3*beat, "victim")))
 	})
@@ -119,9 +119,9 @@ func TestJanitorJudges(t *testing.T) {
 			t.Parallel()
 			stepped := func(offset time.Duration) func(time.Duration) heartbeat {
 				return func(start time.Duration) heartbeat {
-					pulse := heartbeatAt(start+offset, "victim")
-					pulse.Now = pulse.Now.Add(step)
-					return pulse
+					reply := heartbeatAt(start+offset, "victim")
+					reply.Now = reply.Now.Add(step)
+					return reply
 				}
 			}
 			// It may have beaten just before, and be cut off for less than its TTL.
@@ -179,8 +179,8 @@ func TestRecovery(t *testing.T) {
 			waiting := r.push("a", 2)
 			victim := r.victim
 			r.lapse(victim)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("b"))) == 3 && len(r.list(r.keys.Queue("a"))) == 5 })
+			j, session := r.newJanitor()
+			r.recover(j, session, func() bool { return len(r.list(r.keys.Queue("b"))) == 3 && len(r.list(r.keys.Queue("a"))) == 5 })
 			require.True(t, r.isTombstoned(victim))
 			queue := r.list(r.keys.Queue("a"))
 			for i := range first {
@@ -206,8 +206,8 @@ func TestRecovery(t *testing.T) {
 			entries := append([]string{"LPUSH", r.keys.Working("mail", victim), good[0]}, bad...)
 			r.do(append(entries, good[1])...)
 			r.lapse(victim)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 2 })
+			j, session := r.newJanitor()
+			r.recover(j, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 2 })
 			var dead []string
 			for _, entry := range r.do("ZRANGE", r.keys.Dead(), "0", "-1").([]any) {
 				dead = append(dead, asPushed(t, entry.(string)))
@@ -225,10 +225,10 @@ func TestRecovery(t *testing.T) {
 			r.take(2)
 			r.do("SET", r.keys.Queue("broken"), "x")
 			r.lapse(r.victim)
-			j, life := r.newJanitor()
+			j, session := r.newJanitor()
 			round := func() error {
-				r.look(j, life)
-				return j.Pass(context.Background(), life.Identity)
+				r.look(j, session)
+				return j.Pass(context.Background(), session.Identity)
 			}
 			var wrong error
 			require.Eventually(t, func() bool {
@@ -258,8 +258,8 @@ func TestRecovery(t *testing.T) {
 			}
 			r.do(words...)
 			r.lapse(victim)
-			j, life := r.newJanitor()
-			r.recover(j, life, func() bool { return len(r.list(r.keys.Queue("mail"))) == 600 })
+			j, session := r.newJanitor()
+			r.recover(j, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 600 })
 			queue := r.list(r.keys.Queue("mail"))
 			for i, jid := range jids {
 				require.Contains(t, queue[len(queue)-1-i], jid)
@@ -280,9 +280,9 @@ func swept(t *testing.T, j *Janitor, me string) time.Duration {
 func TestLatecomers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
-		sweep := func(r *rig, j *Janitor, life *process, until func() bool) {
+		sweep := func(r *rig, j *Janitor, session *process, until func() bool) {
 			require.Eventually(r.t, func() bool {
-				swept(r.t, j, life.Identity)
+				swept(r.t, j, session.Identity)
 				return until()
 			}, 10*time.Second, 20*time.Millisecond)
 		}
@@ -304,54 +304,54 @@ func TestLatecomers(t *testing.T) {
 			left, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
 			require.NoError(t, err)
 			require.Zero(t, left)
-			j, life := r.newJanitor()
+			j, session := r.newJanitor()
 			jobs := r.push("mail", 1)
 			require.True(t, <-answered)
-			sweep(r, j, life, func() bool {
+			sweep(r, j, session, func() bool {
 				return len(r.list(r.keys.Queue("mail"))) == 1 && strings.Contains(r.log.String(), "latecomers")
 			})
-			require.Equal(t, jobs, r.list(r.keys.Queue("mail")), "byte for byte: it was in nobody's hand")
+			require.Equal(t, jobs, r.list(r.keys.Queue("mail")), "byte for byte: no process had it")
 		})
 
 		t.Run("tombstones_stand_for_a_day_and_as_long_as_a_list_holds_a_job", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail")
-			j, life := r.newJanitor()
+			j, session := r.newJanitor()
 			_, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
 			require.NoError(t, err)
-			r.look(j, life)
-			swept(t, j, life.Identity)
+			r.look(j, session)
+			swept(t, j, session.Identity)
 			require.True(t, r.isTombstoned(r.victim))
 			old := strconv.FormatInt(time.Now().Add(-25*time.Hour).UnixMilli(), 10)
 			r.do("ZADD", r.keys.Tombstones(), "XX", old, r.victim)
-			sweep(r, j, life, func() bool { return !r.isTombstoned(r.victim) })
+			sweep(r, j, session, func() bool { return !r.isTombstoned(r.victim) })
 			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Record(r.victim)))
 		})
 
 		t.Run("locks_that_ran_out_leave_their_index_once_a_minute", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail")
-			j, life := r.newJanitor()
+			j, session := r.newJanitor()
 			later := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
 			for n := range 2*lua.MostItems + 1 {
 				r.do("ZADD", r.keys.Unique(), "1", strconv.Itoa(n))
 			}
 			r.do("ZADD", r.keys.Unique(), later, "held")
-			swept(t, j, life.Identity)
+			swept(t, j, session.Identity)
 			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Unique()))
 			r.do("ZADD", r.keys.Unique(), "1", "one more")
-			swept(t, j, life.Identity)
+			swept(t, j, session.Identity)
 			require.Equal(t, int64(2), r.do("ZCARD", r.keys.Unique()), "not at every beat")
 			j.unlistedAt = j.unlistedAt.Add(-unlistEvery)
-			swept(t, j, life.Identity)
+			swept(t, j, session.Identity)
 			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Unique()))
 		})
 
 		t.Run("one_process_at_a_time_sweeps", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail")
-			j, life := r.newJanitor()
-			require.Zero(t, swept(t, j, life.Identity))
+			j, session := r.newJanitor()
+			require.Zero(t, swept(t, j, session.Identity))
 			other := New(j.cfg)
 			held, err := lua.Lease(r.keys.Sweeper(), "another", time.Second).Do(t.Context(), r.client)
 			require.NoError(t, err)
@@ -366,16 +366,16 @@ func TestLatecomers(t *testing.T) {
 				queues[i] = fmt.Sprintf("q%d", i)
 			}
 			r := newRig(t, open, queues...)
-			j, life := r.newJanitor()
+			j, session := r.newJanitor()
 			first := r.victim
 			for range 6 {
 				_, err := r.keys.Deregister(r.victim, queues).Do(t.Context(), r.client)
 				require.NoError(t, err)
 				r.enter()
 			}
-			stray := payload("q7")
-			r.do("LPUSH", r.keys.Working("q7", first), stray)
-			sweep(r, j, life, func() bool { return len(r.list(r.keys.Queue("q7"))) == 1 })
+			orphan := payload("q7")
+			r.do("LPUSH", r.keys.Working("q7", first), orphan)
+			sweep(r, j, session, func() bool { return len(r.list(r.keys.Queue("q7"))) == 1 })
 		})
 	})
 }

@@ -31,8 +31,8 @@ func TestJobsComeBackThroughASmallOutputBuffer(t *testing.T) {
 						job.Draft{Class: "T", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", 200_000) + `"]`}.Encode())
 				}
 				r.lapse(victim)
-				j, life := r.newJanitor()
-				r.recover(j, life, func() bool { return r.do("LLEN", r.keys.Queue("mail")) == int64(25) })
+				j, session := r.newJanitor()
+				r.recover(j, session, func() bool { return r.do("LLEN", r.keys.Queue("mail")) == int64(25) })
 				require.True(t, r.isTombstoned(victim))
 			})
 		})
@@ -73,13 +73,13 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 			r.do("LPUSH", r.keys.Working("mail", corpse), payload("mail"))
 			r.lapse(corpse)
 		}
-		j, life := r.newJanitor()
+		j, session := r.newJanitor()
 		client := &trips{Client: r.client}
 		j.link = lua.Link{Client: client}
 		look := func() {
 			r.stay()
-			r.watch(j, life)
-			require.NoError(t, j.Pass(t.Context(), life.Identity))
+			r.watch(j, session)
+			require.NoError(t, j.Pass(t.Context(), session.Identity))
 		}
 		look()
 		require.Equal(t, dead, j.corpses(), "one look sees all")
@@ -97,8 +97,8 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 	})
 }
 
-// Sight of many is bound by the rule that sight of one is: whoever beat in between, or was seen by one that
-// lost sight itself, is looked at anew.
+// Sight of many processes follows the rule for sight of one: a process that beat in between, or was seen by a
+// process that lost sight itself, is looked at anew.
 func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], "mail")
@@ -108,11 +108,11 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 		victims = append(victims, corpse)
 		r.lapse(corpse)
 	}
-	j, life := r.newJanitor()
-	life.ttl = rigTTL // one with a longer TTL than ours would be named as well
+	j, session := r.newJanitor()
+	session.ttl = rigTTL // one with a longer TTL than ours would be named as well
 	look := func() {
 		r.stay()
-		r.watch(j, life)
+		r.watch(j, session)
 		_, err := j.readRecords(t.Context(), map[string]bool{})
 		require.NoError(t, err)
 	}
@@ -128,7 +128,7 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 	require.Equal(t, first, j.lapsed[victims[0]].first)
 	require.Greater(t, j.lapsed[alive].first, first, "it is looked at anew")
 
-	r.watch(j, life)
+	r.watch(j, session)
 	j.Blind()
 	require.Empty(t, j.lapsed)
 	_, err := j.readRecords(t.Context(), map[string]bool{})
@@ -141,7 +141,7 @@ func TestSightOfManyBreaksLikeSightOfOne(t *testing.T) {
 func TestManyLocksThatRanOutLeaveTheirIndexAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], "mail")
-	j, life := r.newJanitor()
+	j, session := r.newJanitor()
 	const locks = 40_000
 	for first := 0; first < locks; first += 1000 {
 		words := []string{"ZADD", r.keys.Unique()}
@@ -152,7 +152,7 @@ func TestManyLocksThatRanOutLeaveTheirIndexAtOnce(t *testing.T) {
 	}
 	sweeps := 0
 	for next := unlistRest; next == unlistRest; sweeps++ {
-		next = swept(t, j, life.Identity)
+		next = swept(t, j, session.Identity)
 	}
 	require.Zero(t, r.do("ZCARD", r.keys.Unique()))
 	require.GreaterOrEqual(t, sweeps, locks/(unlistPages*lua.MostItems), "others are served in between")

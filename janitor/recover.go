@@ -16,16 +16,16 @@ const (
 	// have together.
 	mostVictims = 64
 	mostLists   = 256
-	// mostPages bounds one pass over one victim; the next pass goes on.
+	// mostPages is the maximum number of pages of one victim in one pass; the next pass continues.
 	mostPages = 32
-	// firstTypical is how large a job is taken to be before any has been read.
+	// firstTypical is the assumed size of a job before any has been read.
 	firstTypical = 4 << 10
-	// longestClaim bounds how long a victim is claimed: what a page may take on a slow link. Each page
-	// renews it.
+	// longestClaim is the maximum duration of a claim: the time that a page may take on a slow link. Each
+	// page renews the claim.
 	longestClaim = 4 * time.Second
 )
 
-// A victim is a process that is judged dead, while its jobs are brought back.
+// A victim is a process that is judged dead and whose jobs are being recovered.
 type victim struct {
 	identity string
 	record   lua.Record
@@ -36,7 +36,7 @@ type victim struct {
 	lengths []int        // of its lists
 	page    *lua.Orphans // what was read and has not been moved
 	from    int          // the list that it was read from
-	large   []lua.Large  // what was read beside it, of the list largeAt, and is too large to go anywhere but to the dead set
+	large   []lua.Large  // entries of the list largeAt that are too large and go to the dead set
 	largeAt int
 	broken  map[int]error // why lists of it cannot be moved
 	pages   int
@@ -49,7 +49,7 @@ type victim struct {
 // finished reports whether nothing is left to do for it.
 func (v *victim) finished() bool { return v.held && v.done && !v.more && v.err == nil }
 
-// A pipeline is some calls, and what is done with their replies.
+// A pipeline holds calls, and a function for the reply to each.
 type pipeline struct {
 	calls []driver.Call
 	reads []func(driver.Reply) error
@@ -59,8 +59,8 @@ func (p *pipeline) add(call driver.Call, read func(driver.Reply) error) {
 	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
 }
 
-// read gives each call its reply and answers the first outage. What follows it may have been answered all
-// the same.
+// read passes each reply to its function and returns the first outage. Calls after the outage may have
+// replies all the same.
 func (p *pipeline) read(replies []driver.Reply) error {
 	var outage error
 	for i, reply := range replies {
@@ -71,11 +71,11 @@ func (p *pipeline) read(replies []driver.Reply) error {
 	return outage
 }
 
-// moveJobs declares victims dead, and moves the jobs in their lists page by page; me holds the claim, and
-// with an empty me there is none. The outcome of each is recorded in it; the error is an outage. Nothing is
-// read before the verdict: the lists of a process that is alive are its own, and reading them may kill a
-// job that only we find too large. A queue with a broken key is skipped, so that it blocks no other; its
-// jobs stay, and the error says why.
+// moveJobs declares victims dead and moves the jobs in their lists page by page. me holds the claims; an
+// empty me makes none. The result is recorded in each victim; the error is an outage. No list is read before
+// its process is declared dead, because reading may kill a job that is too large only for us. A queue with a
+// broken key is skipped, so that it does not block others; its jobs stay, and the victim's error has the
+// reason.
 func (j *Janitor) moveJobs(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
@@ -112,13 +112,14 @@ func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim)
 	return p.read(j.link.Do(ctx, p.calls...))
 }
 
-// claim adds to a pipeline the claim of a victim. A claim saves work and guards nothing: recover moves each
-// job once.
+// claim adds the claim of a victim to a pipeline. A claim only saves work: recover moves each job once even
+// without it.
 func (j *Janitor) claim(p *pipeline, me string, v *victim) {
 	if me == "" {
 		return
 	}
-	// Every janitor asks for the same time, or the one that asks for less takes it from the others.
+	// Every janitor must ask for the same time; otherwise the one that asks for less would take the claim
+	// from the others.
 	claim := lua.Lease(j.cfg.Keys.Claim(v.identity), me, max(j.cfg.Beat, min(j.cfg.TTL, longestClaim)))
 	p.add(claim.Call, func(reply driver.Reply) error {
 		held, err := claim.Read(reply)
@@ -149,13 +150,13 @@ func (v *victim) note(err error) error {
 	return nil
 }
 
-// turn are those victims that the next pipeline is for: with as many jobs as fit into a page, if they are
-// as large as those before.
+// turn returns the victims for the next pipeline: as many as have jobs for about one page, if their jobs are
+// as large as earlier ones.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
 	most := max(j.room()/j.typical, 1)
 	for _, v := range victims {
-		// What was read is moved in any case.
+		// A page that was read is always moved.
 		if !v.done && (v.page != nil || len(turn) < most) {
 			turn = append(turn, v)
 		}
@@ -163,10 +164,10 @@ func (j *Janitor) turn(victims []*victim) []*victim {
 	return turn
 }
 
-// room is how many bytes are read at once. They are sent back twice, old and new.
+// room returns how many bytes are read at once. They are sent back twice, as old and new payloads.
 func (j *Janitor) room() int { return j.link.Page() / 2 }
 
-// movePages moves what was read of victims, and reads the next page of each in the same round trip.
+// movePages moves the pages that were read, and reads the next page of each victim in the same round trip.
 func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) error {
 	var p pipeline
 	read, bytes := 0, 0
@@ -193,14 +194,14 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 		v.finish()
 	}
 	if read > 0 {
-		// One large job may be followed by others; a small one says less.
+		// A large job raises the value at once, because others may follow; a small one lowers it slowly.
 		j.typical = max(bytes/read, (j.typical+bytes/read)/2, 1)
 	}
 	return err
 }
 
-// next is the list to read next, besides the page that is moved before: the first one that holds more; -1
-// for none.
+// next returns the index of the first list that holds more jobs than the page that is being moved; -1 for
+// none.
 func (v *victim) next() int {
 	for i, length := range v.lengths {
 		if v.page != nil && i == v.from {
@@ -213,7 +214,8 @@ func (v *victim) next() int {
 	return -1
 }
 
-// move adds to a pipeline that what was read is moved; of nothing it is the verdict that nothing is left.
+// move adds to a pipeline the call that moves the page that was read. Without a page, the call checks that no
+// jobs are left.
 func (j *Janitor) move(p *pipeline, v *victim) {
 	var orphans []lua.Orphans
 	from, empty := v.from, v.page == nil
@@ -238,7 +240,7 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 		if answer.Moved > 0 {
 			j.report(v.identity, orphans)
 		}
-		// Something left where no list has anything is a key of a wrong type.
+		// If jobs are left although no list has any, a key has a wrong type.
 		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || empty
 		return nil
 	})
@@ -256,7 +258,7 @@ func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 	} else {
 		orphans.Queue = v.record.Queues[at]
 	}
-	// One list a page: a page is bounded by items and by bytes already.
+	// A page is of one list, because it is already bounded by items and by bytes.
 	ask := j.cfg.Keys.Entries(v.lists[at], 0, room, j.cfg.Largest)
 	p.add(ask.Call, func(reply driver.Reply) error {
 		listed, err := ask.Read(reply)
@@ -271,8 +273,8 @@ func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 	})
 }
 
-// killLarge adds to a pipeline that what is too large goes to the dead set: the last one first, and before
-// the page is moved, so that all are still where they were met.
+// killLarge adds to a pipeline the calls that move entries that are too large to the dead set: the last entry
+// first, and before the page is moved, so that all entries are still at their positions.
 func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, one := range slices.Backward(v.large) {
@@ -289,7 +291,7 @@ func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	v.large = nil
 }
 
-// queue is the queue of one of its lists; empty for the list of the quarantined job.
+// queue returns the queue of a list; empty for the list of the quarantined job.
 func (v *victim) queue(list int) string {
 	if list < len(v.record.Queues) {
 		return v.record.Queues[list]
@@ -313,7 +315,7 @@ func (v *victim) noteBroken(list int, err error) {
 	v.broken[list] = err
 }
 
-// finish ends a victim's turn: is there anything left to do for it now?
+// finish ends a victim's turn and decides whether anything is left to do in this pass.
 func (v *victim) finish() {
 	v.pages++
 	switch {
@@ -321,7 +323,7 @@ func (v *victim) finish() {
 	case v.pages == mostPages:
 		v.done, v.more = true, true
 	case len(v.broken) > 0 && v.page == nil && v.next() < 0:
-		v.done = true // something is left, and cannot be moved
+		v.done = true // jobs are left that cannot be moved
 	}
 	if v.done && v.err == nil {
 		for list, err := range v.broken {

@@ -189,8 +189,8 @@ func payload(queue string) string {
 	return job.Draft{Class: "Test", Queue: queue, CreatedAt: time.Now(), EnqueuedAt: time.Now()}.Encode()
 }
 
-// suspect is a payload that was in hand in so many crashes.
-func suspect(queue string, crashes int) string {
+// crashed is a payload that was in hand in so many crashes.
+func crashed(queue string, crashes int) string {
 	return strings.TrimSuffix(payload(queue), "}") + fmt.Sprintf(`,"interrupted_count":%d}`, crashes)
 }
 

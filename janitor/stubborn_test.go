@@ -27,8 +27,8 @@ func (r *rig) dead(identity string, at time.Time, queue string, jobs int) {
 	}
 }
 
-// What cannot be recovered stays where it is, and costs nobody else a turn.
-func TestTheStubbornStopNobodyElse(t *testing.T) {
+// What cannot be recovered stays where it is, and costs no other process its turn.
+func TestAFailedRecoveryStopsNoOther(t *testing.T) {
 	t.Parallel()
 
 	t.Run("from_being_recovered_however_many_they_are", func(t *testing.T) {
@@ -45,10 +45,10 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		r.push("good", 1)
 		r.take(1)
 		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.victim) // after them
-		j, life := r.newJanitor()
+		j, session := r.newJanitor()
 		require.Eventually(t, func() bool {
-			r.watch(j, life)
-			_ = j.Pass(r.ctx, life.Identity) // which tells of the others
+			r.watch(j, session)
+			_ = j.Pass(r.ctx, session.Identity) // which reports the others
 			return len(r.list(r.keys.Queue("good"))) == 1
 		}, 30*time.Second, 20*time.Millisecond)
 	})
@@ -68,11 +68,11 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 		r.push("good", 1)
 		r.take(1)
 		r.lapse(r.victim)
-		j, life := r.newJanitor()
+		j, session := r.newJanitor()
 		require.Eventually(t, func() bool {
-			r.watch(j, life)
-			require.ErrorContains(t, j.Pass(r.ctx, life.Identity), "WRONGTYPE")
-			_, err := j.Sweep(r.ctx, life.Identity)
+			r.watch(j, session)
+			require.ErrorContains(t, j.Pass(r.ctx, session.Identity), "WRONGTYPE")
+			_, err := j.Sweep(r.ctx, session.Identity)
 			require.ErrorContains(t, err, "WRONGTYPE")
 			return len(r.list(r.keys.Queue("good"))) == 2
 		}, 30*time.Second, 20*time.Millisecond, "the victim's and the latecomer")
@@ -91,10 +91,10 @@ func TestTheStubbornStopNobodyElse(t *testing.T) {
 			r.dead(fmt.Sprintf("h:1%d:aa", i), now.Add(-31*time.Hour), "broken", 1)
 		}
 		r.dead("h:3:aa", now.Add(-30*time.Hour), "good", 0)
-		j, life := r.newJanitor()
-		r.look(j, life)
+		j, session := r.newJanitor()
+		r.look(j, session)
 		for range 3 {
-			_, err := j.Sweep(r.ctx, life.Identity)
+			_, err := j.Sweep(r.ctx, session.Identity)
 			require.ErrorContains(t, err, "WRONGTYPE")
 		}
 		require.Len(t, r.list(r.keys.Queue("good")), 1, "the latecomer")
@@ -110,15 +110,15 @@ func TestASweepBeforeTheFirstBeatCountsOnADayThatThereIs(t *testing.T) {
 	before := time.Now()
 	r.dead("h:1:aa", before.Add(-time.Second), "mail", 0)
 	r.do("LPUSH", r.keys.Working("mail", "h:1:aa"), "{")
-	j, life := r.newJanitor()
-	_, err := j.Sweep(r.ctx, life.Identity)
+	j, session := r.newJanitor()
+	_, err := j.Sweep(r.ctx, session.Identity)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), r.do("ZCARD", r.keys.Dead()))
 	days := []any{r.do("GET", r.keys.FailedOn(before)), r.do("GET", r.keys.FailedOn(time.Now()))}
 	require.Contains(t, days, any("1"))
 }
 
-func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
+func TestNothingThatALivingProcessHoldsIsReadOrKilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], "mail")
 	// To a process of a shorter TTL it always seems to have lapsed.
@@ -127,14 +127,14 @@ func TestNothingInTheHandsOfTheLivingIsReadOrBuried(t *testing.T) {
 	large := job.Draft{Class: "A", JID: "large", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", job.DefaultPayloadLimit+job.PayloadSlack) + `"]`}.Encode()
 	r.do("LPUSH", r.keys.Queue("mail"), large)
 	r.take(1)
-	j, life := r.newJanitor()
+	j, session := r.newJanitor()
 	followed := 0
 	for range 30 {
-		pulse := r.look(j, life)
-		require.Contains(t, pulse.Lapsed, r.victim)
-		j.since = min(j.since, pulse.sinceBoot-time.Hour)
-		followed += len(j.dead(life.Identity))
-		require.NoError(t, j.Pass(r.ctx, life.Identity))
+		reply := r.look(j, session)
+		require.Contains(t, reply.Lapsed, r.victim)
+		j.since = min(j.since, reply.sinceBoot-time.Hour)
+		followed += len(j.dead(session.Identity))
+		require.NoError(t, j.Pass(r.ctx, session.Identity))
 		time.Sleep(10 * time.Millisecond)
 	}
 	require.Positive(t, followed)
@@ -158,11 +158,11 @@ func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 	answer, err := r.keys.Recover(r.victim, []string{"mail"}, nil, time.Now()).Do(r.ctx, r.client)
 	require.NoError(t, err)
 	require.Equal(t, lua.StateDead, answer.State)
-	j, life := r.newJanitor()
+	j, session := r.newJanitor()
 	require.Eventually(t, func() bool {
-		r.look(j, life)
-		require.NoError(t, j.Pass(r.ctx, life.Identity))
-		swept(t, j, life.Identity)
+		r.look(j, session)
+		require.NoError(t, j.Pass(r.ctx, session.Identity))
+		swept(t, j, session.Identity)
 		return len(r.list(r.keys.Queue("mail"))) == 1
 	}, 3*time.Second, 20*time.Millisecond, "the job lies in %s", r.keys.Working("mail", former))
 }

@@ -29,7 +29,7 @@ func TestOutcome(t *testing.T) {
 		{"a_discard_over_an_error_is_failed_too", job.Discarded(true), job.ExitDiscarded, "", 0, true, true},
 		{"a_snooze_counts_nothing", job.Snoozed("p", time.Hour), job.ExitSnoozed, "p", time.Hour, false, false},
 		{"a_snooze_never_waits_less_than_nothing", job.Snoozed("p", -1), job.ExitSnoozed, "p", 0, false, false},
-		{"a_hand_back_counts_nothing", job.Requeued(), job.ExitRequeued, "", 0, false, false},
+		{"a_requeue_counts_nothing", job.Requeued(), job.ExitRequeued, "", 0, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -174,7 +174,7 @@ func FuzzPatch(f *testing.F) {
 		}
 		for _, name := range []string{set, remove} {
 			// Half a surrogate pair and a byte that is no UTF-8 both read as U+FFFD: such names are not
-			// told apart.
+			// distinguished.
 			if name == "class" || name == "args" || name == "jid" || name == "retry_count" || strings.ContainsRune(name, '\ufffd') {
 				t.Skip()
 			}

@@ -174,8 +174,8 @@ func (d draw) quoted() string {
 	return s.String() + []string{``, `\/`, `\b\f\n\r\t\"\\`}[d.IntN(3)] + `"`
 }
 
-// What Belay writes is what Ruby would write of it: whoever reads a payload there and looks for it again
-// finds it.
+// What Belay writes is what Ruby would write of it: a program that reads a payload there and looks for it
+// again finds it.
 func TestRubyWritesWhatBelayWrites(t *testing.T) {
 	t.Parallel()
 	d := draw{rand.New(rand.NewPCG(13, 3))}

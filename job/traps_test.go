@@ -21,7 +21,7 @@ func TestTraps(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, "1700000000.0", job.Stamp(whole, job.Seconds))
 		require.Equal(t, "1795240473.7967563", job.Stamp(time.Unix(1795240473, 796756300), job.Seconds))
-		// And we forgive those who write them.
+		// And programs may write them.
 		at, ok := parse(t, payload(`"created_at":1700000000`)).CreatedAt()
 		require.True(t, ok)
 		require.True(t, at.Equal(whole), at)

@@ -17,8 +17,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A haunted is a worker in which a run goes on whose job was recovered from it.
-type haunted struct {
+// An abandoned is a worker in which a run goes on whose job was recovered from it.
+type abandoned struct {
 	*rig
 	worker        *worker
 	payload       string // the job's
@@ -27,11 +27,11 @@ type haunted struct {
 	ended         chan bool
 }
 
-// haunt starts a worker whose jobs of class Deaf heed nothing but release, lets one run, and declares the
+// abandon starts a worker whose jobs of class Deaf heed nothing but release, lets one run, and declares the
 // process dead.
-func (r *rig) haunt(concurrency int, more func(l *launcher.Launcher)) *haunted {
+func (r *rig) abandon(concurrency int, more func(l *launcher.Launcher)) *abandoned {
 	r.t.Helper()
-	h := &haunted{rig: r, release: make(chan bool), ended: make(chan bool, 8)}
+	h := &abandoned{rig: r, release: make(chan bool), ended: make(chan bool, 8)}
 	cfg := r.config()
 	cfg.Concurrency = concurrency
 	l := r.build(cfg)
@@ -40,7 +40,7 @@ func (r *rig) haunt(concurrency int, more func(l *launcher.Launcher)) *haunted {
 		<-h.release
 		h.running.Add(-1)
 		h.ended <- true
-		return errors.New("what a ghost says is no outcome")
+		return errors.New("what an abandoned run returns is no outcome")
 	}, launcher.Class{})
 	l.Handle("Other", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
 	if more != nil {
@@ -56,26 +56,26 @@ func (r *rig) haunt(concurrency int, more func(l *launcher.Launcher)) *haunted {
 	return h
 }
 
-// refused waits until the job was handed back, and checks that it has not run.
-func (h *haunted) refused() {
+// refused waits until the job was requeued, and checks that it has not run.
+func (h *abandoned) refused() {
 	h.t.Helper()
-	h.eventually("the job to be handed back", func() bool { return strings.Contains(h.log.String(), "requeued: an earlier run") })
+	h.eventually("the job to be requeued", func() bool { return strings.Contains(h.log.String(), "requeued: an earlier run") })
 	require.Equal(h.t, int32(1), h.running.Load())
 }
 
-// laid lets the ghost's handler return, and waits until the job has run.
-func (h *haunted) laid() {
+// finished lets the abandoned handler return, and waits until the job has run.
+func (h *abandoned) finished() {
 	h.t.Helper()
 	close(h.release)
-	receive(h.t, "the ghost's end", h.ended)
+	receive(h.t, "the end of the abandoned run", h.ended)
 	receive(h.t, "the second run", h.ended)
 	require.Equal(h.t, int32(1), h.most.Load(), "never both at once")
 	h.eventually("its failure to be stored", func() bool { return len(h.set(h.keys.Retry())) == 1 })
-	require.Equal(h.t, "1", h.counter(h.keys.Failed()), "of the second run, not of the ghost")
+	require.Equal(h.t, "1", h.counter(h.keys.Failed()), "of the second run, not of the abandoned one")
 }
 
 // again is the job after a failed run in another process.
-func (h *haunted) again() string {
+func (h *abandoned) again() string {
 	h.t.Helper()
 	parsed, err := job.Parse(h.payload)
 	require.NoError(h.t, err)
@@ -84,34 +84,34 @@ func (h *haunted) again() string {
 
 // A job comes back to a process in which an earlier run of it still goes on, by each way there is. All are on
 // their way at once, because each is refused for a while.
-func TestAJobDoesNotRunBesideItsOwnGhost(t *testing.T) {
+func TestAJobDoesNotRunBesideItsAbandonedRun(t *testing.T) {
 	t.Parallel()
-	ways := map[string]*haunted{
+	ways := map[string]*abandoned{
 		"when_it_is_recovered": recovered(t), "when_it_is_retried": retried(t), "when_a_take_brings_it": taken(t),
-		"when_an_idle_wait_brings_it": waitedFor(t), "when_the_answer_that_brought_it_was_lost": adopted(t),
+		"when_an_idle_wait_brings_it": waitedFor(t), "when_the_answer_that_brought_it_was_lost": reclaimed(t),
 	}
 	for name, h := range ways {
 		t.Log(name)
 		h.refused()
-		h.laid()
+		h.finished()
 	}
 }
 
-func recovered(t *testing.T) *haunted {
-	h := oneClient(t).haunt(4, nil)
+func recovered(t *testing.T) *abandoned {
+	h := oneClient(t).abandon(4, nil)
 	h.do("RPUSH", h.keys.Queue("default"), h.payload)
 	return h
 }
 
-func retried(t *testing.T) *haunted {
-	h := oneClient(t).haunt(4, nil)
+func retried(t *testing.T) *abandoned {
+	h := oneClient(t).abandon(4, nil)
 	h.do("ZADD", h.keys.Retry(), "1", h.again())
 	return h
 }
 
-func taken(t *testing.T) *haunted {
+func taken(t *testing.T) *abandoned {
 	started, release := make(chan bool), make(chan bool)
-	h := oneClient(t).haunt(2, func(l *launcher.Launcher) {
+	h := oneClient(t).abandon(2, func(l *launcher.Launcher) {
 		l.Handle("Busy", func(context.Context, *job.Job) error { started <- true; <-release; return nil }, launcher.Class{})
 	})
 	h.push("Busy", "[]")
@@ -121,9 +121,9 @@ func taken(t *testing.T) *haunted {
 	return h
 }
 
-func waitedFor(t *testing.T) *haunted {
+func waitedFor(t *testing.T) *abandoned {
 	server := drivertest.Start(t) // of its own, so that no other wait is seen
-	h := newRig(t, openers["rueidis"], server.URL(), "").haunt(4, nil)
+	h := newRig(t, openers["rueidis"], server.URL(), "").abandon(4, nil)
 	h.eventually("an idle wait", func() bool {
 		clients, _ := h.do("CLIENT", "LIST").(string)
 		return strings.Contains(clients, "cmd=blmove")
@@ -132,31 +132,31 @@ func waitedFor(t *testing.T) *haunted {
 	return h
 }
 
-func adopted(t *testing.T) *haunted {
-	h := oneClient(t).haunt(4, nil)
+func reclaimed(t *testing.T) *abandoned {
+	h := oneClient(t).abandon(4, nil)
 	h.do("RPUSH", h.keys.Working("default", h.worker.Identity()), h.again())
-	h.eventually("its adoption", func() bool { return strings.Contains(h.log.String(), "reclaimed") })
+	h.eventually("the entry to be reclaimed", func() bool { return strings.Contains(h.log.String(), "reclaimed") })
 	return h
 }
 
-func TestAGhost(t *testing.T) {
+func TestAnAbandonedRun(t *testing.T) {
 	t.Parallel()
 
-	t.Run("starves_nobody", func(t *testing.T) {
+	t.Run("starves_no_other_job", func(t *testing.T) {
 		t.Parallel()
-		h := oneClient(t).haunt(2, nil) // one processor is left
+		h := oneClient(t).abandon(2, nil) // one processor is left
 		for n := range 50 {
 			h.push("Other", fmt.Sprintf("[%d]", n))
 		}
 		h.do("RPUSH", h.keys.Queue("default"), h.again()) // before all of them
 		h.eventually("all that is behind the job", func() bool { return h.counter(h.keys.Processed()) == "50" })
 		require.Equal(t, int32(1), h.running.Load())
-		h.laid()
+		h.finished()
 	})
 
 	t.Run("costs_little_while_its_job_waits", func(t *testing.T) {
 		t.Parallel()
-		h := oneClient(t).haunt(2, nil)
+		h := oneClient(t).abandon(2, nil)
 		h.do("RPUSH", h.keys.Queue("default"), h.again())
 		h.refused()
 		settles := func() int {
@@ -169,18 +169,18 @@ func TestAGhost(t *testing.T) {
 		h.eventually("the job to have come again and again", func() bool { return settles()-before >= 2 })
 		// About a second: the first of them may have been under way.
 		require.Greater(t, time.Since(begun), time.Second/2, "and not as often as a round trip allows")
-		h.laid()
+		h.finished()
 	})
 
-	t.Run("outlives_another_life_of_its_process", func(t *testing.T) {
+	t.Run("outlives_another_session_of_its_process", func(t *testing.T) {
 		t.Parallel()
-		h := oneClient(t).haunt(4, nil)
+		h := oneClient(t).abandon(4, nil)
 		second := h.worker.Identity()
 		h.declareDead(second)
 		h.eventually("a third name", func() bool { return h.worker.Identity() != second })
 		h.do("LPUSH", h.keys.Queue("default"), h.again())
 		h.refused()
-		h.laid()
+		h.finished()
 	})
 }
 

@@ -37,7 +37,7 @@ func TestCapsules(t *testing.T) {
 		}, launcher.Class{})
 		var starts, exits atomic.Int64
 		l.OnStart(func(context.Context) error { starts.Add(1); return nil })
-		l.OnExit(func() { exits.Add(1); panic("s3cr3t, which harms nobody") })
+		l.OnExit(func() { exits.Add(1); panic("s3cr3t, which harms no session") })
 		stopped := make(chan bool, 2)
 		l.OnStop(func() { stopped <- true })
 		for range 2 {
@@ -61,7 +61,7 @@ func TestCapsules(t *testing.T) {
 		l.Stop()
 		require.NoError(t, receive(t, "the end", done))
 		receive(t, "the stop hook", stopped)
-		require.Empty(t, stopped, "it is told once")
+		require.Empty(t, stopped, "it is reported once")
 		require.Equal(t, [2]int64{1, 1}, [2]int64{starts.Load(), exits.Load()})
 		require.Contains(t, r.log.String(), `"panic":"unsaid","message":"exit hook panicked"`)
 	})

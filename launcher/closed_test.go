@@ -10,7 +10,7 @@ import (
 )
 
 // A worker on a closed client would take jobs while its health says for ever that Redis is away.
-func TestAClosedClientIsToldOf(t *testing.T) {
+func TestAClosedClientIsReported(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		build := func() *launcher.Launcher { return r.withCapsule(r.config()) }

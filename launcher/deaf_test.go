@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Handlers that heed nothing, one of which burns a core: a stop hands their jobs back in time, as they were.
-// When they end after all, in a program that lives on, their ends are nobody's: nothing is written.
+// Handlers that heed nothing, one of which burns a core: a stop requeues their jobs in time, as they were.
+// When they return after all, in a program that goes on, their results are ignored: nothing is written.
 func TestALateEndAfterAStopWritesNothing(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

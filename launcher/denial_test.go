@@ -32,7 +32,7 @@ func TestAWorkerWithoutTheRightPasswordDoesNotStart(t *testing.T) {
 		for url, part := range map[string]string{
 			"redis://" + server.Addr():                                                     "this Redis wants a password",
 			"redis://:s3cret@" + server.Addr():                                             "the user or the password in the Redis URL is wrong",
-			"redis://nobody:s3cret@" + server.Addr():                                       "the user or the password in the Redis URL is wrong",
+			"redis://unknown:s3cret@" + server.Addr():                                      "the user or the password in the Redis URL is wrong",
 			"redis://tight:tight@" + server.Addr():                                         "permit it to the Redis user",
 			"redis://:s3cret@" + strings.TrimPrefix(drivertest.Redis(t).URL(), "redis://"): noPassword,
 		} {

@@ -17,7 +17,7 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A diary notes what was heard, in order.
+// A diary notes what was called, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,34 +35,34 @@ func (d *diary) read() []string {
 	return append([]string(nil), d.lines...)
 }
 
-func TestHooksOfALife(t *testing.T) {
+func TestHooksOfASession(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
 	l := r.build(r.config())
-	var heard diary
-	began, told := make(chan struct{}), make(chan struct{})
-	l.OnStart(func(context.Context) error { heard.note("start"); return nil })
-	l.OnStart(func(context.Context) error { heard.note("start too"); return nil })
+	var calls diary
+	began, quieted := make(chan struct{}), make(chan struct{})
+	l.OnStart(func(context.Context) error { calls.note("start"); return nil })
+	l.OnStart(func(context.Context) error { calls.note("start too"); return nil })
 	l.OnQuiet(func() { panic("a quiet hook of no use") })
-	l.OnQuiet(func() { heard.note("quiet"); close(told) })
-	l.OnStop(func() { <-told; heard.note("stop") })
-	l.OnExit(func() { heard.note("exit, added first") })
-	l.OnExit(func() { heard.note("exit, added last") })
+	l.OnQuiet(func() { calls.note("quiet"); close(quieted) })
+	l.OnStop(func() { <-quieted; calls.note("stop") })
+	l.OnExit(func() { calls.note("exit, added first") })
+	l.OnExit(func() { calls.note("exit, added last") })
 	l.Handle("Greet", func(ctx context.Context, _ *job.Job) error {
 		close(began)
 		<-ctx.Done()
-		heard.note("run ends")
+		calls.note("run ends")
 		return nil
-	}, launcher.Class{Timeout: 2 * time.Second}) // when all that comes before has been heard
+	}, launcher.Class{Timeout: 2 * time.Second}) // when all earlier hooks have been called
 	r.push("Greet", "[]")
 	w := r.start(l)
 	receive(t, "the run", began)
 	l.Quiet()
-	receive(t, "the quiet hook", told)
+	receive(t, "the quiet hook", quieted)
 	l.Quiet()
 	l.Stop()
 	w.wait(t)
-	lines := heard.read()
+	lines := calls.read()
 	require.ElementsMatch(t, []string{"start", "start too", "quiet", "stop", "run ends", "exit, added last", "exit, added first"}, lines)
 	require.Equal(t, []string{"start", "start too", "quiet"}, lines[:3])
 	require.Equal(t, []string{"exit, added last", "exit, added first"}, lines[5:], "when all is settled, the last one first")
@@ -90,19 +90,19 @@ func TestStartHookThatFailsEndsRunBeforeAnythingIsTaken(t *testing.T) {
 	}
 }
 
-// Whoever hears of deaths hears of each kind, the class' own handler first, and can do no harm.
-func TestDeathsAreTold(t *testing.T) {
+// A death handler is called for each kind of death, after the class' own handler, and can do no harm.
+func TestDeathsAreReported(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
 	cfg := r.config()
 	cfg.Retry.MaxRetries = -1
 	l := r.build(cfg)
-	var heard diary
-	own := func(_ context.Context, j *job.Job, err error) { heard.note("own %s: %v", j.Class(), err) }
+	var calls diary
+	own := func(_ context.Context, j *job.Job, err error) { calls.note("own %s: %v", j.Class(), err) }
 	l.OnDeath(func(context.Context, *job.Job, error) { panic("a death handler of no use") })
 	l.OnDeath(func(ctx context.Context, j *job.Job, err error) {
 		info, _ := launcher.Info(ctx)
-		heard.note("death %s: %v in %s", j.Class(), err, info.Class)
+		calls.note("death %s: %v in %s", j.Class(), err, info.Class)
 	})
 	l.OnDeath(func(_ context.Context, j *job.Job, _ error) {
 		if j.Class() == "Fails" {
@@ -118,7 +118,7 @@ func TestDeathsAreTold(t *testing.T) {
 	}
 	r.start(l)
 	r.eventually("all to be counted", func() bool { return r.counter(r.keys.Processed()) == "4" })
-	require.ElementsMatch(t, []string{"own Fails: broken", "death Fails: broken in Fails", "death Killed: hopeless in Killed"}, heard.read())
+	require.ElementsMatch(t, []string{"own Fails: broken", "death Fails: broken in Fails", "death Killed: hopeless in Killed"}, calls.read())
 	require.Contains(t, r.log.String(), "death handler panicked")
 	require.Equal(t, int64(2), r.do("ZCARD", r.keys.Dead()))
 }
@@ -128,26 +128,26 @@ func TestMiddlewareOfAClass(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
 	l := r.build(r.config())
-	var heard diary
+	var calls diary
 	note := func(name string) launcher.Middleware {
 		return func(next launcher.Handler) launcher.Handler {
 			return func(ctx context.Context, j *job.Job) error {
-				heard.note("%s", name)
+				calls.note("%s", name)
 				return next(ctx, j)
 			}
 		}
 	}
 	l.Use(note("all"), note("all too"))
-	l.Handle("Greet", func(context.Context, *job.Job) error { heard.note("handler"); return nil },
+	l.Handle("Greet", func(context.Context, *job.Job) error { calls.note("handler"); return nil },
 		launcher.Class{Middleware: []launcher.Middleware{note("own"), note("own too")}})
 	r.push("Greet", "[]")
 	r.start(l)
 	r.eventually("it to be counted", func() bool { return r.counter(r.keys.Processed()) == "1" })
-	require.Equal(t, []string{"all", "all too", "own", "own too", "handler"}, heard.read())
+	require.Equal(t, []string{"all", "all too", "own", "own too", "handler"}, calls.read())
 }
 
-// Whoever brings a dead process' jobs home tells of each, and of the killer among them as of a death.
-func TestOrphansAreTold(t *testing.T) {
+// The janitor that recovers a dead process' jobs reports each, and the one that crashed too often as a death.
+func TestOrphansAreReported(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
 	victim := "gone:1:0123456789ab"
@@ -196,7 +196,7 @@ func TestHooksAfterRunAreAMistake(t *testing.T) {
 	}
 }
 
-// Every job would fail, and the log would say that nobody knows their classes.
+// Every job would fail, and the log would say that no handler is registered for them.
 func TestMiddlewareThatAnswersNoHandlerEndsRun(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)

@@ -38,8 +38,8 @@ func next(t *testing.T, source string, found chan internalError) error {
 	}
 }
 
-// A program is told of what fails outside of its runs, as often as the log says it, and a handler that never
-// returns or panics holds up nothing.
+// A program is notified of failures outside of its runs, as often as the log reports them, and a handler that
+// never returns or panics holds up nothing.
 func TestInternalErrorsReachTheirHandlersAndWaitForNone(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
@@ -78,7 +78,7 @@ func TestInternalErrorsReachTheirHandlersAndWaitForNone(t *testing.T) {
 }
 
 // A refusal or an outage is an internal error as often as the log names it, however often it is met.
-func TestAnInternalErrorIsToldAsOftenAsItIsLogged(t *testing.T) {
+func TestAnInternalErrorIsReportedAsOftenAsItIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {

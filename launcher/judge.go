@@ -13,12 +13,12 @@ import (
 // A Finding is the answer to a question about a worker's health.
 type Finding struct {
 	OK bool `json:"ok"`
-	// Reason is a word for programs, empty when all is well; Detail is for people.
+	// Reason is a word for programs, empty if nothing is wrong. Detail is for people.
 	Reason string `json:"reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// Why a worker is not well. Readers know these words: they do not change.
+// The reasons why a probe fails. They are a contract, and do not change.
 const (
 	reasonNotRunning    = "not_running"
 	reasonNotRegistered = "not_registered"
@@ -32,10 +32,11 @@ const (
 )
 
 const (
-	// redisSoon is how long a question waits for Redis: Kubernetes gives a probe a second by default.
+	// redisSoon is the maximum time that a probe waits for Redis. Kubernetes' default timeout of a probe is a
+	// second.
 	redisSoon = 500 * time.Millisecond
-	// heartGrace is for how long, besides its TTL, a worker may be dead to a Redis that answers: after an
-	// outage the heart needs up to two seconds to find that out.
+	// heartGrace is how long, besides its TTL, heartbeats may fail although Redis replies. After an outage
+	// the next heartbeat follows up to two seconds later.
 	heartGrace = 10 * time.Second
 	// answeredLately is how recent a reply on another connection must be to show that Redis is reachable
 	// although heartbeats have no reply: an idle wait has one every four seconds.
@@ -51,8 +52,8 @@ func (f Finding) Registered() bool {
 	return f.Reason != reasonNotRunning && f.Reason != reasonNotRegistered
 }
 
-// Ready reports whether the worker takes jobs: what it knows itself first, then what Redis says, in whose eyes
-// it must live to be given any. It waits for Redis half a second at most.
+// Ready reports whether the worker takes jobs. It checks the worker's own state first, and then whether the
+// worker is alive in Redis, because only living workers get jobs. It waits for Redis half a second at most.
 func (l *Launcher) Ready(ctx context.Context) Finding {
 	if found := l.intends(); !found.OK {
 		return found
@@ -70,9 +71,9 @@ func (l *Launcher) Ready(ctx context.Context) Finding {
 	return Finding{OK: true}
 }
 
-// Alive reports whether the worker is worth keeping. Only a Run that has returned, a loop that stands still,
-// and a heart that has stopped although Redis answers, be it this question or other connections of the
-// worker, say no. It waits for Redis half a second at most.
+// Alive reports whether the worker need not be restarted. It must be restarted only if Run has returned, if
+// the loop stands still, or if heartbeats fail although Redis replies to the probe or to other connections of
+// the worker. It waits for Redis half a second at most.
 func (l *Launcher) Alive(ctx context.Context) Finding {
 	if l.phase.Load() == phaseEnded {
 		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}

@@ -128,7 +128,7 @@ func TestLauncherJudges(t *testing.T) {
 
 	t.Run("itself not registered before Redis has answered, and waits for it", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, openers["go-redis"], "redis://127.0.0.1:1/0", drivertest.Prefix(t)) // nobody listens there
+		r := newRig(t, openers["go-redis"], "redis://127.0.0.1:1/0", drivertest.Prefix(t)) // no server listens there
 		l := r.withCapsule(r.config())
 		r.startJudged(l)
 		r.awaitReady(l, "not_registered")

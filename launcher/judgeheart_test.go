@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/driver/goredisdriver"
 )
 
-// runJudged runs a Launcher that is given grace instead of heartGrace, for which nobody wants to wait: hence
-// a test in the package.
+// runJudged runs a Launcher that is given grace instead of heartGrace, which is too long for a test: hence a
+// test in the package.
 func runJudged(t *testing.T, url string, cfg Config, grace time.Duration) (l *Launcher, end func() error) {
 	t.Helper()
 	client, err := goredisdriver.Open(url)

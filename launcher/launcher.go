@@ -16,7 +16,7 @@ import (
 	"github.com/belayq/belay/scheduler"
 )
 
-// A Launcher is one worker process. New builds it, Handle and Use say what it runs, Run runs it.
+// A Launcher is one worker process. New builds it, Handle and Use configure what it runs, Run runs it.
 type Launcher struct {
 	cfg        Config
 	keys       lua.Keys
@@ -32,12 +32,12 @@ type Launcher struct {
 	grace     time.Duration // heartGrace, but in tests
 	changed   chan struct{} // there is news for Sidekiq's readers
 	halt      chan struct{} // closed by the first Stop
-	phase     atomic.Int32  // how far Run has come
+	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
 
 	// The fields below exist while Run does.
 	session   atomic.Pointer[fetch.Session]
-	pool      atomic.Pointer[pool] // what runs is asked for at any time, also before
+	pool      atomic.Pointer[pool] // nil before Run: Running may be called at any time
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
 	lanes     lanes
@@ -54,7 +54,7 @@ type Launcher struct {
 	watch     watch
 }
 
-// How far Run has come.
+// The phases of Run.
 const (
 	phaseNew int32 = iota
 	phaseRunning
@@ -68,8 +68,7 @@ func (l *lanes) all() []*driver.Client {
 	return []*driver.Client{&l.heart, &l.janitor, &l.announce, &l.poll}
 }
 
-// New checks the configuration, all of it at once, and builds a Launcher. It opens nothing and starts
-// nothing.
+// New builds a Launcher, or returns all errors of the configuration. It opens nothing and starts nothing.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
 	capsules, err := newCapsules(cfg.allCapsules())
@@ -89,9 +88,9 @@ func New(cfg Config) (*Launcher, error) {
 	return l, nil
 }
 
-// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run, for a
-// class that has a handler, and over a negative timeout: they are mistakes in the program, and a silent
-// second handler would hide the first.
+// Handle registers the handler of a class, or of every other class for AnyClass. It panics after Run, if the
+// class has a handler, and if the timeout is negative. These are mistakes in the program; a second handler
+// would silently hide the first.
 func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	switch {
 	case l.started():
@@ -116,23 +115,23 @@ func (l *Launcher) Use(middleware ...Middleware) {
 
 func (l *Launcher) started() bool { return l.phase.Load() != phaseNew }
 
-// Quiet takes no more jobs. Running ones go on, and the process lives until Stop. A second call does
-// nothing.
+// Quiet makes the process take no more jobs. Running jobs continue, and the process runs until Stop. A second
+// call does nothing.
 func (l *Launcher) Quiet() {
 	l.noteQuiet()
 	l.loop.Quiet()
 	l.callQuiet()
 }
 
-// Stop ends the process: quiet, then up to the shutdown timeout for running jobs, then their contexts end
-// with the cause ErrShutdown, and what is not back a moment later goes to the head of its queue. A second
-// call ends the timeout at once.
+// Stop ends the process. It takes no more jobs, and running jobs get the shutdown timeout. Then their
+// contexts end with the cause ErrShutdown, and jobs that have not returned a moment later go to the head of
+// their queue. A second call ends the timeout at once.
 func (l *Launcher) Stop() {
 	if l.asked.Swap(true) {
 		l.loop.StopNow()
 		return
 	}
-	// First: the process may be gone a moment after the loop has the order.
+	// Before the loop gets the order: the process may end a moment after it.
 	l.noteQuiet()
 	l.callQuiet()
 	l.callStop()
@@ -163,10 +162,10 @@ func (l *Launcher) Busy() int { return len(l.Running()) }
 // Concurrency returns the maximum number of jobs that run at once, in all capsules.
 func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 
-// Run registers the process and works until ctx ends, which is the same as Stop, and everything has been
-// settled. It answers nil after a stop, and an error at once if its client is closed. A handler that
-// ignores its context is left behind, and OnStuck is called: its job has gone back to its queue, and may
-// run elsewhere, also by another Launcher of this program. Run may be called once.
+// Run registers the process and runs jobs until ctx ends, which has the effect of Stop, and all jobs are
+// settled. It returns nil after a stop, and an error at once if its client is closed. A handler that ignores
+// its context is left behind, and OnStuck is called. Its job is back in its queue, and may run elsewhere,
+// also in another Launcher of this program. Run may be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
 		return errors.New("belay: Run was called before")
@@ -206,7 +205,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	pool.start()
 	defer l.loop.Dismiss()
 
-	// Heartbeats go on until the last job is settled: their context is not ctx.
+	// Heartbeats continue until the last job is settled, so their context is not ctx.
 	vitals, stopVitals := context.WithCancel(context.WithoutCancel(ctx))
 	var duties sync.WaitGroup
 	l.startDuties(vitals, &duties)
@@ -259,13 +258,13 @@ func (l *Launcher) open() error {
 func (l *Launcher) close() {
 	for _, lane := range l.lanes.all() {
 		if *lane != nil {
-			_ = (*lane).Close() // nothing is under way on it
+			_ = (*lane).Close() // no call is in flight on it
 		}
 	}
 }
 
-// register begins the process' first session, waiting for Redis until ctx ends or Stop is called.
-// No session and no error: it was stopped first.
+// register begins the process' first session, waiting for Redis until ctx ends or Stop is called. It returns
+// no session and no error if the process was stopped first.
 func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 	rest := l.vitalsDeadline() / 4
 	for {
@@ -293,7 +292,7 @@ func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
 	}
 }
 
-// newSession registers a new identity and makes it the process' own.
+// newSession registers a new identity, which the process uses from then on.
 func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
 	var session *fetch.Session
 	err := within(ctx, l.vitalsDeadline(), &l.heartPace, func(ctx context.Context) (err error) {
@@ -311,11 +310,12 @@ func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Sess
 	return session, nil
 }
 
-// mostCall bounds a call however long the TTL: a stop must not wait for a silent Redis.
+// mostCall bounds a call even with a long TTL, because a stop must not wait long for a Redis that does not
+// reply.
 const mostCall = 5 * time.Second
 
 // vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one
-// session, and no longer than a stop may wait for it.
+// TTL, and no longer than a stop may wait.
 func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, fetch.LastSettle-fetch.Goodbye)
 }
@@ -356,8 +356,8 @@ func (l *Launcher) deregister() {
 	defer cancel()
 	session := l.session.Load()
 	if former := session.Formerly(); former != "" {
-		// What reaches its lists from now on is found by the sweep; for one that was declared dead this
-		// changes nothing.
+		// The sweep finds jobs that reach its lists from now on. The call has no effect if the identity was
+		// declared dead.
 		_, _ = l.keys.Deregister(former, l.queues).Do(ctx, l.lanes.heart)
 	}
 	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)

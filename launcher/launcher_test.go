@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 			l.Handle("NilPanic", func(context.Context, *job.Job) error { panic(nil) }, launcher.Class{})
 			l.Handle("Goexit", func(context.Context, *job.Job) error { runtime.Goexit(); return nil }, launcher.Class{})
 			l.Handle("Slow", func(ctx context.Context, _ *job.Job) error { <-ctx.Done(); return context.Cause(ctx) }, launcher.Class{Timeout: 20 * time.Millisecond})
-			classes := []string{"Error", "Panic", "NilPanic", "Goexit", "Slow", "NobodyKnows"}
+			classes := []string{"Error", "Panic", "NilPanic", "Goexit", "Slow", "Unknown"}
 			for range 5 {
 				for _, class := range classes {
 					r.push(class, "[]")
@@ -129,7 +129,7 @@ func TestRun(t *testing.T) {
 			}
 			require.ElementsMatch(t, bad, dead)
 			require.Equal(t, fmt.Sprint(len(bad)), r.counter(r.keys.Failed()))
-			// And one that arrives while everybody is idle.
+			// And one that arrives while all processors are idle.
 			huge := strings.Repeat("y", 5<<20)
 			r.do("LPUSH", r.keys.Queue("default"), huge)
 			r.eventually("the late one", func() bool { return len(r.set(r.keys.Dead())) == len(bad)+1 })
@@ -151,9 +151,9 @@ func TestRun(t *testing.T) {
 				}
 			}
 			l.Use(around("outer"), around("inner"))
-			told := make(chan error, 10)
+			failed := make(chan error, 10)
 			l.OnError(func(context.Context, *job.Job, error) { panic("an error handler of no use") })
-			l.OnError(func(_ context.Context, _ *job.Job, err error) { told <- err })
+			l.OnError(func(_ context.Context, _ *job.Job, err error) { failed <- err })
 			l.Handle("Fine", func(context.Context, *job.Job) error { trace <- "run"; return nil }, launcher.Class{})
 			l.Handle("Bad", func(context.Context, *job.Job) error { panic("boom") }, launcher.Class{})
 			r.push("Fine", "[]")
@@ -162,7 +162,7 @@ func TestRun(t *testing.T) {
 				require.Equal(t, want, receive(t, want, trace))
 			}
 			r.push("Bad", "[]")
-			require.ErrorContains(t, receive(t, "the error", told), "boom")
+			require.ErrorContains(t, receive(t, "the error", failed), "boom")
 			r.eventually("the failure to be stored", func() bool { return len(r.set(r.keys.Retry())) == 1 })
 			require.Contains(t, r.log.String(), "error handler panicked")
 		})
@@ -192,7 +192,7 @@ func TestRun(t *testing.T) {
 		})
 	})
 
-	t.Run("a_stop_is_heard_before_redis_is_there", func(t *testing.T) {
+	t.Run("a_stop_works_before_redis_is_there", func(t *testing.T) {
 		t.Parallel()
 		client, err := openers["go-redis"]("redis://127.0.0.1:1")
 		require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestStop(t *testing.T) {
 		})
 	})
 
-	t.Run("hands_back_byte_for_byte_what_does_not_finish_in_time", func(t *testing.T) {
+	t.Run("requeues_byte_for_byte_what_does_not_finish_in_time", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, r *rig) {
 			var pushed []string
@@ -371,14 +371,14 @@ func TestAnnounce(t *testing.T) {
 	})
 }
 
-func TestRebirth(t *testing.T) {
+func TestReRegistration(t *testing.T) {
 	t.Parallel()
 
 	t.Run("one_declared_dead_cancels_its_handlers_and_works_on_under_a_new_name", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, r *rig) {
 			cfg := r.config()
-			cfg.Concurrency = 1 // no idle wait of its old life brings it the job that it has lost
+			cfg.Concurrency = 1 // no idle wait of its old session brings it the job that it has lost
 			l := r.build(cfg)
 			started := make(chan bool, 8)
 			causes := make(chan error, 8)
@@ -430,7 +430,7 @@ func TestRebirth(t *testing.T) {
 			r.push("Job", "[]")
 			receive(t, "the next start", started)
 			r.eventually("the next end", func() bool { return r.counter(r.keys.Processed()) == "1" })
-			require.Nil(t, r.do("ZSCORE", r.keys.Alive(), old), "no ghost of the old name")
+			require.Nil(t, r.do("ZSCORE", r.keys.Alive(), old), "no entry of the old name")
 			require.Equal(t, `["default"]`, r.do("HGET", r.keys.Record(old), "queues"), "its lists can be found")
 			w.Stop()
 			w.wait(t)

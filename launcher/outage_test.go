@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A duty that Redis refuses is told of, not again and again, and is no outage: the others go on.
-func TestARefusedDutyIsToldAndStopsNoOther(t *testing.T) {
+// A duty that Redis refuses is logged, not again and again, and is no outage: the others go on.
+func TestARefusedDutyIsReportedAndStopsNoOther(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		r.do("LPUSH", r.keys.Retry(), "not a sorted set")

@@ -20,7 +20,7 @@ func TestARequeuedRunCountsNothingAndLeavesItsQueueToOthers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		l := r.build(r.config())
-		l.OnError(func(_ context.Context, j *job.Job, err error) { t.Errorf("%s is told: %v", j.Class(), err) })
+		l.OnError(func(_ context.Context, j *job.Job, err error) { t.Errorf("%s is reported: %v", j.Class(), err) })
 		var payloads []string
 		var at []time.Time
 		l.Handle("A", func(_ context.Context, j *job.Job) error {
@@ -48,8 +48,8 @@ func TestAFailureByTimeoutNamesItself(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		l := r.build(r.config())
-		heard := make(chan error, 3)
-		l.OnError(func(_ context.Context, _ *job.Job, err error) { heard <- err })
+		failures := make(chan error, 3)
+		l.OnError(func(_ context.Context, _ *job.Job, err error) { failures <- err })
 		ends := map[string]func(ctx context.Context) error{
 			"Plain":   func(ctx context.Context) error { return ctx.Err() },
 			"Wrapped": func(ctx context.Context) error { return fmt.Errorf("get it: %w", ctx.Err()) },
@@ -78,7 +78,7 @@ func TestAFailureByTimeoutNamesItself(t *testing.T) {
 		}, stored)
 		deadlines := 0
 		for range ends {
-			if err := receive(t, "an error", heard); errors.Is(err, context.DeadlineExceeded) && errors.Is(err, launcher.ErrTimeout) {
+			if err := receive(t, "an error", failures); errors.Is(err, context.DeadlineExceeded) && errors.Is(err, launcher.ErrTimeout) {
 				deadlines++
 			}
 		}

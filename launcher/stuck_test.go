@@ -16,7 +16,7 @@ import (
 //go:noinline
 func stuckHere(release chan bool) { <-release }
 
-// A handler that ignores its timeout keeps its processor and is told of; when it returns, all goes on.
+// A handler that ignores its timeout keeps its processor and is reported; when it returns, all goes on.
 func TestStuck(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
@@ -24,22 +24,22 @@ func TestStuck(t *testing.T) {
 	cfg.Concurrency = 1
 	l := r.build(cfg)
 	release, other := make(chan bool), make(chan bool, 1)
-	told := make(chan launcher.StuckRun, 8)
+	reported := make(chan launcher.StuckRun, 8)
 	l.OnStuck(func(launcher.StuckRun) { panic("a stuck handler of no use") })
-	l.OnStuck(func(run launcher.StuckRun) { told <- run })
+	l.OnStuck(func(run launcher.StuckRun) { reported <- run })
 	l.Handle("Deaf", func(context.Context, *job.Job) error { stuckHere(release); return nil }, launcher.Class{Timeout: 10 * time.Millisecond})
 	l.Handle("Other", func(context.Context, *job.Job) error { other <- true; return nil }, launcher.Class{})
 	r.push("Deaf", `["secret"]`)
 	r.push("Other", "[]")
 	r.start(l)
-	run := receive(t, "the stuck run", told)
+	run := receive(t, "the stuck run", reported)
 	require.Equal(t, "Deaf", run.Job.Class())
 	require.Equal(t, "default", run.Queue)
 	require.ErrorIs(t, run.Cause, launcher.ErrTimeout)
 	require.GreaterOrEqual(t, run.Overdue, 5*time.Second)
 	require.False(t, run.Left)
 	require.Contains(t, run.Stack, "stuckHere")
-	require.NotContains(t, run.Stack, "\ngoroutine ", "its own and nobody else's")
+	require.NotContains(t, run.Stack, "\ngoroutine ", "its own and no other")
 
 	require.Len(t, l.Running(), 1)
 	require.GreaterOrEqual(t, l.Running()[0].Overdue, 5*time.Second)
@@ -54,10 +54,10 @@ func TestStuck(t *testing.T) {
 	receive(t, "the next job on its processor", other)
 	r.eventually("both to be counted", func() bool { return r.counter(r.keys.Processed()) == "2" })
 	require.Contains(t, r.log.String(), "stuck handler panicked")
-	require.Empty(t, told)
+	require.Empty(t, reported)
 }
 
-// What a stop leaves behind is told of, and neither the handler nor who hears of it holds up the stop.
+// What a stop leaves behind is reported, and neither the handler nor its callback holds up the stop.
 func TestStop_tells_what_it_leaves_behind(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
@@ -66,8 +66,8 @@ func TestStop_tells_what_it_leaves_behind(t *testing.T) {
 	l := r.build(cfg)
 	started, release := make(chan bool), make(chan bool)
 	defer close(release)
-	told := make(chan launcher.StuckRun, 8)
-	l.OnStuck(func(run launcher.StuckRun) { told <- run; <-release })
+	reported := make(chan launcher.StuckRun, 8)
+	l.OnStuck(func(run launcher.StuckRun) { reported <- run; <-release })
 	l.Handle("Deaf", func(context.Context, *job.Job) error { started <- true; stuckHere(release); return nil }, launcher.Class{})
 	l.Handle("Obeys", func(ctx context.Context, _ *job.Job) error { started <- true; <-ctx.Done(); return ctx.Err() }, launcher.Class{})
 	pushed := []string{r.push("Deaf", "[]"), r.push("Obeys", "[]")}
@@ -78,12 +78,12 @@ func TestStop_tells_what_it_leaves_behind(t *testing.T) {
 	w.Stop()
 	w.wait(t)
 	require.Less(t, time.Since(begun), 5*time.Second)
-	run := receive(t, "the stuck run", told)
+	run := receive(t, "the stuck run", reported)
 	require.Equal(t, "Deaf", run.Job.Class())
 	require.True(t, run.Left)
 	require.ErrorIs(t, run.Cause, launcher.ErrShutdown)
 	require.Contains(t, run.Stack, "stuckHere")
-	require.Empty(t, told, "the other obeyed")
+	require.Empty(t, reported, "the other obeyed")
 	require.Contains(t, r.log.String(), "left behind: ")
 	require.Equal(t, []string{pushed[1], pushed[0]}, r.list(r.keys.Queue("default")))
 }

@@ -44,7 +44,7 @@ func (r *rig) classesIn(key string) []string {
 	return classes
 }
 
-// A run over its timeout hears of it, and what it says then is its outcome like any other.
+// A run over its timeout is canceled, and what it returns then is its outcome like any other.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
@@ -106,7 +106,7 @@ func TestShutdownIsNoOutcome(t *testing.T) {
 		cfg := r.config()
 		cfg.Concurrency, cfg.ShutdownTimeout = len(endings), -1
 		l := r.build(cfg)
-		l.OnError(func(_ context.Context, j *job.Job, err error) { t.Errorf("%s is told: %v", j.Class(), err) })
+		l.OnError(func(_ context.Context, j *job.Job, err error) { t.Errorf("%s is reported: %v", j.Class(), err) })
 		started := make(chan bool)
 		causes := make(chan error, len(endings))
 		var kept []string
@@ -171,14 +171,14 @@ func TestTimeout_counts_when_it_came_before_the_stop(t *testing.T) {
 	})
 }
 
-// What a handler says after its job was recovered from it is nobody's business: the job is somebody else's.
+// What a handler returns after its job was recovered is ignored: the job belongs to another process.
 func TestOwnershipLostIsNoOutcome(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		cfg := r.config()
 		cfg.Concurrency = len(endings)
 		l := r.build(cfg)
-		l.OnError(func(_ context.Context, j *job.Job, err error) { t.Errorf("%s is told: %v", j.Class(), err) })
+		l.OnError(func(_ context.Context, j *job.Job, err error) { t.Errorf("%s is reported: %v", j.Class(), err) })
 		started, causes := make(chan bool), make(chan error, len(endings))
 		var mu sync.Mutex
 		again := make(map[string]bool)

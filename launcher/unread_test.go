@@ -12,9 +12,9 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// What cannot be read is told of once, without what it says: it may be long, or somebody's secret. It dies
-// with the reason and its text, and a start anew finds nothing of it.
-func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
+// An unreadable entry is reported once, without its text: it may be long, or secret. It dies with the reason
+// and its text, and a process that starts later finds nothing of it.
+func TestWhatCannotBeReadIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		const secret = "Xq7Z"
@@ -32,7 +32,7 @@ func TestWhatCannotBeReadIsToldOfOnce(t *testing.T) {
 			r.push("Good", "[]")
 			w := r.start(l)
 			receive(t, "the job behind them", ran)
-			r.eventually("all to be buried", func() bool { return len(r.set(r.keys.Dead())) == len(bad) })
+			r.eventually("all to die", func() bool { return len(r.set(r.keys.Dead())) == len(bad) })
 			w.Stop()
 			w.wait(t)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A process that has been told to stop and finishes its jobs first is alive, for as long as that takes.
+// A process that was stopped and finishes its jobs first is alive, for as long as that takes.
 func TestTheHeartBeatsUntilTheLastJobIsSettled(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {

@@ -50,16 +50,17 @@ func (w *watched) run(processor int) *run {
 	return r
 }
 
-// pass lets time pass, with a look each second, and answers how long after the beginning something was told.
-func (w *watched) pass(d time.Duration) (told []time.Duration) {
+// pass lets time pass, with a look each second, and answers how long after the beginning something was
+// reported.
+func (w *watched) pass(d time.Duration) (reported []time.Duration) {
 	for passed := time.Duration(0); passed < d; {
 		passed += watchEvery
 		w.now = w.now.Add(watchEvery)
 		for range w.watch.look(w.now, w.pool) {
-			told = append(told, passed)
+			reported = append(reported, passed)
 		}
 	}
-	return told
+	return reported
 }
 
 func TestWatch(t *testing.T) {
@@ -67,7 +68,7 @@ func TestWatch(t *testing.T) {
 
 	t.Run("tells_of_a_run_once_it_is_over_by_its_timeout_again", func(t *testing.T) {
 		t.Parallel()
-		for _, c := range []struct{ timeout, told time.Duration }{
+		for _, c := range []struct{ timeout, reported time.Duration }{
 			{20 * time.Millisecond, 6 * time.Second}, // at least leastPatience, after the look that saw it
 			{5 * time.Second, 10 * time.Second},
 			{20 * time.Second, 40 * time.Second},
@@ -75,7 +76,7 @@ func TestWatch(t *testing.T) {
 		} {
 			w := newWatched(t, 1, c.timeout)
 			w.run(0)
-			require.Equal(t, []time.Duration{c.told}, w.pass(c.told+5*time.Minute), c.timeout)
+			require.Equal(t, []time.Duration{c.reported}, w.pass(c.reported+5*time.Minute), c.timeout)
 		}
 	})
 
@@ -97,10 +98,10 @@ func TestWatch(t *testing.T) {
 			require.Empty(t, w.watch.look(w.now, w.pool))
 			require.Empty(t, w.pass(leastPatience-watchEvery))
 			w.now = w.now.Add(watchEvery)
-			told := w.watch.look(w.now, w.pool)
-			require.Len(t, told, 1)
-			require.ErrorIs(t, told[0].cause, cause)
-			require.Equal(t, leastPatience, told[0].by)
+			reported := w.watch.look(w.now, w.pool)
+			require.Len(t, reported, 1)
+			require.ErrorIs(t, reported[0].cause, cause)
+			require.Equal(t, leastPatience, reported[0].by)
 		}
 	})
 
@@ -112,10 +113,10 @@ func TestWatch(t *testing.T) {
 		w.end(ErrShutdown)
 		w.pass(leastPatience - 2*watchEvery)
 		w.now = w.now.Add(watchEvery)
-		told := w.watch.look(w.now, w.pool)
-		require.Len(t, told, 1)
-		require.ErrorIs(t, told[0].cause, ErrTimeout)
-		require.ErrorIs(t, told[0].cause, context.DeadlineExceeded)
+		reported := w.watch.look(w.now, w.pool)
+		require.Len(t, reported, 1)
+		require.ErrorIs(t, reported[0].cause, ErrTimeout)
+		require.ErrorIs(t, reported[0].cause, context.DeadlineExceeded)
 	})
 
 	t.Run("forgets_a_run_that_ends", func(t *testing.T) {
@@ -154,9 +155,9 @@ func TestWatch(t *testing.T) {
 		w.pass(leastPatience)
 		for range 4 {
 			w.now = w.now.Add(watchEvery)
-			told := w.watch.look(w.now, w.pool)
-			require.LessOrEqual(t, len(told), mostReported)
-			for _, late := range told {
+			reported := w.watch.look(w.now, w.pool)
+			require.LessOrEqual(t, len(reported), mostReported)
+			for _, late := range reported {
 				require.False(t, seen[late.run])
 				seen[late.run] = true
 			}
@@ -164,7 +165,7 @@ func TestWatch(t *testing.T) {
 		require.Len(t, seen, stuck)
 	})
 
-	t.Run("tells_at_a_stop_what_was_not_told_before", func(t *testing.T) {
+	t.Run("reports_at_a_stop_what_was_not_reported_before", func(t *testing.T) {
 		t.Parallel()
 		w := newWatched(t, mostReported+3, time.Second)
 		w.run(0)
@@ -173,10 +174,10 @@ func TestWatch(t *testing.T) {
 			w.run(n + 1)
 		}
 		w.end(ErrShutdown)
-		told, more := w.watch.left(w.now, w.pool)
-		require.Len(t, told, mostReported)
+		reported, more := w.watch.left(w.now, w.pool)
+		require.Len(t, reported, mostReported)
 		require.Equal(t, 3, more)
-		for _, late := range told {
+		for _, late := range reported {
 			require.ErrorIs(t, late.cause, ErrShutdown)
 			require.Equal(t, fetch.Moment, late.by)
 		}
@@ -196,7 +197,7 @@ func TestStackOf(t *testing.T) {
 		its := <-number
 		require.Positive(t, its)
 		require.Eventually(t, func() bool { return strings.Contains(stackOf(allStacks(), its), "standHere") }, 20*time.Second, time.Millisecond)
-		require.NotContains(t, stackOf(allStacks(), its), "TestStackOf.func1(", "nobody else's")
+		require.NotContains(t, stackOf(allStacks(), its), "TestStackOf.func1(", "of no other")
 		require.Contains(t, stackOf(allStacks(), goroutine()), "TestStackOf")
 		close(release)
 	})

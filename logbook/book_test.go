@@ -63,7 +63,7 @@ func TestBook(t *testing.T) {
 .*"two".*"three"\}
 $`, out.String())
 		require.Zero(t, book.Dropped())
-		require.True(t, book.Flush(0), "it waits for nobody when there is nothing")
+		require.True(t, book.Flush(0), "it does not wait when there is nothing")
 	})
 
 	t.Run("does not block if the reader has stopped, drops the oldest lines, counts them and logs the count", func(t *testing.T) {
@@ -90,7 +90,7 @@ $`, out.String())
 		require.NoError(t, writer.Close())
 		text := <-read
 		require.Contains(t, text[max(0, len(text)-1000):], `"n":19999,`, "the newest line is kept")
-		require.Equal(t, dropped, book.Dropped(), "the reader was faster than nobody")
+		require.Equal(t, dropped, book.Dropped(), "the reader lost no more lines")
 		said := uint64(0)
 		for _, count := range regexp.MustCompile(`"level":"warn","lines":(\d+)`).FindAllStringSubmatch(text, -1) {
 			lines, err := strconv.ParseUint(count[1], 10, 64)
@@ -204,7 +204,7 @@ func TestToZerolog(t *testing.T) {
 		t.Parallel()
 		for _, silent := range []zerolog.Logger{zerolog.Nop(), {}} {
 			log := logbook.ToZerolog(silent).Logger()
-			log.Error().Msg("unheard")
+			log.Error().Msg("unread")
 		}
 	})
 }

@@ -26,7 +26,7 @@ func (k *keeper) WithAttrs([]slog.Attr) slog.Handler               { panic("not 
 func (k *keeper) WithGroup(string) slog.Handler                    { panic("not asked for here") }
 func (k *keeper) Handle(_ context.Context, record slog.Record) error {
 	k.records = append(k.records, record)
-	return errors.New("nobody's")
+	return errors.New("of no caller")
 }
 
 func TestToSlog(t *testing.T) {

@@ -7,21 +7,17 @@
 -- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request
 -- is the reason.
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their
---          positions, queue lists
---          and locks
+--          positions, queue lists and locks
 -- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
 --          2 how many entries of a list are searched from there for each job, 0 for all: for a job that has
---          left, every
---          entry is read
+--          left, every entry is read
 --          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position
---          of the first
---          one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for each its
---          bytes; with the
---          fate "queue" also its new bytes; and in a group with locks the arguments of unlock
+--          of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for
+--          each its bytes; with the fate "queue" also its new bytes; and in a group with locks the arguments
+--          of unlock
 --          fate: "queue" | "dead" (as they are) | "gone"
 --          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need"
---          (or the job
---          stays where it is, in a set)
+--          (or the job stays where it is, in a set)
 -- Returns  {positions of jobs that were not found there; nothing was written for them,
 --          positions of jobs that stay because they need their lock, each followed by the jid of its holder}
 -- Repeat   finds none of them there

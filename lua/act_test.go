@@ -68,7 +68,7 @@ func TestAct(t *testing.T) {
 			}
 			require.Equal(w, []string{"c", "e"}, w.waiting("q"))
 		}},
-		promise{"what_is_not_there_any_more_is_told_and_nothing_is_written_for_it", func(w *world) {
+		promise{"what_is_not_there_any_more_is_returned_and_nothing_is_written_for_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "there")
 			errands := []Errand{
 				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "gone", New: "gone'"}, {Old: "there", New: "there'"}}},
@@ -144,7 +144,7 @@ func TestActEndsLocks(t *testing.T) {
 					require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderOldest}, ofLock(fate, false, nil))))
 					w.free()
 				}},
-				promise{"but_nobody_elses_and_none_of_a_job_that_has_left", func(w *world) {
+				promise{"but_no_other_and_none_of_a_job_that_has_left", func(w *world) {
 					from := waiting(w)
 					w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
 					w.unique("b")
@@ -371,7 +371,7 @@ func TestWalk(t *testing.T) {
 				w.redis("DEL", w.keys.Dead())
 			}
 		}},
-		promise{"ends_where_it_is_told_to", func(w *world) {
+		promise{"ends_where_it_is_sent", func(w *world) {
 			jobs := fill(w, func(i int) string { return fmt.Sprint(i) })
 			require.Equal(w, jobs[5:301], through(w, Walk{From: "5", To: "300"}, stays, nothing))
 		}},
@@ -389,7 +389,7 @@ func TestSignal(t *testing.T) {
 			require.LessOrEqual(w, ttl, 60)
 			require.Equal(w, []string{"TSTP", "TERM"}, ask(w, w.keys.Heartbeat(identity, someTTL)).Signals)
 		}},
-		promise{"nothing_is_sent_to_nobody", func(w *world) {
+		promise{"nothing_is_sent_to_unknown_processes", func(w *world) {
 			w.unchanged(func() { require.False(w, ask(w, w.keys.Signal("host:1:gone", "TERM"))) })
 			w.redis("SADD", w.keys.Processes(), "ruby:1:aa")
 			require.True(w, ask(w, w.keys.Signal("ruby:1:aa", "TERM")), "Ruby's are in one set only")

@@ -61,7 +61,7 @@ func (m *meter) turn() {
 		return driver.Command(append([]string{"LPUSH", m.keys.Queue("q")}, jobs...)...)
 	})
 	m.plain("push", func(jobs []string) driver.Call { return m.keys.Push([]QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call })
-	m.plain("numbered", func(jobs []string) driver.Call {
+	m.plain("idempotency key", func(jobs []string) driver.Call {
 		m.number++
 		return m.keys.PushOnce(IdempotencyKey{slot, m.number, "abcdefghijklmnopqrstuvwx", time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call
 	})

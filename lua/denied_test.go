@@ -70,9 +70,9 @@ var moves = []move{
 		w.push("r", "job b")
 		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, MostBytes, len("job a")))
 	}},
-	{script: "take_quarantined", jobs: []string{"suspect"}, begin: func(w *world) call {
+	{script: "take_quarantined", jobs: []string{"quarantined"}, begin: func(w *world) call {
 		identity := w.process("q")
-		w.suspect("q", "suspect")
+		w.quarantine("q", "quarantined")
 		return try(w, w.keys.TakeQuarantined(identity, []string{"q"}))
 	}},
 	{script: "settle", jobs: []string{"done", "fails", "dies", "snoozes", "goes back"}, once: true, begin: func(w *world) call {
@@ -80,19 +80,19 @@ var moves = []move{
 		return try(w, w.keys.Settle(w.settlement(identity, 1, end("q", "done", job.Done()), end("q", "fails", job.Retried("fails", time.Hour)),
 			end("q", "dies", job.Died("dies")), end("q", "snoozes", job.Snoozed("snoozes", time.Hour)), end("q", "goes back", job.Requeued()))))
 	}},
-	{script: "recover", jobs: []string{"good", "bad", "suspect"}, begin: func(w *world) call {
-		identity := w.hold("good", "bad", "suspect")
+	{script: "recover", jobs: []string{"good", "bad", "quarantined"}, begin: func(w *world) call {
+		identity := w.hold("good", "bad", "quarantined")
 		w.lapse(identity)
 		return try(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
-			{Old: "suspect", New: "suspect", Home: HomeQuarantine}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
+			{Old: "quarantined", New: "quarantined", Home: HomeQuarantine}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
 		}}}, w.today))
 	}},
-	{script: "promote", jobs: []string{"due", "bad", "suspect"}, begin: func(w *world) call {
-		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "suspect")
+	{script: "promote", jobs: []string{"due", "bad", "quarantined"}, begin: func(w *world) call {
+		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "quarantined")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
 			{Queue: "q", Jobs: []Promotion{{Old: "due", New: "due"}}},
 			{Queue: "q", Jobs: []Promotion{{Old: "bad", New: "bad"}}, Dead: true},
-			{Queue: "q", Jobs: []Promotion{{Old: "suspect", New: "suspect"}}, Quarantine: true},
+			{Queue: "q", Jobs: []Promotion{{Old: "quarantined", New: "quarantined"}}, Quarantine: true},
 		}, w.today))
 	}},
 	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {
@@ -117,7 +117,7 @@ var moves = []move{
 		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates()))
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
-		w.suspect("r", "retried", "killed", "deleted")
+		w.quarantine("r", "retried", "killed", "deleted")
 		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), End: OrderOldest}, fates()))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last"}, once: true, begin: func(w *world) call {
@@ -154,7 +154,7 @@ func TestADeniedCommandLosesAndDoublesNoJob(t *testing.T) {
 	for _, m := range moves {
 		require.Contains(t, uses, m.script)
 	}
-	server := drivertest.Start(t) // the users of the shared one are everybody's
+	server := drivertest.Start(t) // the users of the shared one belong to all tests
 	for _, m := range moves {
 		for _, name := range uses[m.script] {
 			t.Run(m.script+"_without_"+strings.ToLower(name), func(t *testing.T) {
@@ -168,14 +168,14 @@ func TestADeniedCommandLosesAndDoublesNoJob(t *testing.T) {
 	}
 }
 
-// The same goes for a key that somebody made another type.
+// The same goes for a key that a program made another type.
 func TestABrokenKeyLosesAndDoublesNoJob(t *testing.T) {
 	t.Parallel()
 	for _, m := range moves {
 		w := newWorld(t, openGoredis, drivertest.Redis(t).URL())
 		for at, key := range m.begin(w).keys {
 			if w.number("EXISTS", key) == 1 {
-				continue // what is in it would be lost, by whoever broke it
+				continue // what is in it would be lost, by the program that broke it
 			}
 			t.Run(m.script+strings.TrimPrefix(key, w.prefix), func(t *testing.T) {
 				w := newWorld(t, openGoredis, drivertest.Redis(t).URL())

@@ -3,8 +3,7 @@
 -- Why one script: from this moment on a janitor must watch our lists (Redis may still execute a blocked
 -- move), so nothing is deleted here except what only people read.
 -- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working
---          lists and the
---          list of our quarantined job
+--          lists and the list of our quarantined job
 -- ARGV     1 identity
 -- Returns  {"left", jobs still in our lists}: with any, we count as lapsed, and a janitor recovers them at once
 -- Repeat   the same

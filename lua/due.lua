@@ -5,8 +5,8 @@
 -- KEYS     1 set (schedule or retry)
 -- ARGV     1 jobs at most  2 bytes in all at most  3 bytes of one job at most  4 how many of the first to skip
 -- Returns  {microseconds until the next one that is not due yet, a million seconds at most, -1 for none; {the
---          description
---          by large of each due job that is too large, its rank first}; the due jobs, earliest first ...}
+--          description by large of each due job that is too large, its rank first}; the due jobs, earliest
+--          first ...}
 -- Repeat   the same
 -- Cost     O(log set + skipped + jobs)
 local set = KEYS[1]

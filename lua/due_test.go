@@ -87,8 +87,8 @@ func TestDue(t *testing.T) {
 }
 
 func TestPromote(t *testing.T) {
-	promotions := func(queue string, bury bool, pairs ...string) Promotions {
-		group := Promotions{Queue: queue, Dead: bury}
+	promotions := func(queue string, dead bool, pairs ...string) Promotions {
+		group := Promotions{Queue: queue, Dead: dead}
 		for i := 0; i < len(pairs); i += 2 {
 			group.Jobs = append(group.Jobs, Promotion{Old: pairs[i], New: pairs[i+1]})
 		}
@@ -108,7 +108,7 @@ func TestPromote(t *testing.T) {
 			require.Empty(w, w.sorted(w.keys.Schedule()))
 			require.ElementsMatch(w, []string{"q", "r"}, w.texts("SMEMBERS", w.keys.Queues()))
 		}},
-		promise{"a_suspect_to_the_suspects_of_its_queue", func(w *world) {
+		promise{"a_quarantined_job_to_the_quarantine_of_its_queue", func(w *world) {
 			w.dueAt(w.keys.Retry(), time.Hour, "a", "b")
 			page := []Promotions{promotions("q", false, "a", "A"), promotions("q", false, "b", "B")}
 			page[1].Quarantine = true

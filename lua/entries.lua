@@ -5,8 +5,8 @@
 -- KEYS     1 list
 -- ARGV     1 first index  2 entries at most  3 bytes in all at most  4 bytes of one entry at most
 -- Returns  {the description by large of each entry that is too large, its index first}, then the entries,
---          newest first;
---          fewer than asked for only at the end of the list or for the bytes read, large ones included
+--          newest first; fewer than asked for only at the end of the list or for the bytes read, large ones
+--          included
 -- Repeat   the same
 -- Cost     O(entries^2) at worst, of few
 local working = KEYS[1]

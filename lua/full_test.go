@@ -46,8 +46,8 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			require.Equal(w, Recovered{State: StateDead, Moved: 3}, w.rescue(victim, "v3", "v2", "v1"))
 			require.Equal(w, []string{"v1", "v2", "v3", "f"}, w.waiting("q"))
 			require.True(w, ask(w, w.keys.Forget(victim, []string{"q"}, 0)))
-			reborn := w.process("q")
-			require.Equal(w, 0, ask(w, w.keys.Deregister(reborn, []string{"q"})))
+			renewed := w.process("q")
+			require.Equal(w, 0, ask(w, w.keys.Deregister(renewed, []string{"q"})))
 
 			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}, nil))
 		})

@@ -12,17 +12,13 @@
 -- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was found  3 its length  4
 --          how it begins
 --          5 how it ends  6 the reason, JSON members  7 the other members of a job that holds other text  8
---          seconds to keep
---          a day's counters  9 bytes of other entries to read at most during the search  then, for a lock,
---          the arguments
---          of unlock
+--          seconds to keep a day's counters  9 bytes of other entries to read at most during the
+--          search  then, for a lock, the arguments of unlock
 -- Returns  "dead" | "gone" (it is not there any more, or not among the first 256, or too many bytes lie
---          before it: the
---          next read that names it says where it lies then)
+--          before it: the next read that names it says where it lies then)
 -- Repeat   "gone"
 -- Cost     O(length of the entry); if others were added before it since it was found, also O(256 entries) and
---          O(bytes of
---          other entries). The last entry that is read may exceed these bytes by its own size.
+--          O(bytes of other entries). The last entry that is read may exceed these bytes by its own size.
 local from, dead, processed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed_today, failed_today, index, queues = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local kind, met_at, length, head, tail = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]

@@ -42,7 +42,7 @@ func TestLease(t *testing.T) {
 			require.LessOrEqual(w, w.number("PTTL", w.keys.Poller()), 60_000)
 		}},
 		promise{"without_an_end_is_free", func(w *world) {
-			w.redis("SET", w.keys.Poller(), "somebody")
+			w.redis("SET", w.keys.Poller(), "another")
 			require.True(w, ask(w, Lease(w.keys.Poller(), "b", time.Minute)))
 		}},
 	)

@@ -35,7 +35,7 @@ func (w *world) lock() (state, owner string) {
 	w.Helper()
 	value, _ := w.redis("GET", w.keys.Lock("d")).(string)
 	if value == "" {
-		require.Empty(w, w.sorted(w.keys.Unique()), "what nobody holds is not listed")
+		require.Empty(w, w.sorted(w.keys.Unique()), "a lock without a holder is not listed")
 		return "", ""
 	}
 	left := w.number("PTTL", w.keys.Lock("d"))
@@ -106,7 +106,7 @@ func TestPushUnique(t *testing.T) {
 			require.Equal(w, allSettled, w.settle(identity, 1, locked(job.Done(), onceMore)))
 			require.Equal(w, []string{"a2"}, w.waiting("q"))
 		}},
-		promise{"a_second_one_of_the_same_call_is_told_of_the_first", func(w *world) {
+		promise{"a_second_one_of_the_same_call_gets_the_name_of_the_first", func(w *world) {
 			two := lockOf("x")
 			two.Digest = "d2"
 			answer := ask(w, w.keys.PushUnique(nil, []UniqueJob{
@@ -136,7 +136,7 @@ func TestPushUnique(t *testing.T) {
 			require.Equal(w, []string{`"\#[]~é`}, ask(w, w.keys.PushUnique(nil, []UniqueJob{mark(`{"jid":"e"}`)})).Holders)
 			require.Equal(w, `{"jid":"e","duplicate-of":"??#[]~??"}`, w.waiting("q")[1])
 		}},
-		promise{"a_lock_that_names_nobody_refuses_and_says_so", func(w *world) {
+		promise{"a_lock_that_names_no_job_refuses_and_says_so", func(w *world) {
 			for _, value := range []string{"", "1", "x\n"} {
 				w.redis("SET", w.keys.Lock("d"), value, "PX", "60000")
 				require.Equal(w, "?", w.unique("a"), "%q", value)
@@ -194,7 +194,7 @@ func TestStart(t *testing.T) {
 			w.free()
 			require.Empty(w, w.unique("b"))
 		}},
-		promise{"a_second_start_frees_nobody_elses", func(w *world) {
+		promise{"a_second_start_frees_no_other", func(w *world) {
 			w.unique("a")
 			identity := w.begin(true)
 			w.unique("b")
@@ -304,7 +304,7 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 					w.free()
 					require.Empty(w, w.waiting("q"))
 				}},
-				promise{"frees_nobody_elses", func(w *world) {
+				promise{"frees_no_other", func(w *world) {
 					w.unique("a")
 					identity := w.begin(false)
 					w.redis("DEL", w.keys.Lock("d"))
@@ -313,7 +313,7 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 					require.Equal(w, allSettled, w.settle(identity, 1, locked(c.outcome, onceMore)))
 					w.held("-", "b")
 				}},
-				promise{"runs_once_more_for_whoever_came_while_it_ran", func(w *world) {
+				promise{"runs_once_more_for_duplicates_that_came_while_it_ran", func(w *world) {
 					w.unique("a")
 					identity := w.begin(false)
 					for n := range 5 {
@@ -369,14 +369,14 @@ func TestLocksOfTheDead(t *testing.T) {
 			w.held("s", "a")
 			require.Equal(w, []string{"a'", "plain"}, w.waiting("q"))
 		}},
-		promise{"are_freed_when_it_is_buried", func(w *world) {
+		promise{"are_freed_when_it_dies", func(w *world) {
 			w.unique("a")
 			w.push("q", "plain")
 			recovery(w, w.begin(false), HomeDead)
 			w.free()
 			require.Equal(w, []string{"a'"}, w.sorted(w.keys.Dead()))
 		}},
-		promise{"pass_to_the_run_that_somebody_asked_for", func(w *world) {
+		promise{"pass_to_the_run_that_a_duplicate_asked_for", func(w *world) {
 			w.unique("a")
 			w.push("q", "plain")
 			identity := w.begin(false)
@@ -414,7 +414,7 @@ func TestPromoteTakesLocks(t *testing.T) {
 			require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
 			require.Regexp(w, "^-a\nMail\n", w.redis("GET", w.keys.Lock("d")))
 		}},
-		promise{"for_nobody_who_is_not_moved", func(w *world) {
+		promise{"for_no_job_that_is_not_moved", func(w *world) {
 			w.dueAt(w.keys.Schedule(), -time.Hour, "a")
 			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Promote(w.keys.Schedule(), page("a"), w.today))) })
 		}},
@@ -434,7 +434,7 @@ func TestRelease(t *testing.T) {
 			w.unchanged(func() { require.Zero(w, ask(w, w.keys.Release("d"))) })
 			require.Empty(w, w.unique("b"))
 		}},
-		promise{"the_end_of_a_job_that_lost_it_frees_nobody_elses", func(w *world) {
+		promise{"the_end_of_a_job_that_lost_it_frees_no_other", func(w *world) {
 			w.unique("a")
 			identity := w.begin(false)
 			ask(w, w.keys.Release("d"))

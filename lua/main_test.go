@@ -210,7 +210,7 @@ func (w *world) unchanged(act func()) {
 // someTTL is long enough that no test outlives it.
 const someTTL = 10 * time.Minute
 
-// process brings a process to life that takes from these queues.
+// process registers a process that takes from these queues.
 func (w *world) process(queues ...string) string {
 	w.Helper()
 	w.born++
@@ -220,7 +220,7 @@ func (w *world) process(queues ...string) string {
 	return identity
 }
 
-// lapse lets a process' life have expired long ago.
+// lapse makes a process' session one that expired long ago.
 func (w *world) lapse(identity string) { w.Helper(); w.redis("ZADD", w.keys.Alive(), "1", identity) }
 
 // push stores jobs, the oldest first.

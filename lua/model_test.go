@@ -18,13 +18,13 @@ import (
 // A fleet is what Redis should hold: a model in plain slices and maps of the queues, the processes and the
 // sets.
 type fleet struct {
-	w        *world
-	queues   map[string][]string // oldest first
-	suspects map[string][]string // likewise
-	crew     []*member
-	sets     map[string]map[string]bool // by key
-	ended    map[string]bool
-	accepted int
+	w          *world
+	queues     map[string][]string // oldest first
+	quarantine map[string][]string // likewise
+	members    []*member
+	sets       map[string]map[string]bool // by key
+	ended      map[string]bool
+	accepted   int
 }
 
 // A member is one process of the model.
@@ -33,7 +33,7 @@ type member struct {
 	state    State               // StateAlive also when lapsed
 	lapsed   bool                // its take is fenced and a recovery succeeds
 	hands    map[string][]string // by queue, newest first
-	alone    string              // the suspect in hand, if any
+	alone    string              // the quarantined job in hand, if any
 	whence   string              // its queue
 	number   int64
 	last     *Settlement // the batch sent last, and its answer
@@ -54,7 +54,7 @@ func TestEveryJobIsInOnePlace(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{TB: t, client: client, keys: NewKeys(drivertest.Prefix(t)), today: time.Now()}
 		f := &fleet{
-			w: w, queues: make(map[string][]string), suspects: make(map[string][]string), ended: make(map[string]bool),
+			w: w, queues: make(map[string][]string), quarantine: make(map[string][]string), ended: make(map[string]bool),
 			sets: map[string]map[string]bool{w.keys.Retry(): {}, w.keys.Schedule(): {}, w.keys.Dead(): {}},
 		}
 		f.register(rt)
@@ -65,13 +65,13 @@ func TestEveryJobIsInOnePlace(t *testing.T) {
 	})
 }
 
-func (f *fleet) member(rt *rapid.T) *member { return rapid.SampledFrom(f.crew).Draw(rt, "process") }
+func (f *fleet) member(rt *rapid.T) *member { return rapid.SampledFrom(f.members).Draw(rt, "process") }
 
 func (f *fleet) register(rt *rapid.T) {
-	if len(f.crew) == 4 {
+	if len(f.members) == 4 {
 		rt.Skip("a fleet of four is enough")
 	}
-	f.crew = append(f.crew, &member{identity: f.w.process(modelQueues...), state: StateAlive, hands: make(map[string][]string)})
+	f.members = append(f.members, &member{identity: f.w.process(modelQueues...), state: StateAlive, hands: make(map[string][]string)})
 }
 
 func (f *fleet) push(rt *rapid.T) {
@@ -124,10 +124,10 @@ func (f *fleet) takeAlone(rt *rapid.T) {
 		want.Word = QuarantineBusy
 	default:
 		for position, queue := range order {
-			if len(f.suspects[queue]) > 0 {
-				want = TakenQuarantined{Word: QuarantineTaken, Queue: position, Bytes: f.suspects[queue][0]}
-				m.alone, m.whence = f.suspects[queue][0], queue
-				f.suspects[queue] = f.suspects[queue][1:]
+			if len(f.quarantine[queue]) > 0 {
+				want = TakenQuarantined{Word: QuarantineTaken, Queue: position, Bytes: f.quarantine[queue][0]}
+				m.alone, m.whence = f.quarantine[queue][0], queue
+				f.quarantine[queue] = f.quarantine[queue][1:]
 				break
 			}
 		}
@@ -145,7 +145,7 @@ func (f *fleet) settle(rt *rapid.T) {
 		if hand := m.hands[queue]; len(hand) > 0 && rapid.IntRange(0, 3).Draw(rt, "a stranger?") > 0 {
 			bytes = rapid.SampledFrom(hand).Draw(rt, "job in hand")
 		}
-		alone := m.alone != "" && rapid.Bool().Draw(rt, "the suspect?")
+		alone := m.alone != "" && rapid.Bool().Draw(rt, "the quarantined job?")
 		if alone {
 			queue, bytes = m.whence, m.alone
 		}
@@ -196,7 +196,7 @@ func (f *fleet) house(settled Settled) {
 	case job.ExitRequeued:
 		home := f.queues
 		if settled.Quarantined {
-			home = f.suspects
+			home = f.quarantine
 		}
 		home[settled.Queue] = slices.Insert(slices.Clone(home[settled.Queue]), 0, settled.Bytes)
 	case job.ExitRetry:
@@ -229,17 +229,17 @@ func (f *fleet) lapse(rt *rapid.T) {
 
 func (f *fleet) beat(rt *rapid.T) {
 	m := f.member(rt)
-	pulse := ask(f.w, f.w.keys.Heartbeat(m.identity, someTTL))
-	require.Equal(rt, m.state, pulse.State)
+	reply := ask(f.w, f.w.keys.Heartbeat(m.identity, someTTL))
+	require.Equal(rt, m.state, reply.State)
 	if m.state == StateAlive {
 		m.lapsed = false
 	}
-	for _, other := range f.crew {
+	for _, other := range f.members {
 		switch {
 		case other.state == StateDead && other.holds() > 0:
-			require.Contains(rt, pulse.Lapsed, other.identity, "its jobs must be followed")
+			require.Contains(rt, reply.Lapsed, other.identity, "its jobs must be followed")
 		case other.state == StateAlive:
-			require.Equal(rt, other.lapsed, slices.Contains(pulse.Lapsed, other.identity), other.identity)
+			require.Equal(rt, other.lapsed, slices.Contains(reply.Lapsed, other.identity), other.identity)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (f *fleet) deregister(rt *rapid.T) {
 	m.state = StateDead
 }
 
-// read lets a janitor read a page of somebody's lists, which it will act on some steps later.
+// read lets a janitor read a page of a process' lists, which it will act on some steps later.
 func (f *fleet) read(rt *rapid.T) {
 	m := f.member(rt)
 	m.stale = nil
@@ -276,7 +276,7 @@ func (f *fleet) read(rt *rapid.T) {
 		m.stale = append(m.stale, list)
 	}
 	if m.alone != "" {
-		home := rapid.SampledFrom([]Home{HomeQuarantine, HomeDead}).Draw(rt, "home of the suspect")
+		home := rapid.SampledFrom([]Home{HomeQuarantine, HomeDead}).Draw(rt, "home of the quarantined job")
 		m.stale = append(m.stale, Orphans{Queue: m.whence, Quarantined: true, Entries: []Orphan{{Old: m.alone, New: m.alone, Home: home}}})
 	}
 }
@@ -321,15 +321,15 @@ func (f *fleet) check(rt *rapid.T) {
 		found(queue, waiting)
 		suspected := f.w.list(f.w.keys.Quarantine(queue))
 		slices.Reverse(suspected)
-		require.True(rt, slices.Equal(f.suspects[queue], suspected), "suspects of %s: %v, not %v", queue, suspected, f.suspects[queue])
-		found("suspects of "+queue, suspected)
-		for _, m := range f.crew {
+		require.True(rt, slices.Equal(f.quarantine[queue], suspected), "quarantine of %s: %v, not %v", queue, suspected, f.quarantine[queue])
+		found("quarantine of "+queue, suspected)
+		for _, m := range f.members {
 			hand := f.w.list(f.w.keys.Working(queue, m.identity))
 			require.True(rt, slices.Equal(m.hands[queue], hand), "%s of %s: %v, not %v", queue, m.identity, hand, m.hands[queue])
 			found(m.identity, hand)
 		}
 	}
-	for _, m := range f.crew {
+	for _, m := range f.members {
 		var want []string
 		if m.alone != "" {
 			want = []string{m.alone}

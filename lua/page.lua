@@ -6,8 +6,7 @@
 --          score first
 --          2 how many to skip  3 entries at most  4 bytes in all at most
 -- Returns  {how many there are in all, the entries ..., of a set each with its score behind it}; the last
---          entry may exceed
---          the bytes by its own size
+--          entry may exceed the bytes by its own size
 -- Repeat   the same
 -- Cost     O(entries), O(skipped) in a list, O(log set) in a set
 local key = KEYS[1]

@@ -10,10 +10,8 @@
 --          failed
 --          7 processed today  8 failed today  then queue lists or quarantine lists, and locks
 -- ARGV     1 seconds to keep a day's counters  then groups: position of the list's key (0 for dead), the
---          queue's bare
---          name, locked (0|1), how many jobs, and for each its bytes and new bytes; in a locked group also:
---          position of
---          the lock's key, its digest, its owner, ms to hold it
+--          queue's bare name, locked (0|1), how many jobs, and for each its bytes and new bytes; in a locked
+--          group also: position of the lock's key, its digest, its owner, ms to hold it
 -- Returns  how many were moved: without those that are gone, or whose time has been put off
 -- Repeat   moves what is left
 -- Cost     O(jobs * log set)

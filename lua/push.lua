@@ -13,8 +13,7 @@
 --          4 how many jobs to schedule, and for each: "in" | "at", seconds from now or since 1970, the job
 --          then for each queue list, in order: its bare name, how many jobs, the jobs
 -- Returns  "pushed" (now, or before) | "stale" (the slot has seen a later push, or another under this number:
---          nothing is
---          stored)
+--          nothing is stored)
 -- Repeat   with an idempotency key: "pushed", and nothing is written; "stale" after a later push. Without:
 --          pushes again
 -- Cost     O(jobs), O(log schedule) for each to schedule

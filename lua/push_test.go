@@ -60,15 +60,15 @@ func TestPush(t *testing.T) {
 	)
 }
 
-// numbered pushes jobs to queue q under a number in the slot "s".
-func (w *world) numbered(number int64, mark string, jobs ...string) Ask[string] {
+// pushOnce pushes jobs to queue q under a number in the slot "s".
+func (w *world) pushOnce(number int64, mark string, jobs ...string) Ask[string] {
 	return w.keys.PushOnce(
 		IdempotencyKey{Slot: w.slot(), Number: number, Mark: mark, Remember: time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil)
 }
 
 func (w *world) slot() string { return w.keys.IdempotencySlot("s", 0) }
 
-func TestPushNumbered(t *testing.T) {
+func TestPushWithAnIdempotencyKey(t *testing.T) {
 	keep(t,
 		promise{"stores_what_is_sent_again_once", func(w *world) {
 			push := w.keys.PushOnce(IdempotencyKey{Slot: w.slot(), Number: 1, Mark: "m", Remember: time.Hour},
@@ -84,7 +84,7 @@ func TestPushNumbered(t *testing.T) {
 			require.Equal(w, []string{"d"}, w.sorted(w.keys.Schedule()))
 		}},
 		promise{"also_when_its_jobs_have_gone_and_their_queue_is_broken", func(w *world) {
-			push := w.numbered(1, "m", "a")
+			push := w.pushOnce(1, "m", "a")
 			require.Equal(w, PushStored, ask(w, push))
 			w.redis("DEL", w.keys.Queue("q"))
 			w.redis("SET", w.keys.Queue("q"), "no list")
@@ -92,13 +92,13 @@ func TestPushNumbered(t *testing.T) {
 		}},
 		promise{"stores_each_number_of_a_slot_whatever_was_left_out", func(w *world) {
 			for _, number := range []int64{1, 2, 9, 10, 1 << 50} {
-				require.Equal(w, PushStored, ask(w, w.numbered(number, "m", "job")))
+				require.Equal(w, PushStored, ask(w, w.pushOnce(number, "m", "job")))
 			}
 			require.Len(w, w.waiting("q"), 5)
 			require.Equal(w, "1125899906842624 m", w.redis("GET", w.slot()), "all of them take the room of one")
 		}},
 		promise{"stores_nothing_that_comes_after_a_later_one", func(w *world) {
-			late, next := w.numbered(1, "m", "late"), w.numbered(2, "n", "next")
+			late, next := w.pushOnce(1, "m", "late"), w.pushOnce(2, "n", "next")
 			require.Equal(w, PushStored, ask(w, next))
 			w.unchanged(func() {
 				require.Equal(w, PushStale, ask(w, late))
@@ -108,38 +108,38 @@ func TestPushNumbered(t *testing.T) {
 			require.Equal(w, []string{"next"}, w.waiting("q"))
 		}},
 		promise{"takes_no_other_push_under_its_number_for_itself", func(w *world) {
-			require.Equal(w, PushStored, ask(w, w.numbered(7, "mine", "a")))
-			w.unchanged(func() { require.Equal(w, PushStale, ask(w, w.numbered(7, "a twin's", "b"))) })
+			require.Equal(w, PushStored, ask(w, w.pushOnce(7, "mine", "a")))
+			w.unchanged(func() { require.Equal(w, PushStale, ask(w, w.pushOnce(7, "a twin's", "b"))) })
 		}},
-		promise{"remembers_for_as_long_as_it_is_told", func(w *world) {
-			require.Equal(w, PushStored, ask(w, w.numbered(1, "m", "a")))
+		promise{"remembers_for_as_long_as_it_is_asked_to", func(w *world) {
+			require.Equal(w, PushStored, ask(w, w.pushOnce(1, "m", "a")))
 			left := w.number("PTTL", w.slot())
 			require.Greater(w, left, 3_500_000)
 			require.LessOrEqual(w, left, 3_600_000)
 			w.redis("PEXPIRE", w.slot(), "0")
-			require.Equal(w, PushStored, ask(w, w.numbered(1, "m", "a")))
-			require.Len(w, w.waiting("q"), 2, "whoever repeats must know when not to")
+			require.Equal(w, PushStored, ask(w, w.pushOnce(1, "m", "a")))
+			require.Len(w, w.waiting("q"), 2, "a client that repeats must know when not to")
 		}},
 		promise{"does_not_remember_what_it_did_not_store", func(w *world) {
 			w.redis("SET", w.keys.Queue("q"), "no list")
-			w.unchanged(func() { refused(w, "WRONGTYPE", w.numbered(1, "m", "a")) })
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.pushOnce(1, "m", "a")) })
 			w.redis("DEL", w.keys.Queue("q"))
-			require.Equal(w, PushStored, ask(w, w.numbered(1, "m", "a")))
+			require.Equal(w, PushStored, ask(w, w.pushOnce(1, "m", "a")))
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 		}},
 		promise{"stores_nothing_under_a_slot_that_is_something_else", func(w *world) {
 			w.redis("LPUSH", w.slot(), "x")
-			w.unchanged(func() { refused(w, "WRONGTYPE", w.numbered(1, "m", "a")) })
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.pushOnce(1, "m", "a")) })
 			w.redis("DEL", w.slot())
 			w.redis("SET", w.slot(), "no number")
-			w.unchanged(func() { require.Equal(w, PushStale, ask(w, w.numbered(1, "m", "a"))) })
+			w.unchanged(func() { require.Equal(w, PushStale, ask(w, w.pushOnce(1, "m", "a"))) })
 		}},
 	)
 }
 
 // Whatever order the copies of a slot's pushes arrive in, none is stored twice, nothing is stored behind a
-// later one, and who is told that it is stored is told the truth.
-func TestPushNumberedInAnyOrder(t *testing.T) {
+// later one, and a reply that a push is stored is true.
+func TestPushesWithIdempotencyKeysInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, g := range grounds {
 		t.Run(g.name, func(t *testing.T) {

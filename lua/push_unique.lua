@@ -3,28 +3,23 @@
 -- Why one script: a lock without its job would refuse all others until it expires, and a job without its lock
 -- would refuse none. A duplicate that is marked instead of refused is marked in the step that finds it to be
 -- one, or the mark could name a job that has ended. The WAL positions of a refused duplicate are left with
--- the lock: the owner's run replaces the duplicate's, and start returns them. Once that run has begun and
--- counts (see unlock), one more run must
--- follow: the owner's rule decides, because its payload is what will run.
+-- the lock: the owner's run replaces the duplicate's, and start returns them. If the duplicate comes after
+-- that run has begun, and the owner's rule asks for it (see unlock), one more run follows. The owner's rule
+-- decides, because its payload is what will run.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 slot, only with an idempotency key (see push)  then for each group its queue list, if it is for
---          now, and its
---          jobs' locks, if they have any
+--          now, and its jobs' locks, if they have any
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
---          hold locks from
---          the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark" (store it, with the
---          owner's jid
---          as the last field, duplicate-of), whether one that is not stored leaves positions (0|1), how many
---          jobs, and for
---          each its bytes; in a group with locks also digest and owner, and then the positions, if it leaves
---          any
+--          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
+--          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
+--          leaves positions (0|1), how many jobs, and for each its bytes; in a group with locks also digest
+--          and owner, and then the positions, if it leaves any
 -- Returns  {"pushed", for each job "" or the jid of the job that holds its lock ...} | {"stale"} (see push)
 -- Repeat   with an idempotency key: the same answer, and nothing is written. Without: a job that holds its
---          lock is not
---          stored twice; while it waits that is no duplicate, and once a run of it has begun that counts, it
---          is one of itself
+--          lock is not stored twice. While it waits, its own push is not a duplicate; after the start of a run
+--          that counts (see unlock), it is
 -- Cost     O(jobs * log locks of all)
 local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4

@@ -10,12 +10,9 @@
 --          then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
---          "working" |
---          "quarantined", to "queue" | "quarantine" | "dead", position of the first one's lock (0 for none),
---          whether one
---          may run once more (0|1), how many jobs, and for each its bytes and its new bytes; in a group with
---          locks then
---          the arguments of unlock
+--          "working" | "quarantined", to "queue" | "quarantine" | "dead", position of the first one's lock (0
+--          for none), whether one may run once more (0|1), how many jobs, and for each its bytes and its new
+--          bytes; in a group with locks then the arguments of unlock
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues)

@@ -10,7 +10,7 @@ import (
 
 func TestRegister(t *testing.T) {
 	keep(t,
-		promise{"brings_a_process_to_life_with_a_record_that_can_be_read", func(w *world) {
+		promise{"registers_a_process_with_a_record_that_can_be_read", func(w *world) {
 			record := Record{
 				Queues: []string{"b", "a", "ü\"\n"}, Beat: 1500 * time.Millisecond, TTL: 6 * time.Second,
 				Concurrency: 25, Formerly: "host:1:old",
@@ -32,7 +32,7 @@ func TestRegister(t *testing.T) {
 			require.NoError(w, err)
 			require.False(w, ok)
 		}},
-		promise{"a_name_that_somebody_has_is_taken", func(w *world) {
+		promise{"a_name_that_a_process_has_is_taken", func(w *world) {
 			identity := w.process("q")
 			w.unchanged(func() { require.False(w, ask(w, w.keys.Register(identity, Record{TTL: time.Second})).OK) })
 		}},
@@ -52,7 +52,7 @@ func TestRegister(t *testing.T) {
 			w.lapse(identity)
 			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)
 		}},
-		promise{"a_name_that_somebody_had_is_taken", func(w *world) {
+		promise{"a_name_that_a_process_had_is_taken", func(w *world) {
 			identity := w.process("q")
 			ask(w, w.keys.Deregister(identity, []string{"q"}))
 			w.redis("DEL", w.keys.Record(identity))
@@ -63,35 +63,35 @@ func TestRegister(t *testing.T) {
 
 func TestBeat(t *testing.T) {
 	keep(t,
-		promise{"prolongs_a_life_by_a_ttl_from_now", func(w *world) {
+		promise{"prolongs_a_session_by_a_ttl_from_now", func(w *world) {
 			identity := w.process("q")
 			before := w.now()
-			pulse := ask(w, w.keys.Heartbeat(identity, 6*time.Second))
-			require.Equal(w, StateAlive, pulse.State)
-			w.within(before, float64(pulse.Now.UnixMicro())/1e6, w.now())
+			reply := ask(w, w.keys.Heartbeat(identity, 6*time.Second))
+			require.Equal(w, StateAlive, reply.State)
+			w.within(before, float64(reply.Now.UnixMicro())/1e6, w.now())
 			w.within((before+6)*1000-1, w.score(w.keys.Alive(), identity), (w.now()+6)*1000)
 		}},
 		promise{"revives_one_that_had_only_lapsed", func(w *world) {
 			identity := w.process("q")
 			w.push("q", "a")
 			w.lapse(identity)
-			pulse := ask(w, w.keys.Heartbeat(identity, someTTL))
-			require.Equal(w, StateAlive, pulse.State)
-			require.Empty(w, pulse.Lapsed)
+			reply := ask(w, w.keys.Heartbeat(identity, someTTL))
+			require.Equal(w, StateAlive, reply.State)
+			require.Empty(w, reply.Lapsed)
 			require.Equal(w, WhyEnough, w.take(identity, 1, "q").Why)
 		}},
-		promise{"lists_who_has_lapsed_and_nobody_else", func(w *world) {
+		promise{"lists_lapsed_processes_and_no_others", func(w *world) {
 			me, alive, gone := w.process("q"), w.process("q"), w.process("q")
 			w.lapse(gone)
-			pulse := ask(w, w.keys.Heartbeat(me, someTTL))
-			require.Equal(w, []string{gone}, pulse.Lapsed)
-			require.NotContains(w, pulse.Lapsed, alive)
+			reply := ask(w, w.keys.Heartbeat(me, someTTL))
+			require.Equal(w, []string{gone}, reply.Lapsed)
+			require.NotContains(w, reply.Lapsed, alive)
 		}},
 		promise{"counts_the_living_and_the_lapsed", func(w *world) {
 			me, gone := w.process("q"), w.process("q")
 			w.lapse(gone)
 			require.Equal(w, 2, ask(w, w.keys.Heartbeat(me, someTTL)).Processes)
-			require.Equal(w, 2, ask(w, w.keys.Heartbeat("nobody", someTTL)).Processes)
+			require.Equal(w, 2, ask(w, w.keys.Heartbeat("unknown", someTTL)).Processes)
 		}},
 		promise{"counts_those_keys_that_are_there_whatever_they_are", func(w *world) {
 			identity := w.process("q")
@@ -99,7 +99,7 @@ func TestBeat(t *testing.T) {
 			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL)).There)
 			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There)
 			w.push("q", "a")
-			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There, "a job that waits is in nobody's hands")
+			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There, "a job that waits is held by no process")
 			w.take(identity, 1, "q")
 			w.redis("SET", w.keys.Paused(), "no set")
 			require.Equal(w, 2, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There)
@@ -154,9 +154,9 @@ func TestBeat(t *testing.T) {
 		promise{"is_not_stopped_by_signals_of_a_wrong_type", func(w *world) {
 			identity := w.process("q")
 			w.redis("SET", w.keys.Signals(identity), "TERM")
-			pulse := ask(w, w.keys.Heartbeat(identity, someTTL))
-			require.Equal(w, StateAlive, pulse.State)
-			require.Empty(w, pulse.Signals)
+			reply := ask(w, w.keys.Heartbeat(identity, someTTL))
+			require.Equal(w, StateAlive, reply.State)
+			require.Empty(w, reply.Signals)
 		}},
 		promise{"is_refused_for_ever_after_a_tombstone", func(w *world) {
 			identity := w.hold("a")
@@ -165,14 +165,14 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)
 			w.unchanged(func() {
 				for range 2 {
-					pulse := ask(w, w.keys.Heartbeat(identity, someTTL))
-					require.Equal(w, StateDead, pulse.State)
-					require.Equal(w, []string{identity}, pulse.Lapsed, "its job is still to be followed")
-					require.Empty(w, pulse.Signals)
+					reply := ask(w, w.keys.Heartbeat(identity, someTTL))
+					require.Equal(w, StateDead, reply.State)
+					require.Equal(w, []string{identity}, reply.Lapsed, "its job is still to be followed")
+					require.Empty(w, reply.Signals)
 				}
 			})
 		}},
-		promise{"brings_nobody_to_life_whom_Redis_has_forgotten", func(w *world) {
+		promise{"revives_no_process_that_Redis_has_forgotten", func(w *world) {
 			identity := w.process("q")
 			w.redis("DEL", w.keys.Record(identity), w.keys.Alive())
 			w.unchanged(func() { require.Equal(w, StateUnknown, ask(w, w.keys.Heartbeat(identity, someTTL)).State) })
@@ -188,7 +188,7 @@ func TestDeregister(t *testing.T) {
 			before := w.now()
 			require.Equal(w, 0, ask(w, w.keys.Deregister(identity, []string{"q", "r"})))
 			w.within(before*1000-1, w.score(w.keys.Tombstones(), identity), w.now()*1000)
-			require.Empty(w, w.sorted(w.keys.Alive()), "nobody need follow")
+			require.Empty(w, w.sorted(w.keys.Alive()), "no process needs recovery")
 			require.Equal(w, "1", w.hash(w.keys.Record(identity))["emptied"])
 			for _, key := range []string{w.keys.Processes(), w.keys.Process(identity), w.keys.Work(identity), w.keys.Workers(identity)} {
 				require.Equal(w, 0, w.number("EXISTS", key), key)
@@ -211,7 +211,7 @@ func TestDeregister(t *testing.T) {
 			require.Equal(w, 0, ask(w, w.keys.Deregister("host:1:x", []string{"q"})))
 			require.Empty(w, w.everything())
 		}},
-		promise{"a_list_that_is_no_list_keeps_nobody_from_leaving", func(w *world) {
+		promise{"a_list_that_is_no_list_keeps_no_process_from_leaving", func(w *world) {
 			identity := w.process("q", "r")
 			w.holdMore(identity, "r", "a")
 			w.redis("SET", w.keys.Working("q", identity), "no list")

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- settle: end runs of jobs and move each job to its next place.
--- Why one script: working list, next place and counters change together, or a crash loses the job or doubles
--- it.
--- It looks for each job in the list into which it was taken. A job that is not there belongs to another
--- process: nothing is written for it. A late settle is valid as long as the job is there, so the script does
--- not ask whether the process is alive.
--- A job's lock ends with the job, or is prolonged, in the same step: a crash in between would leave a lock
--- without an owner, or a job that its own duplicates may overtake.
+-- Why one script: working list, next place and counters change together. Otherwise a crash could lose the job
+-- or double it.
+-- The script searches each job in the list into which it was taken. A job that is not there belongs to
+-- another process: nothing is written for it. A late settle is valid as long as the job is there, so the
+-- script does not check whether the process is alive.
+-- A job's lock is released or prolonged in the same step. Otherwise a crash could leave a lock without an
+-- owner, or a job without its lock, beside which a duplicate would be accepted.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          9 index of locks  10 queues (the set of names)
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
@@ -14,17 +14,14 @@
 --          then, by their positions, locks and the queues of jobs that run once more
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most
---          then groups: exit,
---          pair, counts as processed (0|1), as failed (0|1), position of the first one's lock (0 for none),
---          whether one may
---          run once more (0|1), how many jobs, and for each the job; for exits with a new place also its new
---          bytes and delay in seconds; in a group
---          with locks then the arguments of unlock
+--          then groups: exit, pair, counts as processed (0|1), as failed (0|1), position of the first one's
+--          lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the job; for
+--          exits with a new place also its new bytes and delay in seconds; in a group with locks then the
+--          arguments of unlock
 --          exit: "done" | "discarded" | "requeued" (head of the queue) | "retry" | "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
--- Repeat   a number that it still holds gets the same answer and writes nothing; for a process that Redis
---          does not know no
---          number is held, and all jobs are answered as lost
+-- Repeat   a number whose verdict is still stored gets the same answer and writes nothing; for a process that
+--          Redis does not know no verdict is stored, and all jobs are answered as lost
 -- Cost     O(jobs * length of the working list), searched from the end where the oldest are
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -35,9 +32,8 @@ local most_unread, most_trimmed = tonumber(ARGV[6]), tonumber(ARGV[7])
 local homes = { retry = retry, snoozed = schedule, dead = dead }
 
 local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
--- Redis may have lost the process (FLUSHALL, a lossy restart) while a blocked move still brought it a job:
--- what lies in its list may still be settled. Only the verdict is not kept then: no script but register makes
--- a record.
+-- Redis may have lost the process (FLUSHALL, a lossy restart) while a blocked move still brought it a job.
+-- Such a job may still be settled, but the verdict is not stored, because only register creates a record.
 local known = held[1]
 local held_mark = tonumber(held[1] or mark)
 if held[2] then
@@ -89,9 +85,9 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
--- A set has no two equal members, and a queue may have two equal jobs: the same bytes were pushed twice. JSON
--- may end in
--- blanks: here the time and the position, each digit as so many spaces.
+-- A sorted set cannot hold two equal members, but a queue can hold two equal jobs, if the same bytes were
+-- pushed twice. JSON may end in white space, so the second job gets the time and its position as blanks: each
+-- digit is that many spaces and a tab.
 local function add(home, score, job, place)
   if redis.call('ZADD', home, 'NX', score, job) == 0 then
     local blanks = string.gsub(string.format('%d%06d%03d', time[1], time[2], place), '%d', function(digit)
@@ -105,7 +101,7 @@ local now_ms = math.floor(now * 1000)
 local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
-  -- Locals, because the cost of a job is the cost of this loop.
+  -- Locals, because this loop is most of the cost of a job.
   local working, home, step, locked, arg = group.working, group.home, group.step, group.lock > 0, group.first
   local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
@@ -114,7 +110,7 @@ for _, group in ipairs(groups) do
     else
       ended = ended + 1
       if home then
-        -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
+        -- Scores are a microsecond apart, because Ruby's readers identify members of a set by their score.
         add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1], position + job)
       elseif requeued then
         redis.call('RPUSH', group.queue, ARGV[arg])
@@ -131,21 +127,21 @@ for _, group in ipairs(groups) do
 end
 unlocked(index)
 
--- pcall from here on: the jobs have ended, and a denied command must not make that look like a failure.
+-- pcall from here on: the jobs have ended, and a denied command must not be reported as a failed settle.
 count_runs(processed, processed_today, ran, day_seconds)
 count_runs(failed, failed_today, fell, day_seconds)
 if died > 0 then
-  -- At most as many as a step adds, or a set that is far too long would be trimmed in one call.
+  -- Trim a bounded number: a set that is far too long must not be trimmed in one call.
   local expired = tonumber(redis.pcall('ZCOUNT', dead, '-inf', now - dead_seconds)) or 0
-  -- The limit itself is kept. (Ruby's trimming, when it adds a dead job, keeps one less.)
+  -- dead_most jobs may stay. (Ruby keeps one less when it adds a dead job.)
   local over = math.max(expired, (tonumber(redis.pcall('ZCARD', dead)) or 0) - dead_most)
   if over > 0 then
     redis.pcall('ZREMRANGEBYRANK', dead, 0, math.min(over, most_trimmed) - 1)
   end
 end
 
--- Keep the verdict in case its reply is lost. Without it a repeated batch would not find its jobs, and all
--- would count as lost.
+-- Store the verdict in case the reply is lost. Otherwise a repeated batch would not find its jobs, and all of
+-- them would count as lost.
 local words = {}
 for at_word = 2, #answer do
   words[at_word - 1] = answer[at_word]
@@ -154,8 +150,8 @@ if not known then
   return answer
 end
 redis.pcall('HSET', record, 'mark', math.max(mark, held_mark), 'batch:' .. number, table.concat(words, ','))
--- No more are kept than may be unread. What the record knows may be a million batches old: a snapshot's, or
--- after FLUSHALL a new one's.
+-- Delete verdicts whose reply was read, at most as many as may be unread: after a restart from a snapshot,
+-- or after FLUSHALL and a new record, held_mark may be a million batches old.
 for old = held_mark, math.min(mark, held_mark + most_unread) - 1 do
   redis.pcall('HDEL', record, 'batch:' .. old)
 end

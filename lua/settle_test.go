@@ -256,7 +256,7 @@ func TestSettle(t *testing.T) {
 		}},
 		promise{"trims_the_dead_to_their_limit", func(w *world) {
 			identity := w.hold("new", "newest")
-			w.bury(9, w.now()-100)
+			w.addDead(9, w.now()-100)
 			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
 			batch.DeadMost = 5
 			ask(w, w.keys.Settle(batch))
@@ -268,7 +268,7 @@ func TestSettle(t *testing.T) {
 		}},
 		promise{"trims_the_dead_by_their_age", func(w *world) {
 			identity := w.hold("new")
-			w.bury(3, w.now()-7200)
+			w.addDead(3, w.now()-7200)
 			w.redis("ZADD", w.keys.Dead(), fmt.Sprintf("%f", w.now()-1800), "young")
 			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
 			batch.DeadFor = time.Hour
@@ -277,15 +277,15 @@ func TestSettle(t *testing.T) {
 		}},
 		promise{"trims_at_most_a_call's_worth_at_a_time", func(w *world) {
 			identity := w.hold("new")
-			w.bury(1000, w.now()-100)
+			w.addDead(1000, w.now()-100)
 			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
 			batch.DeadMost = 10
 			ask(w, w.keys.Settle(batch))
 			require.Equal(w, 1001-MostItems, w.number("ZCARD", w.keys.Dead()))
 		}},
-		promise{"leaves_the_dead_alone_when_nobody_dies", func(w *world) {
+		promise{"leaves_the_dead_alone_when_no_job_dies", func(w *world) {
 			identity := w.hold("a")
-			w.bury(9, 1)
+			w.addDead(9, 1)
 			batch := w.settlement(identity, 1, end("q", "a", job.Done()))
 			batch.DeadMost = 5
 			ask(w, w.keys.Settle(batch))
@@ -305,15 +305,15 @@ func (w *world) counted(processed, failed int) {
 	}
 }
 
-// within allows for the microseconds by which jobs of a batch are told apart.
+// within allows for the microseconds by which jobs of a batch differ.
 func (w *world) within(least, score, most float64) {
 	w.Helper()
 	require.GreaterOrEqual(w, score, least)
 	require.LessOrEqual(w, score, most+1e-3)
 }
 
-// bury puts old0, old1 ... among the dead, a millisecond apart.
-func (w *world) bury(count int, at float64) {
+// addDead puts old0, old1 ... among the dead, a millisecond apart.
+func (w *world) addDead(count int, at float64) {
 	w.Helper()
 	words := []string{"ZADD", w.keys.Dead()}
 	for i := range count {

@@ -10,17 +10,13 @@
 -- else knows
 -- that: so it is kept beside, for the job's next start, in case the reply or the run is lost.
 -- KEYS     1 index of locks  then for each group the job's list, and its jobs' locks, and in a group "leave"
---          where to keep
---          what was left with each
+--          where to keep what was left with each
 -- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, as
---          that of a job
---          that runs once more for later duplicates) | "back" (take it again, if it is free: the job is
---          requeued, and waits
---          as it did), how many jobs, and for each: its bytes, digest, owner, ms to keep what was left or to
---          hold the lock
+--          that of a job that runs once more for later duplicates) | "back" (take it again, if it is free:
+--          the job is requeued, and waits as it did), how many jobs, and for each: its bytes, digest, owner,
+--          ms to keep what was left or to hold the lock
 -- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with
---          each what was left
---          with its lock}}
+--          each what was left with its lock}}
 -- Repeat   prolongs again, and changes nothing more; of a group "leave" the answer has what was left again
 -- Cost     O(jobs * (length of the list + log locks of all))
 local index = KEYS[1]

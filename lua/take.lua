@@ -1,19 +1,17 @@
 #!lua flags=allow-oom
 -- take: move waiting jobs into the working lists of one process that is alive.
 -- Why one script: a job is in its queue or in the working list of a process, never between.
--- allow-oom: only takes can drain a full Redis.
--- An entry that is too large for a reply is taken too, but only named: kill_large then moves it to the dead
--- set with its reason.
+-- allow-oom: a full Redis can be drained only by taking jobs.
+-- An entry that is too large for a reply is moved too, but the reply only describes it: kill_large then moves
+-- it to the dead set with its reason.
 -- KEYS     1 alive  2 paused  3 list of the quarantined job that it runs  then pairs, in order: queue list,
 --          working list
 -- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues'
 --          bare names
--- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {the description by
---          large of each
---          entry that is too large, with the queue's position first}, {position, job, ...}, ...}
+-- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {for each entry that is
+--          too large its description by large, with the queue's position first}, {position, job, ...}, ...}
 --          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the process
---          is not
---          alive) | "quarantine" (it runs a quarantined job: a crash would count against both)
+--          is not alive) | "quarantine" (it runs a quarantined job: a crash would count against both)
 -- Repeat   takes more: jobs of a lost reply stay in the working list until their process finds them there
 -- Cost     O(jobs), O(1) for each queue
 local alive, paused, running = KEYS[1], KEYS[2], KEYS[3]
@@ -46,7 +44,7 @@ for position = 1, count do
         break
       end
       if type(job) == 'table' then
-        -- A key of the wrong type stops its own queue, not the ones after it.
+        -- A key of a wrong type blocks its own queue, not the queues after it.
         broken_at[#broken_at + 1] = position
         break
       end
@@ -55,7 +53,7 @@ for position = 1, count do
         group[#group + 1] = job
         wanted = wanted - 1
       else
-        -- A wrong type must not block the queues after it, whatever program wrote it.
+        -- The reply only describes it, so that one call never returns an enormous entry.
         too_large[#too_large + 1] = large(position, job)
       end
     end

@@ -8,12 +8,12 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-func TestTakeAlone(t *testing.T) {
+func TestTakeQuarantined(t *testing.T) {
 	keep(t,
-		promise{"takes_the_next_suspect_of_the_first_queue_that_has_any", func(w *world) {
+		promise{"takes_the_next_quarantined_job_of_the_first_queue_that_has_any", func(w *world) {
 			identity := w.process("a", "b", "c")
-			w.suspect("b", "b1", "b2")
-			w.suspect("c", "c1")
+			w.quarantine("b", "b1", "b2")
+			w.quarantine("c", "c1")
 			require.Equal(w, TakenQuarantined{Word: QuarantineTaken, Queue: 1, Bytes: "b1"}, w.takeAlone(identity, "a", "b", "c"))
 			require.Equal(w, []string{"b1"}, w.list(w.keys.QuarantineRun(identity)))
 			require.Equal(w, []string{"b2"}, w.list(w.keys.Quarantine("b")))
@@ -21,7 +21,7 @@ func TestTakeAlone(t *testing.T) {
 		}},
 		promise{"refuses_a_second_one_and_take_refuses_anything_beside_it", func(w *world) {
 			identity := w.process("q")
-			w.suspect("q", "a", "b")
+			w.quarantine("q", "a", "b")
 			w.push("q", "c")
 			w.takeAlone(identity, "q")
 			w.unchanged(func() {
@@ -34,29 +34,29 @@ func TestTakeAlone(t *testing.T) {
 		promise{"goes_to_empty_hands_only", func(w *world) {
 			identity := w.process("q", "r")
 			w.holdMore(identity, "r", "a")
-			w.suspect("q", "b")
+			w.quarantine("q", "b")
 			w.unchanged(func() { require.Equal(w, TakenQuarantined{Word: QuarantineBusy}, w.takeAlone(identity, "q", "r")) })
 		}},
 		promise{"passes_over_paused_queues_and_broken_lists", func(w *world) {
 			identity := w.process("a", "b", "c")
-			w.suspect("a", "a1")
+			w.quarantine("a", "a1")
 			w.redis("SADD", w.keys.Paused(), "a")
 			w.redis("SET", w.keys.Quarantine("b"), "no list")
 			w.unchanged(func() {
 				require.Equal(w, TakenQuarantined{Word: QuarantineEmpty}, w.takeAlone(identity, "a", "b", "c"))
 			})
-			w.suspect("c", "c1")
+			w.quarantine("c", "c1")
 			require.Equal(w, TakenQuarantined{Word: QuarantineTaken, Queue: 2, Bytes: "c1"}, w.takeAlone(identity, "a", "b", "c"))
 		}},
 		promise{"is_fenced_for_one_who_has_lapsed", func(w *world) {
 			identity := w.process("q")
-			w.suspect("q", "a")
+			w.quarantine("q", "a")
 			w.lapse(identity)
 			w.unchanged(func() { require.Equal(w, TakenQuarantined{Word: QuarantineFenced}, w.takeAlone(identity, "q")) })
 		}},
-		promise{"requeued_it_is_the_next_suspect_again", func(w *world) {
+		promise{"requeued_it_is_the_next_quarantined_job_again", func(w *world) {
 			identity := w.process("q")
-			w.suspect("q", "a", "b")
+			w.quarantine("q", "a", "b")
 			w.takeAlone(identity, "q")
 			w.settle(identity, 1, Settled{Queue: "q", Quarantined: true, Bytes: "a", Outcome: job.Requeued()})
 			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Quarantine("q")))
@@ -65,11 +65,11 @@ func TestTakeAlone(t *testing.T) {
 		}},
 		promise{"is_recovered_from_a_dead_process_with_its_other_jobs", func(w *world) {
 			identity := w.process("q", "r")
-			w.suspect("r", "a")
+			w.quarantine("r", "a")
 			w.takeAlone(identity, "q", "r")
-			w.redis("LPUSH", w.keys.Working("q", identity), "stray")
+			w.redis("LPUSH", w.keys.Working("q", identity), "orphaned")
 			w.lapse(identity)
-			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "stray", New: "s", Home: HomeQuarantine}}}}, w.today))
+			answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{{Old: "orphaned", New: "s", Home: HomeQuarantine}}}}, w.today))
 			require.Equal(w, Recovered{State: StateDead, Left: 1, Moved: 1}, answer)
 			require.Equal(w, []string{"s"}, w.list(w.keys.Quarantine("q")))
 			answer = ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "r", Quarantined: true, Entries: []Orphan{{Old: "a", New: "a3", Home: HomeDead}}}}, w.today))
@@ -78,7 +78,7 @@ func TestTakeAlone(t *testing.T) {
 		}},
 		promise{"counts_as_left_behind_by_one_who_leaves", func(w *world) {
 			identity := w.process("q")
-			w.suspect("q", "a")
+			w.quarantine("q", "a")
 			w.takeAlone(identity, "q")
 			require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"})))
 			require.False(w, ask(w, w.keys.Forget(identity, []string{"q"}, 0)))
@@ -86,8 +86,8 @@ func TestTakeAlone(t *testing.T) {
 	)
 }
 
-// suspect lets jobs wait to run alone, the first one first.
-func (w *world) suspect(queue string, jobs ...string) {
+// quarantine lets jobs wait to run alone, the first one first.
+func (w *world) quarantine(queue string, jobs ...string) {
 	w.Helper()
 	w.redis(append([]string{"LPUSH", w.keys.Quarantine(queue)}, jobs...)...)
 }

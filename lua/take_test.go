@@ -75,7 +75,7 @@ func TestTake(t *testing.T) {
 		}},
 		promise{"is_fenced_and_moves_nothing_for_one_who_never_registered", func(w *world) {
 			w.push("q", "a")
-			w.fenced("host:1:nobody")
+			w.fenced("host:1:unknown")
 		}},
 		promise{"is_fenced_and_moves_nothing_for_one_who_has_lapsed", func(w *world) {
 			identity := w.process("q")

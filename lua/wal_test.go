@@ -102,7 +102,7 @@ func TestPositions(t *testing.T) {
 			require.Equal(w, "dd", w.unique("b", leaving("main 1/0")))
 			require.Equal(w, "odd", w.redis("GET", w.keys.Lock("d")))
 		}},
-		promise{"are_told_at_every_start_until_executed", func(w *world) {
+		promise{"are_returned_at_every_start_until_executed", func(w *world) {
 			w.unique("a")
 			w.unique("b", leaving("main 9/0"))
 			identity := w.begin(false)
@@ -113,7 +113,7 @@ func TestPositions(t *testing.T) {
 			require.Equal(w, "main 10/0", w.left(), "and are kept through a retry")
 			w.held("d", "a")
 		}},
-		promise{"are_told_again_by_a_start_that_is_said_again_though_the_lock_is_anothers_then", func(w *world) {
+		promise{"are_returned_again_by_a_start_that_is_said_again_though_the_lock_is_anothers_then", func(w *world) {
 			w.unique("a")
 			w.unique("b", leaving("main 9/0", "ci 0/1"))
 			identity := w.process("q")
@@ -129,7 +129,7 @@ func TestPositions(t *testing.T) {
 			require.Empty(w, w.started(identity, true))
 			require.Zero(w, w.number("EXISTS", w.keys.Left("a")))
 		}},
-		promise{"are_told_for_none_that_is_not_in_hand", func(w *world) {
+		promise{"are_returned_for_none_that_is_not_in_hand", func(w *world) {
 			w.unique("a")
 			w.unique("b", leaving("main 9/0"))
 			identity := w.process("q")
@@ -146,7 +146,7 @@ func TestPositions(t *testing.T) {
 			w.held("-", "a2")
 			require.Equal(w, "main 9/0", w.left())
 		}},
-		promise{"are_what_an_operator_is_told_of", func(w *world) {
+		promise{"are_what_an_operator_is_shown", func(w *world) {
 			w.unique("a")
 			w.unique("b", leaving("main 9/0"))
 			holder, ok := HolderOf(ask(w, w.keys.Release("d")).Value)

@@ -7,8 +7,7 @@
 -- ARGV     1 score to begin at  2 score to end with  3 entries at most  4 bytes in all at most
 --          then, except for the first page: the last entry that was left in place
 -- Returns  {the entries ..., each with its score behind it}; the last entry may exceed the bytes by its own
---          size; nothing
---          at the end
+--          size; nothing at the end
 -- Repeat   the same
 -- Cost     O(entries + log set)
 local set = KEYS[1]

@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 
 		{promise: "snooze_changes_no_byte_and_counts_nothing", fields: `"retry":0,"enqueued_at":1.5`, err: retry.Snooze(time.Hour),
 			exit: job.ExitSnoozed, after: time.Hour, want: `"retry":0,"enqueued_at":1.5`, reason: "snoozed by its handler"},
-		{promise: "snooze_is_heard_through_wrappers", fields: `"retry":true`, err: fmt.Errorf("a: %w", errors.Join(errBoom, retry.Snooze(time.Second))),
+		{promise: "snooze_is_found_through_wrappers", fields: `"retry":true`, err: fmt.Errorf("a: %w", errors.Join(errBoom, retry.Snooze(time.Second))),
 			exit: job.ExitSnoozed, after: time.Second, want: `"retry":true`, reason: "snoozed by its handler"},
 		{promise: "discard_keeps_nothing", fields: `"retry":5`, err: retry.Discard(errBoom), exit: job.ExitDiscarded, want: "-", counts: "pf", reason: "discarded by its handler"},
 		{promise: "discard_without_a_cause_is_no_failure", err: retry.Discard(nil), exit: job.ExitDiscarded, want: "-", counts: "p", reason: "discarded by its handler"},
@@ -112,7 +112,7 @@ func TestDecide(t *testing.T) {
 		{promise: "an_earlier_error_is_replaced_where_it_stands", fields: `"error_class":"A","retry":1,"error_backtrace":"eJw","error_message":"old"`, err: errBoom,
 			exit: job.ExitRetry, after: 15*time.Second + dice3, counts: "pf", reason: "retry 1 of 1",
 			want: `"error_class":"error","retry":1,"error_message":"boom","failed_at":1700000000.5,"retry_count":0`},
-		{promise: "milliseconds_are_written_when_told", fields: `"retry":true`, err: errBoom, with: millis, exit: job.ExitRetry, after: 15*time.Second + dice3, counts: "pf", reason: "retry 1 of 25",
+		{promise: "milliseconds_are_written_when_configured", fields: `"retry":true`, err: errBoom, with: millis, exit: job.ExitRetry, after: 15*time.Second + dice3, counts: "pf", reason: "retry 1 of 25",
 			want: `"retry":true,"error_message":"boom","error_class":"error","failed_at":1700000000500,"retry_count":0`},
 
 		{promise: "retry_false_keeps_nothing", fields: `"retry":false`, err: errBoom, exit: job.ExitDiscarded, want: "-", counts: "pf", reason: "not to be retried"},
@@ -155,7 +155,7 @@ func TestDecide(t *testing.T) {
 		{promise: "retry_queue_goes_before_it", fields: `"retry":true,"retry_queue":"low"`, err: errBoom, with: taken("other"), exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,"retry_queue":"low",` + first + `|queue=low`, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "an_empty_or_odd_retry_queue_is_none", fields: `"retry":true,"retry_queue":7`, err: errBoom, with: taken("other"), exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,"retry_queue":7,` + first + `|queue=other`, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "a_stored_at_is_taken_out", fields: `"at":null,"retry":true`, err: errBoom, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},
-		{promise: "fields_nobody_knows_stay_byte_for_byte", fields: `"retry":true,"x_future": {"a":[1.0]} ,"bid":"\u00e9"`, err: errBoom, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,"x_future": {"a":[1.0]} ,"bid":"\u00e9",` + first, counts: "pf", reason: "retry 1 of 25"},
+		{promise: "unknown_fields_stay_byte_for_byte", fields: `"retry":true,"x_future": {"a":[1.0]} ,"bid":"\u00e9"`, err: errBoom, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,"x_future": {"a":[1.0]} ,"bid":"\u00e9",` + first, counts: "pf", reason: "retry 1 of 25"},
 
 		{promise: "a_timeout_of_its_own_is_a_failure", fields: `"retry":true`, err: fmt.Errorf("call: %w", context.DeadlineExceeded), exit: job.ExitRetry, after: 15*time.Second + dice3, counts: "pf", reason: "retry 1 of 25",
 			want: `"retry":true,"error_message":"call: context deadline exceeded","error_class":"context.deadlineExceededError","failed_at":1700000000.5,"retry_count":0`},
@@ -225,7 +225,7 @@ func TestABackoffIsGivenTheJob(t *testing.T) {
 	require.Equal(t, time.Minute, retry.Decide(retry.Policy{}, r).Outcome.After())
 }
 
-func TestABackoffsPanicIsToldOf(t *testing.T) {
+func TestABackoffsPanicIsReported(t *testing.T) {
 	t.Parallel()
 	run := retry.Run{Job: parse(t, payload(`"retry":true`)), Queue: "q", Err: errBoom, Now: now}
 	require.Nil(t, retry.Decide(retry.Policy{}, run).Panic)

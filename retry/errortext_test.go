@@ -300,7 +300,7 @@ func TestPayloadLimit(t *testing.T) {
 		_, ok = j.Text("error_backtrace")
 		require.False(t, ok)
 	})
-	t.Run("buries_with_its_error_a_job_that_has_no_room_left_to_retry", func(t *testing.T) {
+	t.Run("kills_with_its_error_a_job_that_has_no_room_left_to_retry", func(t *testing.T) {
 		t.Parallel()
 		j, v := failed(t, policy, big(most-20), long)
 		require.Equal(t, job.ExitDead, v.Outcome.Exit())

@@ -29,7 +29,7 @@ func ExampleDecide() {
 }
 
 func ExampleIn() {
-	// A handler that was told by an API when to come back.
+	// A handler whose API said when to come back.
 	err := retry.In(90*time.Second, errors.New("429 Too Many Requests"))
 	fmt.Println(err)
 	// Output: 429 Too Many Requests

@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// life runs a job that always fails until it ends, and answers how often it ran.
-func life(t require.TestingT, p retry.Policy, raw string, fail func() error) (runs int, end retry.Verdict) {
+// runAll runs a job that always fails until it ends, and answers how often it ran.
+func runAll(t require.TestingT, p retry.Policy, raw string, fail func() error) (runs int, end retry.Verdict) {
 	at := now
 	for {
 		runs++
@@ -46,7 +46,7 @@ func TestDecideProperties(t *testing.T) {
 				policy.MaxRetries = limit
 				fields = rapid.SampledFrom([]string{``, `"retry":true`, `"retry":null`, `"retry":"x"`, `"retry":5.0`}).Draw(t, "retry")
 			}
-			runs, end := life(t, policy, payload(fields), func() error {
+			runs, end := runAll(t, policy, payload(fields), func() error {
 				if rapid.Bool().Draw(t, "in") {
 					return retry.In(time.Second, errBoom)
 				}
@@ -68,9 +68,9 @@ func TestDecideProperties(t *testing.T) {
 	t.Run("an_operator's_retry_is_one_more_run", func(t *testing.T) {
 		t.Parallel()
 		// The job has died; an operator's retry takes one off the count.
-		_, end := life(t, retry.Policy{}, payload(`"retry":2`), func() error { return errBoom })
+		_, end := runAll(t, retry.Policy{}, payload(`"retry":2`), func() error { return errBoom })
 		again := parse(t, end.Outcome.Payload()).Patch(job.SetInt("retry_count", 1))
-		runs, _ := life(t, retry.Policy{}, again, func() error { return errBoom })
+		runs, _ := runAll(t, retry.Policy{}, again, func() error { return errBoom })
 		require.Equal(t, 1, runs)
 	})
 	t.Run("retry_for_ends_at_the_first_failure_after_it", func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestDecideProperties(t *testing.T) {
 			for ; at <= time.Duration(within)*time.Second; want++ {
 				at += retry.Sidekiq8.Delay(want-1, nil)
 			}
-			runs, end := life(t, retry.Policy{Unit: job.Millis}, payload(`"retry":1,"retry_for":`+strconv.Itoa(within)), func() error { return errBoom })
+			runs, end := runAll(t, retry.Policy{Unit: job.Millis}, payload(`"retry":1,"retry_for":`+strconv.Itoa(within)), func() error { return errBoom })
 			require.Equal(t, want, runs)
 			require.True(t, end.Exhausted)
 		})

@@ -145,7 +145,7 @@ func TestPoller(t *testing.T) {
 				begun := time.Now()
 				soon := begun.Add(60 * time.Millisecond)
 				if soon.Unix() != begun.Unix() {
-					time.Sleep(time.Until(soon)) // in one second, so that one who cuts instants to seconds is found out
+					time.Sleep(time.Until(soon)) // in one second, so that code that cuts instants to seconds is found out
 					continue
 				}
 				r.do("ZADD", r.keys.Schedule(), strconv.FormatFloat(float64(soon.UnixMicro())/1e6, 'f', 6, 64), job.Draft{Class: "A", Queue: "q"}.Encode())
@@ -235,11 +235,11 @@ func TestPoller(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(r *rig) {
 			r.pass()
-			crowded := scheduler.New(scheduler.Config{
+			strained := scheduler.New(scheduler.Config{
 				Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(), Largest: job.DefaultPayloadLimit,
 				Processes: func() int { return 500 },
 			})
-			next, err := crowded.Pass(r.t.Context(), "another")
+			next, err := strained.Pass(r.t.Context(), "another")
 			require.NoError(r.t, err)
 			require.GreaterOrEqual(r.t, next, 5*time.Second)
 			require.LessOrEqual(r.t, next, 10*time.Second)

@@ -22,7 +22,7 @@ func TestLocksOfDueJobs(t *testing.T) {
 	eachClient(t, func(r *rig) {
 		r.due(r.keys.Schedule(), payload("first", ""), payload("second", ""))
 		r.pass()
-		require.Len(r.t, r.waiting("mail"), 2, "it is accepted, whoever has the lock")
+		require.Len(r.t, r.waiting("mail"), 2, "it is accepted, whichever job has the lock")
 		require.Contains(r.t, holder(r), "-first\nA\n")
 
 		// Its start has freed the lock; it was snoozed, and must not stand in the way of others now.

@@ -65,10 +65,10 @@ func TestAPeerThatFailedAfterItsFirstRunIsSeenToBeIncomplete(t *testing.T) {
 	}
 	r.Add(Row{Subject: "asynq", Kind: Peer, Case: "its best", Metric: "jobs/s"}, 10)
 	r.Finish()
-	for _, told := range []string{Table(r), Markdown([]*Result{r})} {
-		require.Contains(t, told, "Incomplete: the figures are of what ran before it failed: asynq: run 2 of 4: panic")
-		require.Contains(t, told, "Left out: River: not here")
-		require.Regexp(t, `asynq[ |]+its best[ |]+1 `, told)
+	for _, text := range []string{Table(r), Markdown([]*Result{r})} {
+		require.Contains(t, text, "Incomplete: the figures are of what ran before it failed: asynq: run 2 of 4: panic")
+		require.Contains(t, text, "Left out: River: not here")
+		require.Regexp(t, `asynq[ |]+its best[ |]+1 `, text)
 	}
 	require.Contains(t, Markdown([]*Result{r}), "10.0 (10.0×), n=1 |")
 	require.Equal(t, "median of 1 to 4 runs, whiskers from least to most", barsAre(r))

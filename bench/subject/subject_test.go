@@ -31,7 +31,7 @@ var fakes = map[string]Func{
 		if err := talk.Pushed(ctx, 2*time.Second); err != nil {
 			return err
 		}
-		return talk.Done(Event{Seconds: 0.5, Settings: "as told", Extra: map[string]float64{"jobs": float64(task.Jobs)}})
+		return talk.Done(Event{Seconds: 0.5, Settings: "as given", Extra: map[string]float64{"jobs": float64(task.Jobs)}})
 	},
 	"broken": func(_ context.Context, _ Task, _ *Talk) error {
 		fmt.Fprintln(os.Stderr, "what only standard error knows")
@@ -75,10 +75,10 @@ func TestConversation(t *testing.T) {
 	require.NoError(t, p.Go())
 	done, err := p.Expect(t.Context(), Done, soon)
 	require.NoError(t, err)
-	require.Equal(t, Event{Event: Done, Seconds: 0.5, Settings: "as told", Extra: map[string]float64{"jobs": 7}}, done)
+	require.Equal(t, Event{Event: Done, Seconds: 0.5, Settings: "as given", Extra: map[string]float64{"jobs": 7}}, done)
 }
 
-func TestASubjectWaitsToBeToldToGoOn(t *testing.T) {
+func TestASubjectWaitsUntilItIsAskedToGoOn(t *testing.T) {
 	p := start(t, "drain")
 	_, err := p.Expect(t.Context(), Ready, soon)
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestASubjectWaitsToBeToldToGoOn(t *testing.T) {
 	require.ErrorContains(t, err, "said nothing for 200ms")
 }
 
-func TestWhatGoesWrongIsTold(t *testing.T) {
+func TestAFailureOfASubjectIsReported(t *testing.T) {
 	for measure, says := range map[string][]string{
 		"broken": {"fake: ", "the store said no"},
 		"dead":   {"ended without a last word"},

@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// bury puts jobs among the dead, in this order.
-func (h *house) bury(payloads ...string) {
+// kill puts jobs among the dead, in this order.
+func (h *house) kill(payloads ...string) {
 	h.t.Helper()
 	for n, payload := range payloads {
 		h.do("ZADD", h.key("dead"), fmt.Sprint(1_700_000_000+n), payload)
@@ -29,7 +29,7 @@ func TestActing(t *testing.T) {
 	t.Run("a_named_job_is_moved_or_reported_as_missing", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
-		h.bury(deadJob("A", "1"), deadJob("A", "2"))
+		h.kill(deadJob("A", "1"), deadJob("A", "2"))
 		require.Equal(t, said{0, "1 retried\n", ""}, h.invoke("", "dead", "retry", "1"))
 		again := h.invoke("", "dead", "retry", "1", "2")
 		require.Equal(t, exitAbsent, again.code)
@@ -41,7 +41,7 @@ func TestActing(t *testing.T) {
 	t.Run("deleting_many_jobs_requires_a_yes", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
-		h.bury(deadJob("A", "1"), deadJob("B", "2"), deadJob("B", "3"), "garbage")
+		h.kill(deadJob("A", "1"), deadJob("B", "2"), deadJob("B", "3"), "garbage")
 		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "4"))
 		for _, words := range []string{"dead clear", "dead delete --all", "dead delete --class B", "dead delete --unreadable", "queues clear mail", "queues delete mail --all", "processes stop --all"} {
 			refused := h.invoke("y\n", strings.Fields(words)...)
@@ -103,7 +103,7 @@ func TestListing(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		for i := range 60 {
-			h.bury(fmt.Sprintf(`{"class":"%c","jid":"j%02d","queue":"mail","args":[%d]}`, "AB"[i%2], i, i))
+			h.kill(fmt.Sprintf(`{"class":"%c","jid":"j%02d","queue":"mail","args":[%d]}`, "AB"[i%2], i, i))
 			h.do("ZADD", h.key("dead"), fmt.Sprint(1_700_000_000+i), fmt.Sprintf(`{"class":"%c","jid":"j%02d","queue":"mail","args":[%d]}`, "AB"[i%2], i, i))
 		}
 		ids := func(words ...string) string {
@@ -148,7 +148,7 @@ func TestListing(t *testing.T) {
 		}
 		var entry struct{ Class string }
 		require.NoError(t, json.Unmarshal([]byte(h.invoke("", "queues", "find", "q"+evil, "j"+evil, "--json").out), &entry))
-		require.Equal(t, "Cl"+evil, entry.Class, "and whoever reads the JSON gets it as it is")
+		require.Equal(t, "Cl"+evil, entry.Class, "and a reader of the JSON gets it as it is")
 	})
 	t.Run("queues_and_processes", func(t *testing.T) {
 		t.Parallel()
@@ -173,13 +173,13 @@ func TestListing(t *testing.T) {
 	})
 }
 
-// Who hears nothing of a page's end is told that it may have been moved, and may say it again.
+// If the reply to a page is lost, the command reports that the page may have been moved, and may be repeated.
 func TestAnActWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.bury(deadJob("A", "0"))
+	h.kill(deadJob("A", "0"))
 	require.Equal(t, "1 retried\n", h.invoke("", "dead", "retry", "--all").out, "from here on the server knows the script")
-	h.bury(deadJob("A", "1"))
+	h.kill(deadJob("A", "1"))
 	proxy := faultproxy.New(t, h.server.Addr())
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: h.key("queue:mail"), Do: faultproxy.Close()})
 	answer := invoke("", "dead", "retry", "--all", "--redis", proxy.URL(), "--prefix", h.prefix)

@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// What a server says of itself speaks to nobody's terminal.
+// What a server says of itself controls no terminal.
 func TestFindingsArePrintedPlain(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

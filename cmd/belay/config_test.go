@@ -137,18 +137,18 @@ func TestConfigFile(t *testing.T) {
 	})
 }
 
-// A word that was mistyped would have the wrong settings hold, and nobody would know.
+// A mistyped environment would apply the wrong settings unnoticed.
 func TestAnEnvironmentWithoutASectionIsReported(t *testing.T) {
 	path := configFile(t, "concurrency: 1", "staging: {concurrency: 2}", "production: {concurrency: 3}")
-	const told = `has no section "prodution", only production, staging`
-	require.Contains(t, invoke("", "work", "--config", path, "--print-config", "-e", "prodution").errs, told)
+	const message = `has no section "prodution", only production, staging`
+	require.Contains(t, invoke("", "work", "--config", path, "--print-config", "-e", "prodution").errs, message)
 	require.Empty(t, invoke("", "work", "--config", path, "--print-config", "-e", "production").errs)
 	require.Empty(t, invoke("", "work", "--config", path, "--print-config").errs)
 	require.Empty(t, invoke("", "work", "--config", configFile(t, "concurrency: 1"), "--print-config", "-e", "prodution").errs, "one for all")
 	t.Setenv("APP_ENV", "test")
 	require.Empty(t, invoke("", "work", "--config", path, "--print-config").errs)
 	t.Setenv("BELAY_ENVIRONMENT", "prodution")
-	require.Contains(t, invoke("", "work", "--config", path, "--print-config").errs, told)
+	require.Contains(t, invoke("", "work", "--config", path, "--print-config").errs, message)
 }
 
 func TestAPasswordInTheUsersPlaceIsHidden(t *testing.T) {

@@ -130,7 +130,7 @@ func TestActsOnUniqueJobs(t *testing.T) {
 	push("1")
 	require.Equal(t, said{0, "1 deleted\n", ""}, h.invoke("", "queues", "clear", "default", "--yes"))
 	push("2")
-	h.bury(h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0])
+	h.kill(h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0])
 	require.Zero(t, h.invoke("", "queues", "delete", "default", "2").code)
 	push("3")
 	answer := h.invoke("", "dead", "retry", "2")
@@ -142,7 +142,7 @@ func TestActsOnUniqueJobs(t *testing.T) {
 	require.Equal(t, exitDuplicate, h.invoke("", "push", "A", "--unique", "until_executed").code)
 }
 
-// A lock's names are somebody else's text, as all that lies in Redis.
+// A lock's names are foreign text, like everything in Redis.
 func TestLocksCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuck is a reader of the log that has stopped, until it is told to go on.
+// stuck is a reader of the log that has stopped, until it is allowed to go on.
 type stuck struct {
 	goOn chan struct{}
 	mu   sync.Mutex

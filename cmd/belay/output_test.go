@@ -20,11 +20,11 @@ var errFull = errors.New("no space left")
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
-// Whoever redirects the output would take a status of 0 for the whole answer.
+// A script that redirects the output would take a status of 0 for the whole answer.
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.bury(deadJob("A", "1"))
+	h.kill(deadJob("A", "1"))
 	h.do("SADD", h.key("queues"), "mail")
 	for _, words := range []string{"dead", "dead --json", "dead find 1", "dead find 1 --json", "queues", "queues --json", "queues pause mail",
 		"processes", "status", "status --json", "locks", "check", "version", "--help", "dead retry 1"} {
@@ -37,7 +37,7 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	require.Contains(t, errs.String(), "lost output: 0 retried")
 }
 
-// The jid of a job that was pushed is told somewhere: it could not be found again.
+// The jid of a job that was pushed is printed somewhere: it could not be found again.
 func TestPushReportsTheJIDEvenIfOutputFails(t *testing.T) {
 	t.Parallel()
 	pushed := func(h *house) string {

@@ -152,7 +152,7 @@ func TestPushFileWhileRedisRestarts(t *testing.T) {
 	require.Equal(t, int64(2000), stored)
 }
 
-// Nobody is told more than is known: when time is up it may be there, or not.
+// The command reports no more than it knows: after a timeout the job may be stored, or not.
 func TestPushWhoseRepliesAreAllLost(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"push", "A", "--jid", "j1"}, {"push", "--file", "-"}} {

@@ -134,7 +134,7 @@ func TestPushOfAPipe(t *testing.T) {
 	})
 }
 
-// What a signal finds in the program's own memory is pushed as well: nobody else could read it any more.
+// What a signal finds in the program's own memory is pushed as well: no other program could read it any more.
 func TestASignalDoesNotLoseLinesInMemory(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, nil)

@@ -166,7 +166,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// dead says whether a process has ended. One that nobody has waited for yet has.
+// dead says whether a process has ended. A zombie that was not waited for yet has.
 func dead(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(stat), ") Z ")

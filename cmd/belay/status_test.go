@@ -25,7 +25,7 @@ func TestStatus(t *testing.T) {
 		require.Zero(t, answer.code, answer.errs)
 		require.Regexp(t, `(?m)^mail +1 `, answer.out)
 		require.Regexp(t, `(?m)^41 +0 +1 `, answer.out)
-		require.NotContains(t, answer.out, "\x1b", "names speak to nobody's terminal")
+		require.NotContains(t, answer.out, "\x1b", "names control no terminal")
 		require.NotRegexp(t, `(?m)^DEAD 0`, answer.out, "names bring no lines")
 
 		answer = h.invoke("", "status", "--json", "--client", client)

@@ -36,7 +36,7 @@ func TestASignalAtTheQuestionEndsTheCommand(t *testing.T) {
 	for _, words := range []string{"dead clear", "queues delete mail --class A", "processes stop --all"} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			h := newHouse(t)
-			h.bury(deadJob("A", "1"))
+			h.kill(deadJob("A", "1"))
 			h.do("LPUSH", h.key("queue:mail"), deadJob("A", "2"))
 			person, terminal := openTerminal(t)
 			cmd := exec.Command(binary, h.at(strings.Fields(words)...)...)
@@ -68,7 +68,7 @@ func TestASignalAtTheQuestionEndsTheCommand(t *testing.T) {
 func TestDeletingManyJobsAsksAtATerminal(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.bury(deadJob("A", "1"))
+	h.kill(deadJob("A", "1"))
 	for _, c := range []struct {
 		answer, says string
 		code         int

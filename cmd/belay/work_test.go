@@ -172,7 +172,7 @@ func TestWork(t *testing.T) {
 		require.Equal(t, int64(0), h.do("LLEN", h.key("queue:default")))
 		require.Equal(t, "1", h.do("GET", h.key("stat:processed")))
 	})
-	for name, second := range map[string]bool{"the_timeout_hands_back": false, "a_second_signal_hands_back_at_once": true} {
+	for name, second := range map[string]bool{"the_timeout_requeues": false, "a_second_signal_requeues_at_once": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)

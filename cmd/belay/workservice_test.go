@@ -53,13 +53,13 @@ func TestWorkIsAServiceAndItsProgramsAreNot(t *testing.T) {
 	w.cmd.Env = append(w.cmd.Env, "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=30000000")
 	w.cmd.Stderr = w.errs
 	w.start()
-	heard := ""
+	received := ""
 	hear := func(line string) {
 		t.Helper()
-		for message := make([]byte, 4096); !strings.Contains(heard, line); {
+		for message := make([]byte, 4096); !strings.Contains(received, line); {
 			n, err := conn.Read(message)
-			require.NoError(t, err, "systemd never heard %q, only %q", line, heard)
-			heard += string(message[:n]) + "\n"
+			require.NoError(t, err, "systemd never received %q, only %q", line, received)
+			received += string(message[:n]) + "\n"
 		}
 	}
 	hear("READY=1")

@@ -83,9 +83,9 @@ func TestADeployLosesNoRequestAndNoJob(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Eventually(t, func() bool {
 		return request(t, http.MethodGet, web+"/readyz") == http.StatusServiceUnavailable
-	}, patience, 5*time.Millisecond, "the load balancer is told first")
+	}, patience, 5*time.Millisecond, "the load balancer is notified first")
 	status = request(t, http.MethodGet, web+"/healthz")
-	require.Equal(t, http.StatusOK, status, "and nobody is to kill it")
+	require.Equal(t, http.StatusOK, status, "and no probe may kill it")
 	status = request(t, http.MethodPost, web+"/users?id=2")
 	require.Equal(t, http.StatusOK, status, "requests are served meanwhile")
 

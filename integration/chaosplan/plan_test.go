@@ -22,7 +22,7 @@ func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 	require.NotEqual(t, chaosplan.New(7, chaosplan.Fast(time.Minute)).Digest(), chaosplan.New(7, chaosplan.Default(time.Minute)).Digest())
 }
 
-// A run of ten seconds is the shortest that anybody asks for.
+// A run of ten seconds is the shortest that is asked for.
 func TestEveryRunHasEveryKindOfJob(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -55,7 +55,7 @@ func TestEveryFaultIsDrawn(t *testing.T) {
 }
 
 // Everything ends within the span, and of the workers one at least is in no trouble of its own.
-func TestSomebodyIsAlwaysLeftAlone(t *testing.T) {
+func TestOneWorkerIsAlwaysLeftAlone(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		plan := chaosplan.New(seed, chaosplan.Fast(3*time.Minute))

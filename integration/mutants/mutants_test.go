@@ -57,7 +57,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			out, failed := check(t, m, plant(t, m.edits))
-			require.True(t, failed, "nobody notices: %s passes\n%s", m.caught, out)
+			require.True(t, failed, "no test notices: %s passes\n%s", m.caught, out)
 			for _, no := range []string{"[build failed]", "[setup failed]", "\npanic: ", "no tests to run"} {
 				require.NotContains(t, out, no, "this is no check that fails, but one that does not run")
 			}

@@ -83,8 +83,8 @@ var bugs = []mutant{
 		edits: []edit{{
 			"janitor/janitor.go", `between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10`, `between := time.Duration(0)`,
 		}},
-		pkg: "./janitor", run: "TestJanitorJudges/one_look_condemns_nobody",
-		caught: "TestJanitorJudges/one_look_condemns_nobody", says: "[victim]",
+		pkg: "./janitor", run: "TestJanitorJudges/one_look_declares_no_process_dead",
+		caught: "TestJanitorJudges/one_look_declares_no_process_dead", says: "[victim]",
 	},
 	{
 		name: "no process reconciles",
@@ -145,8 +145,8 @@ var bugs = []mutant{
 		edits: []edit{{
 			"lua/settle.lua", `redis.call('RPUSH', group.queue, ARGV[arg])`, `redis.call('RPUSH', group.queue, (string.gsub(ARGV[arg], '}$', ',"interrupted_count":1}')))`,
 		}},
-		pkg: "./launcher", run: "TestStop/hands_back_byte_for_byte_what",
-		caught: "TestStop/hands_back_byte_for_byte_what_does_not_finish_in_time", says: `"interrupted_count":1`,
+		pkg: "./launcher", run: "TestStop/requeues_byte_for_byte_what",
+		caught: "TestStop/requeues_byte_for_byte_what_does_not_finish_in_time", says: `"interrupted_count":1`,
 	},
 	{
 		name: "the heartbeat stops at TERM",
@@ -185,8 +185,8 @@ var bugs = []mutant{
 	"encoding/json"
 `,
 		}},
-		pkg: "./launcher", run: "TestStop/hands_back_byte_for_byte_what",
-		caught: "TestStop/hands_back_byte_for_byte_what_does_not_finish_in_time", says: "should have 6 item(s)",
+		pkg: "./launcher", run: "TestStop/requeues_byte_for_byte_what",
+		caught: "TestStop/requeues_byte_for_byte_what_does_not_finish_in_time", says: "should have 6 item(s)",
 	},
 	{
 		name: "no backoff after an error",
@@ -223,8 +223,8 @@ var bugs = []mutant{
     return { 'busy' }`, `  if type(length) == 'number' and length < 0 then
     return { 'busy' }`,
 		}},
-		pkg: "./lua", run: "TestTakeAlone/goes_to_empty_hands_only",
-		caught: "TestTakeAlone/goes_to_empty_hands_only", says: "busy",
+		pkg: "./lua", run: "TestTakeQuarantined/goes_to_empty_hands_only",
+		caught: "TestTakeQuarantined/goes_to_empty_hands_only", says: "busy",
 	},
 	{
 		name: "recover does not check again",
@@ -277,8 +277,8 @@ var bugs = []mutant{
 			"lua/shared/unlock.lua", `states[job] = value and string.sub(value, 2, #owner + 1) == owner and string.byte(value)`,
 			`states[job] = value and owner and string.byte(value)`,
 		}},
-		pkg: "./integration", run: "TestLateEndFreesNobodyElsesLock/go-redis",
-		caught: "TestLateEndFreesNobodyElsesLock/go-redis", says: "duplicate",
+		pkg: "./integration", run: "TestLateEndFreesNoOtherLock/go-redis",
+		caught: "TestLateEndFreesNoOtherLock/go-redis", says: "duplicate",
 	},
 	{
 		name: "the lock first, then the job",
@@ -351,8 +351,8 @@ var bugs = []mutant{
 		edits: []edit{{
 			"lua/start.lua", `      if group.left and now ~= '' then`, `      if false then`,
 		}},
-		pkg: "./fetch", run: "TestPositionsThatDuplicatesLeft/go-redis/are_told_once_more",
-		caught: "TestPositionsThatDuplicatesLeft/go-redis/are_told_once_more_when_the_answer_is_lost", says: "Not equal",
+		pkg: "./fetch", run: "TestPositionsThatDuplicatesLeft/go-redis/are_returned_once_more",
+		caught: "TestPositionsThatDuplicatesLeft/go-redis/are_returned_once_more_when_the_reply_is_lost", says: "Not equal",
 	},
 	{
 		name: "a digest without lengths",

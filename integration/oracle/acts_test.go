@@ -35,7 +35,7 @@ func TestActsAreLawfulAsBelayDoesThem(t *testing.T) {
 			a := begin()
 			step(a)
 			require.Empty(t, a.replay(t, oracle.Acts()).Violations)
-			require.NotEmpty(t, a.replay(t).Violations, "nobody said that there would be operators")
+			require.NotEmpty(t, a.replay(t).Violations, "no option said that there would be operators")
 		})
 	}
 }
@@ -48,7 +48,7 @@ func TestActsAreJudged(t *testing.T) {
 		rule oracle.Rule
 	}{
 		"the count as it was":      {[][]string{c("ZREM schedule", old), c("LPUSH "+queue, payload("1", `"retry_count":1`, fresh))}, oracle.RetryCount},
-		"a suspect still":          {[][]string{c("ZREM schedule", old), c("LPUSH "+queue, payload("1", `"retry_count":2`, `"interrupted_count":2`, fresh))}, oracle.Interruptions},
+		"still quarantined":        {[][]string{c("ZREM schedule", old), c("LPUSH "+queue, payload("1", `"retry_count":2`, `"interrupted_count":2`, fresh))}, oracle.Interruptions},
 		"at the head of its queue": {[][]string{c("ZREM schedule", old), c("RPUSH "+queue, payload("1", `"retry_count":2`, fresh))}, oracle.WrongEnd},
 		"not stamped":              {[][]string{c("ZREM schedule", old), c("LPUSH "+queue, payload("1", `"retry_count":2`))}, oracle.Bytes},
 		"changed when killed":      {[][]string{c("ZREM schedule", old), c("ZADD dead 1", payload("1"))}, oracle.Bytes},

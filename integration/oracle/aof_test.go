@@ -83,11 +83,11 @@ func (a *aof) replay(t *testing.T, options ...oracle.Option) *oracle.Report {
 
 // The names in these logs: two processes that serve queue q.
 const (
-	me, other = "h:1:aa", "h:2:bb"
-	mine      = "belay:working:q:h:1:aa"
-	queue     = "queue:q"
-	suspects  = "belay:suspects:q"
-	alone     = "belay:alone:h:1:aa"
+	me, other  = "h:1:aa", "h:2:bb"
+	mine       = "belay:working:q:h:1:aa"
+	queue      = "queue:q"
+	quarantine = "belay:suspects:q"
+	alone      = "belay:alone:h:1:aa"
 )
 
 // begin is a log in which both processes have registered.
@@ -138,11 +138,11 @@ func (a *aof) look(victim string, seconds ...float64) {
 func (a *aof) recover(moves ...[]string) {
 	a.look(me, 5, 6.1, 7.6, 9.1)
 	a.at(9)
-	a.bury(me, 9.2, moves...)
+	a.declareDead(me, 9.2, moves...)
 }
 
-// bury is the step that declares a process dead at some second.
-func (a *aof) bury(victim string, second float64, moves ...[]string) {
+// declareDead is the step that declares a process dead at some second.
+func (a *aof) declareDead(victim string, second float64, moves ...[]string) {
 	a.step(append([][]string{c("ZADD belay:tombstones " + ms(second) + " " + victim), c("ZADD belay:alive 0 " + victim)}, moves...)...)
 }
 

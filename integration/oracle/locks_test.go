@@ -44,12 +44,12 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 	done := func(moves ...[]string) [][]string {
 		return append([][]string{c("LREM "+mine+" -1", unique("1", executed))}, moves...)
 	}
-	for name, life := range map[string]struct {
-		life    func(a *aof)
+	for name, history := range map[string]struct {
+		history func(a *aof)
 		reruns  int
 		options []oracle.Option
 	}{
-		"until executed": {life: func(a *aof) {
+		"until executed": {history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.take()
 			a.begins("s")
@@ -57,7 +57,7 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.settle(1, 0, done(release()...)...)
 			a.pushUnique(unique("2", executed), "2")
 		}},
-		"a duplicate that is marked runs beside it, and leaves it the lock": {life: func(a *aof) {
+		"a duplicate that is marked runs beside it, and leaves it the lock": {history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			marked := unique("2", executed, `"duplicate-of":"1"`)
 			a.step(c("SADD queues q"), c("LPUSH "+queue, marked))
@@ -67,40 +67,40 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.settle(1, 0, c("LREM "+mine+" -1", marked))
 			a.settle(1, 0, done(release()...)...)
 		}},
-		"until executing, and again before the first has ended": {life: func(a *aof) {
+		"until executing, and again before the first has ended": {history: func(a *aof) {
 			a.pushUnique(unique("1", executing), "1")
 			a.take()
 			a.step(release()...)
 			a.pushUnique(unique("2", executing), "2")
 			a.settle(1, 1, c("LREM "+mine+" -1", unique("1", executing)), c("ZADD retry 1", unique("1", executing, failed)))
 		}},
-		"until executing, and it goes back unrun, and waits as it did": {life: func(a *aof) {
+		"until executing, and it goes back unrun, and waits as it did": {history: func(a *aof) {
 			a.pushUnique(unique("1", executing), "1")
 			a.take()
 			a.step(release()...)
 			a.step(lock("1", 70)...)
 			a.step(append([][]string{c("LREM "+mine+" -1", unique("1", executing)), c("RPUSH "+queue, unique("1", executing))}, hold(80)...)...)
 		}},
-		"through a retry": {life: func(a *aof) {
+		"through a retry": {history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.take()
 			a.settle(1, 1, append(done(c("ZADD retry "+fmt.Sprint(start+30), unique("1", executed, failed))), hold(90)...)...)
 		}},
-		"it runs out, and another takes it": {life: func(a *aof) {
+		"it runs out, and another takes it": {history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.take()
 			a.at(60)
 			a.step(append([][]string{c("DEL " + lockKey)}, append(lock("2", 120), c("LPUSH "+queue, unique("2", executed)))...)...)
 			a.settle(1, 0, done()...)
 		}},
-		"one more run for those who were refused": {reruns: 1, life: func(a *aof) {
+		"one more run for refused duplicates": {reruns: 1, history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.take()
 			a.begins("s")
 			a.begins("d")
 			a.settle(1, 0, done(append(lock("2", 60), c("SADD queues q"), c("LPUSH "+queue, unique("2", executed)))...)...)
 		}},
-		"duplicates leave positions with it": {life: func(a *aof) {
+		"duplicates leave positions with it": {history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 9/0", "KEEPTTL"))
 			a.take()
@@ -110,7 +110,7 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			taken[0][2] += "\nmain 10/0\nci 0/1"
 			a.settle(1, 0, done(append(taken, c("SADD queues q"), c("LPUSH "+queue, unique("2", executed)))...)...)
 		}, reruns: 1},
-		"what they left is kept beside, and goes into the retry": {life: func(a *aof) {
+		"what they left is kept beside, and goes into the retry": {history: func(a *aof) {
 			a.pushUnique(unique("1", executing), "1")
 			a.step(c("SET "+lockKey, "-1\nC\n1\nmain 9/0", "KEEPTTL"))
 			a.take()
@@ -118,30 +118,30 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 			a.settle(1, 1, c("LREM "+mine+" -1", unique("1", executing)), c("ZADD retry 1", unique("1", executing, failed, `"dedup_wal_locations":{"main":"9/0"}`)))
 			a.step(c("DEL belay:left:1"))
 		}},
-		"it comes with the promotion": {life: func(a *aof) {
+		"it comes with the promotion": {history: func(a *aof) {
 			a.step(c("ZADD schedule 1", unique("1", executed)))
 			a.step(append(lock("1", 60), c("ZREM schedule", unique("1", executed)),
 				c("LPUSH "+queue, unique("1", executed, fmt.Sprintf(`"enqueued_at":%d`, start))))...)
 		}},
-		"a promotion finds it taken": {life: func(a *aof) {
+		"a promotion finds it taken": {history: func(a *aof) {
 			a.pushUnique(unique("2", executed), "2")
 			a.step(c("ZADD schedule 1", unique("1", executed)))
 			a.step(c("ZREM schedule", unique("1", executed)), c("LPUSH "+queue, unique("1", executed, fmt.Sprintf(`"enqueued_at":%d`, start))))
 		}},
-		"released by an operator": {options: []oracle.Option{oracle.Acts()}, life: func(a *aof) {
+		"released by an operator": {options: []oracle.Option{oracle.Acts()}, history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.step(release()...)
 			a.pushUnique(unique("2", executed), "2")
 		}},
-		"deleted with its job": {options: []oracle.Option{oracle.Acts()}, life: func(a *aof) {
+		"deleted with its job": {options: []oracle.Option{oracle.Acts()}, history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.step(append(release(), c("LREM "+queue+" -1", unique("1", executed)))...)
 		}},
-		"left by a job that Ruby's pages deleted": {options: []oracle.Option{oracle.Operators()}, life: func(a *aof) {
+		"left by a job that Ruby's pages deleted": {options: []oracle.Option{oracle.Operators()}, history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.step(c("LREM "+queue+" -1", unique("1", executed)))
 		}},
-		"all is flushed": {life: func(a *aof) {
+		"all is flushed": {history: func(a *aof) {
 			a.pushUnique(unique("1", executed), "1")
 			a.step(c("FLUSHALL"))
 			a.pushUnique(unique("2", executed), "2")
@@ -150,10 +150,10 @@ func TestLocksThatLiveAsTheirJobsDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := begin()
-			life.life(a)
-			report := a.replay(t, life.options...)
+			history.history(a)
+			report := a.replay(t, history.options...)
 			require.Empty(t, report.Violations)
-			require.Len(t, report.Follows, life.reruns)
+			require.Len(t, report.Follows, history.reruns)
 		})
 	}
 }
@@ -175,8 +175,8 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 			a.step(c("LPUSH "+queue, unique("1", executed)))
 			a.step(lock("1", 60)...)
 		}, []string{"accepted without its lock", "does not store the job"}},
-		"a push that asks nobody": {func(a *aof) { pushed(a); a.step(c("LPUSH "+queue, unique("2", executed))) }, []string{"accepted without its lock"}},
-		"a mark that names somebody else": {func(a *aof) {
+		"a push that asks no lock": {func(a *aof) { pushed(a); a.step(c("LPUSH "+queue, unique("2", executed))) }, []string{"accepted without its lock"}},
+		"a mark that names another job": {func(a *aof) {
 			pushed(a)
 			a.step(c("LPUSH "+queue, unique("2", executed, `"duplicate-of":"3"`)))
 		}, []string{`as a duplicate of "3", which has none`}},
@@ -220,7 +220,7 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 			a.pushUnique(unique("1", executing), "1")
 			a.step(release()...)
 		}, []string{"the job lives on"}},
-		"somebody else's is released": {func(a *aof) {
+		"another job's is released": {func(a *aof) {
 			pushed(a)
 			a.take()
 			a.at(60)
@@ -241,7 +241,7 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 			a.begins("d")
 			a.settle(1, 0, append(release(), ended)...)
 		}, []string{"the run is not there"}},
-		"a rerun that nobody asked for": {func(a *aof) {
+		"a rerun that no push asked for": {func(a *aof) {
 			running(a)
 			a.settle(1, 0, append(lock("2", 60), ended, c("LPUSH "+queue, unique("2", executed)))...)
 		}, []string{"no duplicate asked for"}},
@@ -269,7 +269,7 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 		"begun before it is in hand":       {func(a *aof) { pushed(a); a.begins("s") }, []string{`from state "-" to "s"`}},
 		"dirty before it began":            {func(a *aof) { pushed(a); a.take(); a.begins("d") }, []string{`from state "-" to "d"`}},
 		"dirty no more":                    {func(a *aof) { running(a); a.begins("d"); a.begins("s") }, []string{`from state "d" to "s"`}},
-		"released by nobody who may":       {func(a *aof) { pushed(a); a.step(release()...) }, []string{"the job lives on"}},
+		"released by none that may":        {func(a *aof) { pushed(a); a.step(release()...) }, []string{"the job lives on"}},
 		"a command that is not understood": {func(a *aof) { pushed(a); a.step(c("PERSIST " + lockKey)) }, []string{"is not understood"}},
 	} {
 		t.Run(name, func(t *testing.T) {

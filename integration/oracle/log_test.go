@@ -50,7 +50,7 @@ func TestLog(t *testing.T) {
 	require.NoError(t, log.Close())
 }
 
-// A server that is killed may leave half a step behind, which nobody was told of.
+// A server that is killed may leave half a step behind, whose reply was never sent.
 func TestALogMayEndWithinAStep(t *testing.T) {
 	t.Parallel()
 	full := begin()

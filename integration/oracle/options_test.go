@@ -100,7 +100,7 @@ func TestKeyspacesAreJudgedApart(t *testing.T) {
 		a.step(c("LPUSH "+prefix+queue, payload("1")))
 	}
 	a.step(c("RPOP b:" + queue))
-	a.step(c("RPOP nobody"))
+	a.step(c("RPOP nothing"))
 	require.Equal(t, "oracle: 4 steps, 2 jobs, 1 violations (1 lost, 1 in queue)", a.replay(t, oracle.Prefixes()).String())
 	require.Empty(t, a.replay(t, oracle.Prefix("a")).Violations)
 	require.Len(t, a.replay(t, oracle.Prefix("b")).Violations, 1)
@@ -114,17 +114,17 @@ func TestClockMoves(t *testing.T) {
 	a.step(c("ZADD schedule "+fmt.Sprint(start+100), payload("1")))
 	a.step(c("ZREM schedule", payload("1")), c("LPUSH "+queue, payload("1", `"enqueued_at":1.5`)))
 	a.look(me, 6.1)
-	a.bury(me, 6.2)
+	a.declareDead(me, 6.2)
 	require.Len(t, a.replay(t).Violations, 3)
 	require.Empty(t, a.replay(t, oracle.ClockMoves()).Violations)
 }
 
-func TestMostInterruptionsDecidesWhoIsASuspect(t *testing.T) {
+func TestMostInterruptionsDecidesWhatIsQuarantined(t *testing.T) {
 	t.Parallel()
 	a := begin()
 	a.push(payload("1"))
 	a.take()
-	a.recover(c("LREM "+mine+" 1", payload("1")), c("RPUSH "+suspects, payload("1", `"interrupted_count":1`, `"interrupted_at":1.5`)))
+	a.recover(c("LREM "+mine+" 1", payload("1")), c("RPUSH "+quarantine, payload("1", `"interrupted_count":1`, `"interrupted_at":1.5`)))
 	require.Len(t, a.replay(t).Violations, 1)
 	require.Empty(t, a.replay(t, oracle.MostInterruptions(2)).Violations)
 	require.Empty(t, a.replay(t, oracle.MostInterruptions(0)).Violations)

@@ -38,7 +38,7 @@ func TestTimeline(t *testing.T) {
 	require.Equal(t, "RPOP "+queue, violation.Commands)
 }
 
-// A bug that breaks every job is told of a hundred times, and counted to the end.
+// A bug that breaks every job is reported a hundred times, and counted to the end.
 func TestViolationsAreKeptInPartAndCountedInFull(t *testing.T) {
 	t.Parallel()
 	a := begin()
@@ -52,7 +52,7 @@ func TestViolationsAreKeptInPartAndCountedInFull(t *testing.T) {
 	require.Equal(t, "oracle: 2,470 steps, 1,234 jobs, 1,234 violations (1,234 lost)", report.String())
 }
 
-// Reading a long log takes moments, and memory only for jobs that live. The speed is told, not judged.
+// Reading a long log takes moments, and memory only for jobs that live. The speed is logged, not judged.
 func TestALongLogIsReadQuickly(t *testing.T) {
 	const jobs = 4_000
 	a := begin()

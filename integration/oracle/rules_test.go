@@ -13,13 +13,13 @@ import (
 )
 
 // Every way that there is, gone as Belay goes it.
-func TestACleanLifeHasNoViolations(t *testing.T) {
+func TestACleanHistoryHasNoViolations(t *testing.T) {
 	t.Parallel()
 	p := payload
-	for name, life := range map[string]struct {
-		life  func(a *aof)
-		edges []string
-		total string
+	for name, history := range map[string]struct {
+		history func(a *aof)
+		edges   []string
+		total   string
 	}{
 		"done": {func(a *aof) {
 			a.push(p("1"))
@@ -31,7 +31,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.take()
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1")))
 		}, []string{"working->nowhere (ended)"}, "1 done"},
-		"scheduled, promoted, failed, failed again, promoted and buried": {func(a *aof) {
+		"scheduled, promoted, failed, failed again, promoted and killed": {func(a *aof) {
 			a.step(c("ZADD schedule "+fmt.Sprint(start+2), p("1")))
 			a.at(2)
 			a.step(c("ZREM schedule", p("1")), c("LPUSH "+queue, p("1", fmt.Sprintf(`"enqueued_at":%d.5`, start+2))))
@@ -45,7 +45,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1", fmt.Sprintf(`"enqueued_at":%d`, (start+4)*1000), failed)),
 				c("ZADD dead 1", p("1", fmt.Sprintf(`"enqueued_at":%d`, (start+4)*1000), strings.ReplaceAll(failed, `count":0`, `count":1,"retried_at":3`))))
 		}, []string{"schedule->queue (promoted)", "working->retry (retried)", "retry->queue (promoted)", "working->dead (died)"}, "1 dead"},
-		"snoozed and handed back": {func(a *aof) {
+		"snoozed and requeued": {func(a *aof) {
 			a.push(p("1"))
 			a.take()
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1")))
@@ -62,11 +62,11 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.push(p("1"))
 			a.take()
 			a.recover(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", crash(1))))
-			for n, from := range []string{queue, suspects} {
+			for n, from := range []string{queue, quarantine} {
 				identity := []string{"h:3:cc", "h:4:dd"}[n]
 				to := []string{"belay:working:q:h:3:cc", "belay:alone:h:4:dd"}[n]
 				a.step(c("HSET belay:process:"+identity+" ttl_ms 6000 beat_ms 1500 queues", `["q"]`), c("ZADD belay:alive "+ms(10)+" "+identity))
-				old, now, home := p("1", crash(1)), p("1", crash(2), `"interrupted_at":5.5`), c("RPUSH "+suspects)
+				old, now, home := p("1", crash(1)), p("1", crash(2), `"interrupted_at":5.5`), c("RPUSH "+quarantine)
 				if n == 1 {
 					old, now, home = now, p("1", crash(3), `"interrupted_at":5.5`, `"error_class":"E"`, `"error_message":"m"`), c("ZADD dead 1")
 					a.step(c("HSET belay:process:"+identity+" alone q"), c("LMOVE "+from+" "+to+" RIGHT LEFT"))
@@ -74,18 +74,18 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 					a.step(c("LMOVE " + from + " " + to + " RIGHT LEFT"))
 				}
 				a.look(identity, 10.1, 11.6, 13.2)
-				a.bury(identity, 14, append(count(n, n), c("LREM "+to+" 1", old), append(home, now))...)
+				a.declareDead(identity, 14, append(count(n, n), c("LREM "+to+" 1", old), append(home, now))...)
 			}
 		}, []string{"working->queue (recovered)", "working->quarantine (recovered)", "quarantine->alone (taken)", "alone->dead (died)"}, "1 dead"},
-		"a suspect is handed back, recovered, and done": {func(a *aof) {
+		"a quarantined job is requeued, recovered, and done": {func(a *aof) {
 			a.step(c("ZADD retry 1", p("1", `"interrupted_count":2`)))
-			a.step(c("ZREM retry", p("1", `"interrupted_count":2`)), c("LPUSH "+suspects, p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))))
+			a.step(c("ZREM retry", p("1", `"interrupted_count":2`)), c("LPUSH "+quarantine, p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))))
 			text := p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))
 			takeAlone := func() {
-				a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+				a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			}
 			takeAlone()
-			a.settle(0, 0, c("LREM "+alone+" -1", text), c("RPUSH "+suspects, text))
+			a.settle(0, 0, c("LREM "+alone+" -1", text), c("RPUSH "+quarantine, text))
 			takeAlone()
 			a.settle(1, 0, c("LREM "+alone+" -1", text))
 		}, []string{"retry->quarantine (promoted)", "alone->quarantine (requeued)", "alone->nowhere (ended)"}, "1 done"},
@@ -95,7 +95,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 			a.take() // a move that came late
 			a.step(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1")))
 		}, []string{"working->queue (found)"}, "1 in queue"},
-		"handed back by a process that does not know yet that it is dead": {func(a *aof) {
+		"requeued by a process that does not know yet that it is dead": {func(a *aof) {
 			a.push(p("1"))
 			a.take()
 			a.recover()
@@ -125,7 +125,7 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 				a.step(append(count(1, 1), c("LREM "+mine+" 1", text), c(fmt.Sprint("ZADD dead ", n), large))...)
 			}
 		}, []string{"working->dead (unreadable)"}, ""},
-		"a full dead set is trimmed by the one who adds to it": {func(a *aof) {
+		"a full dead set is trimmed by the step that adds to it": {func(a *aof) {
 			for _, jid := range []string{"1", "2"} {
 				a.push(p(jid))
 				a.take()
@@ -164,17 +164,17 @@ func TestACleanLifeHasNoViolations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := begin()
-			life.life(a)
+			history.history(a)
 			report := a.replay(t, oracle.Allow(oracle.Nowhere, oracle.Retry)) // where some begin their lives here
 			require.Empty(t, report.Violations)
 			var edges []string
 			for edge := range report.Edges {
 				edges = append(edges, edge.String())
 			}
-			for _, edge := range life.edges {
+			for _, edge := range history.edges {
 				require.Contains(t, edges, edge)
 			}
-			require.Contains(t, report.String(), life.total)
+			require.Contains(t, report.String(), history.total)
 		})
 	}
 }
@@ -187,9 +187,9 @@ func TestABreachIsSeen(t *testing.T) {
 	dead := func(a *aof, moves ...[]string) { a.recover(moves...) }
 	scheduled := func(a *aof) { a.step(c("ZADD schedule "+fmt.Sprint(start), p("1"))) }
 	promoted := p("1", fmt.Sprintf(`"enqueued_at":%d`, start))
-	suspect := func(a *aof) {
+	quarantined := func(a *aof) {
 		a.step(c("ZADD schedule 1", p("1", `"interrupted_count":2`)))
-		a.step(c("ZREM schedule", p("1", `"interrupted_count":2`)), c("LPUSH "+suspects, p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))))
+		a.step(c("ZREM schedule", p("1", `"interrupted_count":2`)), c("LPUSH "+quarantine, p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))))
 	}
 	suspected := p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))
 	for name, breach := range map[string]struct {
@@ -220,28 +220,28 @@ func TestABreachIsSeen(t *testing.T) {
 		}, []oracle.Rule{oracle.IllegalEdge, oracle.Counters}},
 		"taken by two":                    {func(a *aof) { taken(a); a.step(c("LPUSH belay:working:q:"+other, p("1"))) }, []oracle.Rule{oracle.Doubled}},
 		"taken into another queue's list": {func(a *aof) { a.push(p("1")); a.step(c("LMOVE " + queue + " belay:working:a:b:h:1:aa RIGHT LEFT")) }, []oracle.Rule{oracle.IllegalEdge}},
-		"taken into a list of nobody":     {func(a *aof) { a.push(p("1")); a.step(c("LMOVE " + queue + " belay:working:q:h:9:zz RIGHT LEFT")) }, []oracle.Rule{oracle.CannotJudge, oracle.Lost}},
+		"taken into a list of none":       {func(a *aof) { a.push(p("1")); a.step(c("LMOVE " + queue + " belay:working:q:h:9:zz RIGHT LEFT")) }, []oracle.Rule{oracle.CannotJudge, oracle.Lost}},
 		"taken from the wrong end":        {func(a *aof) { a.push(p("1")); a.push(p("2")); a.step(c("LMOVE " + queue + " " + mine + " LEFT LEFT")) }, []oracle.Rule{oracle.WrongEnd}},
 		"pushed to the wrong end":         {func(a *aof) { a.step(c("RPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.WrongEnd}},
-		"handed back to the wrong end":    {func(a *aof) { taken(a); a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("LPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.WrongEnd}},
-		"handed back to another queue":    {func(a *aof) { taken(a); a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH queue:a:b", p("1"))) }, []oracle.Rule{oracle.IllegalEdge}},
-		"handed back with a counted crash": {func(a *aof) {
+		"requeued to the wrong end":       {func(a *aof) { taken(a); a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("LPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.WrongEnd}},
+		"requeued to another queue":       {func(a *aof) { taken(a); a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH queue:a:b", p("1"))) }, []oracle.Rule{oracle.IllegalEdge}},
+		"requeued with a counted crash": {func(a *aof) {
 			taken(a)
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))
 		}, []oracle.Rule{oracle.Interruptions}},
-		"handed back with a counted retry": {func(a *aof) {
+		"requeued with a counted retry": {func(a *aof) {
 			taken(a)
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1", `"retry_count":0`)))
 		}, []oracle.Rule{oracle.Bytes}},
-		"handed back and counted": {func(a *aof) { taken(a); a.settle(1, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.Counters}},
+		"requeued and counted": {func(a *aof) { taken(a); a.settle(1, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1"))) }, []oracle.Rule{oracle.Counters}},
 		"recovered from the living": {func(a *aof) {
 			taken(a)
 			a.step(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))
 		}, []oracle.Rule{oracle.Living}},
-		"the living declared dead":         {func(a *aof) { taken(a); a.look(me, 1, 2); a.bury(me, 2.1) }, []oracle.Rule{oracle.Living}},
-		"declared dead at one look":        {func(a *aof) { taken(a); a.look(me, 5, 6.2); a.bury(me, 6.3) }, []oracle.Rule{oracle.Living}},
-		"declared dead at two hasty looks": {func(a *aof) { a.look(me, 6.1, 6.2); a.bury(me, 6.3) }, []oracle.Rule{oracle.Living}},
-		"declared dead by nobody":          {func(a *aof) { a.bury(me, 9) }, []oracle.Rule{oracle.Living}},
+		"the living declared dead":         {func(a *aof) { taken(a); a.look(me, 1, 2); a.declareDead(me, 2.1) }, []oracle.Rule{oracle.Living}},
+		"declared dead at one look":        {func(a *aof) { taken(a); a.look(me, 5, 6.2); a.declareDead(me, 6.3) }, []oracle.Rule{oracle.Living}},
+		"declared dead at two hasty looks": {func(a *aof) { a.look(me, 6.1, 6.2); a.declareDead(me, 6.3) }, []oracle.Rule{oracle.Living}},
+		"declared dead by none":            {func(a *aof) { a.declareDead(me, 9) }, []oracle.Rule{oracle.Living}},
 		"beats after its death":            {func(a *aof) { dead(a); a.step(c("ZADD belay:alive " + ms(15) + " " + me)) }, []oracle.Rule{oracle.Living}},
 		"recovered without the first of a field that was there twice": {func(a *aof) {
 			a.push(p("1", `"class":"C"`))
@@ -265,11 +265,11 @@ func TestABreachIsSeen(t *testing.T) {
 			taken(a)
 			dead(a, append(count(1, 0), c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))...)
 		}, []oracle.Rule{oracle.Counters}},
-		"a bystander buried by a crash": {func(a *aof) {
+		"a bystander killed by a crash": {func(a *aof) {
 			taken(a)
 			dead(a, c("LREM "+mine+" 1", p("1")), c("ZADD dead 1", p("1", `"interrupted_count":1`)))
 		}, []oracle.Rule{oracle.RetryCount, oracle.Bytes, oracle.Counters}},
-		"counted, though in nobody's hand": {func(a *aof) {
+		"counted, though no process had it": {func(a *aof) {
 			dead(a, c("HSET belay:process:"+me+" emptied 1"))
 			taken(a)
 			a.step(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", `"interrupted_count":1`)))
@@ -283,7 +283,7 @@ func TestABreachIsSeen(t *testing.T) {
 		"more failures than runs":      {func(a *aof) { taken(a); a.settle(1, 2, c("LREM "+mine+" -1", p("1"))) }, []oracle.Rule{oracle.Counters}},
 		"only the day's counter":       {func(a *aof) { taken(a); a.step(c("LREM "+mine+" -1", p("1")), c("INCRBY stat:processed 1")) }, []oracle.Rule{oracle.Counters}},
 		"a burial unread that counts":  {func(a *aof) { a.push("{"); a.take(); a.settle(1, 0, c("LREM "+mine+" -1", "{"), c("ZADD dead 1", "{")) }, []oracle.Rule{oracle.Counters}},
-		"a readable job buried unread": {func(a *aof) { taken(a); a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("ZADD dead 1", p("1"))) }, []oracle.Rule{oracle.Counters}},
+		"a readable job killed unread": {func(a *aof) { taken(a); a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("ZADD dead 1", p("1"))) }, []oracle.Rule{oracle.Counters}},
 		"a readable job that dies as if it were not": {func(a *aof) {
 			taken(a)
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD dead 1", unread(p("1"))))
@@ -293,7 +293,7 @@ func TestABreachIsSeen(t *testing.T) {
 			a.take()
 			a.settle(1, 1, c("LREM "+mine+" -1", "{"), c("ZADD dead 1", unread("{ ")))
 		}, []oracle.Rule{oracle.IllegalEdge}},
-		"a due job buried unread": {func(a *aof) { scheduled(a); a.step(c("ZREM schedule", p("1")), c("ZADD dead 1", p("1"))) }, []oracle.Rule{oracle.IllegalEdge}},
+		"a due job killed unread": {func(a *aof) { scheduled(a); a.step(c("ZREM schedule", p("1")), c("ZADD dead 1", p("1"))) }, []oracle.Rule{oracle.IllegalEdge}},
 		"args changed by a failure": {func(a *aof) {
 			taken(a)
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD retry 1", strings.Replace(p("1", failed), "1.0", "1", 1)))
@@ -352,46 +352,46 @@ func TestABreachIsSeen(t *testing.T) {
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD retry 1", p("1", failed)))
 			a.step(c("ZINCRBY retry 5", p("1", failed)))
 		}, []oracle.Rule{oracle.IllegalEdge}},
-		"a suspect with company": {func(a *aof) {
-			suspect(a)
+		"a quarantined job with company": {func(a *aof) {
+			quarantined(a)
 			a.push(p("2"))
 			a.take()
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 		}, []oracle.Rule{oracle.NotAlone}},
-		"a suspect whose queue is untold": {func(a *aof) { suspect(a); a.step(c("LMOVE " + suspects + " " + alone + " RIGHT LEFT")) }, []oracle.Rule{oracle.NotAlone}},
-		"a suspect taken like any other":  {func(a *aof) { suspect(a); a.step(c("LMOVE " + suspects + " " + mine + " RIGHT LEFT")) }, []oracle.Rule{oracle.IllegalEdge}},
-		"a suspect sent back to the queue": {func(a *aof) {
-			suspect(a)
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+		"a quarantined job whose queue is not named": {func(a *aof) { quarantined(a); a.step(c("LMOVE " + quarantine + " " + alone + " RIGHT LEFT")) }, []oracle.Rule{oracle.NotAlone}},
+		"a quarantined job taken like any other":     {func(a *aof) { quarantined(a); a.step(c("LMOVE " + quarantine + " " + mine + " RIGHT LEFT")) }, []oracle.Rule{oracle.IllegalEdge}},
+		"a quarantined job sent back to the queue": {func(a *aof) {
+			quarantined(a)
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			a.settle(0, 0, c("LREM "+alone+" -1", suspected), c("RPUSH "+queue, suspected))
 		}, []oracle.Rule{oracle.IllegalEdge}},
-		"a suspect promoted to its queue": {func(a *aof) {
+		"a quarantined job promoted to its queue": {func(a *aof) {
 			a.step(c("ZADD schedule 1", p("1", `"interrupted_count":2`)))
 			a.step(c("ZREM schedule", p("1", `"interrupted_count":2`)), c("LPUSH "+queue, suspected))
 		}, []oracle.Rule{oracle.IllegalEdge}},
-		"an innocent job promoted to the suspects": {func(a *aof) {
+		"an innocent job promoted to the quarantine": {func(a *aof) {
 			scheduled(a)
-			a.step(c("ZREM schedule", p("1")), c("LPUSH "+suspects, promoted))
+			a.step(c("ZREM schedule", p("1")), c("LPUSH "+quarantine, promoted))
 		}, []oracle.Rule{oracle.IllegalEdge}},
-		"a suspect recovered to its queue": {func(a *aof) {
+		"a quarantined job recovered to its queue": {func(a *aof) {
 			a.push(p("1", `"interrupted_count":1`))
 			a.take()
 			dead(a, c("LREM "+mine+" 1", p("1", `"interrupted_count":1`)), c("RPUSH "+queue, p("1", `"interrupted_count":2`)))
 		}, []oracle.Rule{oracle.IllegalEdge}},
-		"a killer that goes on": {func(a *aof) {
-			suspect(a)
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
-			dead(a, c("LREM "+alone+" 1", suspected), c("RPUSH "+suspects, strings.Replace(suspected, `count":2`, `count":3`, 1)))
+		"a crashing job that goes on": {func(a *aof) {
+			quarantined(a)
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
+			dead(a, c("LREM "+alone+" 1", suspected), c("RPUSH "+quarantine, strings.Replace(suspected, `count":2`, `count":3`, 1)))
 		}, []oracle.Rule{oracle.IllegalEdge}},
-		"a killer buried too soon": {func(a *aof) {
+		"a crashing job killed too soon": {func(a *aof) {
 			a.step(c("ZADD schedule 1", p("1", `"interrupted_count":1`)))
-			a.step(c("ZREM schedule", p("1", `"interrupted_count":1`)), c("LPUSH "+suspects, strings.Replace(suspected, `count":2`, `count":1`, 1)))
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+			a.step(c("ZREM schedule", p("1", `"interrupted_count":1`)), c("LPUSH "+quarantine, strings.Replace(suspected, `count":2`, `count":1`, 1)))
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			dead(a, append(count(1, 1), c("LREM "+alone+" 1", strings.Replace(suspected, `count":2`, `count":1`, 1)), c("ZADD dead 1", suspected))...)
 		}, []oracle.Rule{oracle.IllegalEdge, oracle.IllegalEdge}},
-		"a killer that dies and is not counted": {func(a *aof) {
-			suspect(a)
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+suspects+" "+alone+" RIGHT LEFT"))
+		"a crashing job that dies and is not counted": {func(a *aof) {
+			quarantined(a)
+			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			dead(a, c("LREM "+alone+" 1", suspected), c("ZADD dead 1", strings.Replace(suspected, `count":2`, `count":3`, 1)))
 		}, []oracle.Rule{oracle.Counters}},
 		"an unreadable entry of a dead process that is not counted": {func(a *aof) {
@@ -407,7 +407,7 @@ func TestABreachIsSeen(t *testing.T) {
 			a.step(c("ZADD schedule 1", "{"))
 			a.step(append(count(1, 0), c("ZREM schedule", "{"), c("ZADD dead 1", unread("{")))...)
 		}, []oracle.Rule{oracle.Counters}},
-		"a retry for somebody else's queue": {func(a *aof) {
+		"a retry for another queue": {func(a *aof) {
 			taken(a)
 			a.settle(1, 1, c("LREM "+mine+" -1", p("1")), c("ZADD retry 1", strings.Replace(p("1", failed), `"queue":"q"`, `"queue":"z"`, 1)))
 		}, []oracle.Rule{oracle.Bytes}},

@@ -39,7 +39,7 @@ func install(t *testing.T) *postgres {
 		return p
 	}
 	owner, err := user.Lookup("postgres")
-	require.NoError(t, err, "root needs somebody to run PostgreSQL as: apt-get install postgresql")
+	require.NoError(t, err, "root needs a user to run PostgreSQL as: apt-get install postgresql")
 	uid, _ := strconv.ParseUint(owner.Uid, 10, 32)
 	gid, _ := strconv.ParseUint(owner.Gid, 10, 32)
 	require.NoError(t, os.Chown(dir, int(uid), int(gid)))

@@ -25,7 +25,7 @@ func TestTheSameSeedAndMinutesAreTheSamePlan(t *testing.T) {
 
 // However long the parts take: these take no time at all, and no more is done for that.
 func TestWhatIsPlannedIsDoneAndNothingElse(t *testing.T) {
-	tort := stage(t, `echo "$2 $BELAY_SEED $BELAY_SWEEP$BELAY_STORM$BELAY_CHAOS $BELAY_CHAOS_SETTINGS" >> ../told
+	tort := stage(t, `echo "$2 $BELAY_SEED $BELAY_SWEEP$BELAY_STORM$BELAY_CHAOS $BELAY_CHAOS_SETTINGS" >> ../steps
 for name in TestCrashPoints TestRivals TestChaos; do echo "--- PASS: $name (1.00s)"; done
 `)
 	for _, name := range []string{"BELAY_SWEEP", "BELAY_STORM", "BELAY_CHAOS", "BELAY_CHAOS_SETTINGS"} {
@@ -33,14 +33,14 @@ for name in TestCrashPoints TestRivals TestChaos; do echo "--- PASS: $name (1.00
 	}
 	tort.plan = newPlan(7, 10*time.Minute)
 	require.NoError(t, tort.perform(t.Context()))
-	told, err := os.ReadFile("told")
+	steps, err := os.ReadFile("steps")
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintf(`^TestCrashPoints$ 7 2m0s%[1]s
 ^TestRivals$ 7 1m0s%[1]s
 ^TestChaos$ 7 2m30s default
 ^TestChaos$ 8 2m30s fast
 ^TestChaos$ 9 10s fast
-`, " "), string(told))
+`, " "), string(steps))
 }
 
 func TestAPlanSaysWhatItHasNoTimeFor(t *testing.T) {

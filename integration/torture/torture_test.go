@@ -40,7 +40,7 @@ func TestLinesAreWrittenWhereTheyWereAskedFor(t *testing.T) {
 	require.True(t, tort.tell())
 }
 
-func TestAFileThatCannotBeWrittenIsToldOfAtOnce(t *testing.T) {
+func TestAFileThatCannotBeWrittenIsReportedAtOnce(t *testing.T) {
 	_, err := lineFile(filepath.Join(t.TempDir(), "missing", "rounds.jsonl"))
 	require.ErrorContains(t, err, "-out")
 }

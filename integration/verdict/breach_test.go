@@ -209,7 +209,7 @@ func full(s *story, until float64) *story {
 	return s
 }
 
-// stalled leaves a gap between two signs of life.
+// stalled leaves a gap between two heartbeats.
 func stalled(s *story) *story {
 	s.add(3, history.Event{Kind: history.Health, Proc: "b"})
 	return s.add(10, history.Event{Kind: history.Health, Proc: "b"})

@@ -21,8 +21,8 @@ type story struct {
 	runs   int
 }
 
-// newStory begins with workers that are up. Beats and lives are the defaults: 1.5 s and 6 s, hence a lease of
-// 4.5 s.
+// newStory begins with workers that are up. Heartbeat interval and TTL are the defaults: 1.5 s and 6 s, hence
+// a lease of 4.5 s.
 func newStory(workers ...string) *story {
 	s := &story{specs: make(map[string]history.Spec)}
 	s.facts = verdict.Facts{Concurrency: 3, MinBackoff: 500 * time.Millisecond, MinSnooze: 700 * time.Millisecond, MaxRetries: 2,

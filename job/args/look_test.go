@@ -78,7 +78,7 @@ func TestForRefuses(t *testing.T) {
 		"a rest that is bytes":              {refusal[restBytes](), "field Rest: a rest is a slice"},
 		"a rest of what has no JSON":        {refusal[restFuncs](), "field Rest: a func() has no JSON"},
 		"an unknown tag":                    {refusal[tagged](), `field A: the tag belay:"rest" is not known`},
-		"a number that is to be a string":   {refusal[quoted](), `field A: the tag json:",string" is not for arguments`},
+		"a number as a string":              {refusal[quoted](), `field A: the tag json:",string" is not for arguments`},
 		"everything that is wrong, not the first": {refusal[struct {
 			A chan int
 			B func()

@@ -20,7 +20,7 @@ import (
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	judge := dummy{ready: launcher.Finding{Reason: "quiet", Detail: "somebody said so"}, alive: launcher.Finding{OK: true}}
+	judge := dummy{ready: launcher.Finding{Reason: "quiet", Detail: "an operator said so"}, alive: launcher.Finding{OK: true}}
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
 		service.Health(judge).ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
@@ -31,7 +31,7 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, `{"ok":true}`+"\n", alive.Body.String())
 	ready := ask(http.MethodGet, "/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, ready.Code)
-	require.Equal(t, `{"ok":false,"reason":"quiet","detail":"somebody said so"}`+"\n", ready.Body.String())
+	require.Equal(t, `{"ok":false,"reason":"quiet","detail":"an operator said so"}`+"\n", ready.Body.String())
 	require.Equal(t, "no-store", ready.Header().Get("Cache-Control"))
 	require.Equal(t, http.StatusNotFound, ask(http.MethodGet, "/").Code)
 	require.Equal(t, http.StatusMethodNotAllowed, ask(http.MethodPost, "/readyz").Code)

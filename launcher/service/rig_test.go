@@ -72,15 +72,15 @@ func await[T any](t *testing.T, what string, from <-chan T) T {
 	}
 }
 
-// A dummy is a worker that only notes what it is told.
+// A dummy is a worker that only notes the calls to it.
 type dummy struct {
-	told         chan string
+	calls        chan string
 	ready, alive launcher.Finding
 }
 
-func (d dummy) Quiet()                                 { d.told <- "quiet" }
-func (d dummy) Stop()                                  { d.told <- "stop" }
-func (d dummy) Dump()                                  { d.told <- "dump" }
+func (d dummy) Quiet()                                 { d.calls <- "quiet" }
+func (d dummy) Stop()                                  { d.calls <- "stop" }
+func (d dummy) Dump()                                  { d.calls <- "dump" }
 func (d dummy) OnStop(func())                          {}
 func (d dummy) Busy() int                              { return 0 }
 func (d dummy) Concurrency() int                       { return 1 }

@@ -13,9 +13,9 @@ import (
 )
 
 func TestSignalsMeanTheSameAsSidekiqs(t *testing.T) {
-	told := make(chan string, 1)
+	calls := make(chan string, 1)
 	end := service.Signals{
-		Worker: dummy{told: told}, Stop: func() { told <- "end the context" }, Reopen: func() { told <- "reopen" },
+		Worker: dummy{calls: calls}, Stop: func() { calls <- "end the context" }, Reopen: func() { calls <- "reopen" },
 	}.Obey()
 	defer end()
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestSignalsMeanTheSameAsSidekiqs(t *testing.T) {
 		{syscall.SIGINT, "end the context"}, {syscall.SIGTERM, "stop"},
 	} {
 		require.NoError(t, syscall.Kill(os.Getpid(), c.signal))
-		require.Equal(t, c.means, await(t, c.signal.String(), told))
+		require.Equal(t, c.means, await(t, c.signal.String(), calls))
 	}
-	require.Empty(t, told)
+	require.Empty(t, calls)
 }

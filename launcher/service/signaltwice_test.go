@@ -23,7 +23,7 @@ func TestARepeatedSignalCountsOnce(t *testing.T) {
 }
 
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
-	signal.Ignore(syscall.SIGWINCH) // which nobody here waits for
+	signal.Ignore(syscall.SIGWINCH) // which no test here waits for
 	t.Cleanup(func() { signal.Reset(syscall.SIGWINCH) })
 	require.Equal(t, []os.Signal{syscall.SIGTERM}, NotIgnored(syscall.SIGWINCH, syscall.SIGTERM))
 	require.Empty(t, NotIgnored(syscall.SIGWINCH))

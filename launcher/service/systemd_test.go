@@ -22,8 +22,8 @@ import (
 
 // systemd is one that listens.
 type systemd struct {
-	mu    sync.Mutex
-	heard []string
+	mu       sync.Mutex
+	received []string
 }
 
 func listenAsSystemd(t *testing.T, watchdog time.Duration, pid int) *systemd {
@@ -47,7 +47,7 @@ func listenAsSystemd(t *testing.T, watchdog time.Duration, pid int) *systemd {
 				return
 			}
 			s.mu.Lock()
-			s.heard = append(s.heard, strings.Split(string(message[:n]), "\n")...)
+			s.received = append(s.received, strings.Split(string(message[:n]), "\n")...)
 			s.mu.Unlock()
 		}
 	}()
@@ -58,8 +58,8 @@ func (s *systemd) count(line string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	count := 0
-	for _, heard := range s.heard {
-		if heard == line {
+	for _, got := range s.received {
+		if got == line {
 			count++
 		}
 	}
@@ -68,7 +68,7 @@ func (s *systemd) count(line string) int {
 
 func (s *systemd) await(t *testing.T, line string, atLeast int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.count(line) >= atLeast }, patience, 5*time.Millisecond, "systemd never heard %q", line)
+	require.Eventually(t, func() bool { return s.count(line) >= atLeast }, patience, 5*time.Millisecond, "systemd never received %q", line)
 }
 
 func TestSystemd(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, *faultproxy.Proxy, string){
-		"before_a_request_the_server_has_not_heard_of_it":     beforeRequest,
+		"before_a_request_the_server_has_not_received_it":     beforeRequest,
 		"before_a_reply_the_command_has_been_executed":        beforeReply,
 		"after_a_request_it_is_on_its_way":                    afterRequest,
 		"after_a_reply_what_follows_waits":                    afterReply,
@@ -90,7 +90,7 @@ func halfOpenRequests(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	require.Eventually(t, func() bool { return proxy.Count("INCR") == 1 }, 10*time.Second, time.Millisecond)
 	_, err := drivertest.Redis(t).Do(t.Context(), "LPUSH", p+"list", "x")
 	require.NoError(t, err)
-	require.Equal(t, []any{p + "list", "x"}, k.hear().Value(), "what the server says is heard")
+	require.Equal(t, []any{p + "list", "x"}, k.hear().Value(), "what the server says arrives")
 	k.requireSilence()
 	require.False(t, executed(t, p+"b"))
 	require.False(t, executed(t, p+"c"))
@@ -154,7 +154,7 @@ func TestSignalsExactlyThere(t *testing.T) {
 		k.say([]string{"INCR", p + "a"})
 		require.Equal(t, int64(1), k.hear().Value())
 		k.say([]string{"INCR", p + "a"})
-		k.requireSilence() // it was not heard by one that was still stopping
+		k.requireSilence() // a server that was still stopping did not receive it
 		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 		require.Equal(t, int64(2), k.hear().Value())
 	})

@@ -49,7 +49,7 @@ func work(url, prefix, ledger, release string) error {
 		return err
 	}
 	server.OnStuck(func(run belay.StuckRun) {
-		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).AnErr("because", run.Cause).Msg("heard of a stuck run")
+		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).AnErr("because", run.Cause).Msg("stuck run reported")
 	})
 	server.HandleRaw("Quick", func(_ context.Context, j *belay.Job) error {
 		return errors.Join(note(ledger, "start", j), note(ledger, "end", j))

@@ -17,8 +17,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A crew is workers each of which is started anew whenever it dies, as a supervisor does.
-type crew struct {
+// A supervisor restarts each of its workers whenever it dies.
+type supervisor struct {
 	s      *site
 	words  []string
 	mu     sync.Mutex
@@ -27,8 +27,8 @@ type crew struct {
 	loops  sync.WaitGroup
 }
 
-func (s *site) supervise(workers int, words ...string) *crew {
-	c := &crew{s: s, words: words, ending: make(chan struct{})}
+func (s *site) supervise(workers int, words ...string) *supervisor {
+	c := &supervisor{s: s, words: words, ending: make(chan struct{})}
 	for range workers {
 		p := c.start()
 		c.loops.Go(func() { c.watch(p) })
@@ -37,7 +37,7 @@ func (s *site) supervise(workers int, words ...string) *crew {
 	return c
 }
 
-func (c *crew) start() *process {
+func (c *supervisor) start() *process {
 	p := c.s.start(c.words...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *crew) start() *process {
 	return p
 }
 
-func (c *crew) watch(p *process) {
+func (c *supervisor) watch(p *process) {
 	for {
 		select {
 		case <-c.ending:
@@ -57,7 +57,7 @@ func (c *crew) watch(p *process) {
 }
 
 // end stops starting workers anew; they end with the test.
-func (c *crew) end() {
+func (c *supervisor) end() {
 	select {
 	case <-c.ending:
 	default:
@@ -66,16 +66,16 @@ func (c *crew) end() {
 	c.loops.Wait()
 }
 
-func (c *crew) deaths() int {
+func (c *supervisor) deaths() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(slices.DeleteFunc(slices.Clone(c.all), func(p *process) bool { return !p.ended() }))
 }
 
-// killer is an --exec that kills its worker, having noted in a file that it was started.
-func killer(t *testing.T, class string) (exec, path string) {
+// crashingExec is an --exec that kills its worker, having noted in a file that it was started.
+func crashingExec(t *testing.T, class string) (exec, path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "killers")
+	path = filepath.Join(t.TempDir(), "starts")
 	return fmt.Sprintf(`%s=sh -c 'echo x >> %s; kill -9 $PPID; sleep 60'`, class, path), path
 }
 
@@ -88,11 +88,11 @@ func lines(t *testing.T, path string) int {
 	return strings.Count(string(text), "\n")
 }
 
-// A job that kills whoever runs it takes two workers and their other jobs with it. The third time it is alone.
-func TestKillerJobIsBuriedAfterThreeStartsAndNobodyElse(t *testing.T) {
+// A job that kills its workers takes two of them and their other jobs with it. The third time it is alone.
+func TestCrashingJobIsMovedToTheDeadSetAfterThreeStartsAndNoOther(t *testing.T) {
 	t.Parallel()
 	s, book := ordinarySite(t), newLedger(t)
-	exec, path := killer(t, "Killer")
+	exec, path := crashingExec(t, "Killer")
 	innocents := make([]string, 200)
 	for n := range innocents {
 		innocents[n] = s.push("HardWorker", "default", jsonArgs(n, 1000+rand.IntN(3000)))
@@ -103,28 +103,27 @@ func TestKillerJobIsBuriedAfterThreeStartsAndNobodyElse(t *testing.T) {
 	fleet := s.supervise(2, append(fast, "-c", "10", "--exec", book.exec("HardWorker"), "--exec", exec)...)
 	began := time.Now()
 	for deadline := began.Add(4 * time.Minute); s.text(s.keys.Processed()) != "201" || len(s.set(s.keys.Dead())) != 1; time.Sleep(50 * time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "it does not end: %s processed, %d suspects, %d waiting",
+		require.True(t, time.Now().Before(deadline), "it does not end: %s processed, %d quarantined, %d waiting",
 			s.text(s.keys.Processed()), len(s.list(s.keys.Quarantine("default"))), len(s.list(s.keys.Queue("default"))))
 	}
 	fleet.end()
-	t.Logf("200 innocent jobs and a killer took %v", time.Since(began).Round(time.Second))
-	require.Equal(t, 3, lines(t, path), "starts of the killer")
+	t.Logf("200 innocent jobs and a crashing job took %v", time.Since(began).Round(time.Second))
+	require.Equal(t, 3, lines(t, path), "starts of the crashing job")
 	require.Equal(t, 3, fleet.deaths())
-	buried, err := job.Parse(s.set(s.keys.Dead())[0])
+	dead, err := job.Parse(s.set(s.keys.Dead())[0])
 	require.NoError(t, err)
-	require.Equal(t, "Killer", buried.Class())
-	require.Equal(t, 3, buried.InterruptedCount())
+	require.Equal(t, "Killer", dead.Class())
+	require.Equal(t, 3, dead.InterruptedCount())
 	for _, jid := range innocents {
 		require.NotEmpty(t, book.ends(jid), "an innocent job did not complete")
 	}
 	require.Empty(t, s.set(s.keys.Retry()))
-	require.Equal(t, "1", s.text(s.keys.Failed()), "the killer, and no innocent job")
+	require.Equal(t, "1", s.text(s.keys.Failed()), "the crashing job, and no innocent job")
 	require.Empty(t, s.list(s.keys.Quarantine("default")))
 }
 
-// Somebody kills every worker again and again. Jobs that were in hand are under suspicion, and none is
-// condemned.
-func TestKillsFromOutsideBuryNobody(t *testing.T) {
+// An operator kills every worker again and again. Jobs that were in hand are quarantined, and none is killed.
+func TestKillsFromOutsideMoveNoJobToTheDeadSet(t *testing.T) {
 	t.Parallel()
 	s, book := ordinarySite(t), newLedger(t)
 	var jids []string
@@ -133,7 +132,7 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	}
 	flags := append(fast, "-c", "6", "-q", "default", "-q", "other", "--exec")
 	words := append(slices.Clip(flags), book.exec("HardWorker"))
-	// No job ends while all of them are to be in hand, however long it takes until they are.
+	// No job ends while all of them must be in hand, however long it takes until they are.
 	endless := append(slices.Clip(flags), book.exec("HardWorker", "-for", "1h"))
 	workers := []*process{s.work(endless...), s.work(endless...)}
 	for _, jid := range jids {
@@ -150,10 +149,10 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	eventually(t, "all of them to be in hand again", func() bool { return len(book.starts("")) >= 24 })
 	workers[1].kill()
 	replace(words)
-	eventually(t, "suspects", func() bool { return len(s.list(s.keys.Quarantine("default"))) > 0 })
-	// And again and again, with other jobs in hand while the suspects rest.
+	eventually(t, "quarantined jobs", func() bool { return len(s.list(s.keys.Quarantine("default"))) > 0 })
+	// And again and again, with other jobs in hand while the quarantined jobs rest.
 	s.do("SADD", s.keys.Paused(), "default")
-	eventually(t, "no suspect to be in hand", func() bool {
+	eventually(t, "no quarantined job to be in hand", func() bool {
 		inHand := 0
 		for _, p := range workers {
 			for _, identity := range p.identities() {
@@ -182,19 +181,19 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	}
 }
 
-// A suspect waits for empty hands, and a worker with a job of hours in hand has none: it goes on with
-// everything else.
-func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
+// A quarantined job waits for an idle worker, and a worker with a job of hours in hand is never idle: it goes
+// on with everything else.
+func TestAQuarantinedJobWaitsAndHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	s, book := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Quarantine)), newLedger(t)
 	long := s.push("HardWorker", "default", jsonArgs(0, 7_200_000))
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--shutdown-timeout", "1s", "--exec", book.exec("HardWorker"))...)
 	book.awaitStart(long, 1)
-	suspect := strings.TrimSuffix(rubyPayload("HardWorker", "default", jsonArgs(1, 1), newJID()), "}") + `,"interrupted_count":2}`
-	s.do("RPUSH", s.keys.Quarantine("default"), suspect)
+	quarantined := strings.TrimSuffix(rubyPayload("HardWorker", "default", jsonArgs(1, 1), newJID()), "}") + `,"interrupted_count":2}`
+	s.do("RPUSH", s.keys.Quarantine("default"), quarantined)
 	s.do("SADD", s.keys.Queues(), "resting")
 	s.do("SADD", s.keys.Paused(), "resting")
-	s.do("RPUSH", s.keys.Quarantine("resting"), suspect)
+	s.do("RPUSH", s.keys.Quarantine("resting"), quarantined)
 	eventually(t, "it to drain", func() bool { return s.do("ZCARD", s.keys.Draining("default")) == int64(1) })
 	eventually(t, "it to give that up", func() bool { return s.do("ZCARD", s.keys.Draining("default")) == int64(0) })
 	began := time.Now()
@@ -206,9 +205,9 @@ func TestSuspectWaitsAndHoldsUpNobody(t *testing.T) {
 	require.Len(t, s.list(s.keys.Quarantine("default")), 1)
 	require.Equal(t, int64(2), s.status().Quarantined)
 
-	// Somebody with empty hands comes.
+	// An idle worker starts.
 	s.work(append(fast, "-c", "3", "-q", "default", "-q", "resting", "--exec", book.exec("HardWorker"))...)
-	eventually(t, "the suspect to run", func() bool {
+	eventually(t, "the quarantined job to run", func() bool {
 		return len(s.list(s.keys.Quarantine("default"))) == 0 && s.text(s.keys.Processed()) == "21"
 	})
 	require.Len(t, s.list(s.keys.Quarantine("resting")), 1, "its queue is paused")

@@ -1,7 +1,7 @@
-// Command crowd is a worker of the integration tests that has hundreds of jobs in hand at once, which programs
+// Command many is a worker of the integration tests that has hundreds of jobs in hand at once, which programs
 // run by belay work --exec would be too many for:
 //
-//	crowd -redis URL -prefix TEXT -c N [-ttl 1s] LEDGER
+//	many -redis URL -prefix TEXT -c N [-ttl 1s] LEDGER
 //
 // A job takes as many milliseconds as its second argument says, or until it is cancelled. Each run appends a
 // line to LEDGER when it starts and one when it ends, as the program hand does.
@@ -30,7 +30,7 @@ func main() {
 	ttl := flag.Duration("ttl", time.Second, "how long it counts as alive after a beat")
 	flag.Parse()
 	if err := work(*url, *prefix, *most, *ttl, flag.Arg(0)); err != nil {
-		fmt.Fprintln(os.Stderr, "crowd:", err)
+		fmt.Fprintln(os.Stderr, "many:", err)
 		os.Exit(70)
 	}
 }

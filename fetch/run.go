@@ -1,0 +1,52 @@
+package fetch
+
+import "github.com/belayq/belay/job"
+
+// A Run is one job that this process has taken and whose settle is not yet confirmed.
+type Run struct {
+	Bytes string
+	Queue string
+	// Session is the session under which the job was taken. Its Context is the run's.
+	Session *Session
+
+	space       *keyspace
+	owner       *Session // the session that has the job in its list: Session, or a later one that took it again
+	capsule     *capsule
+	quarantined bool  // the job is in the quarantine list
+	seq         int64 // number of the run in its owner's session, from 1
+	state       state
+	outcome     job.Outcome
+	lock        *heldLock    // the lock that the payload names; nil for nearly all
+	abandonment *abandonment // what is known of an abandoned run; nil for nearly all
+	sum         uint64       // of Bytes
+	next, prev  *Run         // in the list of its state
+}
+
+// JID returns the job's id; "" if the payload cannot be read, in which case the job never runs.
+func (r *Run) JID() string {
+	parsed, err := job.Parse(r.Bytes)
+	if err != nil {
+		return ""
+	}
+	return parsed.JID()
+}
+
+// A state is the progress of a run. A run is in exactly one state. In the states from awaitingStart to
+// unacked it occupies a processor.
+type state int
+
+const (
+	gone          state = iota // not in the ledger
+	awaitingStart              // taken; Redis must first record its start, or that it does not start
+	starting                   // the call that records the start is in flight
+	ready                      // it waits for a processor
+	running                    // a processor has it
+	abandoned                  // its session has ended, and its handler has not returned
+	returned                   // it returned unfinished during a stop; it is requeued with the others, in order
+	finished                   // its outcome is known and not yet sent
+	unacked                    // its settle got no reply and is sent again
+	settling                   // its settle was sent for the first time
+	isolated                   // its settle was refused in a batch; it is settled alone
+	blocked                    // Redis refuses its settle for a permanent reason; retried each minute
+	states
+)
