@@ -43,13 +43,15 @@ func work(url, prefix, ledger, release string) error {
 	defer func() { _ = client.Close() }()
 	log := zerolog.New(os.Stderr)
 	server, err := belay.NewServer(client, belay.ServerConfig{
-		Heartbeat: 200 * time.Millisecond, TTL: time.Second, Concurrency: 4, ShutdownTimeout: time.Second, Logger: belay.Zerolog(log),
+		Heartbeat: 200 * time.Millisecond, TTL: time.Second, Concurrency: 4, ShutdownTimeout: time.Second,
+		Logger: belay.Zerolog(log),
 	})
 	if err != nil {
 		return err
 	}
 	server.OnStuck(func(run belay.StuckRun) {
-		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).AnErr("because", run.Cause).Msg("stuck run reported")
+		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).
+			AnErr("because", run.Cause).Msg("stuck run reported")
 	})
 	server.HandleRaw("Quick", func(_ context.Context, j *belay.Job) error {
 		return errors.Join(note(ledger, "start", j), note(ledger, "end", j))
@@ -72,7 +74,8 @@ func exists(path string) bool {
 // note appends a line with a single write, so that what several runs append never mixes.
 func note(path, what string, j *belay.Job) error {
 	line, err := json.Marshal(map[string]any{
-		"what": what, "jid": j.JID(), "class": j.Class(), "worker": os.Getpid(), "pid": os.Getpid(), "at": time.Now().UnixNano(),
+		"what": what, "jid": j.JID(), "class": j.Class(), "worker": os.Getpid(),
+		"pid": os.Getpid(), "at": time.Now().UnixNano(),
 	})
 	if err != nil {
 		return err

@@ -48,7 +48,8 @@ func work(url, prefix string, most int, ttl time.Duration, path string) error {
 	}
 	defer func() { _ = client.Close() }()
 	server, err := belay.NewServer(client, belay.ServerConfig{
-		Heartbeat: 200 * time.Millisecond, TTL: ttl, Concurrency: most, MaxInterruptions: 1000, Logger: belay.Zerolog(zerolog.New(os.Stderr)),
+		Heartbeat: 200 * time.Millisecond, TTL: ttl, Concurrency: most, MaxInterruptions: 1000,
+		Logger: belay.Zerolog(zerolog.New(os.Stderr)),
 	})
 	if err != nil {
 		return err
@@ -75,7 +76,8 @@ func work(url, prefix string, most int, ttl time.Duration, path string) error {
 // note appends a line with a single write, so that what several runs append never mixes.
 func note(ledger *os.File, what string, j *belay.Job) error {
 	line, err := json.Marshal(map[string]any{
-		"what": what, "jid": j.JID(), "class": j.Class(), "worker": os.Getpid(), "pid": os.Getpid(), "at": time.Now().UnixNano(),
+		"what": what, "jid": j.JID(), "class": j.Class(), "worker": os.Getpid(),
+		"pid": os.Getpid(), "at": time.Now().UnixNano(),
 	})
 	if err != nil {
 		return err
