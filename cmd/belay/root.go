@@ -60,8 +60,8 @@ func newRoot() *cobra.Command {
 		Args:              noWords,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return readEverywhere(cmd.Flags()) },
 	}
-	// Not by cobra's Version and its template: text/template calls methods by name, so the linker would keep all
-	// methods of both Redis clients, and the program would be twice as large.
+	// Not by cobra's Version and its template: text/template calls methods by name, so the linker would keep
+	// all methods of both Redis clients, and the program would be twice as large.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
