@@ -287,7 +287,7 @@ var bugs = []mutant{
 			"client/push.go", `	if s.unique {
 		push := c.keys.PushUnique(nil, s.jobs)
 `, `	for i := range s.jobs {
-		if lock := s.jobs[i].Lock; lock != nil && !s.repeatable {
+		if lock := s.jobs[i].Lock; lock != nil && !s.once {
 			c.driver.Do(context.Background(), driver.Command("SET", c.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
 			s.jobs[i].Lock = nil
 		}
