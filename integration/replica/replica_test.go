@@ -88,7 +88,7 @@ func TestTheRunSeesWhatTheLastRefusedPushWroteBefore(t *testing.T) {
 			for _, s := range []sight{first, second} {
 				require.Equal(t, last, s.position)
 				require.ErrorIs(t, s.hasty, wal.ErrUsePrimary)
-				require.ErrorContains(t, s.hasty, last.String()+" is wanted")
+				require.ErrorContains(t, s.hasty, last.String()+" is needed")
 				require.Equal(t, before, s.there)
 				require.Equal(t, after, s.onPrimary)
 			}
