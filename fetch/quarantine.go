@@ -36,9 +36,7 @@ const (
 
 // forget drops what was known under an earlier session.
 func (q *quarantine) forget(k *keyspace) {
-	for _, queue := range k.queues {
-		queue.quarantined = false
-	}
+	k.noQuarantined()
 	*q = quarantine{loop: q.loop}
 }
 
