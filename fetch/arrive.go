@@ -8,25 +8,25 @@ import "github.com/belayq/belay/job"
 // not know of. What comes to a session that is over is requeued: it was declared dead, and its runs end
 // nothing, or the next session takes the job again, see runsUnder.
 func (k *keyspace) bring(session *Session, queue, bytes string, wanted bool) {
-	twin := k.ledger.find(session, queue, bytes)
+	r := newRun(k, session, queue, bytes)
+	twin := k.ledger.find(session, r)
 	if twin == nil || session != k.session || session.Over() {
-		k.arrive(session, queue, bytes, wanted)
+		k.arrive(r, wanted)
 		return
 	}
 	k.doubt(session, nil)
 	k.cfg.Log.Info().Str("jid", twin.JID()).Str("queue", queue).Msg("taken again while in hand: not run beside itself")
 }
 
-// arrive makes a run of a job that was taken: for a processor, or to be requeued when it is not wanted or
-// we are quiet.
-func (k *keyspace) arrive(session *Session, queue, bytes string, wanted bool) *Run {
-	if earlier := k.runsUnder(queue, bytes); earlier != nil && wanted && !k.loop.quiet {
-		session.transfer(earlier)
-		k.cfg.Log.Info().Str("jid", earlier.JID()).Str("queue", queue).Str("formerly", earlier.Session.Identity).
+// arrive puts the run of a job that was taken into the ledger: for a processor, or to be requeued when it is
+// not wanted or we are quiet. It returns the job's run, which is an earlier one if that still goes on.
+func (k *keyspace) arrive(r *Run, wanted bool) *Run {
+	if earlier := k.runsUnder(r); earlier != nil && wanted && !k.loop.quiet {
+		r.Session.transfer(earlier)
+		k.cfg.Log.Info().Str("jid", earlier.JID()).Str("queue", r.Queue).Str("formerly", earlier.Session.Identity).
 			Msg("taken again while its run goes on: not run beside itself; the run ends it under the new identity")
 		return earlier
 	}
-	r := newRun(k, session, queue, bytes)
 	if !wanted || k.loop.quiet {
 		k.ledger.finish(r, job.Requeued())
 		return r
@@ -57,14 +57,13 @@ func newRun(k *keyspace, s *Session, queue, bytes string) *Run {
 	return &Run{Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, capsule: k.capsuleOf(queue), seq: s.seq, sum: sumOf(bytes)}
 }
 
-// runsUnder returns the run of a job with these bytes and from this queue that goes on under an earlier
-// session that Redis has lost, or nil. (A run of a session that was declared dead is cancelled, and its
-// result is discarded.)
-func (k *keyspace) runsUnder(queue, bytes string) *Run {
+// runsUnder returns the run of r's job that goes on under an earlier session that Redis has lost, or nil. (A
+// run of a session that was declared dead is cancelled, and its result is discarded.)
+func (k *keyspace) runsUnder(r *Run) *Run {
 	for _, session := range k.former {
-		r := k.ledger.find(session, queue, bytes)
-		if r != nil && session.Context.Err() == nil && (r.state == running || r.state == abandoned || r.state == finished) {
-			return r
+		earlier := k.ledger.find(session, r)
+		if earlier != nil && session.Context.Err() == nil && (earlier.state == running || earlier.state == abandoned || earlier.state == finished) {
+			return earlier
 		}
 	}
 	return nil

@@ -118,15 +118,15 @@ func (l *ledger) in(s state) iter.Seq[*Run] {
 	}
 }
 
-// find returns the session's run of a job with these bytes from this queue, or nil. Usually there is none,
-// which costs one hash of a few bytes.
-func (l *ledger) find(session *Session, queue, bytes string) *Run {
-	if l.alike[sumOf(bytes)%uint64(len(l.alike))] == 0 {
+// find returns the session's run with the bytes and the queue of r, or nil. Usually there is none, which costs
+// one look into a table.
+func (l *ledger) find(session *Session, r *Run) *Run {
+	if l.alike[r.sum%uint64(len(l.alike))] == 0 {
 		return nil
 	}
-	for r := range l.of(session) {
-		if r.Bytes == bytes && r.Queue == queue && !r.quarantined {
-			return r
+	for other := range l.of(session) {
+		if other.Bytes == r.Bytes && other.Queue == r.Queue && !other.quarantined {
+			return other
 		}
 	}
 	return nil

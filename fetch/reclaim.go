@@ -35,5 +35,6 @@ func (k *keyspace) reclaimOne(o orphan) *Run {
 	case !k.loop.quiet && (k.session.quarantined != nil || k.loop.quarantine.asking):
 		return nil
 	}
-	return k.arrive(k.session, o.place.queue, o.bytes, k.capsuleOf(o.place.queue).idle() > 0)
+	r := newRun(k, k.session, o.place.queue, o.bytes)
+	return k.arrive(r, r.capsule.idle() > 0)
 }
