@@ -12,41 +12,18 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
-// opener makes a client of one kind for a URL.
-type opener func(t testing.TB, url string) driver.Client
+type opener = adapters.Opener
 
-// clients are both ways to Redis. Whatever could differ between them is tested with each.
-var clients = map[string]opener{
-	"go-redis": func(t testing.TB, url string) driver.Client {
-		client, err := goredisdriver.Open(url)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, client.Close()) })
-		return client
-	},
-	"rueidis": func(t testing.TB, url string) driver.Client {
-		client, err := rueidisdriver.Open(url)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, client.Close()) })
-		return client
-	},
-}
-
-// eachClient runs a test once for each client.
-func eachClient(t *testing.T, test func(t *testing.T, open opener)) {
-	t.Helper()
-	for name, open := range clients {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, open)
-		})
-	}
-}
+// clients are both ways to Redis, and eachClient runs a test with each.
+var (
+	clients    = adapters.All
+	eachClient = adapters.Each
+)
 
 // A rig is a keyspace with one registered process, the victim of most tests. The process is only what Redis
 // knows of it: tests take jobs in its name and do not run them.

@@ -14,8 +14,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
@@ -32,22 +31,13 @@ type rig struct {
 
 func eachClient(t *testing.T, test func(r *rig)) {
 	t.Helper()
-	for name, open := range map[string]func(url string) (driver.Client, error){
-		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client, err := open(drivertest.Redis(t).URL())
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, client.Close()) })
-			r := &rig{t: t, client: client, keys: lua.NewKeys(drivertest.Prefix(t))}
-			r.poller = scheduler.New(scheduler.Config{
-				Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.New(&r.log), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
-			})
-			test(r)
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		r := &rig{t: t, client: open(t, drivertest.Redis(t).URL()), keys: lua.NewKeys(drivertest.Prefix(t))}
+		r.poller = scheduler.New(scheduler.Config{
+			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.New(&r.log), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 		})
-	}
+		test(r)
+	})
 }
 
 func (r *rig) do(words ...string) any {
@@ -268,13 +258,11 @@ func TestPoller(t *testing.T) {
 func TestDeniedCommands(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)
-	client, err := goredisdriver.Open(server.URL())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	client := adapters.All["go-redis"](t, server.URL())
 	r := &rig{t: t, client: client, keys: lua.NewKeys("p")}
 	r.poller = scheduler.New(scheduler.Config{Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(), Largest: job.DefaultPayloadLimit})
 	r.due(r.keys.Schedule(), job.Draft{Class: "A", Queue: "q"}.Encode())
-	_, err = server.Do(t.Context(), "ACL", "SETUSER", "default", "-lpush")
+	_, err := server.Do(t.Context(), "ACL", "SETUSER", "default", "-lpush")
 	require.NoError(t, err)
 	_, err = r.poller.Pass(t.Context(), "me")
 	require.ErrorContains(t, err, "NOPERM")
