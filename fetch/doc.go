@@ -1,7 +1,7 @@
 // Package fetch is the loop of a worker: it takes jobs out of Redis, gives them to processors, and is
 // responsible for them until they are settled.
 //
-// A process registers a [Session] and moves jobs from queues into working lists that bear its identity.
+// A process registers a [Session] and moves jobs from queues into working lists named after its identity.
 // While it sends heartbeats, no other process touches them. The [Loop] is one goroutine. It owns the ledger:
 // every run that the process knows, with exactly one state. All decisions are derived from the counts of
 // these states: how many jobs a take asks for (never more than there are idle processors), what a settle

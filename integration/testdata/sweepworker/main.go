@@ -33,7 +33,7 @@ const (
 	// soon is how long retries and snoozes wait.
 	soon = 20 * time.Millisecond
 	// awhile is how long Slow takes: longer than it takes to bring back the jobs of a dead process, so that
-	// suspects wait for it, and its process drains.
+	// quarantined jobs wait for it, and its process drains.
 	awhile = 3 * ttl
 	// grace is how long running jobs may go on after TERM.
 	grace = beat / 2
