@@ -5,10 +5,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belayq/belay/job"
 )
@@ -127,68 +128,30 @@ func (c *canonical) sum(members []member) (sum [sha256.Size]byte) {
 
 // string decodes the next string. The result is valid until the next call.
 func (c *canonical) string() []byte {
-	c.at++
-	c.decoded = c.decoded[:0]
-	for {
-		plain := c.at
-		for c.text[c.at] != '"' && c.text[c.at] != '\\' {
+	start := c.at
+	for c.at++; c.text[c.at] != '"'; c.at++ {
+		if c.text[c.at] == '\\' {
 			c.at++
 		}
-		c.decoded = append(c.decoded, c.text[plain:c.at]...)
-		c.at++
-		if c.text[c.at-1] == '"' {
-			return c.decoded
-		}
-		c.escape()
 	}
-}
-
-// escape decodes what follows a backslash.
-func (c *canonical) escape() {
-	letter := c.text[c.at]
 	c.at++
-	switch letter {
-	case 'u':
-		c.decoded = appendRune(c.decoded, c.escapedRune())
-	case 'b':
-		c.decoded = append(c.decoded, '\b')
-	case 'f':
-		c.decoded = append(c.decoded, '\f')
-	case 'n':
-		c.decoded = append(c.decoded, '\n')
-	case 'r':
-		c.decoded = append(c.decoded, '\r')
-	case 't':
-		c.decoded = append(c.decoded, '\t')
-	default: // a quote, a backslash or a slash
-		c.decoded = append(c.decoded, letter)
+	literal := c.text[start:c.at]
+	var err error
+	if c.decoded, err = jsontext.AppendUnquote(c.decoded[:0], literal); err != nil { // it has half a surrogate pair
+		c.decoded = escape.ReplaceAllFunc(literal[1:len(literal)-1], unescape)
 	}
+	return c.decoded
 }
 
-// escapedRune reads the four digits after \u, and a second escape if it is the other half of a surrogate
-// pair. It returns half a pair as it is.
-func (c *canonical) escapedRune() rune {
-	r := hex4(c.text[c.at:])
-	c.at += 4
-	if utf16.IsSurrogate(r) && bytes.HasPrefix(c.text[c.at:], []byte(`\u`)) {
-		if whole := utf16.DecodeRune(r, hex4(c.text[c.at+2:])); whole != utf8.RuneError {
-			c.at += len(`\uXXXX`)
-			return whole
-		}
-	}
-	return r
-}
+var escape = regexp.MustCompile(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.`)
 
-func hex4(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // valid JSON has four digits here
-	return rune(n)
-}
-
-// appendRune writes a character in UTF-8. utf8.AppendRune would turn half a surrogate pair into U+FFFD, so
-// that all halves were equal, and equal to a real U+FFFD.
-func appendRune(out []byte, r rune) []byte {
-	if utf16.IsSurrogate(r) {
-		return append(out, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)
+// unescape decodes one escape. Half a surrogate pair keeps its number, or all halves would be equal, and equal
+// to U+FFFD.
+func unescape(escape []byte) []byte {
+	text, err := jsontext.AppendUnquote(nil, `"`+string(escape)+`"`)
+	if err == nil {
+		return text
 	}
-	return utf8.AppendRune(out, r)
+	r, _ := strconv.ParseUint(string(escape[len(`\u`):]), 16, 16)
+	return []byte{0xe0 | byte(r>>12), 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f}
 }

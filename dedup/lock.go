@@ -97,7 +97,7 @@ func (l Lock) InHand() bool { return l.Until == UntilExecuted }
 // waits.
 func (l Lock) Releases(exit job.Exit) bool {
 	switch exit {
-	case job.ExitDone, job.ExitDiscarded, job.ExitDead:
+	case job.ExitDone, job.ExitDiscarded, job.ExitCancelled, job.ExitExpired, job.ExitDead:
 		return !l.None()
 	}
 	return false

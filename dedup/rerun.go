@@ -11,6 +11,7 @@ import (
 var runFields = [...]string{
 	"retry_count", "failed_at", "retried_at", "error_class", "error_message", "error_backtrace", "discarded_at",
 	"interrupted_count", "interrupted_at",
+	job.FieldExpiry, job.FieldDeadline, // counted from another push; expires_in begins anew
 	"at", // must not be in a stored job: Ruby would schedule it again
 }
 

@@ -12,6 +12,19 @@ func (l Lock) Stored(class string) *lua.Lock {
 	return &lua.Lock{Digest: l.Digest, Owner: lua.OwnerOf(l.JID, class), Hold: l.Lifetime(0)}
 }
 
+// Ending returns the lock of a job that ends without a run, to be released or passed to the run in Again; nil
+// for a job without a lock. queue is the job's, and now is Redis' time.
+func (l Lock) Ending(j *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Lock {
+	if l.None() {
+		return nil
+	}
+	held := l.Stored(j.Class())
+	if l.Again {
+		held.Again = Again(j, queue, now, unit)
+	}
+	return held
+}
+
 // Again returns one more run of a job, for the duplicates that were refused while it ran.
 func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
 	jid := job.NewJID()

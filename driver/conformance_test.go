@@ -12,16 +12,9 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 )
-
-// adapters are the implementations of driver.Client.
-var adapters = map[string]func(url string) (driver.Client, error){
-	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-}
 
 // A promise is one sentence of the contract, as a test.
 type promise struct {
@@ -35,8 +28,8 @@ type promise struct {
 // and on miniredis.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, connectionPromises, urlPromises)
-	for name, maker := range adapters {
+	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, listenPromises, connectionPromises, urlPromises)
+	for name, maker := range adapters.Open {
 		for _, server := range []string{"redis", "miniredis"} {
 			for _, p := range promises {
 				t.Run(name+"/"+server+"/"+p.name, func(t *testing.T) {
@@ -155,7 +148,7 @@ func BenchmarkDo(b *testing.B) {
 		{Script: settle, Keys: []string{"{b}1", "{b}2", "{b}3"}, Args: slices.Repeat([]string{strings.Repeat("x", 150)}, 100)},
 		{Script: take, Keys: []string{"{b}1"}, Args: []string{"100"}},
 	}
-	for name, maker := range adapters {
+	for name, maker := range adapters.Open {
 		b.Run(name, func(b *testing.B) {
 			client, err := maker(drivertest.Redis(b).URL())
 			require.NoError(b, err)

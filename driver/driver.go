@@ -92,6 +92,13 @@ type Client interface {
 	// Release uses this Client. The caller closes it.
 	Waiter() (Waiter, error)
 
+	// Listen subscribes to a channel on a connection of its own. It blocks until ctx ends or the connection
+	// fails, and its error says why. It calls subscribed when the server has confirmed the subscription, and
+	// from then on received with each message, in order. Messages of any other time are lost, so the caller
+	// reads their subject again after subscribed. The callbacks must not block. A connection that is
+	// silent for ListenProbe is probed, and given up if it stays silent for as long again.
+	Listen(ctx context.Context, channel string, subscribed func(), received func(message string)) error
+
 	// Close closes the connections that this Client opened, and none that a user passed in.
 	Close() error
 }
@@ -125,6 +132,8 @@ const (
 	DialTimeout = 2 * time.Second
 	// CallTimeout is the deadline of a Do whose context has none.
 	CallTimeout = 5 * time.Second
+	// ListenProbe is how long the connection of a Listen may be silent before the server is asked to answer.
+	ListenProbe = 5 * time.Second
 	// BufferSize is the size of a connection's buffers: a usual pipeline (a hundred jobs of some hundred
 	// bytes) fits into one system call.
 	BufferSize = 32 << 10

@@ -97,6 +97,12 @@ func TooManyClients(err error) bool {
 	return err != nil && strings.Contains(err.Error(), tooManyClients)
 }
 
+// Forbidden reports whether this user may not call this command, or the server does not have it.
+func Forbidden(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && (refused.Code == "NOPERM" || strings.Contains(strings.ToLower(refused.Message), "unknown"))
+}
+
 // Denial returns what an operator must do if the server denied this client or this call access, and "" for
 // every other error. Waiting does not cure a denial. If Outage is true as well, the password is wrong, and
 // the same call succeeds once it is right; otherwise a permission is missing.

@@ -2,9 +2,7 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -36,8 +34,7 @@ func (r *Releaser) Release(ctx context.Context, id int64) (bool, error) {
 		return false, nil
 	}
 	reply := r.Client.Do(ctx, Command("CLIENT", "UNBLOCK", strconv.FormatInt(id, 10)))[0]
-	var refused *ServerError
-	if errors.As(reply.Err, &refused) && (refused.Code == "NOPERM" || strings.Contains(strings.ToLower(refused.Message), "unknown")) {
+	if Forbidden(reply.Err) {
 		r.Denied.Store(true)
 		return false, ErrNoRelease
 	}

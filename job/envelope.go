@@ -17,6 +17,9 @@ func (j *Job) DisplayClass() string {
 	return cmp.Or(str(j.text(fieldDisplayClass)), str(j.text(fieldWrapped)), j.Class())
 }
 
+// Wrapped returns the class inside an adapter's job, such as an ActiveJob's own class; empty if there is none.
+func (j *Job) Wrapped() string { return str(j.text(fieldWrapped)) }
+
 // JID returns the job's id, which never changes.
 func (j *Job) JID() string { return unquote(j.text(fieldJID)) }
 
@@ -46,10 +49,6 @@ func (j *Job) Args() []string {
 	}
 	return args
 }
-
-// Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size
-// limiter writes them. Only a literal true counts.
-func (j *Job) Compressed() bool { return j.text(fieldCompressed) == "true" }
 
 // A RetryKind is one of the three meanings of Sidekiq's "retry".
 type RetryKind int
@@ -118,6 +117,13 @@ func (j *Job) EnqueuedAt() (at time.Time, ok bool) { return instant(j.text(field
 
 // FailedAt returns when the job first failed. It is not ok when absent or unreadable.
 func (j *Job) FailedAt() (at time.Time, ok bool) { return instant(j.text(fieldFailedAt)) }
+
+// RetriedAt returns when the job last failed. It is not ok for a job that has not failed again after its first
+// failure, or without a readable time.
+func (j *Job) RetriedAt() (at time.Time, ok bool) {
+	text, _ := j.Field("retried_at")
+	return instant(text)
+}
 
 // InterruptedCount returns how many crashed processes were running the job; 0 if the field is absent or
 // unreadable.

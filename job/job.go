@@ -34,6 +34,10 @@ const (
 	fieldDisplayClass
 	fieldWrapped
 	fieldCompressed
+	fieldExpiry
+	fieldExpiresIn
+	fieldDeadline
+	fieldTrack
 	fieldCount
 )
 
@@ -76,6 +80,14 @@ func fieldOf(name string) (field, bool) {
 		return fieldWrapped, true
 	case "compressed":
 		return fieldCompressed, true
+	case FieldExpiry:
+		return fieldExpiry, true
+	case FieldExpiresIn:
+		return fieldExpiresIn, true
+	case FieldDeadline:
+		return fieldDeadline, true
+	case FieldTrack:
+		return fieldTrack, true
 	}
 	return 0, false
 }

@@ -1,17 +1,18 @@
 package job
 
 import (
-	"bytes"
-	"encoding"
-	"encoding/json"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // Marshal writes v as JSON in the spelling of Ruby's JSON.generate: on one line, without spaces, with
@@ -24,15 +25,16 @@ import (
 // in the place of the first. Integers keep all their digits. Any other number becomes the nearest float64,
 // as in Ruby; put a decimal that needs more than 17 digits into a string.
 //
-// NaN, an infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and, outside
-// of structs, a map whose keys are not strings are errors that name the place.
+// Unlike encoding/json, Marshal calls MarshalJSON and MarshalText of pointers for copies, too. NaN, an
+// infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and a struct whose
+// fields would not be written (see CheckStruct) are errors that name the place.
 //
 // A nil slice is written [] when it is v itself, null when it stands inside something.
 func Marshal(v any) (string, error) {
-	if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && s.IsNil() && s.Type() != typeRaw {
+	if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && s.IsNil() && s.Type() != reflect.TypeFor[stdjson.RawMessage]() {
 		return "[]", nil
 	}
-	out, err := appendValue(nil, reflect.ValueOf(v), place{})
+	out, err := appendArg(nil, v)
 	if err != nil {
 		return "", fmt.Errorf("write JSON: %w", err)
 	}
@@ -98,191 +100,140 @@ func appendArg(out []byte, arg any) ([]byte, error) {
 		return strconv.AppendBool(out, v), nil
 	case int:
 		return strconv.AppendInt(out, int64(v), 10), nil
+	case int32:
+		return strconv.AppendInt(out, int64(v), 10), nil
 	case int64:
 		return strconv.AppendInt(out, v, 10), nil
+	case uint64:
+		return strconv.AppendUint(out, v, 10), nil
+	case float64:
+		return appendFloat(out, v, 64)
 	case string:
 		return appendString(out, v)
 	}
-	return appendValue(out, reflect.ValueOf(arg), place{})
+	return appendValue(out, arg)
 }
 
-var (
-	typeRaw       = reflect.TypeFor[json.RawMessage]()
-	typeNumber    = reflect.TypeFor[json.Number]()
-	typeMarshaler = reflect.TypeFor[json.Marshaler]()
-	typeText      = reflect.TypeFor[encoding.TextMarshaler]()
+// The library that encoding/json is becoming writes all other values: which fields a struct has, how they are
+// called and which are omitted is as in encoding/json. Only floats and raw JSON are written here. Strings that
+// others escaped stay so for now, because appendSpelled judges escapes.
+var options = json.JoinOptions(
+	jsonv1.DefaultOptionsV1(), jsonv1.CallMethodsWithLegacySemantics(false), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false),
+	json.WithMarshalers(json.JoinMarshalers(json.MarshalToFunc(writeRaw), json.MarshalToFunc(writeNumber), json.MarshalToFunc(write))),
 )
 
-type place struct {
-	// depth counts the enclosing values, pointers included, so that a cycle of pointers ends.
-	depth int
-	// inStruct reports that maps may have any keys that encoding/json accepts, as they always could in
-	// structs.
-	inStruct bool
+func appendValue(out []byte, v any) ([]byte, error) {
+	text, err := json.Marshal(v, options)
+	if ours, ok := errors.AsType[*placeError](err); ok {
+		return nil, ours
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out, err = appendSpelled(out, string(text), true); err != nil {
+		return nil, fmt.Errorf("in a %T: %w", v, err)
+	}
+	return out, nil
 }
 
-func (p place) deeper() place { return place{p.depth + 1, p.inStruct} }
+// writeRaw respells JSON that was written elsewhere.
+func writeRaw(enc *jsontext.Encoder, raw stdjson.RawMessage) error {
+	if raw == nil {
+		return enc.WriteToken(jsontext.Null)
+	}
+	text, err := appendSpelled(nil, string(raw), false)
+	if err == errNotJSON { //nolint:errorlint // our own, unwrapped
+		err = errors.New("a json.RawMessage is not JSON")
+	}
+	if err != nil {
+		return placed(enc, err)
+	}
+	return enc.WriteValue(text)
+}
 
-func appendValue(out []byte, v reflect.Value, at place) ([]byte, error) {
-	if at.depth > MaxDepth {
-		return nil, errTooDeep
-	}
-	if !v.IsValid() {
-		return append(out, "null"...), nil
-	}
-	if v.Type() == typeRaw {
-		return appendRaw(out, v.Bytes())
-	}
-	if leaf, ok := marshaler(v); ok {
-		return appendForeign(out, leaf)
-	}
+// writeNumber tells the library that its own type for numbers and encoding/json's are the same.
+func writeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
+	return jsonv1.Number(n).MarshalJSONTo(enc)
+}
+
+// write writes a float, refuses what has no JSON, and leaves all else to the library.
+func write(enc *jsontext.Encoder, pointer any) error {
+	v := reflect.ValueOf(pointer).Elem()
 	switch v.Kind() {
-	case reflect.Bool:
-		return strconv.AppendBool(out, v.Bool()), nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return strconv.AppendInt(out, v.Int(), 10), nil
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return strconv.AppendUint(out, v.Uint(), 10), nil
 	case reflect.Float32, reflect.Float64:
-		return appendFloat(out, v.Float(), v.Type().Bits())
-	case reflect.String:
-		return appendString(out, v.String())
-	case reflect.Interface:
-		return appendValue(out, v.Elem(), at)
-	case reflect.Pointer:
-		return appendValue(out, v.Elem(), at.deeper())
-	case reflect.Slice, reflect.Array:
-		return appendSlice(out, v, at.deeper())
-	case reflect.Map:
-		return appendMap(out, v, at.deeper())
-	case reflect.Struct:
-		return appendStruct(out, v, place{at.depth + 1, true})
-	}
-	return nil, fmt.Errorf("a %s has no JSON", v.Type())
-}
-
-// marshaler returns the value for encoding/json, and true, if the value has its own MarshalJSON or
-// MarshalText.
-func marshaler(v reflect.Value) (any, bool) {
-	t := v.Type()
-	switch p := reflect.PointerTo(t); {
-	case t.Kind() == reflect.Interface:
-		return nil, false // its content is checked instead
-	case v.CanAddr() && (p.Implements(typeMarshaler) || p.Implements(typeText)):
-		return v.Addr().Interface(), true
-	case t == typeNumber, t.Implements(typeMarshaler), t.Implements(typeText):
-		return v.Interface(), true
-	}
-	return nil, false
-}
-
-func appendSlice(out []byte, v reflect.Value, inside place) ([]byte, error) {
-	if v.Kind() == reflect.Slice {
-		if v.IsNil() {
-			return append(out, "null"...), nil
+		// Ruby does not read a field with the tag ",string" as a number.
+		if asText, _ := json.GetOption(enc.Options(), json.StringifyNumbers); asText {
+			return errors.ErrUnsupported
 		}
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return appendForeign(out, v.Interface()) // Base64, as everywhere in Go
-		}
-	}
-	out = append(out, '[')
-	for i := range v.Len() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		var err error
-		if out, err = appendValue(out, v.Index(i), inside); err != nil {
-			return nil, within(err, "[%d]", i)
-		}
-	}
-	return append(out, ']'), nil
-}
-
-func appendMap(out []byte, v reflect.Value, inside place) ([]byte, error) {
-	if v.Type().Key().Kind() != reflect.String && !inside.inStruct {
-		return nil, fmt.Errorf("a %s: JSON allows only strings as keys", v.Type())
-	}
-	if v.IsNil() {
-		return append(out, "null"...), nil
-	}
-	type entry struct {
-		name string
-		key  reflect.Value
-	}
-	entries := make([]entry, 0, v.Len())
-	for _, key := range v.MapKeys() {
-		name, err := keyName(key)
+		text, err := appendFloat(nil, v.Float(), v.Type().Bits())
 		if err != nil {
-			return nil, fmt.Errorf("a %s: %w", v.Type(), err)
+			return placed(enc, err)
 		}
-		entries = append(entries, entry{name, key})
+		return enc.WriteValue(text)
+	case reflect.String:
+		if !utf8.ValidString(v.String()) {
+			return placed(enc, errNotUTF8)
+		}
+		if within, length := enc.StackIndex(enc.StackDepth()); within == '{' && length%2 == 0 {
+			return enc.WriteToken(jsontext.String(v.String())) // a map's key: encoding/json does not call its methods
+		}
+	case reflect.Map:
+		if v.Type().Key().Kind() == reflect.Interface {
+			return placed(enc, fmt.Errorf("a %v: JSON allows only strings as keys", v.Type()))
+		}
+	case reflect.Struct:
+		if err := CheckStruct(v.Type()); err != nil {
+			return placed(enc, err)
+		}
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return placed(enc, fmt.Errorf("a %v has no JSON", v.Type()))
+	case reflect.Pointer, reflect.Interface:
+		// The library finds a cycle by its depth in the JSON, and one of pointers alone has none.
+		for steps := 0; (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && !v.IsNil(); steps++ {
+			if v = v.Elem(); steps == MaxDepth {
+				return placed(enc, errTooDeep)
+			}
+		}
 	}
-	// Sorted, so that equal arguments are equal bytes: unique jobs are compared by them.
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	out = append(out, '{')
-	for i, e := range entries {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		var err error
-		if out, err = appendString(out, e.name); err != nil {
-			return nil, err
-		}
-		if out, err = appendValue(append(out, ':'), v.MapIndex(e.key), inside); err != nil {
-			return nil, within(err, "[%q]", e.name)
-		}
+	if enc.StackDepth() > MaxDepth {
+		return placed(enc, errTooDeep)
 	}
-	return append(out, '}'), nil
+	return errors.ErrUnsupported
 }
 
-// keyName returns a map's key as encoding/json writes it.
-func keyName(key reflect.Value) (string, error) {
-	if key.Kind() == reflect.String {
-		return key.String(), nil
-	}
-	if text, ok := key.Interface().(encoding.TextMarshaler); ok {
-		if key.Kind() == reflect.Pointer && key.IsNil() {
-			return "", nil
+// A placeError says where in the JSON the value is that cannot be written.
+type placeError struct {
+	place jsontext.Pointer
+	err   error
+}
+
+// placed returns an error about the value that enc is to write next.
+func placed(enc *jsontext.Encoder, err error) error {
+	at := enc.StackPointer() // of the value before, in an array
+	if within, length := enc.StackIndex(enc.StackDepth()); within == '[' {
+		if length > 0 {
+			at = at.Parent()
 		}
-		name, err := text.MarshalText()
-		return string(name), err
+		at = at.AppendToken(strconv.FormatInt(length, 10))
 	}
-	if key.CanInt() {
-		return strconv.FormatInt(key.Int(), 10), nil
-	}
-	if key.CanUint() {
-		return strconv.FormatUint(key.Uint(), 10), nil
-	}
-	return "", errors.New("its keys cannot be written as strings")
+	return &placeError{at, err}
 }
 
-// A pathError locates a value that cannot be written.
-type pathError struct {
-	path string
-	err  error
+func (e *placeError) Error() string {
+	if e.place == "" || errors.Is(e.err, errTooDeep) { // a value that contains itself is everywhere
+		return e.err.Error()
+	}
+	return fmt.Sprintf("at %s: %v", e.place, e.err)
 }
 
-func (e *pathError) Error() string { return "at " + e.path + ": " + e.err.Error() }
-func (e *pathError) Unwrap() error { return e.err }
-
-// within adds one step to the front of an error's path. A value that contains itself gets no path: it would
-// be endless.
-func within(err error, step string, key any) error {
-	if errors.Is(err, errTooDeep) {
-		return err
-	}
-	step = fmt.Sprintf(step, key)
-	if inner, ok := err.(*pathError); ok { //nolint:errorlint // only our own, unwrapped, has a path to go on
-		return &pathError{step + inner.path, inner.err}
-	}
-	return &pathError{step, err}
-}
+func (e *placeError) Unwrap() error { return e.err }
 
 func appendString(out []byte, s string) ([]byte, error) {
-	if !utf8.ValidString(s) {
+	out, err := jsontext.AppendQuote(out, s)
+	if err != nil {
 		return nil, errNotUTF8
 	}
-	return appendQuoted(out, s), nil
+	return out, nil
 }
 
 // appendFloat writes a float as Ruby's to_s does: always with a fraction, and with an exponent below 0.0001
@@ -308,33 +259,6 @@ func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 	out = append(append(out, mantissa...), ".0"...)
 	if exponent != "" {
 		out = append(append(out, 'e'), exponent...)
-	}
-	return out, nil
-}
-
-// appendRaw respells JSON that was written elsewhere.
-func appendRaw(out []byte, raw []byte) ([]byte, error) {
-	if raw == nil {
-		return append(out, "null"...), nil
-	}
-	out, err := appendSpelled(out, string(raw), false)
-	if err == errNotJSON { //nolint:errorlint // our own, unwrapped
-		return nil, errors.New("a json.RawMessage is not JSON")
-	}
-	return out, err
-}
-
-// appendForeign writes a value by encoding/json and respells the result.
-func appendForeign(out []byte, v any) ([]byte, error) {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	out, err := appendSpelled(out, text.String(), true)
-	if err != nil {
-		return nil, fmt.Errorf("in a %T: %w", v, err)
 	}
 	return out, nil
 }

@@ -14,6 +14,10 @@ const (
 	ExitDead Exit = "dead"
 	// ExitDiscarded ends the job without keeping it.
 	ExitDiscarded Exit = "discarded"
+	// ExitCancelled ends a job that was cancelled, without keeping it.
+	ExitCancelled Exit = "cancelled"
+	// ExitExpired ends a job whose time to start or to finish was over, without keeping it.
+	ExitExpired Exit = "expired"
 	// ExitSnoozed moves it to the schedule: its handler asked to run later, which is not a failure.
 	ExitSnoozed Exit = "snoozed"
 	// ExitRequeued returns it to the head of its queue, as if it had not been taken.
@@ -52,6 +56,16 @@ func Unread(payload string) Outcome { return Died(payload) }
 // reason was an error.
 func Discarded(failed bool) Outcome {
 	return Outcome{exit: ExitDiscarded, processed: true, failed: failed}
+}
+
+// Cancelled returns the outcome of a job that was cancelled, before its start or during its run. It counts as
+// processed, as in Sidekiq.
+func Cancelled() Outcome { return Outcome{exit: ExitCancelled, processed: true} }
+
+// Expired returns the outcome of a job that would have started too late or, if it failed, whose run did not
+// finish in time. It counts as processed.
+func Expired(failed bool) Outcome {
+	return Outcome{exit: ExitExpired, processed: true, failed: failed}
 }
 
 // Snoozed returns the outcome of a run whose handler asked to run again after a delay. It is not counted. A

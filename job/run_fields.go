@@ -2,18 +2,76 @@ package job
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
 
-// Fields of Belay's own about a run. Few jobs have them, so they are looked for in the payload's text before
-// it is scanned a second time.
+// Fields about a run that few jobs have. Those that the scanner does not find itself are looked for in the
+// payload's text before it is scanned a second time.
 const (
 	// FieldTimeout is the timeout of one job's runs, in milliseconds.
 	FieldTimeout = "belay_timeout_ms"
+	// FieldExpiresIn is Sidekiq Pro's option: the seconds within which a job must start, from its push or, if
+	// it is scheduled, from the time for which it is. FieldExpiry is the end of that time, in seconds since
+	// 1970, which the push computes.
+	FieldExpiresIn = "expires_in"
+	FieldExpiry    = "expiry"
+	// FieldDeadline is when a job must be done, in milliseconds since 1970.
+	FieldDeadline = "belay_deadline_ms"
+	// FieldTrack is for how many milliseconds after its end the state and the result of a job are kept.
+	FieldTrack = "belay_track_ms"
 	// FieldMeta is an object of strings that the program added to the job when it pushed it.
 	FieldMeta = "meta"
+	// FieldLocale and FieldAttributes are what Sidekiq's middleware adds: the language of I18n, a text, and the
+	// values of CurrentAttributes, an object or, from Sidekiq 8 on, an array of pairs.
+	FieldLocale     = "locale"
+	FieldAttributes = "cattr"
+	// FieldTick is an object, the Tick of a periodic job.
+	FieldTick = "belay_tick"
 )
+
+// A Tick is one time of a periodic job.
+type Tick struct {
+	// Name is that of the periodic job.
+	Name string
+	// At is the time at which the tick was meant to be, in the zone of its schedule. It is zero for a run that
+	// an operator asked for.
+	At time.Time
+}
+
+type tickJSON struct {
+	Name string `json:"name"`
+	At   string `json:"at,omitempty"`
+}
+
+// Edit returns the edit that writes the tick into a payload.
+func (t Tick) Edit() Edit {
+	fields := tickJSON{Name: t.Name}
+	if !t.At.IsZero() {
+		fields.At = t.At.Format(time.RFC3339)
+	}
+	text, _ := json.Marshal(fields) // two strings: it cannot fail
+	return Edit{Name: FieldTick, JSON: string(text)}
+}
+
+// Tick returns the tick of a periodic job that this job was enqueued for, and whether there is one.
+func (j *Job) Tick() (t Tick, ok bool) {
+	if !strings.Contains(j.raw, FieldTick) {
+		return Tick{}, false
+	}
+	text, ok := j.Field(FieldTick)
+	var fields tickJSON
+	if !ok || json.Unmarshal([]byte(text), &fields) != nil || fields.Name == "" {
+		return Tick{}, false
+	}
+	t.Name = fields.Name
+	if at, err := time.Parse(time.RFC3339, fields.At); err == nil {
+		t.At = at
+	}
+	return t, true
+}
 
 // Timeout returns the timeout that the job was pushed with, and whether there is one.
 func (j *Job) Timeout() (d time.Duration, ok bool) {
@@ -21,6 +79,14 @@ func (j *Job) Timeout() (d time.Duration, ok bool) {
 		return 0, false
 	}
 	text, _ := j.Field(FieldTimeout)
+	return milliseconds(text)
+}
+
+// Track returns for how long the state and the result of the job are kept after its end, and whether they are.
+func (j *Job) Track() (d time.Duration, ok bool) { return milliseconds(j.text(fieldTrack)) }
+
+// milliseconds reads a duration above 0.
+func milliseconds(text string) (d time.Duration, ok bool) {
 	ms, ok := integer(text)
 	if ok = ok && ms > 0 && int64(ms) < int64(1<<62/time.Millisecond); !ok {
 		return 0, false
@@ -28,15 +94,92 @@ func (j *Job) Timeout() (d time.Duration, ok bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// Meta returns what Meta was set to at the push; nil if nothing was.
-func (j *Job) Meta() map[string]string {
-	if !strings.Contains(j.raw, `"`+FieldMeta+`"`) {
-		return nil
+// Meta returns what Meta was set to at the push, and what Sidekiq's middleware added in Ruby: the text of
+// FieldLocale and the JSON of FieldAttributes, under these names. It returns nil if there is nothing.
+func (j *Job) Meta() (meta map[string]string) {
+	if text, ok := j.metaField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
+		meta = nil // another program's field of that name
 	}
-	text, _ := j.Field(FieldMeta)
-	var meta map[string]string
-	if json.Unmarshal([]byte(text), &meta) != nil { // another program's field of that name
-		return nil
+	for _, name := range []string{FieldLocale, FieldAttributes} {
+		text, ok := j.metaField(name)
+		if name == FieldLocale {
+			text, ok = str(text), ok && str(text) != ""
+		}
+		if !ok || text == "null" {
+			continue
+		}
+		if meta == nil {
+			meta = make(map[string]string)
+		}
+		meta[name] = text
 	}
 	return meta
+}
+
+// metaField is Field, for a field that few jobs have.
+func (j *Job) metaField(name string) (rawJSON string, ok bool) {
+	if !strings.Contains(j.raw, `"`+name+`"`) {
+		return "", false
+	}
+	return j.Field(name)
+}
+
+// MetaFields returns the fields that hold meta in a payload. Those that Sidekiq's middleware reads are its own.
+func MetaFields(meta map[string]string) (fields []Edit, err error) {
+	rest := maps.Clone(meta)
+	if locale, ok := meta[FieldLocale]; ok {
+		fields = append(fields, SetString(FieldLocale, locale))
+		delete(rest, FieldLocale)
+	}
+	if attributes, ok := meta[FieldAttributes]; ok {
+		// Sidekiq's pages fail on any other value.
+		text, err := Marshal(json.RawMessage(attributes))
+		if err != nil || text == "" || text[0] != '{' && text[0] != '[' {
+			return nil, fmt.Errorf("%s must be a JSON object or array", FieldAttributes)
+		}
+		fields = append(fields, Edit{Name: FieldAttributes, JSON: text})
+		delete(rest, FieldAttributes)
+	}
+	if len(rest) == 0 {
+		return fields, nil
+	}
+	text, err := Marshal(rest)
+	return append(fields, Edit{Name: FieldMeta, JSON: text}), err
+}
+
+// Deadline returns when the job must be done, by Redis' clock, and whether there is such a time.
+func (j *Job) Deadline() (at time.Time, ok bool) {
+	ms, ok := integer(j.text(fieldDeadline))
+	if ok = ok && ms > 0 && int64(ms) < latestSecond; !ok {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(ms)), true
+}
+
+// StartBy returns when the job must have started, by Redis' clock, and whether there is such a time: the
+// earlier of its expiry and its deadline.
+//
+// A producer without Sidekiq Pro's middleware stores expires_in without expiry. Then the time begins when the
+// job last entered a queue before its first failure or, as nothing says when that was, at its first failure.
+func (j *Job) StartBy() (at time.Time, ok bool) {
+	if at, ok = instant(j.text(fieldExpiry)); !ok {
+		at, ok = j.relativeExpiry()
+	}
+	if deadline, limited := j.Deadline(); limited && (!ok || deadline.Before(at)) {
+		return deadline, true
+	}
+	return at, ok
+}
+
+func (j *Job) relativeExpiry() (at time.Time, ok bool) {
+	within, ok := seconds(j.text(fieldExpiresIn))
+	if !ok || within <= 0 {
+		return time.Time{}, false
+	}
+	for _, begin := range []field{fieldFailedAt, fieldEnqueuedAt, fieldCreatedAt} {
+		if at, ok = instant(j.text(begin)); ok {
+			return at.Add(within), true
+		}
+	}
+	return time.Time{}, false
 }

@@ -1,14 +1,15 @@
 package job
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // JSON has many spellings of one value, and Ruby writes one of them. Sidekiq's reschedule looks for an
@@ -152,42 +153,21 @@ func (s *speller) keepLast(members []member) {
 }
 
 func (s *speller) string() error {
-	s.out = append(s.out, '"')
-	s.at++
-	for {
-		plain := strings.IndexAny(s.text[s.at:], `"\`)
-		s.copy(s.at + plain)
-		if s.text[s.at] == '"' {
-			s.copy(s.at + 1)
-			return nil
-		}
-		if err := s.escape(); err != nil {
-			return err
-		}
+	end, _ := skipString(s.text, s.at)
+	literal := s.text[s.at:end]
+	if !hasEscape(literal) {
+		s.copy(end)
+		return nil
 	}
-}
-
-func (s *speller) escape() error {
-	switch s.text[s.at+1] {
-	case 'u':
-		r, size := escapedRune(s.text, s.at)
-		switch {
-		case utf16.IsSurrogate(r):
-			return errHalfPair
-		case r == utf8.RuneError && s.goWrote:
-			return errNotUTF8
-		case r < ' ' || r == '"' || r == '\\':
-			s.out = appendEscaped(s.out, byte(r))
-		default:
-			s.out = utf8.AppendRune(s.out, r)
-		}
-		s.at += size
-	case '/':
-		s.out = append(s.out, '/')
-		s.at += 2
-	default:
-		s.copy(s.at + 2)
+	s.at = end
+	plain, err := jsontext.AppendUnquote(nil, literal)
+	switch {
+	case err != nil:
+		return errHalfPair // the text has no other fault
+	case s.goWrote && bytes.Count(plain, []byte("\ufffd")) > strings.Count(literal, "\ufffd"):
+		return errNotUTF8
 	}
+	s.out = appendQuoted(s.out, plain)
 	return nil
 }
 

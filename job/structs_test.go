@@ -60,7 +60,6 @@ func TestStructsHaveTheFieldsThatGoGivesThem(t *testing.T) {
 			Dashed       int `json:"-"`
 			Dash         int `json:"-,"` //nolint:staticcheck // it is what is tested
 			Odd          int `json:"a/b ü"`
-			Bad          int `json:"a\"b"` //nolint:staticcheck // likewise
 			Empty        int `json:",omitempty"`
 		}{Plain: 1},
 		"depth decides": struct {
@@ -152,7 +151,6 @@ func TestStructsHaveTheFieldsThatGoGivesThem(t *testing.T) {
 			F any
 			G []byte
 			H [2]byte
-			I byPointer
 			J []byPointer
 			K *byPointer
 			L map[string]*byPointer
@@ -221,5 +219,73 @@ func TestTextFromElsewhereIsSpelledAnew(t *testing.T) {
 		got, err := job.Marshal(json.RawMessage(text))
 		require.NoError(t, err)
 		require.Equal(t, want, got)
+	}
+}
+
+// opaque is {} to encoding/json, whatever is in it.
+type opaque struct{ id int }
+
+// shown writes itself.
+type shown struct{ id int }
+
+func (s shown) MarshalJSON() ([]byte, error) { return json.Marshal(s.id) }
+
+type withOpaque struct {
+	ID    int
+	Other opaque
+}
+
+type stamped struct {
+	time.Time
+	Place string
+}
+
+// marked is as useless as it looks to JSON, and so are those that have it in them, but for what else they
+// have.
+type marked struct{ _ [0]func() }
+
+// sum has no exported fields to encoding/json but by a pointer.
+type sum struct{ Amount big.Int }
+
+type branch struct{ Children []*branch }
+
+// A struct that would have one JSON for all of its values is refused: unique jobs that differ would be equal.
+func TestMarshalRefusesStructsThatWouldLoseTheirFields(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string]any{
+		"nil": nil, "a number": 1, "a string": "x", "a list": []any{1, "x", nil, []string{"y"}}, "bytes": []byte("x"),
+		"a struct": struct{ ID int }{1}, "nothing on purpose": struct{}{}, "a struct with more": struct {
+			ID int
+			x  int
+		}{1, 2},
+		"a time": time.Now(), "a pointer to a time": &time.Time{}, "a nil pointer": (*opaque)(nil), "a number by a pointer": big.NewInt(5),
+		"numbers in a slice": []big.Int{*big.NewInt(5)}, "numbers behind a pointer": &sum{}, "what writes itself": shown{1},
+		"a pointer to it": &shown{1}, "an address": netip.MustParseAddr("::1"), "addresses": map[string]any{"a": netip.MustParseAddr("::1")},
+		"a tree": branch{[]*branch{nil, {}}}, "an embedded struct": &struct{ sum }{}, "raw JSON": json.RawMessage(`{}`),
+		"beside a marker": struct {
+			marked
+			ID int
+		}{},
+		"what is left out by name": struct {
+			ID    int
+			Other opaque `json:"-"`
+		}{},
+	} {
+		_, err := job.Marshal(v)
+		require.NoError(t, err, name)
+	}
+	for name, v := range map[string]any{
+		"itself": opaque{1}, "behind a pointer": &opaque{1}, "in a list": []any{1, opaque{1}}, "in an array": [1]opaque{{1}},
+		"in a map": map[string]any{"a": []opaque{{1}}}, "in a field": withOpaque{1, opaque{2}}, "in a field of a pointer": &withOpaque{},
+		"embedded": struct{ opaque }{}, "with nothing to write": struct {
+			ID int `json:"-"`
+		}{1},
+	} {
+		_, err := job.Marshal(v)
+		require.ErrorContains(t, err, "would be written as {}; capitalize", name)
+	}
+	for _, v := range []any{stamped{}, &stamped{}, []stamped{{}}} {
+		_, err := job.Marshal(v)
+		require.ErrorContains(t, err, "give the embedded field a name")
 	}
 }

@@ -19,7 +19,14 @@ func isNumber(text string) bool {
 }
 
 // isInteger checks the literal, as Ruby does: 5.0 and 5e0 are not integers.
-func isInteger(text string) bool { return isNumber(text) && !strings.ContainsAny(text, ".eE") }
+func isInteger(text string) bool {
+	for i := range len(text) { // no library call: each run of a job reads such literals
+		if c := text[i]; c == '.' || c == 'e' || c == 'E' {
+			return false
+		}
+	}
+	return isNumber(text)
+}
 
 // integer reads an integer literal. A number beyond an int becomes the nearest int.
 func integer(text string) (n int, ok bool) {
@@ -74,12 +81,41 @@ func instant(text string) (time.Time, bool) {
 		}
 		return time.UnixMilli(n), true
 	}
+	if at, ok := decimal(text); ok {
+		return at, true
+	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.Abs(seconds) > latestSecond {
 		return time.Time{}, false
 	}
 	whole, part := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(part*1e9)), true
+}
+
+// decimal reads a time in seconds as programs write it: digits, a point and at most nine digits. It is several
+// times faster than ParseFloat.
+func decimal(text string) (time.Time, bool) {
+	point := strings.IndexByte(text, '.')
+	if point < 1 || point > 11 || len(text)-point > 10 {
+		return time.Time{}, false
+	}
+	var whole, part int64
+	for i := range len(text) {
+		digit := int64(text[i]) - '0'
+		switch {
+		case i == point:
+		case digit < 0 || digit > 9:
+			return time.Time{}, false
+		case i < point:
+			whole = 10*whole + digit
+		default:
+			part = 10*part + digit
+		}
+	}
+	for range 10 - (len(text) - point) {
+		part *= 10
+	}
+	return time.Unix(whole, part), true
 }
 
 // millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -57,6 +58,34 @@ func quote(text string) []byte {
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(text) // encoding a string does not fail
 	return bytes.TrimSpace(out.Bytes())
+}
+
+// Spell returns a text for people. show converts the stretches of characters that may be shown, and mark the
+// escapes of those between them: \x9b for a byte that is no character, \n, \u202e.
+func Spell(text string, may func(rune) bool, show, mark func(string) string) string {
+	var out strings.Builder
+	from := 0
+	for at := 0; at < len(text); {
+		r, size := utf8.DecodeRuneInString(text[at:])
+		if may(r) && (r != utf8.RuneError || size > 1) {
+			at += size
+			continue
+		}
+		out.WriteString(show(text[from:at]))
+		quoted := strconv.QuoteToASCII(text[at : at+size])
+		out.WriteString(mark(quoted[1 : len(quoted)-1]))
+		at += size
+		from = at
+	}
+	out.WriteString(show(text[from:]))
+	return out.String()
+}
+
+// Plain returns text that is safe to show on a terminal: each character that could move a cursor, change a
+// colour or turn the writing direction is written as an escape.
+func Plain(text string) string {
+	same := func(s string) string { return s }
+	return Spell(text, strconv.IsPrint, same, same)
 }
 
 // EscapeJSON makes JSON safe to show on a terminal: a character that could move a cursor, change a colour or

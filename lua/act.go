@@ -1,13 +1,13 @@
 package lua
 
 import (
-	"iter"
+	"cmp"
 	"strconv"
 )
 
 var actScript = load("act")
 
-// A Fate is where an operator sends a job.
+// A Fate is the destination that an operator chooses for a job.
 type Fate string
 
 // The fates.
@@ -15,26 +15,36 @@ const (
 	FateQueue Fate = "queue" // to the back of a queue
 	FateDead  Fate = "dead"  // to the dead set, as it is
 	FateGone  Fate = "gone"
+	FateLater Fate = "later" // to another time in its set
+	FateHere  Fate = "here"  // new bytes, in the same place of its set
 )
 
-// A Source is the place that jobs are taken out of.
+// A Source is the place from which jobs are moved.
 type Source struct {
 	// Key is a queue's list, its quarantine, or a sorted set.
 	Key string
-	// End is OrderOldest or OrderYoungest for a list: the end from which to search. Empty for a sorted set.
+	// End is OrderOldest or OrderYoungest for a list: the end from which to search. With OrderAt the youngest
+	// job of the list takes the place of the one that leaves, because Redis has no fast way to take an entry
+	// out of the middle. Empty for a sorted set.
 	End Order
 	// Search is how many entries of a list to search for each job; 0 means all. Each entry of ordinary size
-	// costs some seventy nanoseconds, and the search for a job that has gone reads them all.
+	// costs about a hundred nanoseconds, and the search for a job that has gone reads them all.
+	//
+	// With OrderAt it is the index of the only job, counted from the oldest.
 	Search int
 }
 
-// An Errand has jobs with the same fate. Queue and New are used with FateQueue only.
+// An Errand has jobs with the same fate. Queue is used with FateQueue only, New also with FateHere, whose jobs
+// bring no Lock.
 //
 // A job's Lock, if it has one and still owns it, is freed with the job or passes to the run in Again. A job
-// that goes to a queue takes its lock, if it is free, for its Hold.
+// that goes to a queue takes its lock, if it is free, for its Hold. A job that goes to another time prolongs
+// its own lock to its Hold.
 type Errand struct {
 	Fate  Fate
 	Queue string
+	// Score is when the job runs, with FateLater.
+	Score string
 	// Need keeps a job in its sorted set if another job holds its lock.
 	Need bool
 	// Quarantined moves jobs to the queue's quarantine list instead; they run alone.
@@ -42,7 +52,7 @@ type Errand struct {
 	Jobs        []Promotion
 }
 
-// Acted is the result of an Act. Positions count from 0 through all errands. All other jobs have moved.
+// Acted is the result of an Act. Positions count from 0 through all errands. All other jobs were moved.
 type Acted struct {
 	// Gone are jobs that were not found in the source; nothing was written for them.
 	Gone []int
@@ -50,7 +60,7 @@ type Acted struct {
 	Held []Blocked
 }
 
-// A Blocked is a job that needs its lock and could not get it.
+// A Blocked is a job that was not moved because another job holds its lock.
 type Blocked struct {
 	Position int
 	// Holder is the jid of the job that holds the lock.
@@ -75,42 +85,32 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 			keys = append(keys, to)
 			list = len(keys)
 		}
-		for jobs := range alikeLocked(errand.Jobs) {
-			_, again := jobs[0].Lock.locking()
+		for rest := errand.Jobs; len(rest) > 0; {
+			like, count := alike(rest, func(p *Promotion) actKind { return actKind{p.Lock.kind(), p.State.kind()} })
+			jobs := rest[:count]
+			rest = rest[count:]
 			var locks string
 			keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
-			args = append(args, string(errand.Fate), strconv.Itoa(list), errand.Queue, errand.locks(jobs[0].Lock), locks, bit(again),
+			args = append(args, string(errand.Fate), strconv.Itoa(list), cmp.Or(errand.Score, errand.Queue), errand.locks(jobs[0].Lock), locks, flags(like.lock, like.state),
 				strconv.Itoa(len(jobs)))
+			keys, args = k.stateKeys(keys, args, len(jobs), func(i int) *JobState { return jobs[i].State })
 			for _, job := range jobs {
 				args = append(args, job.Old)
-				if errand.Fate == FateQueue {
+				if errand.Fate == FateQueue || errand.Fate == FateHere {
 					args = append(args, job.New)
 				}
 				keys, args = k.lockArgs(keys, args, job.Lock)
+				args = job.State.appendTo(args)
 			}
 		}
 	}
 	return asking(actScript, keys, args, readAct)
 }
 
-// alikeLocked yields runs of jobs with locks, with locks and a possible rerun, and without locks, in their
-// order.
-func alikeLocked(jobs []Promotion) iter.Seq[[]Promotion] {
-	return func(yield func([]Promotion) bool) {
-		for len(jobs) > 0 {
-			end := 1
-			locked, again := jobs[0].Lock.locking()
-			for ; end < len(jobs); end++ {
-				if l, a := jobs[end].Lock.locking(); l != locked || a != again {
-					break
-				}
-			}
-			if !yield(jobs[:end]) {
-				return
-			}
-			jobs = jobs[end:]
-		}
-	}
+// An actKind is what jobs share that the script gets once.
+type actKind struct {
+	lock  lockKind
+	state stateKind
 }
 
 // locks returns what to do with the locks of jobs like one with this lock.
@@ -118,6 +118,8 @@ func (e Errand) locks(lock *Lock) string {
 	switch {
 	case lock == nil:
 		return "none"
+	case e.Fate == FateLater:
+		return "hold"
 	case e.Fate != FateQueue:
 		return "free"
 	case e.Need:
@@ -126,32 +128,11 @@ func (e Errand) locks(lock *Lock) string {
 	return "take"
 }
 
-func readAct(value any) (acted Acted, err error) {
-	parts, ok := value.([]any)
-	if !ok || len(parts) != 2 {
-		return acted, errShape(value)
+func readAct(r reader) (acted Acted, err error) {
+	acted.Gone = r.positions()
+	held := r.list()
+	for held.more() {
+		acted.Held = append(acted.Held, Blocked{held.position(), held.text()})
 	}
-	gone, err := positionsOf(parts[0])
-	if err != nil {
-		return acted, err
-	}
-	if len(gone) > 0 {
-		acted.Gone = gone
-	}
-	held, ok := parts[1].([]any)
-	if !ok || len(held)%2 != 0 {
-		return acted, errShape(parts[1])
-	}
-	for ; len(held) > 0; held = held[2:] {
-		position, err := numberOf(held[0])
-		if err != nil {
-			return acted, err
-		}
-		holder, ok := held[1].(string)
-		if !ok {
-			return acted, errShape(held[1])
-		}
-		acted.Held = append(acted.Held, Blocked{position - 1, holder})
-	}
-	return acted, nil
+	return acted, cmp.Or(held.end(), r.end())
 }

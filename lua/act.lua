@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- act: move jobs for an operator: from where they wait to a queue, to the dead set, or out for good.
+-- act: move jobs for an operator from where they wait, or give them new bytes there.
 -- Why one script: the job leaves one place and arrives at the other in one step, so of all that ask for it
 -- (workers, pollers, other operators) one gets it, and the answer tells the others. A unique job that ends
 -- here frees its lock in the same step, or runs once more for a duplicate, as at the end of a run; one that
@@ -7,31 +7,44 @@
 -- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request
 -- is the reason.
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their
---          positions, queue lists and locks
--- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are)
+--          positions, queue lists, locks and states
+-- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are) |
+--          "at" (a list, of which one job is asked for by its place)
 --          2 how many entries of a list are searched from there for each job, 0 for all: for a job that has
---          left, every entry is read
---          then groups: fate, position of the queue list (0 for none), the queue's bare name, locks, position
---          of the first one's lock (0 for none), whether one may run once more (0|1), how many jobs, and for
---          each its bytes; with the fate "queue" also its new bytes; and in a group with locks the arguments
---          of unlock
---          fate: "queue" | "dead" (as they are) | "gone"
---          locks: "none" | "free" (of jobs that end) | "take" (if free; the job moves in any case) | "need"
---          (or the job stays where it is, in a set)
+--          left, every entry is read; with "at" the job's index, counted from the oldest
+--          then groups: fate, position of the queue list (0 for none), the queue's bare name or the new score,
+--          locks, position of the first one's lock (0 for none), whether one may run once more (0|1; 2
+--          or 3 if the jobs have state), how many jobs; in a group with state then the position of the first
+--          one's state and how many fields each writes; and for each job its bytes; with the fates "queue" and
+--          "here" also its new bytes; in a group with locks then the arguments of unlock; in a group with state
+--          then those of end_state
+--          fate: "queue" | "dead" (as they are) | "gone" | "later" (the same set with the new score) |
+--          "here" (the same set and score with the new bytes)
+--          locks: "none" | "free" (of jobs that end) | "hold" (prolong those that are the job's own) | "take"
+--          (if free; the job moves in any case) | "need" (or the job stays where it is, in a set)
 -- Returns  {positions of jobs that were not found there; nothing was written for them,
 --          positions of jobs that stay because they need their lock, each followed by the jid of its holder}
 -- Repeat   finds none of them there
--- Cost     O(jobs * log set), or O(jobs * entries searched)
+-- Cost     O(jobs * log set), or O(jobs * entries searched), or of "at" the way to the index, a node at a time.
+--          Redis cannot take an entry out of the middle of a list without a step for each entry before it. So
+--          with "at" the youngest job of the list takes the place of the one that leaves.
 local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, search = ARGV[1], tonumber(ARGV[2])
 local groups, at = {}, 3
 while at <= #ARGV do
   local group = { fate = ARGV[at], list = KEYS[tonumber(ARGV[at + 1])], name = ARGV[at + 2], how = ARGV[at + 3],
-    lock = tonumber(ARGV[at + 4]), again = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7 }
-  group.step = group.fate == 'queue' and 2 or 1
+    lock = tonumber(ARGV[at + 4]), again = tonumber(ARGV[at + 5]) % 2 == 1, count = tonumber(ARGV[at + 6]), first = at + 7 }
+  if tonumber(ARGV[at + 5]) > 1 then
+    group.state, group.fields, group.first = tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), at + 9
+  end
+  group.step = (group.fate == 'queue' or group.fate == 'here') and 2 or 1
   if group.lock > 0 then
     group.locks = group.first + group.step
     group.step = group.step + (group.again and 7 or 3)
+  end
+  if group.state then
+    group.states_at = group.first + group.step
+    group.step = group.step + 3 + 2 * group.fields
   end
   groups[#groups + 1] = group
   at = group.first + group.count * group.step
@@ -40,9 +53,12 @@ end
 -- include must_be
 -- include take_lock
 -- include unlock
+-- include job_state
 local wrong
 if kind == 'set' then
   wrong = must_be(from, 'zset', 'ZREM', from, '')
+elseif kind == 'at' then
+  wrong = must_be(from, 'list', 'LINDEX', from, '0') or may('LPOP', from) or may('LLEN', from) or may('LSET', from, '0', '')
 else
   wrong = must_be(from, 'list', 'LREM', from, '1', '') or must_be(from, 'list', 'LPOS', from, '')
 end
@@ -51,9 +67,14 @@ for _, group in ipairs(groups) do
     wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
   elseif not wrong and group.fate == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
+  elseif not wrong and (group.fate == 'later' or group.fate == 'here') then
+    wrong = may('ZADD', from, '0', '') or may('ZSCORE', from, '')
   end
-  if not wrong and group.how == 'free' then
+  if not wrong and (group.how == 'free' or group.how == 'hold') then
     wrong = may_unlock(group)
+  end
+  if not wrong and group.state then
+    wrong = may_write_state(KEYS[group.state])
   end
   for lock = group.lock, group.fate == 'queue' and group.lock > 0 and group.lock + group.count - 1 or -1 do
     wrong = wrong or may('SET', KEYS[lock], '') or may('GET', KEYS[lock])
@@ -63,9 +84,25 @@ if wrong then
   return wrong
 end
 
-local function leaves(job)
-  if kind == 'set' then
+local function leaves(job, group, new)
+  if group.fate == 'later' then
+    local score = redis.call('ZSCORE', from, job)
+    return score and redis.call('ZADD', from, group.name, job) == 0
+  elseif group.fate == 'here' then
+    local score = redis.call('ZSCORE', from, job)
+    -- NX: a member with these bytes is another job, which must not be replaced.
+    return score and redis.call('ZADD', from, 'NX', score, new) == 1 and redis.call('ZREM', from, job) == 1
+  elseif kind == 'set' then
     return redis.call('ZREM', from, job) == 1
+  elseif kind == 'at' then
+    if redis.call('LINDEX', from, -search - 1) ~= job then
+      return false
+    end
+    local youngest = redis.call('LPOP', from)
+    if redis.call('LLEN', from) > search then -- else the job was the youngest itself
+      redis.call('LSET', from, -search - 1, youngest)
+    end
+    return true
   end
   local rank = kind == 'oldest' and -1 or 1
   if search > 0 and not redis.call('LPOS', from, job, 'RANK', rank, 'MAXLEN', search) then
@@ -93,10 +130,14 @@ for _, group in ipairs(groups) do
     local lock, locks = KEYS[group.lock + number], group.locks and group.locks + number * group.step
     position = position + 1
     local holder = group.how == 'need' and who_else(ARGV[arg], lock, ARGV[locks + 1])
+    local moves = not holder and leaves(ARGV[arg], group, ARGV[arg + 1])
+    if moves and group.state then
+      end_state(group, number + 1)
+    end
     if holder then
       held[#held + 1] = position
       held[#held + 1] = holder
-    elseif not leaves(ARGV[arg]) then
+    elseif not moves then
       gone[#gone + 1] = position
     elseif group.fate == 'queue' then
       redis.call('LPUSH', group.list, ARGV[arg + 1])
@@ -109,8 +150,8 @@ for _, group in ipairs(groups) do
         -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
         redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
       end
-      if group.how == 'free' then
-        unlock(group, number + 1, false, queues, now_ms)
+      if group.how == 'free' or group.how == 'hold' then
+        unlock(group, number + 1, group.how == 'hold', queues, now_ms)
       end
     end
   end

@@ -20,6 +20,47 @@ func fates() []Errand {
 	}
 }
 
+func TestActAtAPlaceTakesOnlyThatJob(t *testing.T) {
+	keep(t, promise{"and_the_youngest_takes_its_place", func(w *world) {
+		w.push("q", "a", "b", "c", "d", "e")
+		at := func(index int, job string) []int {
+			return ask(w, w.keys.Act(Source{w.keys.Queue("q"), OrderAt, index}, errand(FateGone, job))).Gone
+		}
+		for index, job := range []string{"b", "c", "a", "a", "a", "a"} {
+			require.Equal(w, []int{0}, at(index, job), "%s is not at %d", job, index)
+		}
+		require.Empty(w, at(1, "b"))
+		require.Equal(w, []string{"a", "e", "c", "d"}, w.waiting("q"))
+		require.Empty(w, at(3, "d"))
+		require.Equal(w, []string{"a", "e", "c"}, w.waiting("q"))
+		require.Empty(w, at(0, "a"))
+		require.Empty(w, at(0, "c"))
+		require.Empty(w, at(0, "e"))
+		require.Equal(w, []int{0}, at(0, "e"))
+	}})
+}
+
+func TestActLaterKeepsTheJobInItsSet(t *testing.T) {
+	keep(t, promise{"with_a_new_score_if_it_is_there", func(w *world) {
+		w.dueAt(w.keys.Retry(), -time.Hour, "a", "b")
+		later := []Errand{{Fate: FateLater, Score: "1893553445.678901", Jobs: []Promotion{{Old: "a"}, {Old: "gone"}}}}
+		require.Equal(w, []int{1}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, later)).Gone)
+		require.Equal(w, []string{"b", "a"}, w.sorted(w.keys.Retry()))
+		require.InDelta(w, 1893553445.678901, w.score(w.keys.Retry(), "a"), 1e-6)
+	}})
+}
+
+func TestActHereKeepsTheJobInItsPlace(t *testing.T) {
+	keep(t, promise{"with_new_bytes_if_it_is_there", func(w *world) {
+		w.dueAt(w.keys.Retry(), -time.Hour, "a", "b", "taken")
+		was := w.score(w.keys.Retry(), "a")
+		here := []Errand{{Fate: FateHere, Jobs: []Promotion{{Old: "a", New: "z"}, {Old: "gone", New: "y"}, {Old: "b", New: "taken"}}}}
+		require.Equal(w, []int{1, 2}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, here)).Gone)
+		require.ElementsMatch(w, []string{"b", "taken", "z"}, w.sorted(w.keys.Retry()), "no job replaces another")
+		require.InDelta(w, was, w.score(w.keys.Retry(), "z"), 0)
+	}})
+}
+
 func errand(fate Fate, jobs ...string) []Errand {
 	e := Errand{Fate: fate}
 	for _, job := range jobs {
@@ -298,22 +339,22 @@ func TestPage(t *testing.T) {
 			}
 			require.Len(w, ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, 0, 100)).Entries, 4)
 			require.Len(w, ask(w, w.keys.Page(w.keys.Dead(), OrderHighest, 0, 100)).Entries, 4)
-			require.Len(w, ask(w, w.keys.Walk(w.keys.Dead(), Walk{From: "-inf", To: "+inf"})), 4)
+			require.Len(w, ask(w, w.keys.PageAfter(w.keys.Dead(), Cursor{From: "-inf", To: "+inf"})), 4)
 		}},
 		promise{"a_key_of_a_wrong_type_is_an_error", func(w *world) {
 			w.redis("SET", w.keys.Dead(), "no set")
 			refused(w, "WRONGTYPE", w.keys.Page(w.keys.Dead(), OrderLowest, 0, 1))
-			refused(w, "WRONGTYPE", w.keys.Walk(w.keys.Dead(), Walk{From: "-inf", To: "+inf"}))
+			refused(w, "WRONGTYPE", w.keys.PageAfter(w.keys.Dead(), Cursor{From: "-inf", To: "+inf"}))
 		}},
 	)
 }
 
 func TestWalk(t *testing.T) {
 	// through walks to the end. left says which entries stay; those that do not are taken out at once.
-	through := func(w *world, walk Walk, left func(job string) bool, between func(page int)) []string {
+	through := func(w *world, cursor Cursor, left func(job string) bool, between func(page int)) []string {
 		var seen []string
 		for page := 0; ; page++ {
-			entries := ask(w, w.keys.Walk(w.keys.Dead(), walk))
+			entries := ask(w, w.keys.PageAfter(w.keys.Dead(), cursor))
 			if len(entries) == 0 {
 				return seen
 			}
@@ -323,12 +364,12 @@ func TestWalk(t *testing.T) {
 				if !stays {
 					w.redis("ZREM", w.keys.Dead(), entry.Bytes)
 				}
-				walk.Passed(entry, stays)
+				cursor.Passed(entry, stays)
 			}
 			between(page)
 		}
 	}
-	all := Walk{From: "-inf", To: "+inf"}
+	all := Cursor{From: "-inf", To: "+inf"}
 	nothing := func(int) {}
 	fill := func(w *world, score func(i int) string) (jobs []string) {
 		for i := range 3*MostItems + 7 {
@@ -373,7 +414,7 @@ func TestWalk(t *testing.T) {
 		}},
 		promise{"ends_where_it_is_sent", func(w *world) {
 			jobs := fill(w, func(i int) string { return fmt.Sprint(i) })
-			require.Equal(w, jobs[5:301], through(w, Walk{From: "5", To: "300"}, stays, nothing))
+			require.Equal(w, jobs[5:301], through(w, Cursor{From: "5", To: "300"}, stays, nothing))
 		}},
 	)
 }

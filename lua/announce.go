@@ -20,11 +20,3 @@ func (k Keys) Announce(identity string, fields, work []string) Ask[bool] {
 	return asking(announceScript, []string{k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Tombstones()},
 		args, wordIs("announced"))
 }
-
-// wordIs returns a reader that reports whether the reply is this status word.
-func wordIs(want string) func(any) (bool, error) {
-	return func(value any) (bool, error) {
-		word, err := wordOf(value)
-		return word == want, err
-	}
-}

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// A Backoff spaces out attempts while Redis cannot be reached. Its zero value has no delay. It is for one
-// goroutine at a time.
+// A Backoff returns growing delays between attempts while Redis cannot be reached. The zero Backoff has no
+// delay. It must not be used concurrently.
 type Backoff struct{ delay time.Duration }
 
-// Next returns how long to wait after one more failure: about twice as long as after the last one, from first
-// to longest.
+// Next returns the delay after one more failure: about twice the last one, from first to longest.
 func (b *Backoff) Next(first, longest time.Duration) time.Duration {
 	b.delay = min(max(2*b.delay, first), longest)
 	return Jitter(b.delay)
@@ -19,6 +18,6 @@ func (b *Backoff) Next(first, longest time.Duration) time.Duration {
 // Reset makes the next delay the first one again.
 func (b *Backoff) Reset() { b.delay = 0 }
 
-// Jitter draws a delay between half of d and d: a fleet that lost Redis at one instant must not come back in
-// step.
+// Jitter returns a random delay between half of d and d, so that a fleet that lost Redis at one instant does
+// not return at one instant.
 func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

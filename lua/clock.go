@@ -16,8 +16,11 @@ var AskTime = driver.Command("TIME")
 // TimeOf reads the reply to AskTime.
 func TimeOf(reply driver.Reply) (time.Time, error) {
 	parts, err := Texts(reply)
-	if err != nil || len(parts) != 2 {
-		return time.Time{}, cmp.Or(err, errShape(reply.Value))
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(parts) != 2 {
+		return time.Time{}, fmt.Errorf("unexpected reply to TIME: %q", parts)
 	}
 	seconds, err := strconv.ParseInt(parts[0], 10, 64)
 	micros, wrong := strconv.ParseInt(parts[1], 10, 64)
@@ -39,5 +42,8 @@ func (c *Clock) Saw(now, sent, received time.Time) {
 	c.ahead.Store(int64(now.Sub(middle.Round(0))))
 }
 
-// Now is Redis' time as far as it is known.
-func (c *Clock) Now() time.Time { return time.Now().Round(0).Add(time.Duration(c.ahead.Load())) }
+// Now returns the estimate of Redis' time.
+func (c *Clock) Now() time.Time { return c.At(time.Now()) }
+
+// At returns the estimate of Redis' time at an instant that was read on this machine.
+func (c *Clock) At(here time.Time) time.Time { return here.Round(0).Add(time.Duration(c.ahead.Load())) }

@@ -55,6 +55,11 @@ var moves = []move{
 		number := IdempotencyKey{Slot: w.keys.IdempotencySlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
 		return try(w, w.keys.PushOnce(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
 	}},
+	{script: "tick", jobs: []string{"tick"}, begin: func(w *world) call {
+		w.define(Registrar{}, "n", "a", "s")
+		return try(w, w.keys.Tick(Plan{Name: "n", Digest: "a", State: PlanRunning, Expected: w.lastTick("n"), Last: "t", Next: "9"},
+			&TickJob{Queue: "q", JID: "j", Nominal: "t", Bytes: "tick"}))
+	}},
 	{script: "kill_large", jobs: []string{tooLarge, toldLarge}, begin: func(w *world) call {
 		return try(w, w.keys.KillLarge(w.tooLarge(w.keys.Working("q", w.hold(tooLarge)))))
 	}},
@@ -119,6 +124,10 @@ var moves = []move{
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.quarantine("r", "retried", "killed", "deleted")
 		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), End: OrderOldest}, fates()))
+	}},
+	{script: "act", jobs: []string{"oldest", "middle", "youngest"}, once: true, begin: func(w *world) call {
+		w.push("r", "oldest", "middle", "youngest")
+		return try(w, w.keys.Act(Source{Key: w.keys.Queue("r"), End: OrderAt, Search: 1}, errand(FateDead, "middle")))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")

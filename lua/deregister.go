@@ -2,8 +2,8 @@ package lua
 
 var deregisterScript = load("deregister")
 
-// Deregister ends identity, whose queues these are, and returns how many jobs are still in its working lists;
-// a janitor will follow those.
+// Deregister ends the session of identity, whose queues these are, and returns how many jobs are left in its
+// working lists; a janitor will recover them.
 func (k Keys) Deregister(identity string, queues []string) Ask[int] {
 	keys := []string{
 		k.Record(identity), k.Alive(), k.Tombstones(),
@@ -13,14 +13,7 @@ func (k Keys) Deregister(identity string, queues []string) Ask[int] {
 	return asking(deregisterScript, keys, []string{identity}, readLeft)
 }
 
-func readLeft(value any) (int, error) {
-	_, rest, err := partsOf(value)
-	if err != nil {
-		return 0, err
-	}
-	numbers, err := numbersOf(rest)
-	if err != nil || len(numbers) != 1 {
-		return 0, errShape(value)
-	}
-	return numbers[0], nil
+func readLeft(r reader) (int, error) {
+	_, left := r.text(), r.number()
+	return left, r.end()
 }

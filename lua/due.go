@@ -25,19 +25,9 @@ func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
 		[]string{strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest), strconv.Itoa(skip)}, readDue)
 }
 
-func readDue(value any) (due Due, err error) {
-	parts, ok := value.([]any)
-	if !ok || len(parts) < 2 {
-		return due, errShape(value)
-	}
-	micros, ok := parts[0].(int64)
-	if !ok {
-		return due, errShape(parts[0])
-	}
-	due.Next = time.Duration(micros) * time.Microsecond
-	if due.Large, err = largeOf(parts[1]); err != nil {
-		return due, err
-	}
-	due.Jobs, err = textsOf(parts[2:])
-	return due, err
+func readDue(r reader) (due Due, err error) {
+	due.Next = time.Duration(r.number()) * time.Microsecond
+	due.Large = r.large()
+	due.Jobs = r.texts()
+	return due, r.end()
 }

@@ -20,14 +20,8 @@ func (k Keys) Entries(list string, first, page, largest int) Ask[Listed] {
 		[]string{strconv.Itoa(first), strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest)}, readListed)
 }
 
-func readListed(value any) (listed Listed, err error) {
-	parts, ok := value.([]any)
-	if !ok || len(parts) == 0 {
-		return listed, errShape(value)
-	}
-	if listed.Large, err = largeOf(parts[0]); err != nil {
-		return listed, err
-	}
-	listed.Entries, err = textsOf(parts[1:])
-	return listed, err
+func readListed(r reader) (listed Listed, err error) {
+	listed.Large = r.large()
+	listed.Entries = r.texts()
+	return listed, r.end()
 }

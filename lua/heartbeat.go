@@ -14,7 +14,7 @@ const mostNamed = MostItems / 2
 // must not lose many.
 const mostSignals = 8
 
-// State is what a process is, according to the reply to its heartbeat.
+// State is the state of a process according to the reply to its heartbeat.
 type State string
 
 // The states of a process that asks.
@@ -27,7 +27,7 @@ const (
 	StateUnrecorded State = "unrecorded"
 )
 
-// HeartbeatReply is the answer to a beat.
+// HeartbeatReply is the reply to a heartbeat.
 type HeartbeatReply struct {
 	State State
 	// Now is Redis' time.
@@ -42,34 +42,21 @@ type HeartbeatReply struct {
 	Processes int
 	// There is how many of the given keys exist.
 	There int
+	// Marked is the score of the newest mark, for Marks.Notice; empty if there are none.
+	Marked string
 }
 
 // Heartbeat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist:
 // at most 2*MostQueues+2.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
-	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity)}, keys...),
+	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled()}, keys...),
 		[]string{identity, millis(ttl), strconv.Itoa(mostNamed), strconv.Itoa(mostSignals)}, readHeartbeat)
 }
 
-func readHeartbeat(value any) (reply HeartbeatReply, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil || len(rest) != 6 {
-		return reply, errShape(value)
-	}
-	reply.State = State(word)
-	if reply.Now, err = timeOf(rest); err != nil {
-		return reply, err
-	}
-	if reply.Lapsed, err = textsOf(rest[2]); err != nil {
-		return reply, err
-	}
+func readHeartbeat(r reader) (reply HeartbeatReply, err error) {
+	reply.State, reply.Now = State(r.text()), r.time()
+	reply.Lapsed, reply.Signals = r.innerTexts(), r.innerTexts()
 	reply.More = len(reply.Lapsed) >= mostNamed
-	if reply.Signals, err = textsOf(rest[3]); err != nil {
-		return reply, err
-	}
-	if reply.Processes, err = numberOf(rest[4]); err != nil {
-		return reply, err
-	}
-	reply.There, err = numberOf(rest[5])
-	return reply, err
+	reply.Processes, reply.There, reply.Marked = r.number(), r.number(), r.text()
+	return reply, r.end()
 }

@@ -1,16 +1,18 @@
 #!lua flags=allow-oom
 -- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether some lists exist.
 -- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
--- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5… keys that may exist
+-- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5 marks of cancelled jobs
+--          6… keys that may exist
 -- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
 --          only the
 --          record: register again under this identity), seconds, microseconds, {lapsed identities}, {signals},
---          how many are alive or lapsed, how many of KEYS 5… exist}
+--          how many are alive or lapsed, how many of KEYS 6… exist, score of the newest mark or
+--          empty}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + keys)
-local record, alive, tombstones, signals = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local maybe = { unpack(KEYS, 5) }
+local record, alive, tombstones, signals, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local maybe = { unpack(KEYS, 6) }
 local identity, ttl_ms, most, most_signals = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local time = redis.call('TIME')
@@ -40,4 +42,6 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%
   lapsed[#lapsed + 1] = name
 end
 local there = #maybe > 0 and redis.call('EXISTS', unpack(maybe)) or 0
-return { state, tonumber(time[1]), tonumber(time[2]), lapsed, received, redis.call('ZCARD', alive), there }
+local newest = redis.pcall('ZSCORE', marks, '') -- a key of another type has no marks
+return { state, tonumber(time[1]), tonumber(time[2]), lapsed, received, redis.call('ZCARD', alive), there,
+  type(newest) == 'string' and newest or '' }

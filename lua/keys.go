@@ -69,6 +69,12 @@ func (k Keys) Workers(identity string) string { return k.prefix + identity + ":w
 // Signals is the list through which Ruby's API and dashboard send a process signals.
 func (k Keys) Signals(identity string) string { return k.prefix + identity + "-signals" }
 
+// Iteration is Sidekiq's hash of the state of an iterable job, with the request to cancel it.
+func (k Keys) Iteration(jid string) string { return k.prefix + "it-" + jid }
+
+// Ended is the channel on which the jids of tracked jobs are published that have ended, a line for each.
+func (k Keys) Ended() string { return k.prefix + "belay:ended" }
+
 // Alive is the sorted set of identities by the millisecond at which their session expires.
 func (k Keys) Alive() string { return k.prefix + "belay:alive" }
 
@@ -138,11 +144,40 @@ func (k Keys) Unique() string { return k.prefix + "belay:unique" }
 // Refusals counts pushes that were refused as duplicates.
 func (k Keys) Refusals() string { return k.prefix + "belay:stat:duplicates" }
 
+// Cancelled is the sorted set of marks of cancelled jobs, by the microsecond of their cancellation; see
+// mark.lua.
+func (k Keys) Cancelled() string { return k.prefix + "belay:cancelled" }
+
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 
-// Poller is the lease of the process that promotes due jobs.
-func (k Keys) Poller() string { return k.prefix + "belay:poller" }
+// Poller is the lease of the process that promotes due jobs and fires periodic ones. Before there were
+// periodic jobs it was "belay:poller": where such a process holds that one, it polls beside the holder of
+// this one, which does no harm, and the ticks do not wait for it.
+func (k Keys) Poller() string { return k.prefix + "belay:ticker" }
+
+// Periodic is the sorted set of periodic jobs by the second of their next tick. A score of +inf means that
+// the job is paused.
+func (k Keys) Periodic() string { return k.prefix + "belay:periodic" }
+
+// PeriodicDefinitions is the hash of the periodic jobs' definitions; see ReadDefinition.
+func (k Keys) PeriodicDefinitions() string { return k.prefix + "belay:periodic:definitions" }
+
+// PeriodicLast is the hash of the periodic jobs' last ticks: the nominal time with its offset, as in
+// 2026-03-29T03:00:00+02:00, or "since" and the millisecond from which on ticks count.
+func (k Keys) PeriodicLast() string { return k.prefix + "belay:periodic:last" }
+
+// PeriodicSeen is the sorted set of the periodic jobs that processes have in their code, by the fleet's
+// uptime when one registered them last.
+func (k Keys) PeriodicSeen() string { return k.prefix + "belay:periodic:seen" }
+
+// PeriodicUptime counts the seconds in which there was a poller and a periodic job.
+func (k Keys) PeriodicUptime() string { return k.prefix + "belay:periodic:uptime" }
+
+// PeriodicRuns is the list of a periodic job's last ticks, the newest first: the nominal time, the
+// millisecond at which its job was enqueued or refused, which of the two, and the jid of that job or of the
+// lock's holder.
+func (k Keys) PeriodicRuns(name string) string { return k.prefix + "belay:periodic:runs:" + name }
 
 // Sweeper is the lease of the process that checks the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }

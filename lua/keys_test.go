@@ -16,7 +16,7 @@ func TestKeysAreSidekiqs(t *testing.T) {
 		"paused": k.Paused(), "stat:processed": k.Processed(), "stat:failed": k.Failed(), "processes": k.Processes(),
 		"stat:processed:2026-03-02": k.ProcessedOn(evening), "stat:failed:2026-03-02": k.FailedOn(evening),
 		"h:1:x": k.Process("h:1:x"), "h:1:x:work": k.Work("h:1:x"), "h:1:x:workers": k.Workers("h:1:x"),
-		"h:1:x-signals": k.Signals("h:1:x"),
+		"h:1:x-signals": k.Signals("h:1:x"), "it-j": k.Iteration("j"),
 	} {
 		require.Equal(t, want, got)
 	}
@@ -27,7 +27,8 @@ func TestKeysOfOursAreSetApart(t *testing.T) {
 	k := NewKeys("{mail}")
 	for _, key := range []string{
 		k.Alive(), k.Tombstones(), k.Record("h:1:x"), k.Working("q", "h:1:x"), k.Claim("h:1:x"), k.Sweeper(), k.Poller(),
-		k.IdempotencySlot("1f", 3), k.Left("j"),
+		k.IdempotencySlot("1f", 3), k.Left("j"), k.Periodic(), k.PeriodicDefinitions(), k.PeriodicLast(), k.PeriodicSeen(),
+		k.PeriodicUptime(), k.PeriodicRuns("n"), k.Cancelled(),
 	} {
 		require.Regexp(t, `^\{mail\}:belay:`, key)
 		require.NotContains(t, key, "lock", "that word is for the keys of unique jobs alone")

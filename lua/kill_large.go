@@ -7,7 +7,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -65,13 +64,13 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 		keys = append(keys, k.Lock(b.Lock.Digest))
 		keys, args = k.lockArgs(keys, args, b.Lock)
 	}
-	return Ask[bool]{Call: driver.Call{Script: killLargeScript, Keys: keys, Args: args}, read: func(value any) (bool, error) {
-		word, err := wordOf(value)
-		if err == nil && word != "dead" && word != "gone" {
-			err = fmt.Errorf("unexpected reply %q", word)
+	return asking(killLargeScript, keys, args, func(r reader) (bool, error) {
+		word := r.text()
+		if word != "dead" && word != "gone" {
+			return false, fmt.Errorf("unexpected reply %q", word)
 		}
-		return word == "dead", err
-	}}
+		return word == "dead", r.end()
+	})
 }
 
 // Log writes that the entry was moved to the dead set because it is larger than limit. After an error it may
@@ -85,10 +84,10 @@ func (b TooLarge) Log(log zerolog.Logger, limit int, err error) {
 		event.Str("jid", b.JID).Str("class", b.Class)
 	}
 	if err != nil {
-		event.Msg("moving a job to the dead set: the payload is too large; the answer did not come")
+		event.Msg("move to the dead set unconfirmed: payload too large")
 		return
 	}
-	event.Msg("moved to the dead set: the payload is too large")
+	event.Msg("moved to the dead set: payload too large")
 }
 
 // ends is how many bytes of each end a Large has; large.lua has the same number.
@@ -99,26 +98,14 @@ func LargeOf(entry string) Large {
 	return Large{Bytes: len(entry), Head: entry[:min(len(entry), ends)], Tail: entry[max(len(entry)-ends, 0):]}
 }
 
-// largeOf reads an array of results of large.lua.
-func largeOf(value any) ([]Large, error) {
-	parts, ok := value.([]any)
-	if !ok {
-		return nil, errShape(value)
+// large reads an inner array of results of large.lua.
+func (r *reader) large() (all []Large) {
+	list := r.list()
+	for list.more() {
+		one := list.list()
+		all = append(all, Large{At: one.number(), Bytes: one.number(), Head: one.text(), Tail: one.text()})
+		list.err = one.end()
 	}
-	var all []Large
-	for _, part := range parts {
-		fields, ok := part.([]any)
-		if !ok || len(fields) != 4 {
-			return nil, errShape(part)
-		}
-		at, isAt := fields[0].(int64)
-		bytes, isBytes := fields[1].(int64)
-		head, isHead := fields[2].(string)
-		tail, isTail := fields[3].(string)
-		if !isAt || !isBytes || !isHead || !isTail {
-			return nil, errShape(part)
-		}
-		all = append(all, Large{At: int(at), Bytes: int(bytes), Head: head, Tail: tail})
-	}
-	return all, nil
+	r.err = list.end()
+	return all
 }

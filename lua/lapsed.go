@@ -8,5 +8,5 @@ var lapsedScript = load("lapsed")
 // the end. A reader of consecutive pages may miss identities that move up when others before them are
 // recovered.
 func (k Keys) Lapsed(first int) Ask[[]string] {
-	return asking(lapsedScript, []string{k.Alive()}, []string{strconv.Itoa(first), strconv.Itoa(MostItems)}, textsOf)
+	return asking(lapsedScript, []string{k.Alive()}, []string{strconv.Itoa(first), strconv.Itoa(MostItems)}, readTexts)
 }

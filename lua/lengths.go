@@ -1,11 +1,9 @@
 package lua
 
-import "github.com/belayq/belay/driver"
-
 var lengthsScript = load("lengths")
 
 // Lengths returns how many entries each of these lists has, at one instant; -1 for a key that is not a list.
 // At most 2*MostQueues+1 lists.
 func Lengths(lists []string) Ask[[]int] {
-	return Ask[[]int]{Call: driver.Call{Script: lengthsScript, Keys: lists}, read: numbersOf}
+	return asking(lengthsScript, lists, nil, readNumbers)
 }

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,60 +24,151 @@ const episode = time.Minute
 // last calls of a pass would miss it again and again on a slow link. A Link must not be used concurrently.
 type Link struct {
 	driver.Client
-	// Round is what a call may take on a healthy link that carries no jobs. 1.5 s.
+	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
-	// Largest is how large one job may be in bytes.
+	// Largest is the maximum size of one job in bytes.
 	Largest int
-	// Log gets one line for each episode of a slow link, and names its Duty.
+	// Log gets one line for each episode of a slow link; the line names Duty.
 	Log  zerolog.Logger
 	Duty string
 
-	pages Pace
-	small Pace // of calls that carry no jobs: their waits grow too where a new connection takes long
+	pages    Pace
+	small    Pace // of calls that carry no jobs: their waits grow too where a new connection takes long
+	underWay int  // bytes that trips carry which have not ended
 
-	lost     error     // why the last page failed, until Check reports it
+	lost     error     // why a page failed, until a small call is answered
+	away     bool      // a small call has failed since
 	failedAt time.Time // when a page failed last
 	certain  bool      // in this episode a page has timed out, or two have failed: not just one closed connection
-	reported bool      // Check has logged that the link is slow, in this episode
+	reported bool      // the slow link was logged, in this episode
 }
 
-// Do is for calls that carry no jobs.
+// A Trip is one pipeline sent over a Link.
+type Trip struct {
+	Replies []driver.Reply
+
+	client         driver.Client
+	calls          []driver.Call
+	small          bool // it carries no jobs: how it fares says nothing of what the link carries
+	sent, expected int
+	allowed, took  time.Duration
+	lost           error // why it brought no answer; a refusal is an answer
+}
+
+// Do sends calls that carry no jobs.
 func (l *Link) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
-	allowed := l.small.Timeout(l.round(), 0)
-	replies, took, err := l.send(ctx, allowed, 0, calls)
-	switch {
-	case err == nil:
-		l.small.Eased(took, allowed)
-		l.pages.Answered(0, took, allowed)
-	case took >= allowed:
-		l.small.Failed()
+	return l.over(ctx, l.BeginSmall(calls))
+}
+
+// Carry sends calls that carry jobs; expected is the maximum number of bytes of jobs in the replies. Calls
+// that were answered before a failure keep their replies.
+func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []driver.Reply {
+	return l.over(ctx, l.Begin(expected, calls))
+}
+
+func (l *Link) over(ctx context.Context, t *Trip) []driver.Reply {
+	t.Send(ctx)
+	l.End(t)
+	return t.Replies
+}
+
+// Begin returns a trip of calls that carry jobs; expected is the maximum number of bytes of jobs in the
+// replies. Several trips may be under way: the timeout of each allows for the bytes of all. Only the
+// goroutine that uses the Link may call Begin and End.
+func (l *Link) Begin(expected int, calls []driver.Call) *Trip {
+	if expected > 0 && l.pages.Strained() {
+		expected += l.Largest // a page holds one job at least, whatever its size
 	}
-	return replies
+	return l.begin(&Trip{calls: calls, expected: expected}, &l.pages)
+}
+
+// BeginSmall returns a trip of calls that carry no jobs.
+func (l *Link) BeginSmall(calls []driver.Call) *Trip {
+	return l.begin(&Trip{calls: calls, small: true}, &l.small)
+}
+
+func (l *Link) begin(t *Trip, pace *Pace) *Trip {
+	t.client, t.sent = l.Client, Carried(t.calls...)
+	l.underWay += t.sent + t.expected
+	t.allowed = pace.Timeout(cmp.Or(l.Round, usualRound), l.underWay)
+	return t
+}
+
+// Send sends the calls and waits for their replies, until the deadline of the trip. It may be called from any
+// goroutine.
+func (t *Trip) Send(ctx context.Context) {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, t.allowed)
+	defer cancel()
+	t.Replies = t.client.Do(bounded, t.calls...)
+	t.took = time.Since(began)
+	for i, reply := range t.Replies {
+		if reply.Err == nil {
+			continue
+		}
+		var refused *driver.ServerError
+		isRefused := errors.As(reply.Err, &refused)
+		err := fmt.Errorf("%s: %w", t.calls[i].Name(), reply.Err)
+		if !isRefused && t.took >= t.allowed {
+			err = fmt.Errorf("%s: timed out after %v (%d bytes sent, %d asked for): %w",
+				t.calls[i].Name(), t.allowed.Round(time.Millisecond), t.sent, t.expected, reply.Err)
+		}
+		t.Replies[i].Err = err
+		if !isRefused && t.lost == nil {
+			t.lost = err
+		}
+	}
+}
+
+// End adapts the Link to the result of a trip that was sent. Several trips that fail in one outage count
+// once.
+func (l *Link) End(t *Trip) {
+	l.underWay -= t.sent + t.expected
+	switch {
+	case t.small && t.lost == nil:
+		l.small.Eased(t.took, t.allowed)
+		l.pages.Answered(0, t.took, t.allowed)
+		l.answered()
+	case t.small:
+		l.away = true // or a new connection takes longer than this
+		if t.took >= t.allowed {
+			l.small.Failed()
+		}
+	case t.lost == nil:
+		got := 0
+		for _, reply := range t.Replies {
+			got += brought(reply.Value)
+		}
+		l.pages.Answered(t.sent+got, t.took, t.allowed)
+	case l.lost == nil && !driver.Certain(t.lost):
+		l.pages.Failed()
+		if time.Since(l.failedAt) > episode {
+			l.reported, l.certain, l.failedAt = false, false, time.Time{}
+		}
+		l.certain = l.certain || t.took >= t.allowed || !l.failedAt.IsZero()
+		l.lost, l.failedAt = t.lost, time.Now()
+	}
+}
+
+// answered records that a small call was answered. If the last page failed and no small call, the link is
+// slow, which is logged once in an episode; not after a single closed connection, which may have another
+// cause.
+func (l *Link) answered() {
+	if l.lost != nil && l.certain && !l.reported && !l.away {
+		l.reported = true
+		l.Log.Warn().Err(l.lost).Str("duty", l.Duty).Int("bytes", l.Page()).Msg("slow link: smaller pages, longer timeouts")
+	}
+	l.lost, l.away = nil, false
 }
 
 // Check distinguishes a slow link from one that is down when the last page failed, and costs nothing
-// otherwise. It returns an error if a small call fails too. If small calls succeed, it logs the error of
-// the page, once in an episode; not after a single closed connection, which may have another cause.
+// otherwise. It returns an error if a small call fails too.
 func (l *Link) Check(ctx context.Context) error {
 	if l.lost == nil {
 		return nil
 	}
-	var refused *driver.ServerError
-	if err := l.Do(ctx, driver.Command("PING"))[0].Err; err != nil && !errors.As(err, &refused) {
-		return err
-	}
-	if l.certain && !l.reported {
-		l.reported = true
-		LogSlowLink(l.Log, l.Duty, l.Page(), l.lost)
-	}
-	l.lost = nil
-	return nil
-}
-
-// LogSlowLink logs that a call that carries jobs failed with err while small calls succeed, and how many
-// bytes of jobs the next call of this duty asks for.
-func LogSlowLink(log zerolog.Logger, duty string, bytes int, err error) {
-	log.Warn().Err(err).Str("duty", duty).Int("bytes", bytes).Msg("slow link: the next calls ask for less and wait longer")
+	l.Do(ctx, driver.Command("PING"))
+	return l.lost
 }
 
 // Excused returns err, or nil for an outage that may only mean that a page was too large for the link:
@@ -88,68 +180,8 @@ func (l *Link) Excused(err error) error {
 	return err
 }
 
-// Unchecked reports whether the last page failed and Check has not been called since.
+// Unchecked reports whether the last page failed and no small call has been answered since.
 func (l *Link) Unchecked() bool { return l.lost != nil }
 
-// Page is how many bytes of jobs the next calls may ask for in all.
+// Page returns the maximum number of bytes of jobs that the next calls may ask for, all together.
 func (l *Link) Page() int { return l.pages.Page() }
-
-// Carry is for calls that carry jobs, and may bring so many bytes of them. What came before a failure has
-// been executed and keeps its answers.
-func (l *Link) Carry(ctx context.Context, expected int, calls ...driver.Call) []driver.Reply {
-	sent := Carried(calls...)
-	if expected > 0 && l.pages.Strained() {
-		expected += l.Largest // a page holds one job at least, whatever its size
-	}
-	allowed := l.pages.Timeout(l.round(), sent+expected)
-	replies, took, err := l.send(ctx, allowed, expected, calls)
-	switch {
-	case err == nil:
-		got := 0
-		for _, reply := range replies {
-			got += Brought(reply.Value)
-		}
-		l.pages.Answered(sent+got, took, allowed)
-	case !driver.Certain(err):
-		l.pages.Failed()
-		if time.Since(l.failedAt) > episode {
-			l.reported, l.certain, l.failedAt = false, false, time.Time{}
-		}
-		l.certain = l.certain || took >= allowed || !l.failedAt.IsZero()
-		l.lost, l.failedAt = err, time.Now()
-	}
-	return replies
-}
-
-func (l *Link) round() time.Duration {
-	if l.Round == 0 {
-		return usualRound
-	}
-	return l.Round
-}
-
-// send sends calls with a deadline and answers how long they took, and why they brought no answer, if they
-// did not: a refusal is an answer.
-func (l *Link) send(ctx context.Context, allowed time.Duration, expected int, calls []driver.Call) ([]driver.Reply, time.Duration, error) {
-	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, allowed)
-	defer cancel()
-	replies := l.Client.Do(bounded, calls...)
-	took := time.Since(began)
-	var lost error
-	for i, reply := range replies {
-		var refused *driver.ServerError
-		if reply.Err == nil || errors.As(reply.Err, &refused) {
-			continue
-		}
-		replies[i].Err = fmt.Errorf("%s: %w", calls[i].Name(), reply.Err)
-		if took >= allowed {
-			replies[i].Err = fmt.Errorf("%s: timed out after %v (%d bytes sent, %d asked for): %w",
-				calls[i].Name(), allowed.Round(time.Millisecond), Carried(calls...), expected, reply.Err)
-		}
-		if lost == nil {
-			lost = replies[i].Err
-		}
-	}
-	return replies, took, lost
-}

@@ -6,43 +6,44 @@ import (
 	"time"
 )
 
-// A Lock is a unique job's lock of its digest. The job owns it as long as the lock's value names its owner.
+// A Lock is the lock of a unique job for its digest. The job owns the lock as long as the lock's value names
+// the job.
 type Lock struct {
 	// Digest is equal for all duplicates; it is the last part of the lock's key.
 	Digest string
-	// Owner is the job, see OwnerOf.
+	// Owner names the job: see OwnerOf.
 	Owner string
-	// Hold is when the lock expires, counted from the step that takes or renews it: its TTL, and the delay
-	// before it.
+	// Hold is when the lock expires, counted from the step that takes or renews it: the job's delay plus its
+	// TTL.
 	Hold time.Duration
 	// Again, if set, is the job to store when this one has ended, if a duplicate was refused after its first
 	// start.
 	Again *Again
 }
 
-// An Again is the extra run of a job: a job of its own.
+// An Again is the extra run of a job, as a job of its own.
 type Again struct {
 	Owner, Bytes string
 	// Queue is where it goes, at the back.
 	Queue string
 }
 
-// OwnerOf is how a lock's value names a job: its jid, and for people its class, each on a line. Behind it the
-// value has since when the lock is the job's, in ms by Redis' clock, and what refused duplicates left, each
-// on a line. A line's end in a foreign name becomes a space.
+// OwnerOf returns how a lock's value names a job: its jid and, for people, its class, each on a line. After
+// it the value has the time when the job took the lock, in ms by Redis' clock, and the WAL positions that
+// refused duplicates left, each on a line. A line break in a class or jid becomes a space.
 func OwnerOf(jid, class string) string {
 	return oneLine.Replace(jid) + "\n" + oneLine.Replace(class) + "\n"
 }
 
 var oneLine = strings.NewReplacer("\n", " ")
 
-// Names are the jid and the class of the lock's owner.
+// Names returns the jid and the class of the lock's owner.
 func (l Lock) Names() (jid, class string) {
 	jid, class, _ = strings.Cut(strings.TrimSuffix(l.Owner, "\n"), "\n")
 	return jid, class
 }
 
-// A Holder is what a lock's value says.
+// A Holder is the content of a lock's value.
 type Holder struct {
 	JID, Class string
 	// Started: a run of the job has begun, and does not serve duplicates refused from now on.
@@ -98,5 +99,7 @@ func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {
 	return keys, append(args, lock.Again.Owner, lock.Again.Bytes, strconv.Itoa(len(keys)), lock.Again.Queue)
 }
 
-// locking is what locks have in common that stand in one group.
-func (l *Lock) locking() (locked, again bool) { return l != nil, l != nil && l.Again != nil }
+// A lockKind is what the locks in one group of a script's arguments have in common.
+type lockKind struct{ locked, again bool }
+
+func (l *Lock) kind() lockKind { return lockKind{locked: l != nil, again: l != nil && l.Again != nil} }

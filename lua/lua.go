@@ -5,12 +5,14 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"strconv"
+	"time"
 
 	"github.com/belayq/belay/driver"
 )
 
-// Bounds of one script call. They keep any call near a millisecond: while a script runs, Redis does nothing
-// else.
+// Bounds of one script call. They keep each call near a millisecond, because Redis does nothing else while a
+// script runs.
 const (
 	// MostItems is how many jobs one call moves or returns.
 	MostItems = 256
@@ -43,27 +45,27 @@ func source(path string) string {
 
 var include = regexp.MustCompile(`(?m)^-- include (\w+)\n`)
 
-// An Ask is one script call together with the way to read its reply, so that several can go in one pipeline.
+// An Ask is one call together with the way to read its reply, so that several can go in one pipeline.
 type Ask[T any] struct {
 	// Call is what goes into the pipeline.
 	Call driver.Call
-	read func(value any) (T, error)
+	read func(r reader) (T, error)
 }
 
-// asking builds an Ask.
-func asking[T any](script *driver.Script, keys, args []string, read func(value any) (T, error)) Ask[T] {
+// asking builds an Ask of a script.
+func asking[T any](script *driver.Script, keys, args []string, read func(r reader) (T, error)) Ask[T] {
 	return Ask[T]{Call: driver.Call{Script: script, Keys: keys, Args: args}, read: read}
 }
 
-// Read reads the reply to the Ask's Call. It returns the reply's own error unchanged.
+// Read reads the reply to the Ask's Call. It returns an error in the reply unchanged.
 func (a Ask[T]) Read(reply driver.Reply) (T, error) {
 	if reply.Err != nil {
 		var none T
 		return none, reply.Err
 	}
-	answer, err := a.read(reply.Value)
+	answer, err := a.read(readerOf(reply.Value))
 	if err != nil {
-		return answer, fmt.Errorf("read the reply of %s: %w", a.Call.Script.Name(), err)
+		return answer, fmt.Errorf("read the reply of %s: %w", a.Call.Name(), err)
 	}
 	return answer, nil
 }
@@ -73,66 +75,30 @@ func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
 	return a.Read(client.Do(ctx, a.Call)[0])
 }
 
-// errShape returns an error for a reply of a type that the script never returns.
-func errShape(value any) error { return fmt.Errorf("unexpected reply %T", value) }
-
-// wordOf reads a reply that is one status word.
-func wordOf(value any) (string, error) {
-	word, ok := value.(string)
-	if !ok {
-		return "", errShape(value)
+// alike returns the key of the first item, and how many items from the first on have it.
+func alike[T any, K comparable](items []T, keyOf func(item *T) K) (key K, count int) {
+	key = keyOf(&items[0])
+	for count = 1; count < len(items) && keyOf(&items[count]) == key; count++ {
 	}
-	return word, nil
+	return key, count
 }
 
-// partsOf reads a reply that is an array whose first element is a status word.
-func partsOf(value any) (word string, rest []any, err error) {
-	parts, ok := value.([]any)
-	if !ok || len(parts) == 0 {
-		return "", nil, errShape(value)
-	}
-	word, err = wordOf(parts[0])
-	return word, parts[1:], err
-}
-
-// numbersOf reads an array of numbers.
-func numbersOf(value any) ([]int, error) {
-	parts, ok := value.([]any)
-	if !ok {
-		return nil, errShape(value)
-	}
-	numbers := make([]int, len(parts))
-	for i, part := range parts {
-		number, ok := part.(int64)
-		if !ok {
-			return nil, errShape(part)
-		}
-		numbers[i] = int(number)
-	}
-	return numbers, nil
-}
-
-// Texts reads the reply to a plain command that answers an array of strings.
+// Texts reads the reply to a plain command that returns an array of strings.
 func Texts(reply driver.Reply) ([]string, error) {
 	if reply.Err != nil {
 		return nil, reply.Err
 	}
-	return textsOf(reply.Value)
+	return readTexts(readerOf(reply.Value))
 }
 
-// textsOf reads an array of strings.
-func textsOf(value any) ([]string, error) {
-	parts, ok := value.([]any)
-	if !ok {
-		return nil, errShape(value)
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// seconds writes a duration as scripts add it to a score.
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
+
+func bit(is bool) string {
+	if is {
+		return "1"
 	}
-	texts := make([]string, len(parts))
-	for i, part := range parts {
-		text, ok := part.(string)
-		if !ok {
-			return nil, errShape(part)
-		}
-		texts[i] = text
-	}
-	return texts, nil
+	return "0"
 }

@@ -110,7 +110,7 @@ func (w *world) redis(words ...string) any {
 
 func (w *world) texts(words ...string) []string {
 	w.Helper()
-	texts, err := textsOf(w.redis(words...))
+	texts, err := readTexts(readerOf(w.redis(words...)))
 	require.NoError(w, err)
 	return texts
 }

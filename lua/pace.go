@@ -18,9 +18,10 @@ const (
 	fullRate = 4 << 20
 	// mostStrain bounds the halving, at 32 KiB a second: the slowest link on which jobs still move.
 	mostStrain = 7
-	// longestRound bounds the part of a timeout that does not depend on bytes. A new connection takes about
-	// four round trips, and half a second is a long one.
-	longestRound = 4 * time.Second
+	// longestRound bounds the part of a timeout that does not depend on bytes: six round trips of half a
+	// second, where a new connection takes about four. With more, work would not resume within five seconds
+	// where a call began on a dead connection.
+	longestRound = 3 * time.Second
 	// quick is how much longer than a call that carries nothing a full page may take for the next one to be
 	// larger. So a page is at most what the link carries in twice that time, and a heartbeat that stands
 	// behind four of them still comes within a lease of a second and a half. With half of it, pages would
@@ -31,9 +32,9 @@ const (
 	mostGap = 15
 )
 
-// A Pace fits calls that carry jobs to the link: how many bytes to ask for, and how long to wait. After a
-// call that failed, the next one asks for half as much and waits longer; after full pages that came quickly,
-// it asks for more. The zero Pace is ready for use. It is for one goroutine at a time.
+// A Pace adapts calls that carry jobs to the link: how many bytes they ask for, and how long they wait.
+// After a failed call, the next one asks for half as much and waits longer. After full pages that arrived
+// quickly, it asks for more. The zero Pace is ready for use. A Pace must not be used concurrently.
 type Pace struct {
 	bytes  int
 	strain int           // failures that no quick answer has made up for
@@ -43,7 +44,7 @@ type Pace struct {
 	failed int           // the size of the last page that failed
 }
 
-// Page is how many bytes of jobs the next call asks for, at most MostBytes.
+// Page returns how many bytes of jobs the next call asks for, at most MostBytes.
 func (p *Pace) Page() int {
 	if p.bytes == 0 {
 		p.bytes = firstPage
@@ -51,18 +52,18 @@ func (p *Pace) Page() int {
 	return p.bytes
 }
 
-// Timeout is how long a call may take that carries so many bytes of jobs, in both directions together. round
-// is what a call on a healthy link may take that carries none.
+// Timeout returns the timeout of a call that carries this many bytes of jobs, in both directions together.
+// round is the timeout of a call without jobs on a healthy link.
 func (p *Pace) Timeout(round time.Duration, carried int) time.Duration {
 	round = max(round, min(round<<p.strain, longestRound))
 	return round + time.Duration(carried)*time.Second/(fullRate>>p.strain)
 }
 
-// Strained reports whether a call has failed that no quick answer has made up for.
+// Strained reports whether quick replies have not yet made up for a failed call.
 func (p *Pace) Strained() bool { return p.strain > 0 }
 
-// Answered records that a call brought got bytes of jobs after took, of its timeout. A call without jobs (of
-// lengths) measures the round trip, but not the bandwidth.
+// Answered records that a call with the timeout allowed brought got bytes of jobs after took. A call without
+// jobs (of lengths) measures the round trip, but not the bandwidth.
 func (p *Pace) Answered(got int, took, allowed time.Duration) {
 	p.learnRound(got, took)
 	if got == 0 {
@@ -92,8 +93,8 @@ func (p *Pace) learnRound(got int, took time.Duration) {
 	}
 }
 
-// Eased records that a call was answered after took, of its timeout: after quick replies the next timeout is
-// shorter again.
+// Eased records that a call with the timeout allowed was answered after took: after quick replies the next
+// timeout is shorter again.
 func (p *Pace) Eased(took, allowed time.Duration) {
 	if p.strain > 0 && took < allowed/4 {
 		p.strain--
@@ -120,15 +121,15 @@ func Carried(calls ...driver.Call) (bytes int) {
 	return bytes
 }
 
-// Brought returns how many bytes of text a reply's value holds.
-func Brought(value any) int {
+// brought returns how many bytes of text a reply's value holds.
+func brought(value any) int {
 	switch value := value.(type) {
 	case string:
 		return len(value)
 	case []any:
 		all := 0
 		for _, part := range value {
-			all += Brought(part)
+			all += brought(part)
 		}
 		return all
 	}

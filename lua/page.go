@@ -13,6 +13,7 @@ const (
 	OrderYoungest Order = "youngest" // the latest one first
 	OrderLowest   Order = "lowest"
 	OrderHighest  Order = "highest"
+	OrderAt       Order = "at" // no order, but a place in a list: see Source
 )
 
 // An Entry is one member of a list or a sorted set.
@@ -22,50 +23,32 @@ type Entry struct {
 	Score string
 }
 
-// A Page is some entries out of many.
+// A Page is a part of the entries of a list or a set.
 type Page struct {
 	// Total is how many there are in all.
 	Total   int
 	Entries []Entry
 }
 
-// Page reads entries of a list or a sorted set, without the first skip of them in this order: at most most
-// of them and never more than MostItems, and MostBytes, which the last one may exceed by its own size.
-// Between two pages entries come and go, so a reader who goes on may see one twice or miss one.
+// Page reads entries of a list or a sorted set in this order, without the first skip of them: at most most
+// entries, never more than MostItems, and MostBytes, which the last entry may exceed by its own size.
+// Entries come and go between two pages, so a reader of several pages may get one twice or miss one.
 func (k Keys) Page(key string, order Order, skip, most int) Ask[Page] {
 	scored := order == OrderLowest || order == OrderHighest
 	return asking(pageScript, []string{key},
 		[]string{string(order), strconv.Itoa(skip), strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes)},
-		func(value any) (page Page, err error) {
-			parts, ok := value.([]any)
-			if !ok || len(parts) == 0 {
-				return page, errShape(value)
-			}
-			if page.Total, err = numberOf(parts[0]); err != nil {
-				return page, err
-			}
-			page.Entries, err = entriesOf(parts[1:], scored)
-			return page, err
-		})
+		func(r reader) (Page, error) { return Page{Total: r.number(), Entries: r.entries(scored)}, r.end() })
 }
 
-// entriesOf reads entries, each followed by its score where it has one.
-func entriesOf(value any, scored bool) ([]Entry, error) {
-	texts, err := textsOf(value)
-	if err != nil {
-		return nil, err
-	}
+// entries reads entries, each followed by its score where it has one.
+func (r *reader) entries(scored bool) []Entry {
 	entries := []Entry{}
-	for ; len(texts) > 0; texts = texts[1:] {
-		entry := Entry{Bytes: texts[0]}
-		if scored && len(texts) == 1 {
-			return nil, errShape(value)
-		}
+	for r.more() {
+		entry := Entry{Bytes: r.text()}
 		if scored {
-			texts = texts[1:]
-			entry.Score = texts[0]
+			entry.Score = r.text()
 		}
 		entries = append(entries, entry)
 	}
-	return entries, nil
+	return entries
 }

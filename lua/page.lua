@@ -13,6 +13,7 @@ local key = KEYS[1]
 local order, first, most, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 -- include must_be
+-- include read_page
 local is_list = order == 'oldest' or order == 'youngest'
 -- The entries are returned in the requested order, but a list is always read from its left end.
 local function look_at(from, count)
@@ -36,24 +37,12 @@ if wrong then
 end
 local total = is_list and redis.call('LLEN', key) or redis.call('ZCARD', key)
 local answer, step = { total }, is_list and 1 or 2
-local taken = 0
--- Few at first, because their sizes are unknown until they are read.
-local look = 1
-while taken < most and room > 0 and first + taken < total do
-  local found = look_at(first + taken, math.min(look, most - taken, total - first - taken))
-  look = math.min(2 * look, 16)
-  for at = 1, #found, step do
-    if room > 0 then
-      answer[#answer + 1] = found[at]
-      if step == 2 then
-        answer[#answer + 1] = found[at + 1]
-      end
-      taken = taken + 1
-      room = room - #found[at]
-      if #found[at] > 16384 then
-        look = 1
-      end
-    end
-  end
+local look, widest = 1, 16
+if is_list and first > 10000 then -- deep in a list every look is long
+  look, widest = 16, 32
 end
+read_page(answer, function(taken, count)
+  count = math.min(count, total - first - taken)
+  return count > 0 and look_at(first + taken, count) or {}
+end, step, most, room, look, widest)
 return answer

@@ -11,6 +11,8 @@ var promoteScript = load("promote")
 type Promotion struct {
 	Old, New string
 	Lock     *Lock
+	// State is what an Act means for the state of a tracked job; nil for nothing.
+	State *JobState
 }
 
 // Promotions are due jobs that go to one queue; to its quarantine or to the dead set if that is set.
@@ -36,31 +38,18 @@ func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[
 			keys = append(keys, list)
 			number = len(keys)
 		}
-		for first := 0; first < len(group.Jobs); {
-			locked := group.Jobs[first].Lock != nil
-			last := first + 1
-			for last < len(group.Jobs) && (group.Jobs[last].Lock != nil) == locked {
-				last++
-			}
-			args = append(args, strconv.Itoa(number), group.Queue, bit(locked), strconv.Itoa(last-first))
-			for _, promotion := range group.Jobs[first:last] {
+		for rest := group.Jobs; len(rest) > 0; {
+			locked, count := alike(rest, func(p *Promotion) bool { return p.Lock != nil })
+			args = append(args, strconv.Itoa(number), group.Queue, bit(locked), strconv.Itoa(count))
+			for _, promotion := range rest[:count] {
 				args = append(args, promotion.Old, promotion.New)
 				if locked {
 					keys = append(keys, k.Lock(promotion.Lock.Digest))
 					args = append(args, strconv.Itoa(len(keys)), promotion.Lock.Digest, promotion.Lock.Owner, millis(promotion.Lock.Hold))
 				}
 			}
-			first = last
+			rest = rest[count:]
 		}
 	}
-	return asking(promoteScript, keys, args, numberOf)
-}
-
-// numberOf reads a reply that is one number.
-func numberOf(value any) (int, error) {
-	number, ok := value.(int64)
-	if !ok {
-		return 0, errShape(value)
-	}
-	return int(number), nil
+	return asking(promoteScript, keys, args, readNumber)
 }

@@ -12,7 +12,9 @@ const (
 	// Protocol is what this program's workers understand of jobs and of the keys in Redis. Every process
 	// record has it, so that a producer can tell whether a feature is safe beside the workers of a fleet. It
 	// rises with a feature that an older worker would handle wrongly.
-	Protocol = 1
+	Protocol = CancelProtocol
+	// CancelProtocol is the first whose workers obey the marks of cancelled jobs.
+	CancelProtocol = 2
 	// FirstProtocol is what all workers understand, those without a number in their record included.
 	FirstProtocol = 1
 )
@@ -22,7 +24,6 @@ const (
 // and do not count. Processes that lapsed count: they may renew their session. It reads pages of MostItems
 // processes, two round trips each.
 func (k Keys) LeastProtocol(ctx context.Context, client driver.Client) (least int, identity string, err error) {
-
 	for first := 0; ; first += MostItems {
 		// A score of 0 is that of a process that was declared dead.
 		names, err := Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Alive(), "(0", "+inf",

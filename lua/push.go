@@ -23,10 +23,10 @@ type Scheduled struct {
 	At  time.Time
 }
 
-// A IdempotencyKey is what a push is known by that may be sent again: its number in a slot, which numbers its
+// An IdempotencyKey is what a push is known by that may be sent again: its number in a slot, which numbers its
 // pushes upwards.
 type IdempotencyKey struct {
-	// Slot is the key of the slot; see Keys.PushSlot.
+	// Slot is the key of the slot; see Keys.IdempotencySlot.
 	Slot string
 	// Number is above that of every earlier push in the slot.
 	Number int64
@@ -72,7 +72,7 @@ func (k Keys) pushing(keys, args []string, batches []QueueBatch, later []Schedul
 	args = append(args, strconv.Itoa(len(later)))
 	for _, scheduled := range later {
 		if scheduled.At.IsZero() {
-			args = append(args, "in", strconv.FormatFloat(scheduled.In.Seconds(), 'f', 6, 64), scheduled.Job)
+			args = append(args, "in", seconds(scheduled.In), scheduled.Job)
 		} else {
 			args = append(args, "at", job.Stamp(scheduled.At, job.Seconds), scheduled.Job)
 		}
@@ -82,5 +82,5 @@ func (k Keys) pushing(keys, args []string, batches []QueueBatch, later []Schedul
 		args = append(args, batch.Queue, strconv.Itoa(len(batch.Jobs)))
 		args = append(args, batch.Jobs...)
 	}
-	return asking(pushScript, keys, args, wordOf)
+	return asking(pushScript, keys, args, readText)
 }

@@ -1,7 +1,9 @@
 package lua
 
 import (
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,4 +170,16 @@ func TestPushesWithIdempotencyKeysInAnyOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Ruby pushes unique jobs by this script too.
+func TestTheScriptInRubyIsThisOne(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../contrib/ruby/belay.rb")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), "PUSH_UNIQUE = <<'LUA'\n")
+	require.True(t, found)
+	script, _, found := strings.Cut(rest, "LUA\n")
+	require.True(t, found)
+	require.Equal(t, source("push_unique.lua"), script)
 }

@@ -48,11 +48,7 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 		args = append(args[:0], strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember))
 	}
 	for len(jobs) > 0 {
-		group := uniqueGroupOf(jobs[0])
-		count := 1
-		for count < len(jobs) && uniqueGroupOf(jobs[count]) == group {
-			count++
-		}
+		group, count := alike(jobs, uniqueGroupOf)
 		if group.when == "now" {
 			keys = append(keys, k.Queue(group.queue))
 		}
@@ -80,13 +76,13 @@ type uniqueGroup struct {
 	leaves               bool   // positions, if it is not stored
 }
 
-func uniqueGroupOf(j UniqueJob) uniqueGroup {
+func uniqueGroupOf(j *UniqueJob) uniqueGroup {
 	group := uniqueGroup{when: "now", seconds: "0", queue: j.Queue, duplicate: "refuse"}
 	switch {
 	case !j.At.IsZero():
 		group.when, group.seconds, group.queue = "at", job.Stamp(j.At, job.Seconds), ""
 	case j.In > 0:
-		group.when, group.seconds, group.queue = "in", strconv.FormatFloat(j.In.Seconds(), 'f', 6, 64), ""
+		group.when, group.seconds, group.queue = "in", seconds(j.In), ""
 	}
 	if j.Lock != nil {
 		group.hold, group.leaves = millis(j.Lock.Hold), j.WAL != ""
@@ -97,12 +93,6 @@ func uniqueGroupOf(j UniqueJob) uniqueGroup {
 	return group
 }
 
-func readPushUnique(value any) (pushed PushedUnique, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil {
-		return pushed, err
-	}
-	pushed.Word = word
-	pushed.Holders, err = textsOf(rest)
-	return pushed, err
+func readPushUnique(r reader) (PushedUnique, error) {
+	return PushedUnique{Word: r.text(), Holders: r.texts()}, r.end()
 }

@@ -8,7 +8,7 @@ import (
 
 var recoverScript = load("recover")
 
-// Home is where an orphan goes.
+// Home is the destination of an orphan.
 type Home string
 
 // The homes of an orphan.
@@ -26,6 +26,8 @@ type Orphan struct {
 	Home Home
 	// Lock is the job's lock, if it has one. It is renewed if the job continues, and freed if it ends.
 	Lock *Lock
+	// State is the state of a tracked job that goes to the dead set; nil for any other.
+	State *JobState
 }
 
 // Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with
@@ -36,7 +38,7 @@ type Orphans struct {
 	Entries     []Orphan
 }
 
-// Recovered is the answer to a recovery.
+// Recovered is the result of a recovery.
 type Recovered struct {
 	// State is StateDead when the process was or has now been declared dead; StateAlive or StateUnknown when
 	// it was not, and then nothing was written.
@@ -66,42 +68,37 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 		if list.Quarantined {
 			hand = "quarantined"
 		}
-		for first := 0; first < len(list.Entries); {
-			home := list.Entries[first].Home
-			locked, again := list.Entries[first].Lock.locking()
-			last := first + 1
-			for ; last < len(list.Entries) && list.Entries[last].Home == home; last++ {
-				if l, a := list.Entries[last].Lock.locking(); l != locked || a != again {
-					break
-				}
-			}
-			orphans := list.Entries[first:last]
+		for rest := list.Entries; len(rest) > 0; {
+			like, count := alike(rest, orphanKindOf)
+			orphans := rest[:count]
+			rest = rest[count:]
 			var locks string
 			keys, locks = k.lockKeys(keys, len(orphans), func(i int) *Lock { return orphans[i].Lock })
-			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(home, HomeQueue)), locks, bit(again),
+			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(like.home, HomeQueue)), locks, flags(like.lock, like.state),
 				strconv.Itoa(len(orphans)))
+			keys, args = k.stateKeys(keys, args, len(orphans), func(i int) *JobState { return orphans[i].State })
 			for _, orphan := range orphans {
 				args = append(args, orphan.Old, orphan.New)
 				keys, args = k.lockArgs(keys, args, orphan.Lock)
+				args = orphan.State.appendTo(args)
 			}
-			first = last
 		}
 	}
 	return asking(recoverScript, keys, args, readRecovered)
 }
 
-func readRecovered(value any) (answer Recovered, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil {
-		return answer, err
+// An orphanKind is what orphans share that the script gets once.
+type orphanKind struct {
+	home  Home
+	lock  lockKind
+	state stateKind
+}
+
+func orphanKindOf(o *Orphan) orphanKind { return orphanKind{o.Home, o.Lock.kind(), o.State.kind()} }
+
+func readRecovered(r reader) (answer Recovered, err error) {
+	if word := r.text(); word != "recovered" {
+		return Recovered{State: State(word)}, r.end()
 	}
-	if word != "recovered" {
-		answer.State = State(word)
-		return answer, nil
-	}
-	numbers, err := numbersOf(rest)
-	if err != nil || len(numbers) != 2 {
-		return answer, errShape(value)
-	}
-	return Recovered{State: StateDead, Left: numbers[0], Moved: numbers[1]}, nil
+	return Recovered{State: StateDead, Left: r.number(), Moved: r.number()}, r.end()
 }

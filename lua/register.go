@@ -45,77 +45,47 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		panic("lua: marshal strings: " + err.Error())
 	}
 	former := cmp.Or(record.Formerly, identity)
-	ask := Ask[Registered]{
-		Call: driver.Call{
-			Script: registerScript,
-			Keys:   []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Record(former)},
-			Args: []string{
-				identity, millis(record.TTL), former, "queues", string(queues), "beat_ms", millis(record.Beat),
-				"concurrency", strconv.Itoa(record.Concurrency), "formerly", record.Formerly,
-				"protocol", strconv.Itoa(Protocol),
-			},
-		},
-		read: readRegistered,
+	args := []string{
+		identity, millis(record.TTL), former, "queues", string(queues), "beat_ms", millis(record.Beat),
+		"concurrency", strconv.Itoa(record.Concurrency), "formerly", record.Formerly, "protocol", strconv.Itoa(Protocol),
 	}
 	if record.QuarantineQueue != "" { // a process that has lost its record
-		ask.Call.Args = append(ask.Call.Args, "alone", record.QuarantineQueue)
+		args = append(args, "alone", record.QuarantineQueue)
 	}
-	return ask
+	return asking(registerScript, []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Record(former)}, args,
+		func(r reader) (Registered, error) {
+			return Registered{OK: r.text() == "registered", Now: r.time()}, r.end()
+		})
 }
 
-func readRegistered(value any) (answer Registered, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil {
-		return answer, err
-	}
-	answer.OK = word == "registered"
-	answer.Now, err = timeOf(rest)
-	return answer, err
+// ReadRecord asks for the record of identity; the answer is nil if there is none.
+func (k Keys) ReadRecord(identity string) Ask[*Record] {
+	return Ask[*Record]{read: readRecord, Call: driver.Command("HMGET", k.Record(identity),
+		"queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "alone", "heir")}
 }
 
-// ReadRecord asks for the record of identity; ok is false when there is none.
-func (k Keys) ReadRecord(identity string) driver.Call {
-	return driver.Command("HMGET", k.Record(identity), "queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "alone", "heir")
+func readRecord(r reader) (*Record, error) {
+	if r.more() && r.parts[0] == nil {
+		return nil, nil
+	}
+	text := func() string { // of a field, "" if the record does not have it
+		if r.more() && r.parts[0] == nil {
+			r.parts[0] = ""
+		}
+		return r.text()
+	}
+	number := func() int { // 0 for a field that holds something else
+		number, _ := strconv.Atoi(text())
+		return number
+	}
+	queues := text()
+	record := &Record{Beat: time.Duration(number()) * time.Millisecond, TTL: time.Duration(number()) * time.Millisecond, Concurrency: number(),
+		Formerly: text(), Emptied: text() == "1", QuarantineQueue: text(), Heir: text()}
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(queues), &record.Queues); err != nil {
+		return nil, fmt.Errorf("read a record's queues: %w", err)
+	}
+	return record, nil
 }
-
-// RecordOf reads the reply to ReadRecord.
-func RecordOf(reply driver.Reply) (record Record, ok bool, err error) {
-	if reply.Err != nil {
-		return record, false, reply.Err
-	}
-	fields, isArray := reply.Value.([]any)
-	if !isArray || len(fields) != 8 {
-		return record, false, errShape(reply.Value)
-	}
-	texts := make([]string, len(fields))
-	for i, field := range fields {
-		texts[i], _ = field.(string)
-	}
-	if fields[0] == nil {
-		return record, false, nil
-	}
-	if err := json.Unmarshal([]byte(texts[0]), &record.Queues); err != nil {
-		return record, false, fmt.Errorf("read a record's queues: %w", err)
-	}
-	beat, _ := strconv.Atoi(texts[1])
-	ttl, _ := strconv.Atoi(texts[2])
-	record.Beat, record.TTL = time.Duration(beat)*time.Millisecond, time.Duration(ttl)*time.Millisecond
-	record.Concurrency, _ = strconv.Atoi(texts[3])
-	record.Formerly, record.Emptied, record.QuarantineQueue = texts[4], texts[5] == "1", texts[6]
-	record.Heir = texts[7]
-	return record, true, nil
-}
-
-// timeOf reads the seconds and microseconds with which a reply's rest begins.
-func timeOf(parts []any) (time.Time, error) {
-	if len(parts) < 2 {
-		return time.Time{}, errShape(parts)
-	}
-	numbers, err := numbersOf(parts[:2])
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.Unix(int64(numbers[0]), int64(numbers[1])*1000), nil
-}
-
-func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -21,16 +21,11 @@ func TestRegister(t *testing.T) {
 			w.within(before, float64(answer.Now.UnixMicro())/1e6, w.now())
 			w.within((before+6)*1000-1, w.score(w.keys.Alive(), "host:1:x"), (w.now()+6)*1000)
 
-			read, ok, err := RecordOf(w.client.Do(w.Context(), w.keys.ReadRecord("host:1:x"))[0])
-			require.NoError(w, err)
-			require.True(w, ok)
-			require.Equal(w, record, read)
+			require.Equal(w, &record, ask(w, w.keys.ReadRecord("host:1:x")))
 			require.Equal(w, -1, w.number("TTL", w.keys.Record("host:1:x")), "a record has no expiry")
 		}},
 		promise{"there_is_no_record_of_one_who_never_registered", func(w *world) {
-			_, ok, err := RecordOf(w.client.Do(w.Context(), w.keys.ReadRecord("host:1:x"))[0])
-			require.NoError(w, err)
-			require.False(w, ok)
+			require.Nil(w, ask(w, w.keys.ReadRecord("host:1:x")))
 		}},
 		promise{"a_name_that_a_process_has_is_taken", func(w *world) {
 			identity := w.process("q")
@@ -44,10 +39,7 @@ func TestRegister(t *testing.T) {
 			record := Record{Queues: []string{"q"}, TTL: someTTL, Beat: time.Second, Concurrency: 1}
 			require.True(w, ask(w, w.keys.Register(identity, record)).OK)
 			record.QuarantineQueue = "r"
-			read, ok, err := RecordOf(w.client.Do(w.Context(), w.keys.ReadRecord(identity))[0])
-			require.NoError(w, err)
-			require.True(w, ok)
-			require.Equal(w, record, read)
+			require.Equal(w, &record, ask(w, w.keys.ReadRecord(identity)))
 			require.Equal(w, StateAlive, ask(w, w.keys.Heartbeat(identity, someTTL)).State)
 			w.lapse(identity)
 			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)

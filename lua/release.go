@@ -2,7 +2,7 @@ package lua
 
 var releaseScript = load("release")
 
-// A Released is the answer to a Release.
+// A Released is the result of a Release.
 type Released struct {
 	// Held reports whether there was a lock to free.
 	Held bool
@@ -10,17 +10,13 @@ type Released struct {
 	Value string
 }
 
-// Release frees the lock of this digest, whatever job holds it, and whatever stands in its place.
+// Release frees the lock of this digest, whatever its owner, and deletes the key even if it holds something
+// else.
 func (k Keys) Release(digest string) Ask[Released] {
-	return asking(releaseScript, []string{k.Lock(digest), k.Unique()}, []string{digest}, func(value any) (Released, error) {
-		word, rest, err := partsOf(value)
-		if err != nil || word == "free" {
-			return Released{}, err
+	return asking(releaseScript, []string{k.Lock(digest), k.Unique()}, []string{digest}, func(r reader) (released Released, err error) {
+		if released.Held = r.text() == "released"; released.Held {
+			released.Value = r.text()
 		}
-		texts, err := textsOf(rest)
-		if err != nil || word != "released" || len(texts) != 1 {
-			return Released{}, errShape(value)
-		}
-		return Released{Held: true, Value: texts[0]}, nil
+		return released, r.end()
 	})
 }

@@ -10,5 +10,5 @@ func (k Keys) Renew(locks []Lock) Ask[int] {
 		keys = append(keys, k.Lock(lock.Digest))
 		args = append(args, lock.Digest, lock.Owner, millis(lock.Hold))
 	}
-	return asking(renewScript, keys, args, numberOf)
+	return asking(renewScript, keys, args, readNumber)
 }

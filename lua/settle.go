@@ -27,6 +27,8 @@ type Settled struct {
 	Outcome     job.Outcome
 	// Lock is the job's lock, if the end of the run affects one.
 	Lock *Lock
+	// State is what the end of the run means for the job's state; nil if it has none.
+	State *JobState
 	// Index is the caller's own; Settle carries it along when it reorders.
 	Index int
 }
@@ -46,7 +48,7 @@ type Settlement struct {
 	DeadFor  time.Duration
 }
 
-// SettleWord says what became of a batch.
+// SettleWord is the outcome of a settle.
 type SettleWord string
 
 // What a settle may answer.
@@ -67,7 +69,8 @@ type settleGroup struct {
 	origin            origin
 	exit              job.Exit
 	processed, failed bool
-	locked, again     bool
+	lock              lockKind
+	state             stateKind
 }
 
 // An origin is where a job was taken from, and so in which list it lies and where it goes when it is
@@ -101,22 +104,20 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
 	keys = k.settleLists(keys, pairs, s)
-	for first := 0; first < len(s.Jobs); {
-		group := groupOf(&s.Jobs[first])
-		last := first + 1
-		for last < len(s.Jobs) && groupOf(&s.Jobs[last]) == group {
-			last++
-		}
-		jobs := s.Jobs[first:last]
+	for rest := s.Jobs; len(rest) > 0; {
+		group, count := alike(rest, groupOf)
+		jobs := rest[:count]
+		rest = rest[count:]
 		var locks string
 		keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
 		args = append(args, string(group.exit), strconv.Itoa(pairs[group.origin]), bit(group.processed), bit(group.failed),
-			locks, bit(group.again), strconv.Itoa(len(jobs)))
+			locks, flags(group.lock, group.state), strconv.Itoa(len(jobs)))
+		keys, args = k.stateKeys(keys, args, len(jobs), func(i int) *JobState { return jobs[i].State })
 		for _, settled := range jobs {
 			args = appendSettled(args, settled)
 			keys, args = k.lockArgs(keys, args, settled.Lock)
+			args = settled.State.appendTo(args)
 		}
-		first = last
 	}
 	return asking(settleScript, keys, args, readSettle)
 }
@@ -137,9 +138,10 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 }
 
 func groupOf(s *Settled) settleGroup {
-	group := settleGroup{origin: origin{s.Queue, s.Quarantined}, exit: s.Outcome.Exit()}
+	group := settleGroup{
+		origin: origin{s.Queue, s.Quarantined}, exit: s.Outcome.Exit(), lock: s.Lock.kind(), state: s.State.kind(),
+	}
 	group.processed, group.failed = s.Outcome.Counts()
-	group.locked, group.again = s.Lock.locking()
 	return group
 }
 
@@ -166,27 +168,16 @@ func appendSettled(args []string, s Settled) []string {
 	args = append(args, s.Bytes)
 	switch s.Outcome.Exit() {
 	case job.ExitRetry, job.ExitSnoozed, job.ExitDead:
-		return append(args, s.Outcome.Payload(), strconv.FormatFloat(s.Outcome.After().Seconds(), 'f', 6, 64))
+		return append(args, s.Outcome.Payload(), seconds(s.Outcome.After()))
 	default:
 		return args
 	}
 }
 
-func bit(is bool) string {
-	if is {
-		return "1"
+func readSettle(r reader) (verdict SettleVerdict, err error) {
+	verdict.Word = SettleWord(r.text())
+	for r.more() {
+		verdict.Lost = append(verdict.Lost, r.position())
 	}
-	return "0"
-}
-
-func readSettle(value any) (verdict SettleVerdict, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil {
-		return verdict, err
-	}
-	verdict.Word = SettleWord(word)
-	if len(rest) > 0 {
-		verdict.Lost, err = positionsOf(rest)
-	}
-	return verdict, err
+	return verdict, r.end()
 }

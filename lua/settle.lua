@@ -7,18 +7,24 @@
 -- script does not check whether the process is alive.
 -- A job's lock is released or prolonged in the same step. Otherwise a crash could leave a lock without an
 -- owner, or a job without its lock, beside which a duplicate would be accepted.
+-- A job's state is written or deleted in the same step. Otherwise a crash could leave an older cursor for the
+-- job's next run, or a cursor without a job.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          9 index of locks  10 queues (the set of names)
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
 --          quarantine list
---          then, by their positions, locks and the queues of jobs that run once more
+--          then, by their positions, locks, the queues of jobs that run once more, and states
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most
 --          then groups: exit, pair, counts as processed (0|1), as failed (0|1), position of the first one's
---          lock (0 for none), whether one may run once more (0|1), how many jobs, and for each the job; for
---          exits with a new place also its new bytes and delay in seconds; in a group with locks then the
---          arguments of unlock
---          exit: "done" | "discarded" | "requeued" (head of the queue) | "retry" | "snoozed" | "dead"
+--          lock (0 for none), whether one may run once more (0|1; 2 or 3 if the jobs have state), how many
+--          jobs; in a group with state then the position of the first one's state and how many fields each
+--          writes; and for each the job; for exits with a new place also its new bytes and delay in seconds;
+--          in a group with locks then the arguments of unlock; in a group with state then its created_at,
+--          the highest version that the run used, the seconds to keep the state (0 deletes it), and the
+--          fields (see save)
+--          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
+--          "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
 -- Repeat   a number whose verdict is still stored gets the same answer and writes nothing; for a process that
 --          Redis does not know no verdict is stored, and all jobs are answered as lost
@@ -53,13 +59,22 @@ while at <= #ARGV do
   local group = {
     exit = exit, working = KEYS[9 + 2 * pair], queue = KEYS[10 + 2 * pair], home = homes[exit],
     processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]),
-    lock = tonumber(ARGV[at + 4]), again = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7,
+    lock = tonumber(ARGV[at + 4]), count = tonumber(ARGV[at + 6]), first = at + 7,
   }
+  local flags = tonumber(ARGV[at + 5])
+  group.again = flags % 2 == 1
+  if flags > 1 then
+    group.state, group.fields, group.first = tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), at + 9
+  end
   group.step = group.home and 3 or 1
   if group.lock > 0 then
     group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'requeued'
     group.locks = group.first + group.step
     group.step = group.step + (group.again and 7 or 3)
+  end
+  if group.state then
+    group.states_at = group.first + group.step
+    group.step = group.step + 3 + 2 * group.fields
   end
   groups[#groups + 1] = group
   at = group.first + group.count * group.step
@@ -67,6 +82,7 @@ end
 
 -- include must_be
 -- include unlock
+-- include job_state
 -- include count_runs
 for _, group in ipairs(groups) do
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
@@ -77,6 +93,9 @@ for _, group in ipairs(groups) do
   end
   if not wrong and group.lock > 0 then
     wrong = may_unlock(group)
+  end
+  if not wrong and group.state then
+    wrong = may_write_state(KEYS[group.state]) -- states differ only by their jid
   end
   if wrong then
     return wrong
@@ -117,6 +136,9 @@ for _, group in ipairs(groups) do
       end
       if locked then
         unlock(group, job, group.lives_on, queues, now_ms)
+      end
+      if group.state then
+        end_state(group, job)
       end
     end
     arg = arg + step

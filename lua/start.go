@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -44,19 +45,17 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
 	args := make([]string, 0, 2+4*len(starts))
 	for len(starts) > 0 {
-		first := starts[0]
-		count := 1
-		for count < len(starts) && starts[count].like(first) {
-			count++
-		}
-		hand, _ := k.lists(origin{first.Queue, first.Quarantined}, identity)
-		keys, args = append(keys, hand), append(args, first.what(), strconv.Itoa(count))
+		group, count := alike(starts, func(s *Start) startGroup {
+			return startGroup{origin{s.Queue, s.Quarantined}, s.what()}
+		})
+		hand, _ := k.lists(group.origin, identity)
+		keys, args = append(keys, hand), append(args, group.what, strconv.Itoa(count))
 		for _, start := range starts[:count] {
 			keys = append(keys, k.Lock(start.Lock.Digest))
 			args = append(args, start.Bytes, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
 		}
 		for _, start := range starts[:count] {
-			if first.what() == startLeave {
+			if group.what == startLeave {
 				jid, _ := start.Lock.Names()
 				keys = append(keys, k.Left(jid))
 			}
@@ -84,9 +83,10 @@ func (s Start) what() string {
 	return "hold"
 }
 
-// like reports whether both can be in one group.
-func (s Start) like(other Start) bool {
-	return s.Queue == other.Queue && s.Quarantined == other.Quarantined && s.what() == other.what()
+// A startGroup is what starts share that the script gets once.
+type startGroup struct {
+	origin origin
+	what   string
 }
 
 // ForgetLeft deletes the positions that starts have kept for these jobs, whose payloads have them now, or
@@ -99,31 +99,16 @@ func (k Keys) ForgetLeft(jids []string) driver.Call {
 	return driver.Command(words...)
 }
 
-func readStart(value any) (started Started, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil || word != "started" || len(rest) != 2 {
-		return started, errShape(value)
-	}
-	if started.Lost, err = positionsOf(rest[0]); err != nil {
-		return started, err
-	}
-	left, ok := rest[1].([]any)
-	if !ok || len(left)%2 != 0 {
-		return started, errShape(rest[1])
-	}
-	for ; len(left) > 0; left = left[2:] {
-		position, err := numberOf(left[0])
-		if err != nil {
-			return started, err
-		}
-		text, err := wordOf(left[1])
-		if err != nil {
-			return started, err
-		}
+func readStart(r reader) (started Started, err error) {
+	r.text() // "started"
+	started.Lost = r.positions()
+	left := r.list()
+	for left.more() {
 		if started.Left == nil {
 			started.Left = make(map[int]string)
 		}
-		started.Left[position-1] = strings.TrimPrefix(text, "\n")
+		position := left.position()
+		started.Left[position] = strings.TrimPrefix(left.text(), "\n")
 	}
-	return started, nil
+	return started, cmp.Or(left.end(), r.end())
 }

@@ -50,47 +50,16 @@ func (k Keys) Take(identity string, queues []string, most, page, largest int) As
 	return asking(takeScript, keys, args, readTaken)
 }
 
-func readTaken(value any) (taken Taken, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil || len(rest) < 3 {
-		return taken, errShape(value)
-	}
-	taken.Why = Why(word)
-	if taken.Paused, err = positionsOf(rest[0]); err != nil {
-		return taken, err
-	}
-	if taken.Broken, err = positionsOf(rest[1]); err != nil {
-		return taken, err
-	}
-	if taken.Large, err = largeOf(rest[2]); err != nil {
-		return taken, err
-	}
+func readTaken(r reader) (taken Taken, err error) {
+	taken.Why = Why(r.text())
+	taken.Paused, taken.Broken, taken.Large = r.positions(), r.positions(), r.large()
 	for i := range taken.Large {
 		taken.Large[i].At--
 	}
-	for _, part := range rest[3:] {
-		group, ok := part.([]any)
-		if !ok || len(group) < 2 {
-			return taken, errShape(part)
-		}
-		position, ok := group[0].(int64)
-		if !ok {
-			return taken, errShape(group[0])
-		}
-		jobs, err := textsOf(group[1:])
-		if err != nil {
-			return taken, err
-		}
-		taken.Jobs = append(taken.Jobs, TakenJobs{Queue: int(position) - 1, Bytes: jobs})
+	for r.more() {
+		group := r.list()
+		taken.Jobs = append(taken.Jobs, TakenJobs{Queue: group.position(), Bytes: group.texts()})
+		r.err = group.end()
 	}
-	return taken, nil
-}
-
-// positionsOf reads an array of Lua positions, which count from 1.
-func positionsOf(value any) ([]int, error) {
-	positions, err := numbersOf(value)
-	for i := range positions {
-		positions[i]--
-	}
-	return positions, err
+	return taken, r.end()
 }

@@ -15,7 +15,7 @@ const (
 	QuarantineFenced QuarantineWord = "fenced" // the process is not alive
 )
 
-// TakenQuarantined is the answer to a request for a quarantined job.
+// TakenQuarantined is the reply to a request for a quarantined job.
 type TakenQuarantined struct {
 	Word QuarantineWord
 	// Queue is the position (from 0) of the job's queue in the request, Bytes the job, whatever its size.
@@ -36,36 +36,13 @@ func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarant
 }
 
 // QuarantinedFrom asks for the queue of the quarantined job that identity took last.
-func (k Keys) QuarantinedFrom(identity string) driver.Call {
-	return driver.Command("HGET", k.Record(identity), "alone")
+func (k Keys) QuarantinedFrom(identity string) Ask[string] {
+	return Ask[string]{Call: driver.Command("HGET", k.Record(identity), "alone"), read: readText}
 }
 
-// QuarantinedFromOf reads the reply to QuarantinedFrom.
-func QuarantinedFromOf(reply driver.Reply) (string, error) {
-	queue, ok := reply.Value.(string)
-	if reply.Err == nil && !ok {
-		return "", errShape(reply.Value)
+func readTakenQuarantined(r reader) (taken TakenQuarantined, err error) {
+	if taken.Word = QuarantineWord(r.text()); taken.Word == QuarantineTaken {
+		taken.Queue, taken.Bytes = r.position(), r.text()
 	}
-	return queue, reply.Err
-}
-
-func readTakenQuarantined(value any) (taken TakenQuarantined, err error) {
-	word, rest, err := partsOf(value)
-	if err != nil {
-		return taken, err
-	}
-	taken.Word = QuarantineWord(word)
-	if taken.Word != QuarantineTaken {
-		return taken, nil
-	}
-	if len(rest) != 2 {
-		return taken, errShape(value)
-	}
-	position, isNumber := rest[0].(int64)
-	bytes, isText := rest[1].(string)
-	if !isNumber || !isText {
-		return taken, errShape(value)
-	}
-	taken.Queue, taken.Bytes = int(position)-1, bytes
-	return taken, nil
+	return taken, r.end()
 }

@@ -26,7 +26,7 @@ func TestTakeQuarantined(t *testing.T) {
 			w.takeAlone(identity, "q")
 			w.unchanged(func() {
 				require.Equal(w, TakenQuarantined{Word: QuarantineBusy}, w.takeAlone(identity, "q"))
-				require.Equal(w, Taken{Why: WhyQuarantine, Paused: []int{}, Broken: []int{}}, w.take(identity, 5, "q"))
+				require.Equal(w, Taken{Why: WhyQuarantine}, w.take(identity, 5, "q"))
 			})
 			w.settle(identity, 1, Settled{Queue: "q", Quarantined: true, Bytes: "a", Outcome: job.Done()})
 			require.Equal(w, []TakenJobs{{Bytes: []string{"c"}}}, w.take(identity, 5, "q").Jobs)

@@ -13,7 +13,7 @@ func TestTake(t *testing.T) {
 			identity := w.process("low", "high")
 			w.push("low", "l1", "l2")
 			w.push("high", "h1", "h2")
-			require.Equal(w, Taken{Why: WhyEnough, Paused: []int{}, Broken: []int{}, Jobs: []TakenJobs{
+			require.Equal(w, Taken{Why: WhyEnough, Jobs: []TakenJobs{
 				{Queue: 0, Bytes: []string{"h1", "h2"}}, {Queue: 1, Bytes: []string{"l1"}},
 			}}, w.take(identity, 3, "high", "low"))
 			require.Equal(w, []string{"h2", "h1"}, w.list(w.keys.Working("high", identity)), "newest at the head")
@@ -44,7 +44,7 @@ func TestTake(t *testing.T) {
 			taken := w.take(identity, 2, "q", "r")
 			require.Equal(w, WhyEmpty, taken.Why)
 			require.Equal(w, []TakenJobs{{Bytes: []string{"a"}}}, taken.Jobs)
-			require.Equal(w, Taken{Why: WhyEmpty, Paused: []int{}, Broken: []int{}}, w.take(identity, 2, "q", "r"))
+			require.Equal(w, Taken{Why: WhyEmpty}, w.take(identity, 2, "q", "r"))
 		}},
 		promise{"passes_bytes_through_untouched", func(w *world) {
 			odd := []string{"{\"n\":9007199254740993, \"f\":1.0,\"e\":[],\"o\":{}}", "\x00\r\n\xff\xfe", "ü\\u00fc", ""}
@@ -57,7 +57,7 @@ func TestTake(t *testing.T) {
 			w.redis("SADD", w.keys.Paused(), "a", "c")
 			w.push("a", "a1")
 			w.push("b", "b1")
-			require.Equal(w, Taken{Why: WhyEmpty, Paused: []int{0, 2}, Broken: []int{}, Jobs: []TakenJobs{
+			require.Equal(w, Taken{Why: WhyEmpty, Paused: []int{0, 2}, Jobs: []TakenJobs{
 				{Queue: 1, Bytes: []string{"b1"}},
 			}}, w.take(identity, 5, "a", "b", "c"))
 			require.Equal(w, []string{"a1"}, w.waiting("a"))
@@ -68,7 +68,7 @@ func TestTake(t *testing.T) {
 			w.redis("SET", w.keys.Working("b", identity), "no list")
 			w.push("b", "b1")
 			w.push("c", "c1")
-			require.Equal(w, Taken{Why: WhyEmpty, Paused: []int{}, Broken: []int{0, 1}, Jobs: []TakenJobs{
+			require.Equal(w, Taken{Why: WhyEmpty, Broken: []int{0, 1}, Jobs: []TakenJobs{
 				{Queue: 2, Bytes: []string{"c1"}},
 			}}, w.take(identity, 5, "a", "b", "c"))
 			require.Equal(w, []string{"b1"}, w.waiting("b"))
@@ -136,6 +136,6 @@ func TestTake(t *testing.T) {
 func (w *world) fenced(identity string) {
 	w.Helper()
 	w.unchanged(func() {
-		require.Equal(w, Taken{Why: WhyFenced, Paused: []int{}, Broken: []int{}}, w.take(identity, 5, "q"))
+		require.Equal(w, Taken{Why: WhyFenced}, w.take(identity, 5, "q"))
 	})
 }

@@ -9,5 +9,5 @@ var unlistScript = load("unlist")
 
 // Unlist removes up to MostItems locks from the index that expired at least since ago, and returns how many.
 func (k Keys) Unlist(since time.Duration) Ask[int] {
-	return asking(unlistScript, []string{k.Unique()}, []string{millis(since), strconv.Itoa(MostItems)}, numberOf)
+	return asking(unlistScript, []string{k.Unique()}, []string{millis(since), strconv.Itoa(MostItems)}, readNumber)
 }

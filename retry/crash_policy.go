@@ -1,18 +1,18 @@
 package retry
 
-// DefaultMostInterruptions is the default of how many crashes of its processes a job may be running in.
-// LeastMostInterruptions is the least that can be configured.
+// DefaultMostInterruptions is the default number of crashes after which a job is moved to the dead set.
+// LeastMostInterruptions is the smallest number that can be configured.
 const (
 	DefaultMostInterruptions = 3
 	LeastMostInterruptions   = 2
 )
 
-// A CrashPolicy decides what becomes of jobs that were running when their process crashed. A crash says
-// little about each of the jobs that ran, so it costs no retry. A job that has been running in one crash less
-// than allowed is quarantined: it runs alone from then on. Only the crash of a process that ran nothing else
-// shows that the job is the cause.
+// A CrashPolicy decides what happens to the jobs that were running when their process crashed. A crash does
+// not show which of them caused it, so it costs no retry. After one crash less than allowed, a job is
+// quarantined: it runs alone from then on. Only the crash of a process that runs nothing else shows that the
+// job is the cause.
 type CrashPolicy struct {
-	// Most is how many crashes a job may be running in. DefaultMostInterruptions.
+	// Most is the number of crashes after which a job dies. Default: DefaultMostInterruptions.
 	Most int
 }
 
@@ -23,8 +23,9 @@ func (p CrashPolicy) most() int {
 	return p.Most
 }
 
-// Quarantines reports whether a job that was running in so many crashes runs alone.
+// Quarantines reports whether a job that was running in this many crashes is quarantined.
 func (p CrashPolicy) Quarantines(interruptions int) bool { return interruptions >= p.most()-1 }
 
-// Kills reports whether a job dies that was running in so many crashes, the last time alone.
+// Kills reports whether a job dies that was running in this many crashes, and was running alone in the last
+// one.
 func (p CrashPolicy) Kills(interruptions int) bool { return interruptions >= p.most() }

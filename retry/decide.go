@@ -8,62 +8,62 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// DefaultMaxRetries is how often a failed job is retried when it does not say, as in Sidekiq: with its
-// formula, for about three weeks.
+// DefaultMaxRetries is how often a failed job is retried by default, as in Sidekiq: for about three weeks,
+// with its formula.
 const DefaultMaxRetries = 25
 
-// A Policy is what a worker says about all failures. The zero Policy is Sidekiq's as it comes.
+// A Policy is a worker's configuration for failures. The zero Policy is Sidekiq's default.
 type Policy struct {
-	// Formula says how long failed jobs wait.
+	// Formula computes the delays before retries.
 	Formula Formula
-	// MaxRetries is for jobs that do not say: 0 is DefaultMaxRetries, less than 0 is none at all (they die at
-	// once).
+	// MaxRetries is the number of retries of jobs that set none: 0 means DefaultMaxRetries, and below 0 means
+	// no retries (such jobs die at the first failure).
 	MaxRetries int
-	// Unit is how failed_at and retried_at are written.
+	// Unit is the unit of failed_at and retried_at.
 	Unit job.TimeUnit
-	// PayloadLimit is the limit at push, in bytes, which a failed job may exceed by job.PayloadSlack: the
-	// texts of its error are cut to fit. 0 is job.DefaultPayloadLimit.
+	// PayloadLimit is the limit at the push, in bytes. A failed job may exceed it by job.PayloadSlack: the
+	// texts of its error are cut to fit. 0 means job.DefaultPayloadLimit.
 	PayloadLimit int
 }
 
-// A BackoffFunc is a class' own delay after a failure; count is 0 after the first, j is the job as it was
-// before this run. The formula's jitter is added. If it returns 0 or less, or panics, the formula's own delay
-// is used.
+// A BackoffFunc returns a class' own delay after a failure. count is 0 after the first failure, and j is the
+// job as it was before this run. The formula's jitter is added. If the function returns 0 or less, or
+// panics, the formula's delay is used.
 type BackoffFunc func(count int, err error, j *job.Job) time.Duration
 
-// A Run is one run of a job that has come to its end.
+// A Run is a run of a job that has ended.
 type Run struct {
 	Job *job.Job
-	// Queue is the one the job was taken from; the payload's own word may be stale.
+	// Queue is the queue that the job was taken from, which may differ from the queue in its payload.
 	Queue string
-	// Err is what the handler returned, or what became of it: PanicError, GoexitError, UnregisteredError.
+	// Err is what the handler returned, or a PanicError, ErrGoexit or ErrUnregistered.
 	Err error
 	// Now is Redis' time.
 	Now time.Time
-	// Rand answers an integer from 0 to n-1. nil means no jitter.
+	// Rand(n) returns an integer from 0 to n-1. nil means no jitter.
 	Rand func(n int) int
-	// Backoff is the class' own; may be nil.
+	// Backoff is the class' own; it may be nil.
 	Backoff BackoffFunc
-	// Ours says that Belay itself cancelled the run (shutdown, ownership lost), so that an error says nothing
-	// about the job. A run over its own timeout is not ours: that is a failure.
+	// Ours reports that Belay itself cancelled the run (shutdown, ownership lost), so its error says nothing
+	// about the job. A run that exceeded its own timeout is not ours: it failed.
 	Ours bool
 }
 
-// A Verdict is what becomes of a run's job.
+// A Verdict is the decision about the job of a run.
 type Verdict struct {
 	Outcome job.Outcome
-	// Exhausted says that the job will not be tried again though it wanted to be, so that its class' callback
-	// for that is due: out of retries, out of time, or killed. It is false for a job that never wanted
-	// retries.
+	// Exhausted reports that the job has no retries or no time left, or was killed, so that its class'
+	// callback for that must be called. It is false for a job that is never retried.
 	Exhausted bool
 	// Reason is a short phrase for the log.
 	Reason string
-	// Panic is what the class' own Backoff panicked with; nil if it did not. The formula's delay was taken
-	// then.
+	// Panic is the value with which the class' Backoff panicked; nil if it did not. The formula's delay was
+	// used then.
 	Panic any
 }
 
-// Decide says what becomes of a job whose run has ended. It never panics, whatever the error does.
+// Decide returns the decision about a job whose run has ended. It never panics, whatever the methods of the
+// error do.
 //
 //	the run ended with               the job is                counted as          exhausted
 //	no error                         done                      processed
@@ -73,15 +73,15 @@ type Verdict struct {
 //	Discard                          discarded                 processed, failed*
 //	Kill                             dead**                    processed, failed   yes
 //	any other error, and the job
-//	  says "retry": false            discarded***              processed, failed
+//	  has "retry": false             discarded***              processed, failed
 //	  has no retry or time left      dead**                    processed, failed   yes
 //	  has one left                   retried, after In's delay, else its class', else the formula's
 //
-// * failed only with a cause. ** Discarded if it says "dead": false. *** Dead** if its class is unknown here:
-// it is worse to drop a job that never ran than to keep one too many.
+// * failed only with a cause. ** Discarded if it has "dead": false. *** Dead** if its class has no handler
+// here: it is worse to drop a job that never ran than to keep one too many.
 //
-// With retry_for there is a retry left until that long after the first failure, and the number of retries
-// does not matter. Without it, n retries are n+1 failed runs.
+// With retry_for a retry is left until that long after the first failure, regardless of the number of
+// retries. Without it, n retries are n+1 failed runs.
 func Decide(p Policy, r Run) Verdict {
 	if r.Err == nil {
 		return Verdict{Outcome: job.Done(), Reason: "done"}
@@ -103,7 +103,7 @@ func Decide(p Policy, r Run) Verdict {
 	switch never := r.Job.RetryRule().Kind == job.RetryNever; {
 	case ask.Ask == AskKill:
 		return f.dies("killed by its handler", true)
-	case never && isUnregistered(r.Err):
+	case never && Is(r.Err, ErrUnregistered) && Panicked(r.Err) == nil:
 		return f.dies("class unknown, and not to be retried", false)
 	case never:
 		return Verdict{Outcome: job.Discarded(true), Reason: "not to be retried"}

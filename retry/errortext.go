@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -43,7 +44,7 @@ func Text(err error) string { return textOf(err.Error, noText) }
 // message returns the error_message. Wherever it is shown, error_class precedes it and says "panic" already.
 func message(err error) string {
 	text := Text(err)
-	if class(err) == panicClass {
+	if Class(err) == panicClass {
 		text = strings.TrimPrefix(text, panicClass+": ")
 	}
 	return shorten(text, maxMessage)
@@ -63,105 +64,91 @@ func shorten(text string, characters int) string {
 	return strings.ToValidUTF8(text, "\ufffd")
 }
 
-// chain shows err and what it wraps to visit, outermost first, as errors.As would meet them, until visit says
-// to stop.
-func chain(err error, visit func(error) (more bool)) {
+// chain returns err and what it wraps, outermost first, as errors.As would meet them: all that can be reached
+// before a method panics.
+func chain(err error) (links []error) {
 	defer func() { _ = recover() }()
 	left := []error{err}
-	for n := 0; len(left) > 0 && n < maxChain; n++ {
+	for len(left) > 0 && len(links) < maxChain {
 		err := left[len(left)-1]
 		left = left[:len(left)-1]
 		if err == nil {
 			continue
 		}
-		if !visit(err) {
-			return
-		}
+		links = append(links, err)
 		switch e := err.(type) { //nolint:errorlint // this is the walk along the chain
 		case interface{ Unwrap() error }:
 			left = append(left, e.Unwrap())
 		case interface{ Unwrap() []error }:
-			inner := e.Unwrap()
-			for i := len(inner) - 1; i >= 0; i-- {
-				left = append(left, inner[i])
-			}
+			inner := slices.Clone(e.Unwrap())
+			slices.Reverse(inner)
+			left = append(left, inner...)
 		}
 	}
+	return links
 }
 
 // asked finds what the handler has asked for: the outermost AskError, but none that was panicked with.
-func asked(err error) (ask AskError) {
-	chain(err, func(err error) bool {
-		switch e := err.(type) { //nolint:errorlint // each link of the chain is visited by itself
+func asked(err error) AskError {
+	for _, link := range chain(err) {
+		switch e := link.(type) { //nolint:errorlint // each link of the chain is visited by itself
 		case *PanicError:
-			return false
+			return AskError{}
 		case *AskError:
 			if e != nil {
-				ask = *e
+				return *e
 			}
-			return e == nil
 		}
-		return true
-	})
-	return ask
+	}
+	return AskError{}
 }
 
 // Panicked finds the panic among the errors of a chain that may do anything when it is walked; nil if there
 // is none.
-func Panicked(err error) (panicked *PanicError) {
-	chain(err, func(err error) bool {
-		panicked, _ = err.(*PanicError) //nolint:errorlint // each link of the chain is visited by itself
-		return panicked == nil
-	})
-	return panicked
+func Panicked(err error) *PanicError {
+	for _, link := range chain(err) {
+		if panicked, ok := link.(*PanicError); ok { //nolint:errorlint // each link of the chain is visited by itself
+			return panicked
+		}
+	}
+	return nil
 }
 
 // Is is errors.Is for a chain whose methods may panic.
 func Is(err, target error) (found bool) {
-	chain(err, func(err error) bool {
-		own, ok := err.(interface{ Is(target error) bool })
-		found = err == target || ok && own.Is(target) //nolint:errorlint // each link of the chain is visited by itself
-		return !found
-	})
-	return found
+	defer func() { _ = recover() }()
+	for _, link := range chain(err) {
+		own, ok := link.(interface{ Is(target error) bool })
+		if link == target || ok && own.Is(target) { //nolint:errorlint // each link of the chain is visited by itself
+			return true
+		}
+	}
+	return false
 }
 
-func isUnregistered(err error) (found bool) {
-	chain(err, func(err error) bool {
-		_, panicked := err.(*PanicError) //nolint:errorlint // each link of the chain is visited by itself
-		found = err == ErrUnregistered   //nolint:errorlint // likewise
-		return !found && !panicked
-	})
-	return found
-}
-
-// class is what error_class says: what the error calls itself by a method ErrorClass() string, else the first
-// type in its chain that tells something, as Go writes it without the asterisk ("fs.PathError"). The types
-// that errors.New and fmt.Errorf make tell nothing; an error of only such is an "error".
-func class(err error) string {
-	name := "error"
-	chain(err, func(err error) bool {
+// Class returns what error_class says: what the error calls itself by a method ErrorClass() string, else the
+// first type in its chain that tells something, as Go writes it without the asterisk ("fs.PathError"). The
+// types that errors.New and fmt.Errorf make tell nothing; an error of only such is an "error".
+func Class(err error) string {
+	for _, err := range chain(err) {
 		if e, ok := err.(interface{ ErrorClass() string }); ok {
 			if text := textOf(e.ErrorClass, ""); text != "" {
-				name = text
-				return false
+				return shorten(text, maxClass)
 			}
 		}
 		t := reflect.TypeOf(err)
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		if t == reflect.TypeFor[AskError]() || t.PkgPath() == "errors" || t.PkgPath() == "fmt" {
-			return true
+		if t != reflect.TypeFor[AskError]() && t.PkgPath() != "errors" && t.PkgPath() != "fmt" {
+			return shorten(t.String(), maxClass)
 		}
-		name = t.String()
-		return false
-	})
-	return shorten(name, maxClass)
+	}
+	return "error"
 }
 
-// backtrace returns the error_backtrace: as many lines of the error's stack as the job requests. Panics and
-// Goexits have a stack, and so do the errors of libraries that record one (see callers); Go's plain errors
+// backtrace returns the error_backtrace: as many lines of the error's stack as the job requests. Panics
+// have a stack, and so do the errors of libraries that record one (see callers); Go's plain errors
 // have none. Of several stacks in a chain the innermost is used, because the error began there. A panic's own
 // stack takes precedence over the stack of the panic's value.
 func backtrace(j *job.Job, err error) (lines []string) {
@@ -169,18 +156,17 @@ func backtrace(j *job.Job, err error) (lines []string) {
 	if count == 0 && !all {
 		return nil
 	}
-	chain(err, func(err error) bool {
-		if e, ok := err.(interface{ stack() []byte }); ok {
-			if own := frames(string(e.stack())); own != nil {
+	for _, err := range chain(err) {
+		if e, ok := err.(*PanicError); ok && e != nil { //nolint:errorlint // each link of the chain is visited by itself
+			if own := frames(string(e.Stack)); own != nil {
 				lines = own
-				return false
+				break
 			}
 		}
 		if pcs := callers(err); len(pcs) > 0 {
 			lines = framesAt(pcs)
 		}
-		return true
-	})
+	}
 	if !all && len(lines) > count {
 		lines = lines[:count]
 	}

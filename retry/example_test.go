@@ -35,11 +35,8 @@ func ExampleIn() {
 	// Output: 429 Too Many Requests
 }
 
-func ExampleFormulaByName() {
-	formula, err := retry.FormulaByName("8.x")
-	if err != nil {
-		panic(err)
-	}
+func ExampleFormula() {
+	formula := retry.Sidekiq8
 	for count := range 4 {
 		fmt.Print(formula.Delay(count, nil), " ")
 	}

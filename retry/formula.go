@@ -1,51 +1,26 @@
 package retry
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
-// A Formula says how long a failed job waits, by the version of Sidekiq that waits so. The zero Formula is
-// Sidekiq8.
+// A Formula computes the delay before a retry as a version of Sidekiq does. The zero Formula is Sidekiq8.
 type Formula int
 
 const (
-	// Sidekiq8 is that of 8.0 and later: the jitter is drawn evenly over its whole range.
+	// Sidekiq8 is the formula of 8.0 and later: the jitter is drawn evenly from its whole range.
 	Sidekiq8 Formula = iota
-	// Sidekiq6 is that of 6.2.2 to 7.3: the jitter is one of ten steps, which grow with the count.
+	// Sidekiq6 is the formula of 6.2.2 to 7.3: the jitter is one of ten steps, which grow with the count.
 	Sidekiq6
-	// Sidekiq4 is that of 4.2.3 to 6.2.1: one of thirty such steps, and none added to a delay of one's own.
+	// Sidekiq4 is the formula of 4.2.3 to 6.2.1: the jitter is one of thirty such steps, and a custom delay
+	// has none.
 	Sidekiq4
 )
-
-// formulaNames are the names by which configurations speak of formulas.
-var formulaNames = [...]string{Sidekiq8: "8.x", Sidekiq6: "6.x", Sidekiq4: "4.2.3"}
-
-// FormulaByName returns the formula called "8.x", "6.x" or "4.2.3"; any other name is an error that lists
-// these.
-func FormulaByName(name string) (Formula, error) {
-	for f, known := range formulaNames {
-		if name == known {
-			return Formula(f), nil
-		}
-	}
-	return 0, fmt.Errorf("there is no retry formula %q; known are %q", name, formulaNames)
-}
-
-// String returns the formula's name.
-func (f Formula) String() string {
-	if f < 0 || int(f) >= len(formulaNames) {
-		return fmt.Sprintf("Formula(%d)", int(f))
-	}
-	return formulaNames[f]
-}
 
 // longestDelay bounds every delay. A count of a few hundred would overflow a time.Duration, and then a job
 // that should wait for centuries would run at once.
 const longestDelay = 100 * 365 * 24 * time.Hour
 
-// Delay returns how long a job waits whose retry_count is now count (0 after the first failure): count⁴ + 15
-// seconds and the jitter. rand(n) answers an integer from 0 to n-1; a nil rand means no jitter.
+// Delay returns the delay of a job whose retry_count is now count (0 after the first failure): count⁴ + 15
+// seconds, plus jitter. rand(n) returns an integer from 0 to n-1; a nil rand means no jitter.
 func (f Formula) Delay(count int, rand func(n int) int) time.Duration {
 	c := bounded(count)
 	// The cap comes before the conversion: the fourth power still fits an int64, its nanoseconds do not.
@@ -53,8 +28,8 @@ func (f Formula) Delay(count int, rand func(n int) int) time.Duration {
 	return sum(time.Duration(seconds)*time.Second, f.jitter(count, rand))
 }
 
-// Custom returns how long it waits when its class has said base itself: base and the jitter, for jobs that fail
-// together would otherwise come back together.
+// Custom returns the delay of a job whose class has a backoff of its own: base plus jitter. Without jitter,
+// jobs that fail together would be retried together.
 func (f Formula) Custom(base time.Duration, count int, rand func(n int) int) time.Duration {
 	if f == Sidekiq4 {
 		return sum(base, 0)

@@ -13,18 +13,6 @@ import (
 
 func TestFormula(t *testing.T) {
 	t.Parallel()
-	t.Run("has_a_name_that_finds_it", func(t *testing.T) {
-		t.Parallel()
-		for name, want := range map[string]retry.Formula{"8.x": retry.Sidekiq8, "6.x": retry.Sidekiq6, "4.2.3": retry.Sidekiq4} {
-			got, err := retry.FormulaByName(name)
-			require.NoError(t, err)
-			require.Equal(t, want, got)
-			require.Equal(t, name, got.String())
-		}
-		_, err := retry.FormulaByName("7")
-		require.ErrorContains(t, err, `there is no retry formula "7"; known are ["8.x" "6.x" "4.2.3"]`)
-		require.Equal(t, "Formula(9)", retry.Formula(9).String())
-	})
 	t.Run("draws_as_its_version_of_Sidekiq_does", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {

@@ -29,7 +29,7 @@ func (f *failure) payload() (text string, fits bool) {
 
 // edits are the fields of a failed job, in the order in which Ruby adds them.
 func (f *failure) edits(message string, lines []string) []job.Edit {
-	edits := append(f.envelope(), job.SetString("error_message", message), job.SetString("error_class", class(f.run.Err)))
+	edits := append(f.envelope(), job.SetString("error_message", message), job.SetString("error_class", Class(f.run.Err)))
 	if f.again {
 		edits = append(edits, job.SetStamp("retried_at", f.run.Now, f.policy.Unit))
 	}

@@ -112,7 +112,7 @@ func FuzzDecide(f *testing.F) {
 		failure := errors.New(text)
 		failure = []error{
 			failure, retry.Kill(failure), retry.In(-1, failure), &retry.PanicError{Value: text, Stack: []byte(text)},
-			&retry.UnregisteredError{Class: text}, &badError{}, retry.Discard(nil), retry.Snooze(1<<63 - 1),
+			retry.Unregistered(text), &badError{}, retry.Discard(nil), retry.Snooze(1<<63 - 1),
 		}[uint(kind)%8]
 		v := retry.Decide(retry.Policy{}, retry.Run{Job: j, Queue: queue, Err: failure, Now: now, Rand: func(n int) int { return n - 1 }})
 		require.GreaterOrEqual(t, v.Outcome.After(), time.Duration(0))

@@ -5,48 +5,48 @@ import (
 	"time"
 )
 
-// An Ask is what a handler wants to become of its job.
+// An Ask is the outcome that a handler asks for.
 type Ask int
 
 const (
-	// AskDiscard is to drop the job.
+	// AskDiscard drops the job.
 	AskDiscard Ask = iota + 1
-	// AskKill is not to try again, and to keep it among the dead.
+	// AskKill moves the job to the dead set without further retries.
 	AskKill
-	// AskRetryIn is to try again after a delay of the handler's choice.
+	// AskRetryIn retries the job after a delay that the handler chooses.
 	AskRetryIn
-	// AskSnooze says that this was no failure: run it again later.
+	// AskSnooze runs the job again later, without counting a failure.
 	AskSnooze
 	// AskRequeue reports that this process cannot run the job now.
 	AskRequeue
 )
 
-// An AskError is an error by which a handler decides what happens to its job. It is made by Discard, Kill,
-// In, Snooze and Requeue, and found through any number of wrappers.
+// An AskError is an error with which a handler decides what happens to its job. Discard, Kill, In, Snooze
+// and Requeue return it. Decide finds it inside any number of wrappers.
 type AskError struct {
 	Ask Ask
 	// After is the delay of AskRetryIn and AskSnooze.
 	After time.Duration
-	// Cause is why; it may be nil.
+	// Cause is the reason; it may be nil.
 	Cause error
 }
 
-// Discard says: drop this job; it is not run again and not kept. The run counts as failed when there is a
-// cause. The error is never nil, whatever cause is.
+// Discard returns an error with which a handler drops its job: the job does not run again and is not kept.
+// The run counts as failed if cause is not nil. The returned error is never nil.
 func Discard(cause error) error { return &AskError{Ask: AskDiscard, Cause: cause} }
 
-// Kill says: this job cannot succeed; do not try again, keep it among the dead, with cause as its error. A
-// job with "dead": false is not kept.
+// Kill returns an error with which a handler moves its job to the dead set, with cause as its error and
+// without further retries. A job with "dead": false is not kept.
 func Kill(cause error) error { return &AskError{Ask: AskKill, Cause: cause} }
 
-// In says: this run has failed, try again in exactly d (at once, if d is negative). It is a failed run like
-// any other and uses up a retry; without one left the job dies.
+// In returns an error with which a run fails and is retried in exactly d, or at once if d is negative. It
+// uses up a retry; a job without one left dies.
 func In(d time.Duration, cause error) error {
 	return &AskError{Ask: AskRetryIn, After: max(d, 0), Cause: cause}
 }
 
-// Snooze says: not now, run this again in d (at once, if d is negative). It is no failure, counts as nothing
-// and uses up no retry, so that a job may snooze for ever.
+// Snooze returns an error with which a handler runs its job again in d, or at once if d is negative. The run
+// is not counted as failed and uses up no retry, so a job may snooze for ever.
 func Snooze(d time.Duration) error { return &AskError{Ask: AskSnooze, After: max(d, 0)} }
 
 // Requeue returns an error that reports that this process cannot run the job now, for example because it
@@ -54,7 +54,7 @@ func Snooze(d time.Duration) error { return &AskError{Ask: AskSnooze, After: max
 // nothing from that queue for a moment, so that other processes can.
 func Requeue(cause error) error { return &AskError{Ask: AskRequeue, Cause: cause} }
 
-// Error is the cause's text, because that is what people look for; without a cause it says what was asked.
+// Error returns the text of the cause. Without a cause it names what was asked.
 func (e *AskError) Error() string {
 	switch {
 	case e == nil:

@@ -91,8 +91,10 @@ func Wait(ctx context.Context, replica Queryer, position dedup.LSN, within time.
 		if left <= 0 {
 			return fmt.Errorf("%w: it is at %v, and %v is needed", ErrUsePrimary, at, position)
 		}
-		if err := sleep(ctx, min(pause, left)); err != nil {
-			return err
+		select {
+		case <-time.After(min(pause, left)):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -115,15 +117,4 @@ func replayed(ctx context.Context, server Queryer, wanted dedup.LSN) (dedup.LSN,
 		return 0, nil // it has replayed nothing yet
 	}
 	return dedup.ParseLSN(text.String)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/belayq/belay/dedup"
 )
 
-// What a server answers is held against a real one, in integration/replica.
+// What a server answers is held against a real one, in integration/postgres.
 func TestEndOfRecords(t *testing.T) {
 	t.Parallel()
 	const page, file = 8192, 16 << 20

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/proto"
+
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
@@ -199,16 +202,13 @@ func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
-	if _, err := conn.Write(resp.Command(words...)); err != nil {
+	if err := proto.Write(conn, words); err != nil {
 		return nil, fmt.Errorf("send %s: %w", words[0], err)
 	}
-	frame, err := resp.Read(bufio.NewReader(conn))
-	if err != nil {
+	value, err := resp.Read(bufio.NewReader(conn))
+	var refused *driver.ServerError
+	if err != nil && !errors.As(err, &refused) {
 		return nil, fmt.Errorf("read the answer of %s: %w", words[0], err)
 	}
-	value := frame.Value()
-	if refused, ok := value.(error); ok {
-		return nil, refused
-	}
-	return value, nil
+	return value, err
 }

@@ -18,6 +18,8 @@ type Client struct {
 	owned   bool
 	dialect *driver.Dialect
 	closed  atomic.Bool
+
+	turnover driver.Turnover
 }
 
 // Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or

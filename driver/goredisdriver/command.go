@@ -77,8 +77,8 @@ var errRetired = errors.New("goredisdriver: the server has become a replica")
 
 // retire returns an error if the connection must not be used again: after READONLY, the name that was
 // dialled may belong to another server. (go-redis does the same for the commands that it parses.)
-func (c *command) retire() error {
-	if c.reply.err != nil && c.reply.err.Code == "READONLY" {
+func (c *command) retire(turnover *driver.Turnover, connections int) error {
+	if c.reply.err != nil && c.reply.err.Code == "READONLY" && turnover.Allow(connections) {
 		return errRetired
 	}
 	return nil

@@ -26,7 +26,7 @@ func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver
 	for k, i := range indexes {
 		batch[k].prepare(ctx, &calls[i], how)
 	}
-	batch[len(batch)-1].reply.atEnd = func() error { return retire(batch) }
+	batch[len(batch)-1].reply.atEnd = func() error { return c.retire(batch) }
 	err := ctx.Err()
 	if err == nil {
 		err = c.exec(ctx, batch)
@@ -51,9 +51,9 @@ func (c *Client) exec(ctx context.Context, batch []command) error {
 }
 
 // retire closes the connection, after its last reply was read, if any command asks for that.
-func retire(batch []command) error {
+func (c *Client) retire(batch []command) error {
 	for k := range batch {
-		if err := batch[k].retire(); err != nil {
+		if err := batch[k].retire(&c.turnover, c.redis.Options().PoolSize); err != nil {
 			return err
 		}
 	}

@@ -16,8 +16,9 @@ import (
 
 // A waiter blocks on the one connection of a client of its own.
 type waiter struct {
-	redis   *redis.Client
-	release driver.Releaser
+	redis    *redis.Client
+	release  driver.Releaser
+	turnover driver.Turnover
 	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own id,
 	// so that a release never uses the id of an earlier connection.
 	id atomic.Int64
@@ -115,7 +116,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	move := blockingMove{deadline: deadline}
 	call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
 	move.prepare(ctx, &call, driver.Naming{})
-	move.reply.atEnd = move.retire
+	move.reply.atEnd = func() error { return move.retire(&w.turnover, 1) }
 
 	reply := move.answer(w.redis.Process(ctx, &move))
 	if reply.Err != nil {

@@ -3,6 +3,7 @@ package rueidisdriver
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ type Client struct {
 	link    *link
 	dialect *driver.Dialect
 	closing sync.Once
+
+	turnover driver.Turnover
 }
 
 // An Option changes the rueidis options that Open has read from its URL. The settings for the promises of
@@ -53,12 +56,17 @@ func New(options rueidis.ClientOption) (*Client, error) {
 	case options.Sentinel.MasterSet == "" && n != 1:
 		return nil, fmt.Errorf("rueidisdriver: %d addresses: exactly one is needed", n)
 	}
-	return newClient(options, &driver.Dialect{})
+	return newClient(options, 256, &driver.Dialect{})
 }
 
-func newClient(options rueidis.ClientOption, dialect *driver.Dialect) (*Client, error) {
+// newClient returns a client with room for a number of pipelines in flight; one more waits its turn. Room is
+// what takes rueidis longest to make for a new connection, and in an outage connections are made again and
+// again.
+func newClient(options rueidis.ClientOption, room int, dialect *driver.Dialect) (*Client, error) {
 	link := newLink(options)
-	redis, err := connect(enforced(options), link)
+	forced := enforced(options)
+	forced.RingScaleEachConn = bits.Len(uint(room - 1))
+	redis, err := connect(forced, link)
 	if err != nil {
 		return nil, err
 	}
@@ -121,17 +129,16 @@ func enforced(o rueidis.ClientOption) rueidis.ClientOption {
 		o.Dialer.KeepAlive = 15 * time.Second // Go's default; rueidis' is a second
 	}
 	o.ReadBufferEachConn, o.WriteBufferEachConn = driver.BufferSize, driver.BufferSize
-	o.RingScaleEachConn = 8 // 256 pipelines in flight; one more waits its turn
 	return o
 }
 
 // Lane implements driver.Client. It is one connection whatever conns is: everything is pipelined on it, in
-// order.
+// order. Several goroutines may use each of conns.
 func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("rueidisdriver: a lane of %d connections: at least one is needed", conns)
 	}
-	return newClient(c.options, c.dialect)
+	return newClient(c.options, 16*conns, c.dialect)
 }
 
 // Close implements driver.Client. Calls under way fail; closing again does nothing.

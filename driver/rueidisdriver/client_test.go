@@ -68,12 +68,16 @@ func TestAReplicaIsDialledAnew(t *testing.T) {
 	defer func() { require.NoError(t, client.Close()) }()
 	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "INCR", Do: faultproxy.Fail("READONLY You can't write against a read only replica.")})
 	require.Equal(t, []driver.Reply{{Value: "PONG"}}, client.Do(t.Context(), driver.Command("PING")))
-	for i := range 3 {
+	refused := func() int {
 		replies := client.Do(t.Context(), driver.Command("INCR", "a"), driver.Command("ECHO", "read"))
 		require.Equal(t, driver.NewServerError("READONLY You can't write against a read only replica."), replies[0].Err)
 		require.Equal(t, driver.Reply{Value: "read"}, replies[1], "answers after it are kept")
-		require.Equal(t, i+1, proxy.Accepted())
+		return proxy.Accepted()
 	}
+	started := time.Now()
+	require.Equal(t, []int{1, 2}, []int{refused(), refused()}, "at once")
+	require.Eventually(t, func() bool { return refused() == 3 }, 10*time.Second, 10*time.Millisecond, "while it is a replica")
+	require.Greater(t, time.Since(started), time.Second, "each second, not each call")
 }
 
 // Most often REDIS_URL is not set, or is the address alone.

@@ -64,7 +64,7 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	broken := false
 	for k, i := range indexes {
 		replies[i] = answer(results[k], ending != inTime, unsent)
-		broken = broken || isBroken(replies[i].Err)
+		broken = broken || c.isBroken(replies[i].Err)
 	}
 	if broken && ending != gaveUp {
 		c.replace(used)
@@ -73,10 +73,10 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 
 // isBroken reports whether the connection must not be used again: it failed, or its server has become a
 // replica, and the name that was dialled may belong to another server.
-func isBroken(err error) bool {
+func (c *Client) isBroken(err error) bool {
 	var refused *driver.ServerError
 	if errors.As(err, &refused) {
-		return refused.Code == "READONLY"
+		return refused.Code == "READONLY" && c.turnover.Allow(1)
 	}
 	return err != nil && !driver.Certain(err)
 }

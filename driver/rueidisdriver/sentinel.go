@@ -1,17 +1,12 @@
 package rueidisdriver
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -69,70 +64,28 @@ func (s *sentinels) prefer(sentinel string) {
 	s.addrs = slices.Insert(s.addrs, 0, sentinel)
 }
 
-// ask asks one sentinel on a new connection: failovers are rare, and a connection that is kept would need a
+// ask asks one sentinel by a Client of its own: failovers are rare, and a connection that is kept would need a
 // watch.
 func (s *sentinels) ask(ctx context.Context, dial dialer, sentinel string, until time.Time) (string, error) {
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
 	o := s.options.Sentinel
-	conn, err := dial(ctx, sentinel, &o.Dialer, o.TLSConfig)
+	client, err := New(rueidis.ClientOption{
+		InitAddress: []string{sentinel}, Username: o.Username, Password: o.Password, Dialer: o.Dialer, TLSConfig: o.TLSConfig, DialCtxFn: dial,
+	})
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(until); err != nil {
-		return "", fmt.Errorf("set a deadline: %w", err)
+	defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	reply := client.Do(ctx, driver.Command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", o.MasterSet))[0]
+	if reply.Err != nil {
+		return "", errors.New(reply.Err.Error()) // not a *driver.ServerError: what a sentinel refuses is not a refusal by the primary
 	}
-	reply := bufio.NewScanner(conn)
-	if o.Password != "" {
-		words := slices.DeleteFunc([]string{"AUTH", o.Username, o.Password}, func(word string) bool { return word == "" })
-		if _, err := send(conn, reply, words...); err != nil {
-			return "", err
-		}
-	}
-	switch first, err := send(conn, reply, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", o.MasterSet); {
-	case err != nil:
-		return "", err
-	case strings.HasPrefix(first, "*-"):
+	switch words, _ := reply.Value.([]any); {
+	case reply.Value == nil:
 		return "", errors.New("it knows no primary of that name")
-	case first != "*2":
-		return "", errNoSentinel
+	case len(words) == 2:
+		return net.JoinHostPort(fmt.Sprint(words[0]), fmt.Sprint(words[1])), nil
 	}
-	var texts [2]string
-	for i := range texts {
-		size, err := line(reply)
-		if err != nil {
-			return "", err
-		}
-		if texts[i], err = line(reply); err != nil || size != "$"+strconv.Itoa(len(texts[i])) {
-			return "", errors.Join(errNoSentinel, err)
-		}
-	}
-	return net.JoinHostPort(texts[0], texts[1]), nil
-}
-
-// send sends a command and returns the first line of the reply; an error reply is an error.
-func send(conn io.Writer, reply *bufio.Scanner, words ...string) (first string, err error) {
-	command := fmt.Sprintf("*%d\r\n", len(words))
-	for _, word := range words {
-		command += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
-	}
-	if _, err := io.WriteString(conn, command); err != nil {
-		return "", fmt.Errorf("ask: %w", err)
-	}
-	first, err = line(reply)
-	if refusal, refused := strings.CutPrefix(first, "-"); refused {
-		return "", errors.New(refusal)
-	}
-	return first, err
-}
-
-var errNoSentinel = errors.New("its reply is not that of a sentinel")
-
-// line returns the next line of a reply. A line that is too long for the scanner is an error.
-func line(reply *bufio.Scanner) (string, error) {
-	if !reply.Scan() {
-		return "", fmt.Errorf("read its reply: %w", cmp.Or(reply.Err(), io.ErrUnexpectedEOF))
-	}
-	return reply.Text(), nil
+	return "", errors.New("its reply is not that of a sentinel")
 }

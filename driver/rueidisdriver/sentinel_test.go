@@ -48,6 +48,9 @@ func newFakeSentinel(t *testing.T, answer string) *fakeSentinel {
 func (s *fakeSentinel) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	for words := bufio.NewScanner(conn); words.Scan(); {
+		if words.Text() == "2" { // the last word of HELLO, by which a connection begins
+			_, _ = io.WriteString(conn, "*0\r\n")
+		}
 		if !strings.EqualFold(words.Text(), "m") && !strings.EqualFold(words.Text(), "secret") { // the last word
 			continue
 		}

@@ -23,10 +23,9 @@
 //
 //   - Numbers keep all their digits: int64 and uint64 are exact, and a float keeps its fraction: 12.0.
 //   - Structs inside an argument are objects by encoding/json's rules, []byte is Base64, time.Time RFC 3339.
-//     Maps have strings as keys and are written in their order.
-//   - A type that writes itself only by a pointer, such as big.Int, is written by its method wherever it has
-//     an address: in a field, an array, a slice, behind a pointer. The values of a map have no address, so
-//     such a map is refused. The content of an any is not known in advance: put a pointer into it.
+//     Maps are written in the order of their keys.
+//   - A type with a method that writes it is written by that method wherever it stands, also if only a pointer
+//     has the method, as with big.Int.
 //
 // # How they are read
 //

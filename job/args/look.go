@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/belayq/belay/job"
 )
 
 // The checks in this file run when a program starts. Without them jobs would fail later: they find types
@@ -11,15 +13,9 @@ import (
 
 type look struct {
 	path string // of the current field, for messages
-	seen map[seen]bool
+	seen map[reflect.Type]bool
 	// foundAny reports that there is an any, which may receive a number without a Go type.
 	foundAny bool
-}
-
-// A type may occur where package job writes it, or inside a struct, where encoding/json's rules hold.
-type seen struct {
-	t    reflect.Type
-	ours bool
 }
 
 func (l *look) wrong(format string, args ...any) error {
@@ -30,15 +26,15 @@ func (l *look) wrong(format string, args ...any) error {
 }
 
 // at returns an error if no argument can be a t or contain one.
-func (l *look) at(t reflect.Type, ours bool) error {
-	if l.seen[seen{t, ours}] {
+func (l *look) at(t reflect.Type) error {
+	if l.seen[t] {
 		return nil // a recursive type, such as a tree
 	}
 	if l.seen == nil {
-		l.seen = map[seen]bool{}
+		l.seen = map[reflect.Type]bool{}
 	}
-	l.seen[seen{t, ours}] = true
-	if t.Kind() != reflect.Pointer && writesItself(t) {
+	l.seen[t] = true
+	if t.Kind() != reflect.Pointer && job.WritesItself(t) {
 		return l.atItsOwnWriter(t)
 	}
 	switch t.Kind() {
@@ -53,11 +49,11 @@ func (l *look) at(t reflect.Type, ours bool) error {
 		if t.Elem().Kind() == reflect.Pointer {
 			return l.wrong("%v points to a pointer: it could be nil in two ways, and JSON has one null", t)
 		}
-		return l.at(t.Elem(), ours)
+		return l.at(t.Elem())
 	case reflect.Slice, reflect.Array:
-		return l.at(t.Elem(), ours)
+		return l.at(t.Elem())
 	case reflect.Map:
-		return l.atMap(t, ours)
+		return l.atMap(t)
 	case reflect.Struct:
 		return l.atStruct(t)
 	}
@@ -66,40 +62,37 @@ func (l *look) at(t reflect.Type, ours bool) error {
 
 func (l *look) atItsOwnWriter(t reflect.Type) error {
 	method, reads := "MarshalText", readsItself(t)
-	if implements(t, jsonMarshaler) {
-		method, reads = "MarshalJSON", implements(t, jsonUnmarshaler)
+	if job.Implements(t, jsonMarshaler) {
+		method, reads = "MarshalJSON", job.Implements(t, jsonUnmarshaler)
 	}
 	if !reads {
 		return l.wrong("%v has a %s and no Un%s: no handler could read it", t, method, strings.ToLower(method[:1])+method[1:])
 	}
-	if embedded, borrowed := borrowedWriter(t); borrowed {
-		return l.wrong("%v has the %s of its embedded %v, and nothing else would be written: give the embedded field a name", t, method, embedded)
+	if t.Kind() == reflect.Struct {
+		if err := job.CheckStruct(t); err != nil {
+			return l.wrong("%w", err)
+		}
 	}
 	return nil
 }
 
-func (l *look) atMap(t reflect.Type, ours bool) error {
+func (l *look) atMap(t reflect.Type) error {
 	key := t.Key()
 	number := key.Kind() >= reflect.Int && key.Kind() <= reflect.Uintptr
-	asText := implements(key, textMarshaler) && implements(key, textUnmarshaler)
-	switch {
-	case key.Kind() == reflect.String:
-	case ours:
-		return l.wrong("a %v has keys that are no strings, and JSON knows no others", t)
-	case !number && !asText:
+	asText := job.Implements(key, textMarshaler) && job.Implements(key, textUnmarshaler)
+	if key.Kind() != reflect.String && !number && !asText {
 		return l.wrong("a %v has keys that cannot be written as strings", t)
 	}
-	if needsAddress(t.Elem()) {
-		return l.wrong("a %v writes its values as copies, and %v writes itself only by a pointer: make it a map of pointers", t, t.Elem())
-	}
-	return l.at(t.Elem(), ours)
+	return l.at(t.Elem())
 }
 
 func (l *look) atStruct(t reflect.Type) error {
 	path := l.path
 	defer func() { l.path = path }()
+	if err := job.CheckStruct(t); err != nil {
+		return l.wrong("%w", err)
+	}
 	names := map[string]bool{}
-	exported := 0
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -116,18 +109,17 @@ func (l *look) atStruct(t reflect.Type) error {
 			if name == "" {
 				name = field.Name
 			}
+			if strings.ContainsAny(name, "\"'`\\") {
+				return l.wrong("its JSON name %q holds a quotation mark or a backslash, and would not be read back", name)
+			}
 			if names[name] {
 				return l.wrong("its JSON name %q is there twice, and neither field would be written", name)
 			}
 			names[name] = true
 		}
-		exported++
-		if err := l.at(field.Type, false); err != nil {
+		if err := l.at(field.Type); err != nil {
 			return err
 		}
-	}
-	if l.path = path; exported == 0 && t.NumField() > 0 {
-		return l.wrong("%v has no exported fields and would be written as {}; capitalize their names", t)
 	}
 	return nil
 }

@@ -60,13 +60,16 @@ func TestForRefuses(t *testing.T) {
 		"an error":                                 {refusal[struct{ Sub struct{ Err error } }](), "field Sub.Err: error is an interface with methods"},
 		"a pointer to itself":                      {refusal[struct{ R ring }](), "field R: args.ring points to a pointer"},
 		"a mutex":                                  {refusal[struct{ L locked }](), "field L.Mu: sync.Mutex has no exported fields"},
-		"keys that are numbers":                    {refusal[map[int]string](), "a map[int]string has keys that are no strings"},
 		"keys that are structs":                    {refusal[struct{ S struct{ M map[nested]int } }](), "field S.M: a map[args.nested]int has keys that cannot be written"},
 		"one that is written and not read":         {refusal[writeOnly](), "args.writeOnly has a MarshalJSON and no UnmarshalJSON"},
 		"one that is written as text and not read": {refusal[struct{ X []textOnly }](), "field X: args.textOnly has a MarshalText and no UnmarshalText"},
-		"a writer that is an embedded field's":     {refusal[stampedText](), "has the MarshalJSON of its embedded time.Time, and nothing else would be written"},
-		"such a one further in":                    {refusal[struct{ At *stampedText }](), "field At: args.stampedText has the MarshalJSON"},
-		"copies of what needs an address":          {refusal[map[string]celsius](), "make it a map of pointers"},
+		"a writer that is an embedded field's":     {refusal[stampedText](), "is written by the method of its embedded time.Time, and nothing else of it is"},
+		"such a one further in":                    {refusal[struct{ At *stampedText }](), "field At: args.stampedText is written by the method"},
+		"a name that encoding/json ignores": {refusal[struct {
+			S struct {
+				A int `json:"a\"b"` //nolint:staticcheck // it is what is tested
+			}
+		}](), "field S.A: its JSON name \"a\\\"b\" holds a quotation mark"},
 		"fields that are there twice": {refusal[struct {
 			Base
 			Tenant string

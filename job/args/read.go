@@ -1,11 +1,25 @@
 package args
 
 import (
+	"encoding"
 	"encoding/json"
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/belayq/belay/job"
 )
+
+var (
+	jsonMarshaler   = reflect.TypeFor[json.Marshaler]()
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+func readsItself(t reflect.Type) bool {
+	return job.Implements(t, jsonUnmarshaler) || job.Implements(t, textUnmarshaler)
+}
 
 type reader struct {
 	// quickly reads the commonest types without encoding/json. It returns false, and changes nothing, if it

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/belayq/belay/job"
 )
 
 // A Shape is the mapping between a type and a job's positional arguments, by the rules in the package's
@@ -21,8 +23,6 @@ type place struct {
 	path []int  // field indexes, through embedded structs; empty if T itself is the argument
 	name string // of the field, "" for T itself
 	of   reflect.Type
-	// byAddress passes the argument as a pointer, because a type in it writes itself only by a pointer.
-	byAddress bool
 	// isEmpty reports whether to omit the value if nothing follows it; nil means never.
 	isEmpty func(reflect.Value) bool
 	read    reader
@@ -57,7 +57,7 @@ func ForNamed(t reflect.Type) (*Shape, error) {
 	return s, s.add(place{of: t})
 }
 
-func isPlainStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && !writesItself(t) }
+func isPlainStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && !job.WritesItself(t) }
 
 // addFields adds the arguments for the fields of t, which is T or embedded in it at path.
 func (s *Shape) addFields(t reflect.Type, path []int) error {
@@ -94,16 +94,16 @@ func (s *Shape) add(p place) error {
 		return err
 	}
 	l := look{path: p.name}
-	if err := l.at(p.of, true); err != nil {
+	if err := l.at(p.of); err != nil {
 		return err
 	}
-	p.byAddress, p.read = needsAddress(p.of), readerOf(p.of, l.foundAny)
+	p.read = readerOf(p.of, l.foundAny)
 	s.places = append(s.places, p)
 	return nil
 }
 
 func (s *Shape) addRest(p place) error {
-	if p.of.Kind() != reflect.Slice || p.of.Elem().Kind() == reflect.Uint8 || writesItself(p.of) {
+	if p.of.Kind() != reflect.Slice || p.of.Elem().Kind() == reflect.Uint8 || job.WritesItself(p.of) {
 		return fmt.Errorf("field %s: a rest is a slice with an element for each argument, such as []json.RawMessage; %v is none", p.name, p.of)
 	}
 	slice := p.of
@@ -126,17 +126,16 @@ func (s *Shape) checkName(name string) error {
 	return nil
 }
 
-// Write returns the arguments of v for job.MarshalArgs. v has the shape's type and is addressable; the
-// arguments may be pointers into it.
+// Write returns the arguments of v for job.MarshalArgs. v has the shape's type and is addressable.
 func (s *Shape) Write(v reflect.Value) []any {
 	args := make([]any, 0, len(s.places))
 	for i := range s.places {
-		args = append(args, s.places[i].value(s.places[i].in(v)))
+		args = append(args, s.places[i].in(v).Interface())
 	}
 	if s.rest != nil {
 		further := s.rest.in(v)
 		for i := range further.Len() {
-			args = append(args, s.rest.value(further.Index(i)))
+			args = append(args, further.Index(i).Interface())
 		}
 	}
 	for n := len(args); n > 0 && n <= len(s.places); n-- {
@@ -198,13 +197,6 @@ func (p *place) in(v reflect.Value) reflect.Value {
 		v = v.Field(i)
 	}
 	return v
-}
-
-func (p *place) value(v reflect.Value) any {
-	if p.byAddress {
-		return v.Addr().Interface()
-	}
-	return v.Interface()
 }
 
 // fill reads one argument. encoding/json reads what quickly cannot, or returns the error.

@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/belayq/belay/job"
 )
 
 type fieldTag struct {
@@ -31,9 +29,35 @@ func readTag(field reflect.StructField) (fieldTag, error) {
 	case slices.Contains(said, "string"):
 		return tag, fmt.Errorf(`field %s: the tag json:",string" is not for arguments: make the field a string`, field.Name)
 	case slices.Contains(said, "omitzero"):
-		tag.omit = job.IsZero
+		tag.omit = isZero
 	case slices.Contains(said, "omitempty"):
-		tag.omit = job.IsEmpty
+		tag.omit = isEmpty
 	}
 	return tag, nil
+}
+
+// isEmpty reports whether encoding/json omits v from a field with omitempty.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
+
+// isZero reports whether encoding/json omits v from a field with omitzero: it calls v's IsZero method, if
+// there is one. v is addressable.
+func isZero(v reflect.Value) bool {
+	asked := v
+	if kind := v.Kind(); kind != reflect.Pointer && kind != reflect.Interface {
+		asked = v.Addr() // it has the methods of both
+	} else if v.IsNil() {
+		return true
+	}
+	if own, ok := asked.Interface().(interface{ IsZero() bool }); ok {
+		return own.IsZero()
+	}
+	return v.IsZero()
 }

@@ -4,8 +4,6 @@ import (
 	"math/big"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // celsius writes and reads itself as text, by a pointer only.
@@ -83,21 +81,19 @@ func TestWhatWritesItselfByAPointer(t *testing.T) {
 			By   map[int][]big.Int
 		}{"a": {[]sum{five}, map[int][]big.Int{1: {*big.NewInt(5)}}}})
 	})
-	t.Run("is refused where it would be a copy", func(t *testing.T) {
+	t.Run("does where it is a copy", func(t *testing.T) {
 		t.Parallel()
-		for name, err := range map[string]error{
-			"in a map":                      refusal[map[string]big.Int](),
-			"in a map's array":              refusal[map[string][1]big.Int](),
-			"in a map's struct":             refusal[map[string]sum](),
-			"in a map's struct's array":     refusal[map[string]struct{ Sums [1]sum }](),
-			"in a map's map":                refusal[map[string]map[string]big.Int](),
-			"in a map behind a map's slice": refusal[map[string][]map[string]sum](),
-			"in a map in a struct":          refusal[struct{ By struct{ By map[int]sum } }](),
-			"in a map behind another's rest": refusal[struct {
-				Rest []map[string]sum `belay:",rest"`
-			}](),
-		} {
-			require.ErrorContains(t, err, "writes itself only by a pointer: make it a map of pointers", name)
+		number, sums := *big.NewInt(5), map[string]sum{"a": five}
+		bothWays(t, `[{"a":5}]`, map[string]big.Int{"a": number})
+		bothWays(t, `[{"a":[5]}]`, map[string][1]big.Int{"a": {number}})
+		bothWays(t, `[{"a":`+fives+`}]`, sums)
+		bothWays(t, `[{"a":{"Sums":[`+fives+`]}}]`, map[string]struct{ Sums [1]sum }{"a": {[1]sum{five}}})
+		bothWays(t, `[{"a":{"b":5}}]`, map[string]map[string]big.Int{"a": {"b": number}})
+		bothWays(t, `[{"a":[{"a":`+fives+`}]}]`, map[string][]map[string]sum{"a": {sums}})
+		bothWays(t, `[{"By":{"1":`+fives+`}}]`, struct{ By struct{ By map[int]sum } }{struct{ By map[int]sum }{map[int]sum{1: five}}})
+		type rest struct {
+			Rest []map[string]sum `belay:",rest"`
 		}
+		bothWays(t, `[{"a":`+fives+`}]`, rest{[]map[string]sum{sums}})
 	})
 }

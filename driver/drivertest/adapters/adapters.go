@@ -12,26 +12,26 @@ import (
 	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
+// Open has the constructors of both clients by name. Whatever could differ between them is tested with each.
+var Open = map[string]func(url string) (driver.Client, error){
+	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+}
+
 // An Opener opens a client for a URL, which is closed when the test ends.
 type Opener func(t testing.TB, url string) driver.Client
 
-// All are the clients by name. Whatever could differ between them is tested with each.
-var All = map[string]Opener{
-	"go-redis": func(t testing.TB, url string) driver.Client {
-		client, err := goredisdriver.Open(url)
-		return opened(t, client, err)
-	},
-	"rueidis": func(t testing.TB, url string) driver.Client {
-		client, err := rueidisdriver.Open(url)
-		return opened(t, client, err)
-	},
-}
+// All are the clients of Open as Openers.
+var All = map[string]Opener{"go-redis": opener("go-redis"), "rueidis": opener("rueidis")}
 
-func opened(t testing.TB, client driver.Client, err error) driver.Client {
-	t.Helper()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	return client
+func opener(name string) Opener {
+	return func(t testing.TB, url string) driver.Client {
+		t.Helper()
+		client, err := Open[name](url)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		return client
+	}
 }
 
 // Each runs a test once for each client, in parallel.

@@ -44,7 +44,7 @@ func beforeRequest(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	k := dial(t, proxy)
 	k.say([]string{"INCR", p + "a1"}, []string{"INCR", p + "a2"}, []string{"INCR", p + "a3"})
 	for range 3 {
-		require.Equal(t, int64(1), k.hear().Value(), "all of them pass")
+		require.Equal(t, int64(1), k.hear(), "all of them pass")
 	}
 	require.False(t, <-seen)
 }
@@ -57,7 +57,7 @@ func beforeReply(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	require.True(t, <-seen)
 	k.requireSilence()
 	close(hold)
-	require.Equal(t, int64(1), k.hear().Value())
+	require.Equal(t, int64(1), k.hear())
 }
 
 func afterRequest(t *testing.T, proxy *faultproxy.Proxy, p string) {
@@ -66,10 +66,10 @@ func afterRequest(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	k := dial(t, proxy)
 	k.say([]string{"INCR", p + "a"}, []string{"INCR", p + "b"})
 	<-reached
-	require.Equal(t, int64(1), k.hear().Value(), "passed before the call has returned")
+	require.Equal(t, int64(1), k.hear(), "passed before the call has returned")
 	require.False(t, executed(t, p+"b"), "what follows waits")
 	close(hold)
-	require.Equal(t, int64(1), k.hear().Value())
+	require.Equal(t, int64(1), k.hear())
 }
 
 func afterReply(t *testing.T, proxy *faultproxy.Proxy, p string) {
@@ -77,10 +77,10 @@ func afterReply(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "a", Nth: 1, Do: faultproxy.After(func() { <-hold })})
 	k := dial(t, proxy)
 	k.say([]string{"INCR", p + "a"}, []string{"INCR", p + "b"})
-	require.Equal(t, int64(1), k.hear().Value())
+	require.Equal(t, int64(1), k.hear())
 	k.requireSilence()
 	close(hold)
-	require.Equal(t, int64(1), k.hear().Value())
+	require.Equal(t, int64(1), k.hear())
 }
 
 func halfOpenRequests(t *testing.T, proxy *faultproxy.Proxy, p string) {
@@ -90,7 +90,7 @@ func halfOpenRequests(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	require.Eventually(t, func() bool { return proxy.Count("INCR") == 1 }, 10*time.Second, time.Millisecond)
 	_, err := drivertest.Redis(t).Do(t.Context(), "LPUSH", p+"list", "x")
 	require.NoError(t, err)
-	require.Equal(t, []any{p + "list", "x"}, k.hear().Value(), "what the server says arrives")
+	require.Equal(t, []any{p + "list", "x"}, k.hear(), "what the server says arrives")
 	k.requireSilence()
 	require.False(t, executed(t, p+"b"))
 	require.False(t, executed(t, p+"c"))
@@ -100,7 +100,7 @@ func halfOpenReplies(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "b", Nth: 1, Do: faultproxy.HalfOpen()})
 	k := dial(t, proxy)
 	k.say([]string{"INCR", p + "a"}, []string{"INCR", p + "b"}, []string{"INCR", p + "c"})
-	require.Equal(t, int64(1), k.hear().Value())
+	require.Equal(t, int64(1), k.hear())
 	k.requireSilence()
 	proxy.Clear()
 	k.say([]string{"INCR", p + "d"})
@@ -109,7 +109,7 @@ func halfOpenReplies(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	require.True(t, executed(t, p+"d"), "what is said later is executed too")
 	other := dial(t, proxy)
 	other.say([]string{"GET", p + "d"})
-	require.Equal(t, "1", other.hear().Value(), "it is one connection's fate")
+	require.Equal(t, "1", other.hear(), "it is one connection's fate")
 }
 
 func halfOpenForged(t *testing.T, proxy *faultproxy.Proxy, p string) {
@@ -124,7 +124,7 @@ func halfOpenForged(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	k.requireSilence()
 	k.say([]string{"INCR", p + "c"})
 	other.say([]string{"SET", p + "a", "1"})
-	require.Equal(t, "OK", other.hear().Value())
+	require.Equal(t, "OK", other.hear())
 	k.requireSilence()
 }
 
@@ -152,11 +152,11 @@ func TestSignalsExactlyThere(t *testing.T) {
 		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: p, Nth: 2, Do: faultproxy.Before(faultproxy.Freeze(t, pid))})
 		k := dial(t, proxy)
 		k.say([]string{"INCR", p + "a"})
-		require.Equal(t, int64(1), k.hear().Value())
+		require.Equal(t, int64(1), k.hear())
 		k.say([]string{"INCR", p + "a"})
 		k.requireSilence() // a server that was still stopping did not receive it
 		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
-		require.Equal(t, int64(2), k.hear().Value())
+		require.Equal(t, int64(2), k.hear())
 	})
 	t.Run("a_killed_process_is_gone_before_the_frame_goes_on_before_its_parent_waits_for_it", func(t *testing.T) {
 		t.Parallel()
@@ -166,7 +166,7 @@ func TestSignalsExactlyThere(t *testing.T) {
 		proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p, Nth: 1, Do: faultproxy.Before(kill)})
 		k := dial(t, proxy)
 		k.say([]string{"INCR", p + "a"})
-		require.Equal(t, int64(1), k.hear().Value())
+		require.Equal(t, int64(1), k.hear())
 		var status syscall.WaitStatus
 		ended, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG, nil)
 		require.NoError(t, err)
@@ -180,11 +180,11 @@ func TestSignalsExactlyThere(t *testing.T) {
 		proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p, Nth: 1, Do: faultproxy.Before(faultproxy.Kill(t, victim.PID()))})
 		k := dial(t, proxy)
 		k.say([]string{"INCR", p + "a"})
-		require.Equal(t, int64(1), k.hear().Value(), "said before it died")
+		require.Equal(t, int64(1), k.hear(), "said before it died")
 		k.requireClosed()
 		victim.Restart(t)
 		k = dial(t, proxy)
 		k.say([]string{"GET", p + "a"})
-		require.Equal(t, "1", k.hear().Value())
+		require.Equal(t, "1", k.hear())
 	})
 }

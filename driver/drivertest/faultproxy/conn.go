@@ -3,11 +3,13 @@ package faultproxy
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/belayq/belay/driver/drivertest/resp"
+	"github.com/alicebob/miniredis/v2/proto"
 )
 
 // A conn is one client's connection and ours to the server for it.
@@ -23,14 +25,7 @@ type conn struct {
 }
 
 // A request waits for its reply, which forged holds if the server is not asked.
-type request struct {
-	raw    []byte
-	forged []byte
-}
-
-func newConn(p *Proxy, client, server net.Conn) *conn {
-	return &conn{proxy: p, client: client, server: server, done: make(chan struct{})}
-}
+type request struct{ raw, forged string }
 
 func (c *conn) close() {
 	c.ending.Do(func() {
@@ -54,14 +49,15 @@ func (c *conn) run() {
 func (c *conn) pumpRequests() error {
 	in := bufio.NewReader(c.client)
 	for {
-		frame, err := resp.Read(in)
+		raw, err := proto.Read(in)
 		if err != nil {
 			return err
 		}
-		c.proxy.arrived(frame.Name())
-		action := c.proxy.decide(Requests, frame.Raw)
+		command := name(raw)
+		c.proxy.locked(func() { c.proxy.counts[command]++ })
+		action := c.proxy.decide(Requests, raw)
 		if action.fail != "" {
-			if err := c.forge(request{raw: frame.Raw, forged: errorReply(action.fail)}); err != nil {
+			if err := c.forge(request{raw: raw, forged: errorReply(action.fail)}); err != nil {
 				return err
 			}
 			continue
@@ -70,9 +66,9 @@ func (c *conn) pumpRequests() error {
 			return err
 		}
 		c.mu.Lock()
-		c.waiting = append(c.waiting, request{raw: frame.Raw})
+		c.waiting = append(c.waiting, request{raw: raw})
 		c.mu.Unlock()
-		if _, err := c.server.Write(frame.Raw); err != nil {
+		if _, err := io.WriteString(c.server, raw); err != nil {
 			return err
 		}
 		action.passed()
@@ -82,27 +78,27 @@ func (c *conn) pumpRequests() error {
 func (c *conn) pumpReplies() error {
 	in := bufio.NewReader(c.server)
 	for {
-		frame, err := resp.Read(in)
+		raw, err := proto.Read(in)
 		if err != nil {
 			return err
 		}
-		if frame.Kind == '>' {
+		if raw[0] == '>' {
 			// A push belongs to no request, so no rule applies to it.
 			if err := c.prepare(Replies, Pass()); err != nil {
 				return err
 			}
-			if err := c.push(frame.Raw); err != nil {
+			if err := c.push(raw); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := c.reply(frame.Raw); err != nil {
+		if err := c.reply(raw); err != nil {
 			return err
 		}
 	}
 }
 
-func (c *conn) reply(raw []byte) error {
+func (c *conn) reply(raw string) error {
 	c.mu.Lock()
 	if len(c.waiting) == 0 {
 		c.mu.Unlock()
@@ -122,20 +118,20 @@ func (c *conn) reply(raw []byte) error {
 }
 
 // answer writes the reply to the oldest request, and the forged ones behind it.
-func (c *conn) answer(raw []byte) error {
+func (c *conn) answer(raw string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = c.waiting[1:]
-	if _, err := c.client.Write(raw); err != nil {
+	if _, err := io.WriteString(c.client, raw); err != nil {
 		return err
 	}
 	return c.writeForged()
 }
 
-func (c *conn) push(raw []byte) error {
+func (c *conn) push(raw string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.client.Write(raw)
+	_, err := io.WriteString(c.client, raw)
 	return err
 }
 
@@ -149,8 +145,8 @@ func (c *conn) forge(r request) error {
 
 // writeForged needs mu. It writes the forged replies whose turn it is.
 func (c *conn) writeForged() error {
-	for len(c.waiting) > 0 && c.waiting[0].forged != nil && !c.dark[Replies].Load() {
-		if _, err := c.client.Write(c.waiting[0].forged); err != nil {
+	for len(c.waiting) > 0 && c.waiting[0].forged != "" && !c.dark[Replies].Load() {
+		if _, err := io.WriteString(c.client, c.waiting[0].forged); err != nil {
 			return err
 		}
 		c.waiting = c.waiting[1:]
@@ -190,4 +186,10 @@ func (a Action) passed() {
 	}
 }
 
-func errorReply(text string) []byte { return []byte("-" + text + "\r\n") }
+func errorReply(text string) string { return "-" + text + "\r\n" }
+
+// name returns the first word of a command in capitals.
+func name(raw string) string {
+	words, _ := proto.ReadStrings(raw)
+	return strings.ToUpper(strings.Join(words[:min(len(words), 1)], ""))
+}

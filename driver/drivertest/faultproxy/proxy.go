@@ -11,14 +11,12 @@ import (
 type Proxy struct {
 	target   string
 	listener net.Listener
-	done     chan struct{}
 	running  sync.WaitGroup
-	ending   sync.Once
 
 	mu       sync.Mutex
 	rules    []*Rule
 	counts   map[string]int
-	conns    map[*conn]bool
+	conns    map[*conn]bool // nil once the proxy is closed
 	accepted int
 }
 
@@ -30,8 +28,7 @@ func New(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: listener, done: make(chan struct{}),
-		counts: map[string]int{}, conns: map[*conn]bool{}}
+	p := &Proxy{target: target, listener: listener, counts: map[string]int{}, conns: map[*conn]bool{}}
 	p.running.Go(p.accept)
 	t.Cleanup(p.Close)
 	return p
@@ -60,11 +57,7 @@ func (p *Proxy) Clear() {
 }
 
 // Count returns how many requests with this name, in capitals, have arrived.
-func (p *Proxy) Count(name string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.counts[name]
-}
+func (p *Proxy) Count(name string) int { return p.Counts()[name] }
 
 // Counts returns Count for every name.
 func (p *Proxy) Counts() map[string]int {
@@ -88,9 +81,9 @@ func (p *Proxy) Accepted() int {
 }
 
 // CloseConns closes all open connections; new ones are still accepted.
-func (p *Proxy) CloseConns() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Proxy) CloseConns() { p.locked(p.closeConns) }
+
+func (p *Proxy) closeConns() {
 	for c := range p.conns {
 		c.close()
 	}
@@ -99,12 +92,18 @@ func (p *Proxy) CloseConns() {
 // Close closes the proxy and all its connections, and returns when its goroutines have ended. A second call
 // does nothing.
 func (p *Proxy) Close() {
-	p.ending.Do(func() {
-		close(p.done)
-		_ = p.listener.Close()
-		p.CloseConns()
+	_ = p.listener.Close()
+	p.locked(func() {
+		p.closeConns()
+		p.conns = nil // a connection that comes now is closed at once
 	})
 	p.running.Wait()
+}
+
+func (p *Proxy) locked(do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	do()
 }
 
 func (p *Proxy) accept() {
@@ -113,15 +112,9 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		p.dialled()
+		p.locked(func() { p.accepted++ })
 		p.running.Go(func() { p.serve(client) })
 	}
-}
-
-func (p *Proxy) dialled() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.accepted++
 }
 
 func (p *Proxy) serve(client net.Conn) {
@@ -130,42 +123,19 @@ func (p *Proxy) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	c := newConn(p, client, server)
-	if !p.enter(c) {
-		c.close()
-		return
-	}
-	defer p.leave(c)
-	c.run()
-}
-
-// enter registers a connection so that Close closes it. It reports false if the proxy has been closed
-// already.
-func (p *Proxy) enter(c *conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.done:
-		return false
-	default:
+	c := &conn{proxy: p, client: client, server: server, done: make(chan struct{})}
+	p.locked(func() {
+		if p.conns == nil {
+			c.close()
+			return
+		}
 		p.conns[c] = true
-		return true
-	}
+	})
+	c.run()
+	p.locked(func() { delete(p.conns, c) })
 }
 
-func (p *Proxy) leave(c *conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, c)
-}
-
-func (p *Proxy) arrived(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.counts[name]++
-}
-
-func (p *Proxy) decide(on Direction, request []byte) Action {
+func (p *Proxy) decide(on Direction, request string) Action {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, rule := range p.rules {

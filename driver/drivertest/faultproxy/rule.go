@@ -1,7 +1,7 @@
 package faultproxy
 
 import (
-	"bytes"
+	"strings"
 	"sync"
 	"time"
 )
@@ -127,8 +127,8 @@ func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 func (g *Gate) Open() { g.open.Do(func() { close(g.opened) }) }
 
 // matches counts a frame and reports whether the rule applies to it.
-func (r *Rule) matches(on Direction, request []byte) bool {
-	if r.On != on || !bytes.Contains(request, []byte(r.Token)) {
+func (r *Rule) matches(on Direction, request string) bool {
+	if r.On != on || !strings.Contains(request, r.Token) {
 		return false
 	}
 	r.matched++

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/proto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
@@ -30,11 +31,10 @@ func TestRedisBehindALink(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	began := time.Now()
-	_, err = conn.Write(resp.Command("GET", key))
+	require.NoError(t, proto.Write(conn, []string{"GET", key}))
+	got, err := resp.Read(bufio.NewReader(conn))
 	require.NoError(t, err)
-	frame, err := resp.Read(bufio.NewReader(conn))
-	require.NoError(t, err)
-	require.Equal(t, value, frame.Value())
+	require.Equal(t, value, got)
 	require.Greater(t, time.Since(began), 40*time.Millisecond+size*8*time.Second/(100*slowlink.Mbit)/2)
 	up, down := link.Bytes()
 	require.Positive(t, up)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- walk: read the next page of a sorted set, lowest score first, while members come and go.
--- Why a script: by rank a walk would skip jobs when others before them leave, and by score alone it could not
+-- page_after: read the next page of a sorted set, lowest score first, while members come and go.
+-- Why a script: by rank a reader would skip jobs when others before them leave, and by score alone it could not
 -- pass many of one score. So it continues behind the last entry that it left in place; if that has gone, from
 -- its score.
 -- KEYS     1 set
@@ -14,6 +14,7 @@ local set = KEYS[1]
 local begin, last, most, room, left = ARGV[1], tonumber(ARGV[2]) or math.huge, tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
 -- include must_be
+-- include read_page
 local wrong = must_be(set, 'zset', 'TYPE', set)
 if wrong then
   return wrong
@@ -21,7 +22,7 @@ end
 local at
 if left then
   local score = redis.call('ZSCORE', set, left)
-  -- If the entry has moved to a later score, continue from the old score: the walk has not seen the members
+  -- If the entry has moved to a later score, continue from the old score: the reader has not seen the members
   -- before its new place.
   if score and tonumber(score) <= tonumber(begin) then
     at = redis.call('ZRANK', set, left) + 1
@@ -29,23 +30,12 @@ if left then
 end
 at = at or redis.call('ZCOUNT', set, '-inf', '(' .. begin)
 
-local answer, look = {}, 1
-local ended = false
-while not ended and #answer < 2 * most and room > 0 do
-  local found = redis.call('ZRANGE', set, at, at + math.min(look, most - #answer / 2) - 1, 'WITHSCORES')
-  ended = #found == 0
-  look = math.min(2 * look, 16)
-  for index = 1, #found, 2 do
-    ended = ended or tonumber(found[index + 1]) > last
-    if not ended and room > 0 then
-      answer[#answer + 1] = found[index]
-      answer[#answer + 1] = found[index + 1]
-      at = at + 1
-      room = room - #found[index]
-      if #found[index] > 16384 then
-        look = 1
-      end
-    end
+local answer = {}
+read_page(answer, function(taken, count)
+  local found = redis.call('ZRANGE', set, at + taken, at + taken + count - 1, 'WITHSCORES')
+  while #found > 0 and tonumber(found[#found]) > last do
+    found[#found], found[#found - 1] = nil, nil
   end
-end
+  return found
+end, 2, most, room, 1, 16)
 return answer

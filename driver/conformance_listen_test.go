@@ -1,0 +1,153 @@
+package driver_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+var listenPromises = []promise{
+	{name: "a_listen_receives_what_is_published_after_it_subscribed", keep: aListenReceives},
+	{name: "a_listen_ends_with_its_context_and_closes_its_connection", keep: aListenEnds},
+	{name: "a_broken_connection_ends_a_listen", keep: aBrokenListen, fake: noClientKill},
+	{name: "a_silent_server_ends_a_listen", keep: aSilentListen, fake: noSignals},
+	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen},
+	{name: "a_denied_channel_is_an_error_reply", keep: aDeniedListen, fake: noACL},
+}
+
+// A listening is a Listen under way.
+type listening struct {
+	subscribed chan struct{}
+	messages   chan string
+	ended      chan error
+	end        context.CancelFunc
+}
+
+// listen starts a Listen that ends with the test at the latest.
+func listen(t *testing.T, client driver.Client, channel string) *listening {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	l := &listening{make(chan struct{}, 1), make(chan string, 1000), make(chan error, 1), cancel}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		l.ended <- client.Listen(ctx, channel, func() { l.subscribed <- struct{}{} }, func(m string) { l.messages <- m })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-gone
+	})
+	return l
+}
+
+// on waits for the subscription.
+func (l *listening) on(t *testing.T) {
+	t.Helper()
+	select {
+	case <-l.subscribed:
+	case err := <-l.ended:
+		t.Fatal("not subscribed: ", err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("not subscribed")
+	}
+}
+
+// over returns the error with which it ends, within limit.
+func (l *listening) over(t *testing.T, limit time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-l.ended:
+		return err
+	case <-time.After(limit):
+		t.Fatal("the Listen has not ended")
+		return nil
+	}
+}
+
+func aListenReceives(t *testing.T, w *world) {
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	get(t, client, "PUBLISH", p+"news", "too early")
+	l := listen(t, client, p+"news")
+	l.on(t)
+	get(t, client, "PUBLISH", p+"other", "elsewhere")
+	large := strings.Repeat("x", 100_000)
+	want := []string{"", "two\nlines\r\n", large}
+	for n := range 100 {
+		want = append(want, strconv.Itoa(n))
+	}
+	for _, message := range want {
+		require.Equal(t, int64(1), get(t, client, "PUBLISH", p+"news", message))
+	}
+	for _, message := range want {
+		select {
+		case got := <-l.messages:
+			require.Equal(t, message, got)
+		case <-time.After(10 * time.Second):
+			t.Fatal("a message is missing")
+		}
+	}
+	l.end()
+	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
+}
+
+func aListenEnds(t *testing.T, w *world) {
+	proxy := w.proxy(t)
+	client := w.open(t, proxy.Addr())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, client.Listen(ctx, "none", func() {}, func(string) {}))
+	l := listen(t, client, drivertest.Prefix(t))
+	l.on(t)
+	require.Equal(t, 1, proxy.Open())
+	l.end()
+	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
+	require.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
+}
+
+func aBrokenListen(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	l := listen(t, w.open(t, server.Addr()), "news")
+	l.on(t)
+	_, err := server.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
+	require.NoError(t, err)
+	require.True(t, driver.Outage(l.over(t, 2*time.Second)))
+}
+
+func aSilentListen(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	l := listen(t, w.open(t, server.Addr()), "news")
+	l.on(t)
+	server.Stop()
+	defer server.Cont()
+	require.True(t, driver.Outage(l.over(t, 2*driver.ListenProbe+5*time.Second)))
+}
+
+func aQuietListen(t *testing.T, w *world) {
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	l := listen(t, client, p)
+	l.on(t)
+	select {
+	case err := <-l.ended:
+		t.Fatal("it ended: ", err)
+	case <-time.After(2*driver.ListenProbe + time.Second):
+	}
+	get(t, client, "PUBLISH", p, "at last")
+	require.Equal(t, "at last", <-l.messages)
+}
+
+func aDeniedListen(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	_, err := server.Do(t.Context(), "ACL", "SETUSER", "tight", "on", ">secret", "~*", "+@all", "resetchannels")
+	require.NoError(t, err)
+	err = listen(t, w.open(t, "tight:secret@"+server.Addr()), "news").over(t, 5*time.Second)
+	var refused *driver.ServerError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "NOPERM", refused.Code)
+}

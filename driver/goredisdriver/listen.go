@@ -1,0 +1,53 @@
+package goredisdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belayq/belay/driver"
+)
+
+// Listen implements driver.Client.
+func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+	options := enforced(c.redis.Options())
+	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
+	client := redis.NewClient(options)
+	defer func() { _ = closeOnce(client) }()
+	subscription := client.Subscribe(ctx)
+	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })() // it does not watch ctx while it reads
+	defer func() { _ = subscription.Close() }()
+
+	err := subscription.Subscribe(ctx, channel)
+	for probed := false; err == nil; {
+		var got any
+		got, err = subscription.ReceiveTimeout(ctx, driver.ListenProbe)
+		var late net.Error
+		switch {
+		case errors.As(err, &late) && late.Timeout() && !probed && ctx.Err() == nil:
+			probed = true
+			err = subscription.Ping(ctx)
+			continue
+		case err != nil:
+			continue
+		}
+		probed = false
+		switch got := got.(type) {
+		case *redis.Subscription:
+			subscribed()
+		case *redis.Message:
+			received(got.Payload)
+		}
+	}
+	var refused redis.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused):
+		return driver.NewServerError(refused.Error())
+	}
+	return fmt.Errorf("listen: %w", err)
+}

@@ -1,0 +1,43 @@
+package rueidisdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/belayq/belay/driver"
+)
+
+// Listen implements driver.Client. Its connection speaks RESP3: in RESP2 rueidis uses two, and probes neither.
+func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+	if err := c.unusable(ctx); err != nil {
+		return &driver.NotSentError{Err: err}
+	}
+	link := newLink(c.options)
+	options := enforced(c.options)
+	options.AlwaysRESP2 = false
+	// rueidis sends a PING at the second look that finds no new reply, and waits this long for its own.
+	options.Dialer.KeepAlive, options.ConnWriteTimeout = driver.ListenProbe/2, driver.ListenProbe
+	options.ReadBufferEachConn, options.WriteBufferEachConn = driver.WaiterBufferSize, driver.WaiterBufferSize
+	options.RingScaleEachConn = 1
+	client, err := connect(options, link)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		link.close()
+		client.Close()
+	}()
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { subscribed() })
+	err = client.Receive(hooked, client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { received(m.Message) })
+	var refused *rueidis.RedisError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused):
+		return serverError(refused.Error())
+	}
+	return fmt.Errorf("listen: %w", err)
+}

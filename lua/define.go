@@ -1,0 +1,123 @@
+package lua
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+var defineScript = load("define")
+
+// MostDefinitions is how many definitions of periodic jobs go in one round trip: of the largest ones 2 MiB.
+const MostDefinitions = 64
+
+// A Definition is a periodic job as it is stored. No script reads its Text.
+type Definition struct {
+	Name string
+	// Digest identifies the text, and Schedule the part of it that says when the job is due. Neither has a
+	// space.
+	Digest, Schedule string
+	Text             string
+}
+
+// A Registrar is the process that has definitions in its code. The zero Registrar is an operator.
+type Registrar struct {
+	Identity string
+	// StartedAt is when its program started, by Redis' clock; the same at each registration.
+	StartedAt time.Time
+}
+
+// What Define did with a definition.
+const (
+	// DefineStored says that the definition is in force now and was not before.
+	DefineStored = "stored"
+	// DefineSame says that it was in force already.
+	DefineSame = "same"
+	// DefineKept says that another one is in force: that of a live process that started later, or an
+	// operator's.
+	DefineKept = "kept"
+)
+
+// Define registers the definitions of periodic jobs, and answers one word for each. The ticks of a new
+// schedule count from now. The caller keeps within MostItems and MostBytes.
+func (k Keys) Define(by Registrar, definitions []Definition) Ask[[]string] {
+	args := append(make([]string, 0, 2+4*len(definitions)), oneLine.Replace(by.Identity), "0")
+	if by.Identity != "" {
+		args[1] = strconv.FormatInt(max(by.StartedAt.UnixMilli(), 0), 10)
+	}
+	for _, d := range definitions {
+		args = append(args, d.Name, d.Digest, d.Schedule, d.Text)
+	}
+	keys := []string{k.Periodic(), k.PeriodicDefinitions(), k.PeriodicLast(), k.PeriodicSeen(), k.PeriodicUptime(), k.Alive()}
+	return asking(defineScript, keys, args, readTexts)
+}
+
+// ReadDefinition reads a value of the hash PeriodicDefinitions, and who registered it.
+func ReadDefinition(name, value string) (d Definition, by Registrar, err error) {
+	head, text, ok := strings.Cut(value, "\n")
+	words := strings.SplitN(head, " ", 4)
+	if !ok || len(words) < 4 {
+		return d, by, fmt.Errorf("the stored definition of %q is not one", name)
+	}
+	started, err := strconv.ParseInt(words[2], 10, 64)
+	if err != nil {
+		return d, by, fmt.Errorf("the stored definition of %q is not one: %w", name, err)
+	}
+	return Definition{name, words[0], words[1], text}, Registrar{words[3], time.UnixMilli(started)}, nil
+}
+
+// A StoredDefinition is a periodic job as it is stored.
+type StoredDefinition struct {
+	Definition Definition
+	By         Registrar
+	// Last is what PeriodicLast holds of it; "" for nothing.
+	Last string
+}
+
+// PeriodicStored reads the definitions and the last ticks of these periodic jobs, and Redis' time.
+func (k Keys) PeriodicStored(names []string) []driver.Call {
+	read := func(key string) driver.Call { return driver.Command(append([]string{"HMGET", key}, names...)...) }
+	return []driver.Call{AskTime, read(k.PeriodicDefinitions()), read(k.PeriodicLast())}
+}
+
+// ReadPeriodicStored reads the replies to PeriodicStored. A definition that is missing or is not one has only
+// its name.
+func ReadPeriodicStored(names []string, replies []driver.Reply) (now time.Time, jobs []StoredDefinition, err error) {
+	if now, err = TimeOf(replies[0]); err != nil {
+		return now, nil, err
+	}
+	jobs = make([]StoredDefinition, len(names))
+	var parts [2][]any
+	for i, reply := range replies[1:3] {
+		if reply.Err != nil {
+			return now, nil, reply.Err
+		}
+		parts[i], _ = reply.Value.([]any)
+		if len(parts[i]) != len(names) {
+			return now, nil, fmt.Errorf("unexpected reply to HMGET: %d values for %d names", len(parts[i]), len(names))
+		}
+	}
+	for i, name := range names {
+		value, _ := parts[0][i].(string)
+		last, _ := parts[1][i].(string)
+		definition, by, err := ReadDefinition(name, value)
+		if err != nil {
+			definition = Definition{Name: name}
+		}
+		jobs[i] = StoredDefinition{definition, by, last}
+	}
+	return now, jobs, nil
+}
+
+// CountUptime adds to the fleet's uptime, and returns it in seconds.
+func (k Keys) CountUptime(d time.Duration) driver.Call {
+	return driver.Command("INCRBY", k.PeriodicUptime(), strconv.Itoa(int(d/time.Second)))
+}
+
+// PutOffPeriodic moves the next tick of a periodic job, unless it is later or the job is paused.
+func (k Keys) PutOffPeriodic(name string, at time.Time) driver.Call {
+	return driver.Command("ZADD", k.Periodic(), "XX", "GT", NextTick(at), name)
+}

@@ -1,0 +1,65 @@
+#!lua flags=allow-oom
+-- define: store the definitions of periodic jobs that a process has in its code, or that an operator adds.
+-- Why one script: of several versions of a program that run at the same time, the one that started last
+-- decides, as long as it lives; and a new schedule counts from the instant at which it is stored, so that it
+-- fires nothing that is past. An operator's definition stays until an operator removes it: code does not
+-- replace it.
+-- What is stored of a definition is a line that the scripts read (its digest, that of its schedule, when the
+-- process that registered it started, and that process) and its text, which no script reads.
+-- KEYS     1 plan (the sorted set of periodic jobs by the second of their next tick; +inf is paused)
+--          2 definitions  3 last ticks  4 seen (by the uptime at their last registration)
+--          5 uptime of the fleet  6 alive
+-- ARGV     1 identity of the process, "" for an operator  2 its start in ms, by Redis' clock
+--          then for each definition: name, digest, digest of the schedule, text
+-- Returns  for each definition: "stored" | "same" | "kept" (another process' or an operator's is in force)
+-- Repeat   "same"
+-- Cost     O(definitions * log definitions of all)
+local plan, definitions, lasts, seen, uptime, alive = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local identity, started = ARGV[1], ARGV[2]
+local first, step = 3, 4
+
+-- include must_be
+local wrong = must_be(plan, 'zset', 'ZADD', plan, '0', '') or must_be(definitions, 'hash', 'HSET', definitions, '', '')
+  or must_be(lasts, 'hash', 'HSET', lasts, '', '') or must_be(seen, 'zset', 'ZADD', seen, '0', '')
+  or must_be(uptime, 'string', 'GET', uptime) or must_be(alive, 'zset', 'ZSCORE', alive, '')
+if wrong then
+  return wrong
+end
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local up = tonumber(redis.call('GET', uptime) or '0') or 0
+local answer = {}
+for at = first, #ARGV, step do
+  local name, digest, schedule, text = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local old = redis.call('HGET', definitions, name)
+  local old_digest, old_schedule, old_started, old_identity = string.match(old or '', '^(%S+) (%S+) (%d+) ([^\n]*)\n')
+  local newer = not old_digest or identity == '' or old_identity == identity
+  if not newer and old_identity ~= '' then
+    local is, was = tonumber(started), tonumber(old_started)
+    newer = is > was or is == was and identity > old_identity
+      or tonumber(redis.call('ZSCORE', alive, old_identity) or '0') <= now_ms
+  end
+  local word = 'kept'
+  if newer then
+    local score = redis.call('ZSCORE', plan, name)
+    word = digest == old_digest and score and 'same' or 'stored'
+    if digest ~= old_digest or started ~= old_started or identity ~= old_identity then
+      redis.call('HSET', definitions, name, digest .. ' ' .. schedule .. ' ' .. started .. ' ' .. identity .. '\n' .. text)
+    end
+    if schedule ~= old_schedule or not score then
+      redis.call('HSET', lasts, name, string.format('since %.0f', now_ms))
+    end
+    -- Due now, so that the poller plans it anew.
+    if word == 'stored' and score ~= 'inf' then
+      redis.call('ZADD', plan, string.format('%.3f', now_ms / 1000), name)
+    end
+  end
+  if identity ~= '' and (newer or old_identity ~= '') then
+    redis.call('ZADD', seen, up, name)
+  elseif identity == '' then
+    redis.call('ZREM', seen, name)
+  end
+  answer[#answer + 1] = word
+end
+return answer

@@ -1,0 +1,133 @@
+package lua
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+// read reads the marks that a heartbeat reports.
+func (w *world) read(marks *Marks, identity string) {
+	w.Helper()
+	if !marks.Notice(ask(w, w.keys.Heartbeat(identity, someTTL)).Marked) {
+		return
+	}
+	for more := true; more; {
+		var err error
+		more, err = marks.Read(w.Context(), w.client, w.keys)
+		require.NoError(w, err)
+	}
+}
+
+func created(w *world, jid string, at time.Time) *job.Job {
+	parsed, err := job.Parse(job.Draft{Class: "A", Queue: "q", JID: jid, CreatedAt: at}.Encode())
+	require.NoError(w, err)
+	return parsed
+}
+
+func TestMarks(t *testing.T) {
+	keep(t,
+		promise{"cost_nothing_while_there_are_none", func(w *world) {
+			marks := &Marks{}
+			require.False(w, marks.Notice(ask(w, w.keys.Heartbeat(w.process("q"), someTTL)).Marked))
+			require.False(w, marks.Binds(created(w, "a", time.Unix(1, 0))))
+			require.Equal(w, int64(0), w.redis("EXISTS", w.keys.Cancelled()))
+		}},
+		promise{"bind_what_was_created_before_and_nothing_created_later", func(w *world) {
+			marks, identity := &Marks{}, w.process("q")
+			at := ask(w, w.keys.Mark([]Mark{{JID: "a"}, {JID: "b"}}))
+			w.read(marks, identity)
+			require.True(w, marks.Binds(created(w, "a", at)))
+			require.True(w, marks.Binds(created(w, "b", at.Add(-24*time.Hour))))
+			require.False(w, marks.Binds(created(w, "a", at.Add(2*time.Millisecond))), "a later job of the same jid")
+			require.False(w, marks.Binds(created(w, "c", at.Add(-time.Hour))))
+			undated, err := job.Parse(`{"class":"A","jid":"a","args":[]}`)
+			require.NoError(w, err)
+			require.True(w, marks.Binds(undated))
+		}},
+		promise{"bind_one_job_whose_clock_was_ahead", func(w *world) {
+			marks, identity := &Marks{}, w.process("q")
+			ahead := created(w, "a", time.Now().Add(time.Hour))
+			text, _ := ahead.Field("created_at")
+			ask(w, w.keys.Mark([]Mark{{JID: "a"}, {"a", text}}))
+			w.read(marks, identity)
+			require.True(w, marks.Binds(ahead))
+			require.False(w, marks.Binds(created(w, "a", time.Now().Add(2*time.Hour))))
+		}},
+		promise{"are_read_page_by_page_and_only_the_newer_ones", func(w *world) {
+			marks, identity := &Marks{}, w.process("q")
+			var first []Mark
+			for n := range 3 * MostItems {
+				first = append(first, Mark{JID: "j" + strconv.Itoa(n)})
+			}
+			for n := 0; n < len(first); n += MostItems {
+				ask(w, w.keys.Mark(first[n:n+MostItems]))
+			}
+			w.read(marks, identity)
+			require.Equal(w, len(first), marks.Len())
+			require.False(w, marks.Notice(ask(w, w.keys.Heartbeat(identity, someTTL)).Marked), "nothing is new")
+			ask(w, w.keys.Mark([]Mark{{JID: "late"}}))
+			w.read(marks, identity)
+			require.Equal(w, len(first)+1, marks.Len())
+		}},
+		promise{"are_missed_by_no_process_when_others_are_removed", func(w *world) {
+			marks, identity := &Marks{}, w.process("q")
+			ask(w, w.keys.Mark([]Mark{{JID: "a"}}))
+			w.read(marks, identity)
+			require.NoError(w, w.client.Do(w.Context(), w.keys.Unmark([]Mark{{JID: "a"}}))[0].Err)
+			require.False(w, marks.Notice(ask(w, w.keys.Heartbeat(identity, someTTL)).Marked))
+			at := ask(w, w.keys.Mark([]Mark{{JID: "b"}}))
+			w.read(marks, identity)
+			require.True(w, marks.Binds(created(w, "b", at)))
+		}},
+		promise{"are_newer_than_those_before_though_the_clock_was_set_back", func(w *world) {
+			marks, identity := &Marks{}, w.process("q")
+			ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
+			w.redis("ZADD", w.keys.Cancelled(), ahead, "a", ahead, "")
+			w.read(marks, identity)
+			for _, jid := range []string{"b", "c"} {
+				at := ask(w, w.keys.Mark([]Mark{{JID: jid}}))
+				w.read(marks, identity)
+				require.True(w, marks.Binds(created(w, jid, at)))
+			}
+		}},
+		promise{"are_forgotten_and_read_anew_when_Redis_has_lost_them", func(w *world) {
+			marks, identity := &Marks{}, w.process("q")
+			at := ask(w, w.keys.Mark([]Mark{{JID: "a"}}))
+			w.read(marks, identity)
+			w.redis("DEL", w.keys.Cancelled())
+			w.read(marks, identity)
+			require.False(w, marks.Binds(created(w, "a", at)))
+			before := strconv.FormatInt(at.Add(-time.Hour).UnixMicro(), 10)
+			w.redis("ZADD", w.keys.Cancelled(), before, "b", before, "") // an older snapshot
+			w.read(marks, identity)
+			require.True(w, marks.Binds(created(w, "b", at.Add(-2*time.Hour))))
+		}},
+		promise{"expire_and_are_bounded", func(w *world) {
+			old := strconv.FormatInt(time.Now().Add(-KeepMarks-time.Hour).UnixMicro(), 10)
+			w.redis("ZADD", w.keys.Cancelled(), old, "old")
+			var page []string
+			young := strconv.FormatInt(time.Now().Add(-time.Hour).UnixMicro(), 10)
+			for n := range MostMarks {
+				page = append(page, young, "j"+strconv.Itoa(n))
+			}
+			w.redis(append([]string{"ZADD", w.keys.Cancelled()}, page...)...)
+			ask(w, w.keys.Mark([]Mark{{JID: "new"}, {JID: "newer"}}))
+			require.Equal(w, int64(MostMarks+1), w.redis("ZCARD", w.keys.Cancelled()), "the marks and the empty member")
+			require.Nil(w, w.redis("ZSCORE", w.keys.Cancelled(), "old"))
+			require.NotNil(w, w.redis("ZSCORE", w.keys.Cancelled(), "new"))
+			ttl, _ := w.redis("TTL", w.keys.Cancelled()).(int64)
+			require.InDelta(w, KeepMarks.Seconds(), float64(ttl), 5)
+		}},
+		promise{"of_a_key_of_another_type_are_none", func(w *world) {
+			identity := w.process("q")
+			w.redis("SET", w.keys.Cancelled(), "x")
+			require.Equal(w, StateAlive, ask(w, w.keys.Heartbeat(identity, someTTL)).State)
+			refused(w, "WRONGTYPE", w.keys.Mark([]Mark{{JID: "a"}}))
+		}},
+	)
+}

@@ -1,0 +1,119 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// Marks are the marks of cancelled jobs that this process has read. A heartbeat reports that there are newer
+// ones, and Read reads them. The zero Marks is empty, and asking it costs nothing.
+type Marks struct {
+	// newest is the score of the newest mark in Redis, by the last heartbeat, and read what was newest when all
+	// marks had been read.
+	newest, read atomic.Int64
+	any          atomic.Bool
+
+	// Confined to the reader. partial says that not all marks have been read since they were forgotten.
+	cursor  Cursor
+	partial bool
+
+	mu sync.RWMutex
+	at map[Mark]time.Time // when they were made
+}
+
+// Notice takes the score of the newest mark from a heartbeat reply, and reports whether there are marks to
+// read.
+func (m *Marks) Notice(score string) bool {
+	newest, _ := strconv.ParseInt(score, 10, 64) // none is 0
+	m.newest.Store(newest)
+	return newest != m.read.Load()
+}
+
+// Read reads a page of the marks that are newer than those read before, and reports whether there may be more.
+// The first time it reads without a notice. It is for one goroutine at a time.
+func (m *Marks) Read(ctx context.Context, client driver.Client, keys Keys) (more bool, err error) {
+	noticed := m.newest.Load()
+	switch read := m.read.Load(); {
+	case m.cursor.From == "", noticed < read, m.Len() > 2*MostMarks:
+		// Redis has lost its data, or many marks are remembered here that it has removed.
+		m.forget()
+	case noticed == read && !m.partial:
+		return false, nil
+	}
+	page, err := keys.PageAfter(keys.Cancelled(), m.cursor).Do(ctx, client)
+	if err != nil {
+		return false, fmt.Errorf("read the marks of cancelled jobs: %w", err)
+	}
+	newest := m.add(page, noticed)
+	if more = len(page) >= MostItems; !more {
+		m.partial = false
+		m.read.Store(newest)
+		m.newest.CompareAndSwap(noticed, newest)
+	}
+	return more, nil
+}
+
+// add adds a page of marks, and returns the later of two scores: of the newest mark, if the page says so, and
+// the given one.
+func (m *Marks) add(page []Entry, newest int64) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, entry := range page {
+		score, err := strconv.ParseInt(entry.Score, 10, 64)
+		switch {
+		case err != nil:
+		case entry.Bytes == "": // it moves with each mark, so it is no place to continue from
+			newest = max(newest, score)
+		default:
+			m.cursor.Passed(entry, true)
+			m.at[markOf(entry.Bytes)] = time.UnixMicro(score)
+		}
+	}
+	m.any.Store(len(m.at) > 0)
+	return newest
+}
+
+// Len returns how many marks have been read.
+func (m *Marks) Len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.at)
+}
+
+func (m *Marks) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cursor, m.partial, m.at = Cursor{From: "-inf", To: "+inf"}, true, make(map[Mark]time.Time)
+	m.read.Store(0)
+	m.any.Store(false)
+}
+
+// Binds reports whether a job is cancelled, as far as the marks have been read.
+func (m *Marks) Binds(j *job.Job) bool {
+	if !m.any.Load() {
+		return false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	at, marked := m.at[Mark{JID: j.JID()}]
+	if marked && BindsAt(j, at) {
+		return true
+	}
+	created, dated := j.Field("created_at")
+	_, marked = m.at[Mark{j.JID(), created}]
+	return dated && marked
+}
+
+// BindsAt reports whether a mark made at an instant binds a job with its jid: the job was created before. A
+// job that does not say when is bound.
+func BindsAt(j *job.Job, marked time.Time) bool {
+	created, dated := j.CreatedAt()
+	return !dated || !created.After(marked.Add(time.Microsecond)) // which a float of seconds does not distinguish
+}

@@ -1,0 +1,33 @@
+package lua
+
+import "strconv"
+
+var pageAfterScript = load("page_after")
+
+// A Cursor is the position of a reader who goes through a sorted set from its lowest score to its highest.
+type Cursor struct {
+	// From and To are the first and the last score, as Redis writes them; "-inf" and "+inf" are allowed.
+	From, To string
+	// Left are the bytes of the last entry seen that was left in place; Leaves is true if there is one.
+	Left   string
+	Leaves bool
+}
+
+// Passed notes an entry of the last page that was left in the set, or not.
+func (c *Cursor) Passed(entry Entry, left bool) {
+	c.From = entry.Score
+	if left {
+		c.Left, c.Leaves = entry.Bytes, true
+	}
+}
+
+// PageAfter reads the page after a cursor; it returns no entries at the end. A reader of all pages gets each
+// entry once that is in the set from the first page to the last with an unchanged score, unless the last
+// entry that the cursor left in the set is removed meanwhile. A page has as many entries as a Page at most.
+func (k Keys) PageAfter(set string, cursor Cursor) Ask[[]Entry] {
+	args := []string{cursor.From, cursor.To, strconv.Itoa(MostItems), strconv.Itoa(MostBytes)}
+	if cursor.Leaves {
+		args = append(args, cursor.Left)
+	}
+	return asking(pageAfterScript, []string{set}, args, func(r reader) ([]Entry, error) { return r.entries(true), r.end() })
+}

@@ -1,0 +1,182 @@
+package lua
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+// The statistics of classes are Sidekiq's execution metrics, in the keys of Sidekiq 8.0 and later, so that
+// the Metrics tab of its Web UI shows the runs of Go workers too, and Belay's readers those of Ruby workers.
+// Sidekiq 7 has other names for the same (a year of four digits, an unpadded minute) and no buckets of ten
+// minutes; the two versions do not read each other's. Sidekiq 6.4 has no such tab. To write both forms would
+// double the cost for a version that gets no more releases.
+//
+// They are written by plain commands and not by a script: nothing here must change together, and a full Redis
+// refuses plain commands, so statistics do not fill it further.
+
+const (
+	// KeepMinutes is how long Redis keeps the figures and histograms of a minute; Sidekiq's value.
+	KeepMinutes = 8 * time.Hour
+	// KeepTens is how long Redis keeps the figures of ten minutes; Sidekiq's value.
+	KeepTens = 3 * 24 * time.Hour
+	// mostInBucket is the most that a bucket of Sidekiq's histograms counts in a minute: 16 bits, which
+	// saturate.
+	mostInBucket = 1<<16 - 1
+)
+
+// HistogramBounds are the upper bounds of a histogram's buckets, exclusive. One more bucket counts what is
+// longer.
+var HistogramBounds = [...]time.Duration{
+	20 * time.Millisecond, 30 * time.Millisecond, 45 * time.Millisecond, 65 * time.Millisecond, 100 * time.Millisecond,
+	150 * time.Millisecond, 225 * time.Millisecond, 335 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond,
+	1100 * time.Millisecond, 1700 * time.Millisecond, 2500 * time.Millisecond, 3800 * time.Millisecond, 5750 * time.Millisecond,
+	8500 * time.Millisecond, 13 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second,
+	65 * time.Second, 100 * time.Second, 150 * time.Second, 225 * time.Second, 335 * time.Second,
+}
+
+// A Histogram counts durations by bucket: see HistogramBounds.
+type Histogram [len(HistogramBounds) + 1]uint64
+
+// Count returns how many durations it counts.
+func (h *Histogram) Count() (count uint64) {
+	for _, n := range h {
+		count += n
+	}
+	return count
+}
+
+// A counterType is the type of a histogram's counters in Redis.
+type counterType string
+
+const (
+	runCounter  counterType = "u16" // Sidekiq's
+	waitCounter counterType = "u32"
+)
+
+// ClassMinute is the hash of a UTC minute's figures: fields "Class|p" (runs), "Class|f" (failed runs) and
+// "Class|ms" (the time of successful runs).
+func (k Keys) ClassMinute(at time.Time) string { return k.prefix + "j|" + minuteOf(at) }
+
+// ClassTen is ClassMinute for ten minutes: its name is that of a minute without the last digit.
+func (k Keys) ClassTen(at time.Time) string {
+	minute := minuteOf(at)
+	return k.prefix + "j|" + minute[:len(minute)-1]
+}
+
+// minuteOf names a minute: 250214|8:43. The hour has no leading zero.
+func minuteOf(at time.Time) string {
+	at = at.UTC()
+	return at.Format("060102|") + strconv.Itoa(at.Hour()) + at.Format(":04")
+}
+
+// RunHistogram is the histogram of how long a class' successful runs took in a UTC minute.
+func (k Keys) RunHistogram(class string, at time.Time) string {
+	return k.prefix + "h|" + class + "-" + dayMinuteOf(at)
+}
+
+// WaitHistogram is the histogram of how long a class' jobs had waited in their queue when their runs began. It
+// is Belay's own: Sidekiq does not measure it.
+func (k Keys) WaitHistogram(class string, at time.Time) string {
+	return k.prefix + "belay:waits|" + class + "-" + dayMinuteOf(at)
+}
+
+// dayMinuteOf names a minute of a month: 14-8-43. Nothing has a leading zero.
+func dayMinuteOf(at time.Time) string {
+	at = at.UTC()
+	return strconv.Itoa(at.Day()) + "-" + strconv.Itoa(at.Hour()) + "-" + strconv.Itoa(at.Minute())
+}
+
+// ClassFigures are what a process has counted of one class.
+type ClassFigures struct {
+	Class string
+	// Processed counts runs, and Failed those of them that failed.
+	Processed, Failed uint64
+	// Time is how long successful runs took together, and Runs how long each. Waits is how long the jobs of
+	// all runs had waited.
+	Time        time.Duration
+	Runs, Waits Histogram
+}
+
+// The fields of a class in the hash of its minute, after the class' name.
+const (
+	FieldProcessed = "|p"
+	FieldFailed    = "|f"
+	FieldTime      = "|ms"
+)
+
+// AddFigures returns the calls that add a class' figures to those of the minute that at lies in. They may be
+// executed in part, and a repeat counts twice.
+func (k Keys) AddFigures(f *ClassFigures, at time.Time) []driver.Call {
+	calls := make([]driver.Call, 0, 12)
+	for _, bucket := range []struct {
+		key  string
+		keep time.Duration
+	}{{k.ClassMinute(at), KeepMinutes}, {k.ClassTen(at), KeepTens}} {
+		for _, field := range []struct {
+			name  string
+			count uint64
+		}{{FieldProcessed, f.Processed}, {FieldFailed, f.Failed}, {FieldTime, uint64(f.Time.Milliseconds())}} {
+			if field.count > 0 {
+				calls = append(calls, driver.Command("HINCRBY", bucket.key, f.Class+field.name, strconv.FormatUint(field.count, 10)))
+			}
+		}
+		calls = append(calls, driver.Command("EXPIRE", bucket.key, wholeSeconds(bucket.keep)))
+	}
+	calls = append(calls, runCounter.add(k.RunHistogram(f.Class, at), &f.Runs)...)
+	return append(calls, waitCounter.add(k.WaitHistogram(f.Class, at), &f.Waits)...)
+}
+
+func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+
+// add returns the calls that add to a histogram.
+func (kind counterType) add(key string, h *Histogram) []driver.Call {
+	words := []string{"BITFIELD", key, "OVERFLOW", "SAT"}
+	bare := len(words)
+	for i, n := range h {
+		if n > 0 {
+			words = append(words, "INCRBY", string(kind), "#"+strconv.Itoa(i), strconv.FormatUint(n, 10))
+		}
+	}
+	if len(words) == bare {
+		return nil
+	}
+	// A process that is killed after the first of these leaves no key that stays for ever.
+	return []driver.Call{driver.Command("SET", key, "", "NX", "EX", wholeSeconds(KeepMinutes)), driver.Command(words...)}
+}
+
+// ReadHistograms returns the calls that read a class' two histograms of a minute, for RunsOf and
+// WaitsOf.
+func (k Keys) ReadHistograms(class string, at time.Time) []driver.Call {
+	return []driver.Call{driver.Command("GET", k.RunHistogram(class, at)), driver.Command("GET", k.WaitHistogram(class, at))}
+}
+
+// RunsOf reads a histogram of runs, which has lost what its counters could not hold: given how many runs there
+// were, it adds these to the bucket that is full.
+func RunsOf(text string, runs uint64) Histogram {
+	h := histogramOf(text, 2)
+	if count := h.Count(); count < runs {
+		for i, n := range h {
+			if n == mostInBucket {
+				h[i] += runs - count
+				break // of several full ones the first: most runs are short
+			}
+		}
+	}
+	return h
+}
+
+// WaitsOf reads a histogram of waits.
+func WaitsOf(text string) Histogram { return histogramOf(text, 4) }
+
+// histogramOf reads counters of so many bytes each, the highest byte first. A bitfield is as long as its last
+// counter that was written.
+func histogramOf(text string, width int) (h Histogram) {
+	for i := range min(len(h), len(text)/width) {
+		for _, digit := range []byte(text[i*width : (i+1)*width]) {
+			h[i] = h[i]<<8 | uint64(digit)
+		}
+	}
+	return h
+}

@@ -1,0 +1,150 @@
+package lua
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// Fields of a job's state that tracked jobs have.
+const (
+	FieldState    = "belay_state"       // a TrackState
+	FieldProgress = "belay_progress"    // "DONE/TOTAL"
+	FieldResult   = "belay_result"      // JSON
+	FieldNoResult = "belay_no_result"   // why a job that is done has no result
+	FieldEndedAt  = "belay_ended_at_ms" // by Redis' clock
+	FieldJob      = "belay_job"         // the payload of a job that is in no other place
+)
+
+// MaxResult is the maximum size of a result in bytes.
+const MaxResult = 64 << 10
+
+// A TrackState is the state of a tracked job, as its last run reported it.
+type TrackState string
+
+// The states. Their names are a contract. The last five are ends.
+const (
+	// TrackWaiting: no worker has reported the job. It waits, has begun just now, or does not exist.
+	TrackWaiting TrackState = "waiting"
+	// TrackRunning: a worker runs the job, or has crashed while it ran it.
+	TrackRunning TrackState = "running"
+	// TrackRetrying: its last run failed, and it runs again.
+	TrackRetrying TrackState = "retrying"
+	TrackDone     TrackState = "done"
+	TrackDead     TrackState = "dead"
+	// TrackDiscarded: its last run failed, and it was not kept.
+	TrackDiscarded TrackState = "discarded"
+	// TrackCancelled: it was cancelled, or deleted by an operator.
+	TrackCancelled TrackState = "cancelled"
+	TrackExpired   TrackState = "expired"
+)
+
+// Ended reports whether the job will not run again, unless an operator retries it.
+func (s TrackState) Ended() bool {
+	switch s {
+	case TrackDone, TrackDead, TrackDiscarded, TrackCancelled, TrackExpired:
+		return true
+	}
+	return false
+}
+
+// Tracked is what is known about a tracked job.
+type Tracked struct {
+	JID   string     `json:"jid"`
+	State TrackState `json:"state"`
+	// Done and Total are its last reported progress; 0 if it has reported none.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+	// Result is the JSON of the result of a job that is done. Default: none. NoResult says why a result that
+	// the handler gave could not be kept.
+	Result   json.RawMessage `json:"result,omitempty"`
+	NoResult string          `json:"no_result,omitempty"`
+	// EndedAt is when it ended, by Redis' clock; zero before.
+	EndedAt time.Time `json:"ended_at,omitzero"`
+}
+
+var trackedFields = []string{FieldState, FieldProgress, FieldResult, FieldNoResult, FieldEndedAt}
+
+// EndedState returns the state that the end of a tracked job leaves; nil if the job is not tracked. A dead job
+// keeps its cursor, because an operator may revive it.
+func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
+	retention, tracked := j.Track()
+	if !tracked {
+		return nil
+	}
+	s := StateOf(j)
+	s.Keep = retention
+	s.Fields = []string{FieldState, string(as), FieldEndedAt, strconv.FormatInt(at.UnixMilli(), 10), FieldResult, "", FieldNoResult, ""}
+	if as == TrackDead {
+		s.Keep = max(retention, KeepState)
+	} else {
+		s.Fields = append(s.Fields, FieldJob, j.Raw(), FieldCursor, "", FieldCrashes, "")
+	}
+	return &s
+}
+
+// RevivedState returns the state of a tracked job that had ended and is to run again; nil if the job is not
+// tracked.
+func RevivedState(j *job.Job) *JobState {
+	if _, tracked := j.Track(); !tracked {
+		return nil
+	}
+	s := StateOf(j)
+	s.Keep, s.Fields = KeepState, []string{FieldState, string(TrackWaiting), FieldEndedAt, ""}
+	return &s
+}
+
+// ReadTracked reads what is known about a job. Its State is TrackWaiting if nothing is.
+func (k Keys) ReadTracked(jid string) Ask[Tracked] {
+	call := driver.Command(slices.Concat([]string{"HMGET", k.Iteration(jid)}, trackedFields)...)
+	return Ask[Tracked]{Call: call, read: func(r reader) (Tracked, error) {
+		tracked := r.tracked(jid)
+		return tracked, r.end()
+	}}
+}
+
+// A TrackedJob is what is known about a job, and its payload if that is kept in no other place.
+type TrackedJob struct {
+	Tracked
+	Payload string
+}
+
+// ReadTrackedJob is ReadTracked with the payload.
+func (k Keys) ReadTrackedJob(jid string) Ask[TrackedJob] {
+	call := driver.Command(slices.Concat([]string{"HMGET", k.Iteration(jid)}, trackedFields, []string{FieldJob})...)
+	return Ask[TrackedJob]{Call: call, read: func(r reader) (TrackedJob, error) {
+		read := TrackedJob{r.tracked(jid), r.textOrNil()}
+		return read, r.end()
+	}}
+}
+
+// tracked reads the values of trackedFields.
+func (r *reader) tracked(jid string) Tracked {
+	t := Tracked{JID: jid, State: TrackState(cmp.Or(r.textOrNil(), string(TrackWaiting)))}
+	done, total, _ := strings.Cut(r.textOrNil(), "/")
+	t.Done, _ = strconv.ParseInt(done, 10, 64)
+	t.Total, _ = strconv.ParseInt(total, 10, 64)
+	if result := r.textOrNil(); json.Valid([]byte(result)) {
+		t.Result = json.RawMessage(result)
+	}
+	t.NoResult = r.textOrNil()
+	if ms, err := strconv.ParseInt(r.textOrNil(), 10, 64); err == nil && ms > 0 {
+		t.EndedAt = time.UnixMilli(ms).UTC()
+	}
+	return t
+}
+
+// AnnounceEnded tells the callers that wait for these jobs that they have ended. It is a hint: the state of
+// the jobs is what counts.
+func (k Keys) AnnounceEnded(jids []string) driver.Call {
+	return driver.Command("PUBLISH", k.Ended(), strings.Join(jids, "\n"))
+}
+
+// EndedOf returns the jids in a message on the channel Ended.
+func EndedOf(message string) []string { return strings.Split(message, "\n") }

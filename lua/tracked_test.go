@@ -1,0 +1,85 @@
+package lua
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+// tracked is a job that is tracked for a minute.
+func tracked(t testing.TB, jid string) *job.Job {
+	t.Helper()
+	extra := []job.Edit{job.SetInt(job.FieldTrack, 60_000)}
+	parsed, err := job.Parse(job.Draft{Class: "A", Queue: "q", JID: jid, ArgsJSON: "[]", CreatedAt: time.Unix(1, 0), Extra: extra}.Encode())
+	require.NoError(t, err)
+	return parsed
+}
+
+// stateOf is what is known about a tracked job, without times.
+func (w *world) stateOf(jid string) TrackedJob {
+	w.Helper()
+	read := ask(w, w.keys.ReadTrackedJob(jid))
+	read.EndedAt = time.Time{}
+	return read
+}
+
+func TestTrackedJobs(t *testing.T) {
+	keep(t,
+		promise{"that_a_crash_moves_to_the_dead_set_are_dead_and_others_are_as_they_were", func(w *world) {
+			dead, lives := tracked(w.TB, "dead"), tracked(w.TB, "lives")
+			identity := w.hold(dead.Raw(), lives.Raw(), "plain")
+			w.lapse(identity)
+			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
+				{Old: "plain", New: "plain", Home: HomeDead},
+				{Old: dead.Raw(), New: dead.Raw(), Home: HomeDead, State: EndedState(dead, TrackDead, time.Unix(2, 0))},
+				{Old: lives.Raw(), New: lives.Raw()},
+			}}}, w.today))
+			require.Equal(w, 3, answer.Moved)
+			require.Equal(w, TrackedJob{Tracked: Tracked{JID: "dead", State: TrackDead}}, w.stateOf("dead"))
+			require.Equal(w, TrackWaiting, w.stateOf("lives").State)
+			require.InDelta(w, KeepState.Seconds(), w.number("TTL", w.keys.Iteration("dead")), 60, "as long as its cursor")
+		}},
+		promise{"that_are_not_there_any_more_are_as_they_were", func(w *world) {
+			gone := tracked(w.TB, "gone")
+			identity := w.hold("other")
+			w.lapse(identity)
+			orphan := Orphan{Old: gone.Raw(), New: gone.Raw(), Home: HomeDead, State: EndedState(gone, TrackDead, time.Unix(2, 0))}
+			require.Zero(w, ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{orphan}}}, w.today)).Moved)
+			errands := []Errand{{Fate: FateGone, Jobs: []Promotion{{Old: gone.Raw(), State: EndedState(gone, TrackCancelled, time.Unix(2, 0))}}}}
+			require.Equal(w, []int{0}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, errands)).Gone)
+			require.Equal(w, TrackWaiting, w.stateOf("gone").State)
+		}},
+		promise{"that_an_operator_deletes_kills_or_revives_say_so", func(w *world) {
+			a, b := tracked(w.TB, "a"), tracked(w.TB, "b")
+			w.dueAt(w.keys.Retry(), -time.Hour, a.Raw(), b.Raw(), "plain")
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []Errand{
+				{Fate: FateGone, Jobs: []Promotion{{Old: "plain"}, {Old: a.Raw(), State: EndedState(a, TrackCancelled, time.Unix(2, 0))}}},
+				{Fate: FateDead, Jobs: []Promotion{{Old: b.Raw(), State: EndedState(b, TrackDead, time.Unix(2, 0))}}},
+			})))
+			require.Equal(w, TrackedJob{Tracked{JID: "a", State: TrackCancelled}, a.Raw()}, w.stateOf("a"))
+			require.InDelta(w, 60, w.number("TTL", w.keys.Iteration("a")), 2)
+			require.Equal(w, TrackDead, w.stateOf("b").State)
+			revive := []Errand{{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: b.Raw(), New: b.Raw(), State: RevivedState(b)}}}}
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, revive)))
+			require.Equal(w, TrackWaiting, w.stateOf("b").State)
+			require.Empty(w, w.hash(w.keys.Iteration("b"))[FieldEndedAt])
+		}},
+		promise{"the_end_takes_the_cursor_along_and_a_save_after_it_changes_nothing", func(w *world) {
+			j := tracked(w.TB, "j")
+			identity := w.hold(j.Raw())
+			state := StateOf(j)
+			state.Version, state.Keep, state.Fields = 1, KeepState, []string{FieldCursor, "7", FieldState, string(TrackRunning)}
+			require.Equal(w, SaveSaved, ask(w, w.keys.Save(identity, "q", j.Raw(), false, state)))
+			settled := end("q", j.Raw(), job.Done())
+			settled.State = EndedState(j, TrackDone, time.Unix(2, 0))
+			w.settle(identity, 1, settled)
+			require.Equal(w, TrackedJob{Tracked{JID: "j", State: TrackDone}, j.Raw()}, w.stateOf("j"))
+			require.NotContains(w, w.hash(w.keys.Iteration("j")), FieldCursor)
+			state.Version = 9
+			w.unchanged(func() { require.Equal(w, SaveLost, ask(w, w.keys.Save(identity, "q", j.Raw(), false, state))) })
+		}},
+	)
+}
