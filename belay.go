@@ -46,8 +46,12 @@ type (
 	// Middleware wraps every run of a Server: func(next Handler) Handler.
 	Middleware = launcher.Middleware
 	// RunInfo describes a run: its JID, Class and Queue, the Attempt (1 at first) and MaxAttempts, CreatedAt
-	// and EnqueuedAt, the Meta of its push, and the Identity of the process.
+	// and EnqueuedAt, the Meta of its push, the Identity of the process, and for a tick of a periodic job its
+	// name, Periodic, and its time, TickAt.
 	RunInfo = launcher.RunInfo
+	// Outcome is how a run ends, as AfterRun passes it: its Exit is done, retry, dead, discarded, cancelled,
+	// expired, snoozed or requeued, and Counts reports whether the run failed.
+	Outcome = job.Outcome
 	// BackoffFunc returns the delay before a retry of a class' job: func(count int, err error, j *Job)
 	// time.Duration. count is 0 after the first failure, and j is the job as it was before the run. The
 	// formula's jitter is added to the delay. For a delay of 0 or less, the formula's delay is used.
@@ -60,6 +64,7 @@ type (
 const (
 	StatusQueued    = client.StatusQueued
 	StatusScheduled = client.StatusScheduled
+	StatusPrepared  = client.StatusPrepared
 	StatusRefused   = client.StatusRefused
 	StatusUnknown   = client.StatusUnknown
 	StatusNotPushed = client.StatusNotPushed
@@ -84,6 +89,9 @@ var (
 	ErrUnknown = client.ErrUnknown
 	// ErrFull is the error of a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
+	// ErrOldWorker is the error of a push that needs a newer worker than one of those that run now.
+	// Nothing was stored; update that worker's program first.
+	ErrOldWorker = client.ErrOldWorker
 	// ErrNotRepeatable is the error of Client.Repeat for a push that must not be sent again.
 	ErrNotRepeatable = client.ErrNotRepeatable
 	// ErrTimeout is the context.Cause in a handler that takes longer than its Timeout. It also matches
@@ -117,9 +125,17 @@ func Refuse(reason string) error { return client.Refuse(reason) }
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
 // Stopping returns a channel that is closed when the server begins to stop. ctx ends later, after the
-// shutdown timeout. When it is closed, a long handler can save its work and return Snooze(0), so that it runs
-// again elsewhere. Outside of a run it returns nil, which blocks for ever.
+// shutdown timeout. When it is closed, a long handler can return Interrupted, so that its job runs again
+// elsewhere; Checkpoint does so. Outside of a run it returns nil, which blocks for ever.
 func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ctx) }
+
+// AfterRun registers a callback for the outcome of ctx's run. Middleware that has begun something for the run,
+// such as a span of a trace, ends it there: whether a failed job is retried or dead is decided after the
+// middleware has returned. It is called once, before the outcome is stored, and the run's processor waits for
+// it. err is the run's error; a panic is a *PanicError. AfterRun reports whether ctx belongs to a run.
+func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bool {
+	return launcher.AfterRun(ctx, callback)
+}
 
 // Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil
 // config is the zero ClientConfig. The error never shows the URL's password. The caller closes the Client,

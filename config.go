@@ -53,6 +53,9 @@ type ServerConfig struct {
 	// MaxInterruptions is the number of crashes of its process after which a job is moved to the dead set.
 	// After one crash less it is quarantined: it runs with nothing beside it. Default: 3; at least 2.
 	MaxInterruptions int
+	// SaveInterval is the minimum time between two writes of a run's cursor to Redis: a run that a crash ends
+	// loses at most the progress of that time. See Checkpoint. Default: 5 s.
+	SaveInterval time.Duration
 	// DeadLimit bounds the dead set, and DeadFor how long a job is kept there. A server trims the set, the
 	// oldest first, when it adds to it. Defaults: Sidekiq's, 10,000 jobs and 180 days.
 	DeadLimit int
@@ -127,7 +130,8 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, err
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
-		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions, DeadMost: cfg.DeadLimit, DeadFor: cfg.DeadFor,
+		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions,
+		SaveInterval: cfg.SaveInterval, DeadMost: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: &log, Logging: logging,
 	})

@@ -51,7 +51,7 @@ func TestDefine(t *testing.T) {
 					Queue("a\n"), Field("f", func() {}))
 			})
 		require.PanicsWithValue(t, `belay: Define "A": retry for 1.5s: it is a whole number of seconds; `+
-			`a backtrace of -2 lines: it is 0 or more, or AllLines; tags: write JSON: at [0]: a string is not valid UTF-8`,
+			`a backtrace of -2 lines: it is 0 or more, or AllLines; tags: write JSON: at /0: a string is not valid UTF-8`,
 			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
 		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
 		for class, want := range map[string]string{"": "the name of the class is empty", "*": "use Server.HandleUnknown"} {

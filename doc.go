@@ -156,8 +156,11 @@
 //   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy].
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].
-//   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze].
+//   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze], [Interrupted].
+//   - Long jobs that go on where they were, after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
 //   - What it may read: [Info], [Stopping], [Log], and why its context ended, by [context.Cause]: [ErrTimeout],
-//     [ErrShutdown], [ErrOwnershipLost].
-//   - Around it: [Server.Use], Client.Use, [Server.OnError] and the other callbacks.
+//     [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
+//   - Its result, state and progress: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
+//   - Ending a job that waits or runs: [Cancel]; dropping it in time: [ExpiresIn], [Deadline].
+//   - Around it: [Server.Use], Client.Use, [AfterRun], [Server.OnError] and the other callbacks.
 package belay

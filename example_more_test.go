@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -54,6 +55,84 @@ func ExamplePushOnce() {
 	}
 	fmt.Println(receipt.Status, err)
 	// Output: queued <nil>
+}
+
+// A job is cancelled by its jid. One that waits is removed; one that runs ends without a retry.
+func ExampleCancel() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.In(time.Hour), belay.ExpiresIn(10*time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	results, err := belay.Cancel(ctx, client, receipt.JID, "another")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, result := range results {
+		fmt.Println(result.Result, result.Place)
+	}
+	// Output:
+	// removed scheduled
+	// marked not_found
+}
+
+// A long job reads page after page, as of an SQL query, and goes on where it was when its server stops.
+func ExamplePages() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	// SELECT id FROM users WHERE id > $1 ORDER BY id LIMIT 2
+	users := []int64{10, 20, 30, 40, 50}
+	page := func(ctx context.Context, after int64) ([]int64, error) {
+		from, _ := slices.BinarySearch(users, after+1)
+		return users[from:min(from+2, len(users))], ctx.Err()
+	}
+	notify := belay.Define[struct{}]("NotifyAll", belay.NotIdempotent("a few duplicate notifications are acceptable"))
+	if _, err := notify.Enqueue(ctx, client, struct{}{}); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 { // two servers, one after the other
+		server, err := belay.NewServer(client, belay.ServerConfig{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		notify.Handle(server, func(ctx context.Context, _ struct{}) error {
+			return belay.Pages(ctx, page, func(id int64) int64 { return id }, func(_ context.Context, id int64) error {
+				fmt.Println("notify", id)
+				if id == 30 || id == 50 {
+					server.Stop() // as a deployment does
+				}
+				return nil
+			})
+		})
+		if err := server.Run(ctx); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("stopped")
+	}
+	// Output:
+	// notify 10
+	// notify 20
+	// notify 30
+	// stopped
+	// notify 40
+	// notify 50
+	// stopped
 }
 
 // A class that only Ruby knows needs no definition to be pushed, and none to be run.

@@ -67,6 +67,8 @@ func Flags(cfg *MainConfig) []*Flag {
 		}, func() []string { return server.Labels }),
 		text("health-addr", "answer GET /healthz (alive?) and /readyz (taking jobs?) at this `ADDRESS`, such as 127.0.0.1:7421",
 			&cfg.HealthAddr),
+		text("metrics", "serve /metrics for Prometheus, and /healthz and /readyz, at this `ADDRESS`, such as 127.0.0.1:9090, without "+
+			"authentication (default none)", &cfg.MetricsAddr),
 		choice("retry-formula", "delays between retries as in Sidekiq 8.x, 6.x or 4.2.3", &server.RetryFormula, "8.x",
 			map[string]RetryFormula{"8.x": retry.Sidekiq8, "6.x": retry.Sidekiq6, "4.2.3": retry.Sidekiq4}, "8.x, 6.x or 4.2.3"),
 		scalar("max-retries", "retries of jobs that do not set them; 0 for none: they are moved to the dead set at once",

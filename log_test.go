@@ -313,7 +313,7 @@ func TestClientLog(t *testing.T) {
 			second, err := client.Push(t.Context(), job)
 			require.NoError(t, err)
 			require.Equal(t, belay.StatusDuplicate, second.Status)
-			const message = "push refused: a duplicate"
+			const message = "push refused: duplicate"
 			require.Eventually(t, func() bool { return len(text.lines(t, message)) > 0 }, patience, time.Millisecond)
 			lines := text.lines(t, message)
 			require.Len(t, lines, 1)

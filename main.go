@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -34,6 +35,12 @@ type MainConfig struct {
 	RedisURL string
 	// HealthAddr is the address at which Server.Health is served, such as 127.0.0.1:7421. Default: none.
 	HealthAddr string
+	// MetricsAddr is the address at which Metrics, under /metrics, and Server.Health are served, such as
+	// 127.0.0.1:9090. There is no authentication. Default: none.
+	MetricsAddr string
+	// Metrics makes the handler of /metrics: metrics.ForServer. Without it a MetricsAddr is an error: Main does
+	// not import Prometheus' client library, which would become a dependency of every program.
+	Metrics func(*Client, *Server) (http.Handler, error)
 	// LogLevel is the least level that is logged: debug, info, warn or error. It applies to Server.Logger
 	// too, and can only raise the level of a logger that Zerolog did not make. Default: info, or the logger's
 	// own.
@@ -106,6 +113,9 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	if cfg.Driver != nil && slices.ContainsFunc(flags, func(f *Flag) bool { return f.Name == "redis" && f.Given }) {
 		err = errors.Join(err, errors.New("--redis has no effect: the program opens Redis by its own Driver; leave it out"))
 	}
+	if cfg.MetricsAddr != "" && cfg.Metrics == nil {
+		err = errors.Join(err, errors.New("--metrics has no effect: the program does not set MainConfig.Metrics; leave it out"))
+	}
 	if err != nil {
 		return refuse(err)
 	}
@@ -124,9 +134,9 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	}
 	defer server.book.Flush(lastWords)
 	app := &App{Client: client, Server: server, Log: cfg.Server.Logger}
-	if err := app.run(setUp, cfg.HealthAddr); err != nil {
+	if err := app.run(setUp, cfg); err != nil {
 		log := server.book.Logger()
-		log.Error().Err(err).Msg("the worker ends")
+		log.Error().Err(err).Msg("worker failed")
 		return exitFailure
 	}
 	return 0
@@ -165,11 +175,18 @@ func (cfg *MainConfig) openLog(errs io.Writer) error {
 	return nil
 }
 
-func (a *App) run(setUp func(context.Context, *App) error, healthAddr string) error {
+func (a *App) run(setUp func(context.Context, *App) error, cfg MainConfig) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := setUp(ctx, a); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	return Process{Server: a.Server, HealthAddr: healthAddr, Reopen: a.Reopen}.Run(ctx)
+	p := Process{Server: a.Server, HealthAddr: cfg.HealthAddr, MetricsAddr: cfg.MetricsAddr, Reopen: a.Reopen}
+	if cfg.MetricsAddr != "" {
+		var err error
+		if p.Metrics, err = cfg.Metrics(a.Client, a.Server); err != nil {
+			return err
+		}
+	}
+	return p.Run(ctx)
 }

@@ -3,7 +3,11 @@ package belay
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +60,55 @@ func TestMainTakesClientAndServerConfigsADriverAndRegistrations(t *testing.T) {
 	require.Contains(t, errs, "no sentinel answers")
 	_, errs = mainRun(nil, nil, nil, MainConfig{Client: ClientConfig{PayloadLimit: -1}})
 	require.Contains(t, errs, "payload limit -1")
+}
+
+func TestMainServesTheProgramsMetrics(t *testing.T) {
+	t.Parallel()
+	var out drivertest.Buffer
+	got := map[string]string{}
+	status, errs := mainRun([]string{"-metrics", "127.0.0.1:0", "-prefix", drivertest.Prefix(t)},
+		map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
+		func(_ context.Context, app *App) error {
+			app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
+			app.Server.OnStart(func(ctx context.Context) error {
+				defer app.Server.Stop()
+				line := regexp.MustCompile(`"address":"([^"]+)".*"message":"serving metrics"`)
+				for ctx.Err() == nil && !line.MatchString(out.String()) {
+					time.Sleep(time.Millisecond) // between two looks: the log is buffered
+				}
+				address := line.FindStringSubmatch(out.String())
+				if address == nil {
+					return errors.New("no address in the log: " + out.String())
+				}
+				for _, path := range []string{"/metrics", "/healthz"} {
+					response, err := http.Get("http://" + address[1] + path)
+					if err != nil {
+						return err
+					}
+					text, err := io.ReadAll(response.Body)
+					got[path] = string(text)
+					if err := errors.Join(err, response.Body.Close()); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			return nil
+		}, MainConfig{
+			Server: ServerConfig{Concurrency: 7, Logger: Zerolog(zerolog.New(&out))},
+			Metrics: func(_ *Client, server *Server) (http.Handler, error) {
+				return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = fmt.Fprint(w, "processors ", server.Counters().Concurrency)
+				}), nil
+			},
+		})
+	require.Zero(t, status, errs+out.String())
+	require.Equal(t, "processors 7", got["/metrics"])
+	require.Contains(t, got["/healthz"], `"ok":`)
+
+	status, errs = mainRun([]string{"-metrics", "127.0.0.1:0"}, nil, nil, MainConfig{})
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, errs, "--metrics has no effect: the program does not set MainConfig.Metrics")
 }
 
 func drivertestExists(t *testing.T, key string) any {

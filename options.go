@@ -106,7 +106,40 @@ func Timeout(d time.Duration) JobOption {
 	}
 }
 
-// Meta adds a field, such as a request id or a tenant, that the handler reads with Info.
+// ExpiresIn drops the job if it would start later than d after its push or, with In or At, after that time. The
+// same holds for its retries. A dropped job is logged and counted. Sidekiq Pro has the same option.
+func ExpiresIn(d time.Duration) JobOption {
+	return func(i *RawJob) { i.ExpiresIn = atLeastMilli(i, "ExpiresIn", d) }
+}
+
+// Deadline requires the job to be done within d after its push or, with In or At, after that time. It is not
+// started later, as with ExpiresIn. A run that is not done by then is cancelled, with the cause ErrDeadline; if
+// its handler returns an error, the job is not retried.
+func Deadline(d time.Duration) JobOption {
+	return func(i *RawJob) { i.Deadline = atLeastMilli(i, "Deadline", d) }
+}
+
+// atLeastMilli returns d, and fails the job if it is too short.
+func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
+	if d < time.Millisecond {
+		i.Fail(fmt.Errorf("%s %v: it is at least 1ms; leave it out for none", option, d))
+	}
+	return d
+}
+
+// Track keeps the state, the progress and the result of the job, from its start until this long after its end.
+// Client.Wait waits for its end, and Client.Tracked, belay find and the dashboard show it. Each end then costs
+// a hash in Redis with the job, its result and its state. Default: nothing of a job that is done is kept.
+func Track(retention time.Duration) JobOption {
+	return func(i *RawJob) { i.Track = atLeastMilli(i, "Track", retention) }
+}
+
+// Meta adds a field, such as a request id or a tenant, that the handler reads with Info: in its RunInfo.Meta.
+// Middleware applies it to a job, belay.Meta("tenant", tenant)(job), and middleware of a server reads it with
+// Job.Meta. The fields stay with the job through its schedule, its retries and the dead set.
+//
+// Two names are Sidekiq's: locale is the language that its I18n middleware sets, and cattr the values of its
+// CurrentAttributes as a JSON object, which is what Ruby reads. Jobs that Ruby pushed have them in Meta too.
 func Meta(name, value string) JobOption {
 	return func(i *RawJob) {
 		i.Meta = maps.Clone(i.Meta) // the definition's own is shared by all its jobs

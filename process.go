@@ -3,6 +3,7 @@ package belay
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher"
@@ -26,6 +27,10 @@ type Process struct {
 	// HealthAddr is the address, such as 127.0.0.1:7421, at which Server.Health is served. Empty: no health
 	// checks.
 	HealthAddr string
+	// MetricsAddr is the address at which Metrics is served, under /metrics, and Server.Health. Empty: no
+	// metrics. Package metrics makes the handler.
+	MetricsAddr string
+	Metrics     http.Handler
 	// Reopen is called at USR2, to reopen a log file that was moved. It may be nil, and may block.
 	Reopen func()
 }
@@ -41,9 +46,12 @@ func (p Process) Run(ctx context.Context) error {
 	if err := p.Server.ready(); err != nil { // before a port is opened
 		return err
 	}
+	if p.MetricsAddr != "" && p.Metrics == nil {
+		return errors.New("belay: a Process with MetricsAddr and without Metrics")
+	}
 	return service.Process{
 		Worker: serving{Launcher: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
-		Beside: p.Server.checkRedis,
+		MetricsAddr: p.MetricsAddr, Metrics: p.Metrics, Beside: p.Server.checkRedis,
 	}.Run(ctx)
 }
 

@@ -23,6 +23,8 @@ type Server struct {
 	book       *logbook.Book // the server's log
 	driver     driver.Client
 	check      inspect.CheckConfig // the requirements that a Process checks at its start
+	// unscheduled is what Schedule has refused.
+	unscheduled error
 }
 
 // NewServer returns a Server for the jobs of a client's Redis, with the client's prefix, time unit and
@@ -100,7 +102,7 @@ func (s *Server) ready() error {
 	if len(s.launcher.Classes()) == 0 {
 		return ErrNoHandlers
 	}
-	return nil
+	return s.unscheduled
 }
 
 // Classes returns the names of the classes that have a handler, sorted; "*" stands for HandleUnknown.

@@ -186,24 +186,15 @@ func UniqueBy[T any](identity func(args T) any) DefineOption {
 				if err := shape.Fill(reflect.ValueOf(&args).Elem(), list); err != nil {
 					return "", err
 				}
-				return marshalIdentity(identity(args))
+				text, err := job.Marshal(identity(args))
+				if err != nil {
+					err = fmt.Errorf("the answer of UniqueBy: %w", err)
+				}
+				return text, err
 			}
 			return nil
 		})
 	})
-}
-
-// marshalIdentity refuses a value that would make all jobs of the class equal: they would be dropped
-// silently.
-func marshalIdentity(answer any) (string, error) {
-	text, err := job.Marshal(answer)
-	if err != nil {
-		return "", err
-	}
-	if err := args.Lossless(answer); err != nil {
-		return "", fmt.Errorf("the answer of UniqueBy: %w", err)
-	}
-	return text, nil
 }
 
 // An identification sets in a rule which arguments identify the jobs of this shape and type.

@@ -113,7 +113,9 @@ func TestUnique(t *testing.T) {
 			func(n int) any { return key{n} }, func(n int) any { return &key{n} }, func(n int) any { return []any{"a", key{n}} },
 		} {
 			d := Define[int]("A", Unique(UntilExecuted), UniqueBy(answer))
-			require.ErrorContains(t, d.Job(1).Check(), "find what identifies the job: the answer of UniqueBy: belay.key has no exported fields")
+			err := d.Job(1).Check()
+			require.ErrorContains(t, err, "find what identifies the job: the answer of UniqueBy: write JSON: ")
+			require.ErrorContains(t, err, "belay.key has no exported fields")
 		}
 		for _, answer := range []func(int) any{
 			func(n int) any { return time.Unix(int64(n), 0) }, func(n int) any { return big.NewInt(int64(n)) }, func(n int) any { return []int{n} },

@@ -3,6 +3,7 @@ package belaytest
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -17,91 +18,45 @@ type check struct {
 	has        func(Waiting) string
 }
 
-// checksOf are those of the options that made an item out of an empty one.
+// checksOf returns a check for each field that options have set in an empty job. It is compared with the job
+// as it was pushed.
 func checksOf(want belay.RawJob) []check {
 	var checks []check
-	add := func(given bool, name, want string, has func(Waiting) string) {
-		if given {
-			checks = append(checks, check{name, want, has})
+	for field, value := range reflect.ValueOf(want).Fields() {
+		if !field.IsExported() || value.IsZero() || field.Name == "Extra" {
+			continue
 		}
+		checks = append(checks, check{field.Name, shown(value), func(w Waiting) string {
+			return shown(reflect.ValueOf(w.pushed).FieldByIndex(field.Index))
+		}})
 	}
-	field := func(given bool, option, name, json string) {
-		add(given, option, json, func(w Waiting) string {
-			text, ok := w.Job.Field(name)
-			if !ok {
-				return "not set"
-			}
-			return text
-		})
-	}
-	add(want.Queue != "", "Queue", want.Queue, func(w Waiting) string { return w.Queue })
-	add(want.In != 0, "In", want.In.String(), inOf)
-	add(!want.At.IsZero(), "At", stamp(want.At), atOf)
-	add(want.Retry != job.RetryRule{}, "retries", retriesOf(want.Retry), func(w Waiting) string { return retriesOf(w.Job.RetryRule()) })
-	field(want.RetryFor != 0, "RetryFor", "retry_for", strconv.Itoa(int(want.RetryFor/time.Second)))
-	field(want.RetryQueue != "", "RetryQueue", "retry_queue", quoted(want.RetryQueue))
-	field(want.NoDead, "NoDead", "dead", "false")
-	field(want.Backtrace > 0, "Backtrace", "backtrace", strconv.Itoa(want.Backtrace))
-	field(want.Backtrace == belay.AllLines, "Backtrace", "backtrace", "true")
-	field(len(want.Tags) > 0, "Tags", "tags", quoted(want.Tags))
-	field(want.JID != "", "JID", "jid", quoted(want.JID))
-	add(want.PushOnce, "PushOnce", "true", func(w Waiting) string { return strconv.FormatBool(w.pushed.PushOnce) })
-	add(want.Unique != nil, "Unique", ruleOf(want.Unique), func(w Waiting) string { return ruleOf(w.pushed.Unique) })
 	for _, extra := range want.Extra {
-		field(true, "Field", extra.Name, extra.JSON)
+		checks = append(checks, check{"Field", extra.JSON, func(w Waiting) string {
+			text, _ := w.Job.Field(extra.Name)
+			return cmp.Or(text, notSet)
+		}})
 	}
 	return checks
 }
 
-func inOf(w Waiting) string {
-	if w.pushed.In == 0 {
-		return "not said"
-	}
-	return w.pushed.In.String()
-}
+const notSet = "not set"
 
-func atOf(w Waiting) string {
-	if w.pushed.At.IsZero() {
-		return "not said"
+func shown(value reflect.Value) string {
+	if value.IsZero() {
+		return notSet
 	}
-	return stamp(w.pushed.At)
-}
-
-// stamp is an instant, whatever its zone.
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
-
-func retriesOf(rule job.RetryRule) string {
-	switch rule.Kind {
-	case job.RetryNever:
-		return "none"
-	case job.RetryLimit:
-		return strconv.Itoa(rule.Limit)
-	}
-	return "the server's"
-}
-
-// ruleOf is what a job says of being unique, apart from what it compares, which its class says.
-func ruleOf(rule *belay.UniqueRule) string {
-	if rule == nil {
-		return "not said"
-	}
-	text := fmt.Sprintf("%s for %v", rule.Until, cmp.Or(rule.TTL, dedup.DefaultTTL))
-	for _, more := range []struct {
-		said bool
-		text string
-	}{{rule.IncludingScheduled, "including scheduled"}, {rule.RescheduleOnce, "rescheduled once"}, {rule.PerQueue, "per queue"}} {
-		if more.said {
-			text += ", " + more.text
+	switch v := value.Interface().(type) {
+	case time.Time:
+		return v.UTC().Format(time.RFC3339Nano) // whatever its zone
+	case job.RetryRule:
+		if v.Kind == job.RetryNever {
+			return "none"
 		}
+		return strconv.Itoa(v.Limit)
+	case *belay.UniqueRule: // without what it compares, which the class says
+		return fmt.Sprintf("%s for %v, including scheduled %t, reschedule once %t, mark duplicates %t, per queue %t",
+			v.Until, cmp.Or(v.TTL, dedup.DefaultTTL), v.IncludingScheduled, v.RescheduleOnce, v.MarkDuplicates, v.PerQueue)
+	default:
+		return fmt.Sprint(v)
 	}
-	return text
-}
-
-// quoted is a value as the payload has it.
-func quoted(value any) string {
-	text, err := job.Marshal(value)
-	if err != nil {
-		return fmt.Sprint(value)
-	}
-	return text
 }

@@ -3,7 +3,6 @@ package belaytest
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,7 +107,7 @@ func (k *Kit) server(queues []string) *belay.Server {
 	}
 	if len(s.Classes()) == 0 { // no Server can run without handlers: waiting jobs fail as jobs of a class without a handler do
 		s.HandleUnknown(func(_ context.Context, j *belay.Job) error {
-			return fmt.Errorf("%w %q", retry.ErrUnregistered, j.Class())
+			return retry.Unregistered(j.Class())
 		})
 	}
 	return s

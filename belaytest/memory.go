@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,6 +22,7 @@ import (
 // the bubble's.
 type memory struct {
 	redis   *server.Server
+	topics  *miniredis.Miniredis // of redis, for what is published
 	dialect driver.Dialect
 
 	mu      sync.Mutex
@@ -39,7 +41,7 @@ func newMemory(t testing.TB) *memory {
 	}
 	_ = conn.Close()
 	t.Cleanup(redis.Close)
-	return &memory{redis: redis.Server(), changed: make(chan struct{})}
+	return &memory{redis: redis.Server(), topics: redis, changed: make(chan struct{})}
 }
 
 // Do implements driver.Client.
@@ -76,14 +78,12 @@ func (m *memory) call(words []string) driver.Reply {
 	peer := server.NewPeer(bufio.NewWriter(&answer))
 	m.redis.Dispatch(peer, words)
 	peer.Flush()
-	frame, err := resp.Read(bufio.NewReader(&answer))
-	switch {
-	case err != nil:
-		return driver.Reply{Err: &driver.UncertainError{Err: err}}
-	case frame.Kind == '-':
-		return driver.Reply{Err: driver.NewServerError(frame.Text)}
+	value, err := resp.Read(bufio.NewReader(&answer))
+	var refused *driver.ServerError
+	if err != nil && !errors.As(err, &refused) {
+		err = &driver.UncertainError{Err: err}
 	}
-	return driver.Reply{Value: frame.Value()}
+	return driver.Reply{Value: value, Err: err}
 }
 
 // next is closed by the first call after this one.
@@ -102,6 +102,22 @@ func (m *memory) announce() {
 
 // Lane implements driver.Client: nothing here is slow enough to be in another's way.
 func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
+
+// Listen implements driver.Client.
+func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+	subscriber := m.topics.NewSubscriber()
+	subscriber.Subscribe(channel)
+	defer subscriber.Unsubscribe(channel)
+	subscribed()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case message := <-subscriber.Messages():
+			received(message.Message)
+		}
+	}
+}
 
 // Close implements driver.Client. The jobs stay until the test has ended, because it may look at them after
 // its program has closed the client.

@@ -12,9 +12,9 @@ import (
 // seen.
 const mostWait = 100 * time.Millisecond
 
-// PushMany pushes jobs, in slices, and answers a receipt for each in the order they came. It stops at the
-// first slice that fails: the error is then a *BulkError, the receipts end with those of that slice, and no
-// more jobs are drawn. A slice's jobs share one fate; PushSlices says what a slice is.
+// PushMany pushes jobs in slices and returns a receipt for each, in their order. It stops at the first slice
+// that fails: the error is a *BulkError, the last receipts are those of that slice, and no more jobs are
+// read from the sequence. The jobs of a slice have one outcome; PushSlices defines slices.
 func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt, error) {
 	var all []Receipt
 	for receipts, err := range c.PushSlices(ctx, jobs) {
@@ -26,16 +26,16 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 	return all, nil
 }
 
-// PushSlices pushes jobs slice by slice while it is ranged over, and yields the receipts of each slice that
-// was sent: for more jobs than one keeps receipts of, and to show progress. Nothing is
-// pushed unless it is ranged over, and breaking off pushes no more.
+// PushSlices pushes jobs slice by slice while the caller ranges over the result, and yields the receipts of
+// each slice that was sent. Use it for more jobs than there is memory for receipts, or to show progress.
+// Nothing is pushed without ranging over the result, and nothing more after a break.
 //
-// A slice is at most lua.MostItems jobs and lua.MostBytes of payload, fewer when the iterator is slow; its
-// jobs are stored all or none, also over several queues. One job that is invalid fails its slice before
-// anything of it is sent. The first slice that fails is yielded with a *BulkError, and is the last.
+// A slice has at most lua.MostItems jobs and lua.MostBytes of payload, or fewer if the iterator is slow.
+// Either all of its jobs are stored or none, even in several queues. One invalid job fails its slice before
+// anything is sent. The first slice that fails is yielded with a *BulkError, and is the last one.
 //
-// A slice with a PushOnce job is stored once as a whole: it has one idempotency key. To go on after an
-// error, see RepeatMany, and push what was not drawn.
+// A slice with a PushOnce job has one idempotency key and is stored once as a whole. After an error, call
+// RepeatMany, and push the jobs that were not read.
 func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq2[[]Receipt, error] {
 	if jobs == nil {
 		panic("belay: a bulk push: the sequence is nil")
@@ -51,14 +51,15 @@ func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq
 	}
 }
 
-// A BulkError reports how far a bulk push came.
+// A BulkError reports how many jobs of a bulk push have which outcome.
 type BulkError struct {
-	// Queued are certainly in Redis, Refused were kept out by middleware, Duplicates by other jobs that count
-	// as the same.
+	// Queued counts jobs that are certainly in Redis, Refused those that middleware refused, and Duplicates
+	// those that were refused because an equal job holds their lock.
 	Queued, Refused, Duplicates int
-	// Unknown may or may not be in Redis, NotPushed are certainly not; all of these are of the last slice.
+	// Unknown counts jobs that may or may not be in Redis, NotPushed those that are certainly not. All of
+	// them belong to the last slice.
 	Unknown, NotPushed int
-	// Err is why that slice failed, as Push would say it.
+	// Err is the error of the slice that failed, as Push would return it.
 	Err error
 }
 
@@ -76,12 +77,22 @@ type bulk struct {
 	slice  slice
 	drawn  int
 	sofar  BulkError
+	pushed []watched
+}
+
+// watched is a job of the slice whose outcome its middleware asked for.
+type watched struct {
+	at        int // the index of its receipt
+	callbacks []func(Receipt, error)
 }
 
 // push adds a job and reports whether to go on.
 func (b *bulk) push(ctx context.Context, j RawJob) bool {
 	b.drawn++
 	r, err := b.client.prepare(ctx, j)
+	if len(r.pushed) > 0 {
+		b.pushed = append(b.pushed, watched{len(b.slice.receipts), r.pushed})
+	}
 	if err != nil {
 		b.slice.fail(StatusNotPushed, nil)
 		b.slice.add(r)
@@ -106,6 +117,7 @@ func (b *bulk) flush(ctx context.Context) bool {
 func (b *bulk) end(err error) bool {
 	receipts := b.slice.receipts
 	b.slice = b.slice.next()
+	b.report(receipts, err)
 	for _, receipt := range receipts {
 		switch receipt.Status {
 		case StatusQueued, StatusScheduled:
@@ -127,4 +139,19 @@ func (b *bulk) end(err error) bool {
 	failed.Err = err
 	b.yield(receipts, &failed)
 	return false
+}
+
+// report calls the callbacks of a slice.
+func (b *bulk) report(receipts []Receipt, err error) {
+	for _, one := range b.pushed {
+		receipt, why := receipts[one.at], err
+		if receipt.Status != StatusUnknown && receipt.Status != StatusNotPushed {
+			why = nil
+		}
+		for _, callback := range one.callbacks {
+			callback(receipt, why)
+		}
+	}
+	clear(b.pushed)
+	b.pushed = b.pushed[:0]
 }

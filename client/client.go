@@ -25,9 +25,9 @@ type Config struct {
 	// PayloadLimit is the maximum payload in bytes, at most job.MaxPayloadLimit (2 MiB). Servers made from
 	// the client have the same limit. Default: 1 MiB.
 	PayloadLimit int
-	// RepeatFor is how long the client itself repeats a PushOnce whose outcome is unknown, within the
-	// caller's context. After that the push returns ErrUnknown. A push that has certainly failed is not
-	// repeated. Default: 10 s; negative means not at all.
+	// RepeatFor is how long the client itself repeats the push of a PushOnce job whose outcome is unknown,
+	// within the caller's context. After that the push returns ErrUnknown. A push that has certainly failed
+	// is not repeated. Default: 10 s; negative means not at all.
 	RepeatFor time.Duration
 	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it
 	// starts, as GitLab does for its idempotent workers: while such a job waits, another one with the same
@@ -52,6 +52,7 @@ type Client struct {
 	groups   groups
 	// refusals are those of duplicates.
 	refusals *refusals
+	waits    waits
 
 	clock lua.Clock
 	born  time.Time
@@ -93,12 +94,13 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 // Driver returns the driver that the Client was made with.
 func (c *Client) Driver() driver.Client { return c.driver }
 
-// Config is what the Client was classLog, its defaults filled in.
+// Config returns the config of the Client, with its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }
 
-// Close closes the driver. A connection that a user handed to the driver stays open. Before that, it deletes
-// the idempotency keys of pushes that were all answered, which takes a second at most.
+// Close closes the driver, but no connection that a user passed to the driver. Before that, it deletes the
+// idempotency keys of pushes whose replies have all arrived, which takes a second at most, and ends the Waits.
 func (c *Client) Close() error {
+	c.waits.close()
 	c.forget()
 	return c.driver.Close()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
@@ -154,14 +155,12 @@ func TestLateRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for driverName := range drivers {
-				t.Run(driverName, func(t *testing.T) {
-					t.Parallel()
-					w := newWorld(t, drivertest.Start(t), driverName, Config{RepeatFor: -1}) // alone there, to count what is executed
-					w.knowPush()
-					keep(w)
-				})
-			}
+			adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+				t.Helper()
+				w := newWorld(t, drivertest.Start(t), open, Config{RepeatFor: -1}) // alone there, to count what is executed
+				w.knowPush()
+				keep(w)
+			})
 		})
 	}
 }
@@ -169,10 +168,10 @@ func TestLateRequest(t *testing.T) {
 // All that was sent to a stopped server is executed at once when it goes on.
 func TestRepeat_toAStoppedServer(t *testing.T) {
 	t.Parallel()
-	for name := range drivers {
+	for name, open := range adapters.All {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, drivertest.Start(t), name, Config{RepeatFor: -1})
+			w := newWorld(t, drivertest.Start(t), open, Config{RepeatFor: -1})
 			w.warm()
 			before := w.proxy.Count("EVALSHA")
 			w.server.Stop()
@@ -185,7 +184,7 @@ func TestRepeat_toAStoppedServer(t *testing.T) {
 				require.ErrorIs(t, err, ErrUnknown)
 			}
 			sent := w.proxy.Count("EVALSHA") - before
-			if name == "goredis" { // rueidis opens another connection, and the server does not greet it
+			if name == "go-redis" { // rueidis opens another connection, and the server does not greet it
 				require.Greater(t, sent, 1, "more than one request is on its way")
 			}
 			w.server.Cont()

@@ -9,21 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/lua"
 )
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
-
-// drivers are all that a client must be right with.
-var drivers = map[string]func(url string) (driver.Client, error){
-	"goredis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis": func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-}
 
 // A world is a keyspace of its own on a real Redis: the client under test reaches it through proxy, the test
 // itself directly.
@@ -35,13 +27,11 @@ type world struct {
 	keys   lua.Keys
 }
 
-func newWorld(t *testing.T, server *drivertest.Server, name string, cfg Config) *world {
+func newWorld(t *testing.T, server *drivertest.Server, open adapters.Opener, cfg Config) *world {
 	t.Helper()
 	proxy := faultproxy.New(t, server.Addr())
-	d, err := drivers[name](proxy.URL())
-	require.NoError(t, err)
 	cfg.Prefix = strings.TrimSuffix(drivertest.Prefix(t), ":")
-	client, err := New(d, cfg)
+	client, err := New(open(t, proxy.URL()), cfg)
 	require.NoError(t, err)
 	client.linger = time.Hour // slices are cut by size alone, however slow the machine
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
@@ -54,12 +44,10 @@ func promises(t *testing.T, cfg Config, these map[string]func(w *world)) {
 	for name, keep := range these {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for driverName := range drivers {
-				t.Run(driverName, func(t *testing.T) {
-					t.Parallel()
-					keep(newWorld(t, drivertest.Redis(t), driverName, cfg))
-				})
-			}
+			adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+				t.Helper()
+				keep(newWorld(t, drivertest.Redis(t), open, cfg))
+			})
 		})
 	}
 }

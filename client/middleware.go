@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// A Middleware sees each job before it is checked and sent, and may change it: queue, args, tags, fields. The
-// class, queue and JID are set; slices are the job's own to append to or replace, not to write into.
+// A Middleware gets each job before it is checked and sent, and may change it: queue, args, tags, fields.
+// Class, queue and JID are set. It may append to slices or replace them, but must not write into them.
 //
-// If it returns Refuse's error, the job is not pushed and the receipt says so; any other error fails the
-// push. It does not wrap the sending: many jobs are sent in one call, so no moment belongs to one job alone.
-// Sidekiq's middleware does not either, whatever it looks like: there, too, the push follows after the last
-// middleware has returned.
+// If it returns the error of Refuse, the job is not pushed, and the receipt has StatusRefused. Any other
+// error fails the push. A Middleware does not wrap the sending, because many jobs are sent in one call. The
+// same is true of Sidekiq: the push follows after the last middleware has returned. RawJob.OnPushed reports the
+// outcome.
 type Middleware func(ctx context.Context, j *RawJob) error
 
 // Refuse returns the error with which a Middleware refuses a job. reason is for people.
@@ -33,8 +33,8 @@ func reasonOf(err error) (reason string, refused bool) {
 	return r.reason, true
 }
 
-// Use adds middleware under a name, at a place; without one it comes after what was added before. It panics
-// over a name that is taken, over a place that does not exist, and after the first push.
+// Use adds middleware under a name, at a place; without a place, after all earlier middleware. It panics if
+// the name is taken, if the place does not exist, and after the first push.
 func (c *Client) Use(name string, m Middleware, at ...Place) {
 	if c.pushed.Load() {
 		panic("belay: Client.Use " + name + " after the first push: add middleware before")
@@ -44,7 +44,7 @@ func (c *Client) Use(name string, m Middleware, at ...Place) {
 	}
 }
 
-// A Place says where in a Chain a piece of middleware goes.
+// A Place is a position in a Chain.
 type Place struct {
 	where where
 	mark  string
@@ -60,33 +60,33 @@ const (
 	instead
 )
 
-// First is the place before all others: the middleware sees a job first.
+// First returns the place before all others: the middleware gets a job first.
 func First() Place { return Place{where: first} }
 
-// Last is the place after all others, also after those that are added later without a place.
+// Last returns the place after all others, also after those that are added later without a place.
 func Last() Place { return Place{where: last} }
 
-// Before is the place right before the middleware of that name.
+// Before returns the place right before the middleware of that name.
 func Before(name string) Place { return Place{before, name} }
 
-// After is the place right after the middleware of that name.
+// After returns the place right after the middleware of that name.
 func After(name string) Place { return Place{after, name} }
 
-// InPlaceOf is the place of the middleware of that name, which is removed.
+// InPlaceOf returns the place of the middleware of that name, which it replaces.
 func InPlaceOf(name string) Place { return Place{instead, name} }
 
-// A Chain is middleware in its order, each piece under a name. The first piece is the outermost: it sees a
-// job first. The zero Chain is empty and ready.
+// A Chain is an ordered list of named middleware. The first one is the outermost: it gets a job first. The
+// zero Chain is empty and ready for use.
 type Chain[M any] struct {
 	names  []string
 	pieces []M
 	lasts  int // how many were added at the place Last
 }
 
-// All returns the pieces in order.
+// All returns the middleware in order.
 func (c *Chain[M]) All() []M { return c.pieces }
 
-// Add adds a piece. It changes nothing when it returns an error.
+// Add adds middleware. It changes nothing if it returns an error.
 func (c *Chain[M]) Add(name string, m M, places ...Place) error {
 	if value := reflect.ValueOf(m); !value.IsValid() || value.Kind() == reflect.Func && value.IsNil() {
 		return fmt.Errorf("middleware %q is nil", name)

@@ -11,29 +11,33 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt says what
-// became of it, also beside an error, which is
-//   - nil when the job is queued or scheduled, or was refused by middleware or as a duplicate;
-//   - an *InvalidError when the job cannot be pushed: nothing was sent;
-//   - ErrFull when Redis is at its maxmemory: nothing was stored;
-//   - ErrUnknown when Redis may or may not have the job;
-//   - another when the job is certainly not in Redis, such as when there is no connection.
+// Push stores one job at the back of its queue, or in the schedule if it is for later. The receipt reports
+// the outcome, also if there is an error. The error is
+//   - nil if the job is queued or scheduled, or was refused by middleware or as a duplicate;
+//   - an *InvalidError if the job cannot be pushed: nothing was sent;
+//   - ErrFull if Redis is at its maxmemory: nothing was stored;
+//   - ErrUnknown if Redis may or may not have the job;
+//   - another error if the job is certainly not in Redis, for example because there is no connection.
 //
-// Nothing is sent a second time, and pushing again stores a second job, unless the job is PushOnce: then the
-// client sends it again while it may be there and may be not, for Config.RepeatFor or until ctx ends, and
-// after that Repeat does.
+// Nothing is sent twice, and pushing again stores a second job, unless the job is PushOnce. A PushOnce job is
+// sent again while its outcome is unknown, for Config.RepeatFor or until ctx ends; after that, use Repeat.
 //
-// Pushes to one queue that several goroutines make at the same moment may share a call, and then its outcome.
-// No push waits for one that has not begun.
+// Concurrent pushes to one queue may be coalesced: they share a call and its outcome. No push waits for one
+// that has not begun.
 func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	r, err := c.prepare(ctx, j)
-	if err != nil || r.Status == StatusRefused {
-		return r.Receipt, err
+	receipt := r.Receipt
+	switch {
+	case err != nil || r.Status == StatusRefused:
+	case r.mayCoalesce():
+		receipt, err = c.pushCoalesced(ctx, r)
+	default:
+		receipt, err = c.pushAlone(ctx, r)
 	}
-	if r.mayCoalesce() {
-		return c.pushCoalesced(ctx, r)
+	for _, callback := range r.pushed {
+		callback(receipt, err)
 	}
-	return c.pushAlone(ctx, r)
+	return receipt, err
 }
 
 func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
@@ -43,62 +47,84 @@ func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
 	return s.receipts[0], err
 }
 
-// A ready is a job that has its bytes, or its refusal.
+// A ready is a job after middleware and checks: it has its payload, or was refused.
 type ready struct {
 	Receipt
 	// stored is the job as it is stored.
 	stored lua.UniqueJob
 	once   bool
 	needs  int // see Job
+	pushed []func(Receipt, error)
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
 func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
-	j = j.withDefaults()
-	if !c.pushed.Load() { // so that the processors share the flag's cache line
-		c.pushed.Store(true)
-	}
-	for _, middleware := range c.middleware.All() {
-		if err := middleware(ctx, &j); err != nil {
-			reason, refused := reasonOf(err)
-			if refused {
-				return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusRefused, Reason: reason}}, nil
-			}
-			return notPushed(j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
-		}
-	}
-	if len(c.middleware.All()) > 0 {
-		j = j.withDefaults() // it may have emptied a field
-	}
-	if c.cfg.DeduplicateIdempotent {
-		j = j.deduplicated()
+	r, err := c.pass(ctx, &j)
+	if err != nil || r.Status == StatusRefused {
+		return r, err
 	}
 	now := c.now(ctx)
 	if !j.At.IsZero() && !j.At.After(now) {
 		now = c.sureNow(ctx)
 	}
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs}
+	return c.complete(&j, now)
+}
+
+// pass runs the middleware. The result is of a job that goes no further.
+func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
+	*j = j.withDefaults()
+	if !c.pushed.Load() { // so that the processors share the flag's cache line
+		c.pushed.Store(true)
+	}
+	for _, middleware := range c.middleware.All() {
+		if err := middleware(ctx, j); err != nil {
+			reason, refused := reasonOf(err)
+			if refused {
+				return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusRefused, Reason: reason}, pushed: j.pushed}, nil
+			}
+			return notPushed(*j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
+		}
+	}
+	if len(c.middleware.All()) > 0 {
+		*j = j.withDefaults() // it may have emptied a field
+	}
+	if c.cfg.DeduplicateIdempotent {
+		*j = j.deduplicated()
+	}
+	return ready{}, nil
+}
+
+// complete checks the job and writes its payload at a time.
+func (c *Client) complete(j *RawJob, now time.Time) (ready, error) {
+	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs, pushed: j.pushed}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
 	r.stored.Queue = j.Queue
-	if err := c.encode(&j, now, &r); err != nil {
-		return notPushed(j), &InvalidError{Class: j.Class, Err: err}
+	if err := c.encode(j, now, &r); err != nil {
+		return notPushed(*j), &InvalidError{Class: j.Class, Err: err}
 	}
 	return r, nil
 }
 
 func notPushed(j RawJob) ready {
-	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}}
+	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}, pushed: j.pushed}
 }
 
-// encode writes the payload, and says which lock is needed to store it.
+// encode writes the payload of j into r, with the lock that storing it takes.
 func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 	draft, lock, err := j.draft()
 	if err != nil {
 		return err
 	}
 	draft.CreatedAt, draft.Unit = now, c.cfg.Unit
+	if j.ExpiresIn != 0 || j.Deadline != 0 {
+		begin := now.Add(j.In)
+		if j.At.After(begin) {
+			begin = j.At
+		}
+		j.setLimits(draft.Extra, begin)
+	}
 	if r.Status == StatusQueued {
 		draft.EnqueuedAt = now
 	}
@@ -123,26 +149,26 @@ func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 	return j.checkPayload(r.stored.Job)
 }
 
-// A slice is jobs that are sent together and share one fate, with those among them that were refused.
+// A slice is a number of jobs that one call stores, all or none of them. Refused jobs are in it for their
+// receipts only.
 type slice struct {
 	receipts []Receipt
-	// jobs will be stored, and at has the index of each one's receipt.
+	// jobs are those to store; at has the index of the receipt of each.
 	jobs  []lua.UniqueJob
 	at    []int
 	bytes int
 	begun time.Time
-	// repeatable and unique say that one of its jobs is, and so all of it.
+	// If one job is PushOnce or unique, the whole slice is sent in the way of such a job.
 	once, unique bool
 	needs        int // the highest protocol that one of its jobs needs
 }
 
-// next is the slice after this one. It has the room that this one's jobs had, unless they may have to be sent
-// again.
+// next returns an empty slice. It reuses the memory of this one's jobs, unless they may have to be sent again.
 func (s *slice) next() slice {
 	if s.once {
 		return slice{}
 	}
-	clear(s.jobs) // their payloads are no concern of ours any more
+	clear(s.jobs) // lets go of their payloads
 	return slice{jobs: s.jobs[:0], at: s.at[:0]}
 }
 
@@ -162,15 +188,14 @@ func (s *slice) add(r ready) {
 	s.bytes += len(r.stored.Job)
 }
 
-// full reports whether one more payload of the greatest length might exceed the bounds of a call. It is asked
-// after each job, not before the next, so that a job that was drawn is always in the slice that reports its
-// failure.
+// full reports whether a payload of the maximum length would no longer fit in one call. Callers ask after
+// they have added a job: a job that was taken from the caller's iterator is always in the slice that reports
+// its failure.
 func (s *slice) full(limit int) bool {
 	return len(s.receipts) >= lua.MostItems || s.bytes+limit > lua.MostBytes
 }
 
-// fail makes status that of the jobs that would be stored by now. push is how they can be sent again, nil if
-// they cannot.
+// fail sets the status of all jobs to store. push sends them again on request; nil if that is not possible.
 func (s *slice) fail(status Status, push *oncePush) {
 	for i, at := range s.at {
 		r := &s.receipts[at]
@@ -178,8 +203,8 @@ func (s *slice) fail(status Status, push *oncePush) {
 	}
 }
 
-// send stores the jobs of a slice, all of them or none but for the duplicates. On an error their receipts say
-// which.
+// send stores the jobs of a slice: all of them except duplicates, or none. After an error their receipts say
+// what is known.
 func (c *Client) send(ctx context.Context, s *slice) error {
 	if len(s.jobs) == 0 {
 		return nil
@@ -198,11 +223,10 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 		}
 		return err
 	}
-	calls, stored := c.storing(s)
-	holders, err := stored(c.do(ctx, calls...))
+	answer, err := c.store(ctx, nil, s.jobs, s.unique)
 	if err == nil {
-		s.meet(holders)
-		c.refusals.log(time.Now(), s.jobs, holders)
+		s.meet(answer.Holders)
+		c.refusals.log(time.Now(), s.jobs, answer.Holders)
 		return nil
 	}
 	status, err := pushError(err)
@@ -227,7 +251,7 @@ func (c *Client) checkWorkers(ctx context.Context, needs int) error {
 	return nil
 }
 
-// meet says in the receipts of duplicates whose they are.
+// meet writes into the receipts of duplicates which job holds their lock.
 func (s *slice) meet(holders []string) {
 	for i, holder := range holders {
 		if holder != "" {
@@ -236,8 +260,8 @@ func (s *slice) meet(holders []string) {
 	}
 }
 
-// do sends the calls, with the question for Redis' time before them when that is due, and answers the last
-// one's reply.
+// do sends the calls and returns the reply to the last one. When Redis' time has to be read again, it asks
+// for that in the same round trip.
 func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	withTime := c.timeIsDue()
 	if withTime {
@@ -251,27 +275,28 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	return replies[len(replies)-1]
 }
 
-// storing are the calls that store the jobs, and how to read the last one's reply, which is that of all jobs.
-func (c *Client) storing(s *slice) ([]driver.Call, func(driver.Reply) (holders []string, err error)) {
-	if s.unique {
-		push := c.keys.PushUnique(nil, s.jobs)
-		return []driver.Call{push.Call}, func(reply driver.Reply) ([]string, error) {
-			answer, err := push.Read(reply)
-			return answer.Holders, err
-		}
+// store sends the jobs of a slice once. The answer has holders if jobs are unique, and a word if there is an
+// idempotency key.
+func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, jobs []lua.UniqueJob, unique bool) (answer lua.PushedUnique, err error) {
+	if unique {
+		push := c.keys.PushUnique(key, jobs)
+		return push.Read(c.do(ctx, push.Call))
 	}
-	batches, later := sorted(s.jobs)
-	if len(batches) > 1 || len(later) > 0 {
-		push := c.keys.Push(batches, later)
-		return []driver.Call{push.Call}, func(reply driver.Reply) ([]string, error) {
-			_, err := push.Read(reply)
-			return nil, err
-		}
+	batches, later := sorted(jobs)
+	var push lua.Ask[string]
+	switch {
+	case key != nil:
+		push = c.keys.PushOnce(*key, batches, later)
+	case len(batches) == 1 && len(later) == 0:
+		return answer, c.do(ctx, c.keys.PushOne(batches[0])...).Err
+	default:
+		push = c.keys.Push(batches, later)
 	}
-	return c.keys.PushOne(batches[0]), func(reply driver.Reply) ([]string, error) { return nil, reply.Err }
+	answer.Word, err = push.Read(c.do(ctx, push.Call))
+	return answer, err
 }
 
-// sorted are jobs that are not unique, by queue, and those for later.
+// sorted groups jobs that are not unique by queue; those for later are returned separately.
 func sorted(jobs []lua.UniqueJob) (batches []lua.QueueBatch, later []lua.Scheduled) {
 	for _, j := range jobs {
 		if j.Later() {

@@ -12,36 +12,34 @@ import (
 )
 
 const (
-	// DefaultRepeatFor is how long a client repeats a push by itself. It outlasts a failover of a second or
-	// two and most restarts; a caller that waits for longer wants the error.
+	// DefaultRepeatFor is how long a client repeats a push by itself. Failovers of a second or two and most
+	// restarts are over by then. After so long a wait the caller gets the error.
 	DefaultRepeatFor = 10 * time.Second
-	// answerIn is how long one request may take. A slice of lua.MostBytes takes that on a slow line, and
-	// would never arrive if it were less.
+	// answerIn is the timeout of one request: a slice of lua.MostBytes needs so long on a slow link.
 	answerIn = 5 * time.Second
-	// The first repetition comes at once, for a cut connection is soon replaced; the pauses before later ones
-	// grow from leastPause to mostPause, for a server that starts is not there sooner for being asked more
-	// often.
+	// The first repetition follows at once, because a cut connection is replaced quickly. The pauses before
+	// later ones grow from leastPause to mostPause: asking more often makes no server start faster.
 	leastPause, mostPause = 10 * time.Millisecond, time.Second
 )
 
-// A oncePush is a push that is stored once however often it is sent. Redis knows it by an idempotency key:
-// the name of a pushKey and a number.
+// A oncePush is a push that is stored once, however often it is sent. Redis recognises it by an idempotency
+// key: the name of a pushKey and a number.
 type oncePush struct {
 	client *Client
 	jobs   []lua.UniqueJob
 	unique bool
 	mark   string
 
-	turn chan struct{} // holds one element while it is sent, which guards the fields below
-	key  *pushKey      // not shared while it may have to be sent under the same number again
-	// number, and since when (SinceBoot), of a push that is ambiguous: a request was not answered.
+	turn chan struct{} // a lock on the fields below: it has one element while the push is sent
+	key  *pushKey      // this push's alone while it may have to be sent under the same number again
+	// A push is ambiguous when a request was not answered; since is when that request was sent (SinceBoot).
 	number    int64
 	ambiguous bool
 	since     time.Duration
 	stored    bool
-	holders   []string // of a push of unique jobs that is stored: see lua.PushedUnique
+	holders   []string // who holds the locks of refused duplicates: see lua.PushedUnique
 	spent     error    // why it cannot be sent again
-	// dropped gives the key back when the last receipt by which an ambiguous push could be repeated is garbage.
+	// dropped gives the key back when the garbage collector has taken the last receipt of an ambiguous push.
 	dropped runtime.Cleanup
 }
 
@@ -49,7 +47,7 @@ func (c *Client) number(s *slice) *oncePush {
 	return &oncePush{client: c, jobs: s.jobs, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
 }
 
-// send sends the push until its outcome is known, or time is up. An error says what is known.
+// send sends the push until its outcome is known or its time is over. The error says what is known.
 func (n *oncePush) send(ctx context.Context) (Status, error) {
 	select {
 	case n.turn <- struct{}{}:
@@ -67,7 +65,7 @@ func (n *oncePush) send(ctx context.Context) (Status, error) {
 	return n.outcome(n.persist(ctx))
 }
 
-// persist sends the push again while its outcome is unknown and that may change.
+// persist repeats the push while its outcome is unknown and another request may find it out.
 func (n *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
 	var backoff lua.Backoff
@@ -76,25 +74,18 @@ func (n *oncePush) persist(ctx context.Context) error {
 		if err == nil || !n.ambiguous || n.spent != nil || !driver.Outage(err) {
 			return err
 		}
-		if time.Since(begun)+wait > n.client.cfg.RepeatFor || !sleep(ctx, wait) {
+		if time.Since(begun)+wait > n.client.cfg.RepeatFor {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
 			return err
 		}
 	}
 }
 
-// sleep reports whether it slept to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// once sends the push, and stores what is known after that.
+// once sends one request and records what is known after it.
 func (n *oncePush) once(ctx context.Context) error {
 	sent := lua.SinceBoot()
 	if n.ambiguous && sent-n.since > RepeatWindow {
@@ -126,21 +117,15 @@ func (n *oncePush) ask(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	number := lua.IdempotencyKey{Slot: n.key.key, Number: n.number, Mark: n.mark, Remember: remember}
-	if n.unique {
-		push := c.keys.PushUnique(&number, n.jobs)
-		answer, err := push.Read(c.do(ctx, push.Call))
-		n.holders = answer.Holders
-		return answer.Word, err
-	}
-	batches, later := sorted(n.jobs)
-	push := c.keys.PushOnce(number, batches, later)
-	return push.Read(c.do(ctx, push.Call))
+	key := lua.IdempotencyKey{Slot: n.key.key, Number: n.number, Mark: n.mark, Remember: remember}
+	answer, err := c.store(ctx, &key, n.jobs, n.unique)
+	n.holders = answer.Holders
+	return answer.Word, err
 }
 
-// collided handles a push whose key Redis knows for another push: a program that was copied while it ran (a
-// snapshot of its machine) runs twice. Nothing of this push is stored, unless it was ambiguous; then only an
-// operator can find out.
+// collided handles a push whose key and number Redis has seen with another push. This happens when a program
+// was copied while it ran (a snapshot of its machine) and both copies run. Nothing of this push is stored; if
+// it was ambiguous, only an operator can find out.
 func (n *oncePush) collided(ctx context.Context) error {
 	n.client.pushKeys.rename(n.key)
 	n.key = nil
@@ -149,10 +134,10 @@ func (n *oncePush) collided(ctx context.Context) error {
 		n.spent = fmt.Errorf("%w: a copy of this program has pushed under its number", ErrNotRepeatable)
 		return n.spent
 	}
-	return n.once(ctx) // by the new name
+	return n.once(ctx) // with a new key
 }
 
-// outcome returns what an error means, and gives the key back unless its number may be needed again.
+// outcome translates an error into a status. It gives the key back, unless its number may be needed again.
 func (n *oncePush) outcome(err error) (Status, error) {
 	if !n.ambiguous || n.stored {
 		n.dropped.Stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -228,7 +229,7 @@ func TestRepeatable_endsWhen(t *testing.T) {
 
 func TestRepeatable_waitsForRoom(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, drivertest.Redis(t), "goredis", Config{})
+	w := newWorld(t, drivertest.Redis(t), adapters.All["go-redis"], Config{})
 	for range mostOnce {
 		require.NoError(t, w.client.pushKeys.enter(t.Context()))
 	}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/job"
@@ -155,10 +156,10 @@ func TestPush_refusesWhatNoWorkerCouldRun(t *testing.T) {
 
 func TestPush_aFullRedisSaysSo(t *testing.T) {
 	t.Parallel()
-	for name := range drivers {
+	for name, open := range adapters.All {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, drivertest.Start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction"), name, Config{})
+			w := newWorld(t, drivertest.Start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction"), open, Config{})
 			receipt, err := w.client.Push(t.Context(), RawJob{Class: "A"})
 			require.ErrorIs(t, err, ErrFull)
 			require.ErrorContains(t, err, "out of memory")
@@ -190,7 +191,7 @@ func TestPush_noServerIsCertainlyNotPushed(t *testing.T) {
 func TestMiddleware(t *testing.T) {
 	var seen []string
 	broken := errors.New("broken")
-	w := newWorld(t, drivertest.Redis(t), "goredis", Config{})
+	w := newWorld(t, drivertest.Redis(t), adapters.All["go-redis"], Config{})
 	w.client.Use("first", func(_ context.Context, j *RawJob) error {
 		switch j.Class {
 		case "Refused":

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultQueue is where a job goes that names no queue.
+	// DefaultQueue is the queue of a job that sets none.
 	DefaultQueue = job.DefaultQueue
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = -1
@@ -26,71 +26,93 @@ const (
 type RawJob struct {
 	// Class is the name by which workers find the handler.
 	Class string
-	// Args are its arguments, written by job.MarshalArgs.
+	// Args are its arguments, which job.MarshalArgs writes.
 	Args []any
 	// ArgsJSON holds the arguments as a JSON array. Values are kept; their spelling becomes Ruby's (see
 	// job.Marshal). Only one of Args and ArgsJSON may be set.
 	ArgsJSON string
-	// Queue to go to. DefaultQueue.
+	// Queue is the queue that the job goes to. Default: DefaultQueue.
 	Queue string
 	// JID is the job's id; it must be unique. Default: 24 random hexadecimal digits.
 	JID string
 
-	// In is how long from now the job is to wait before it goes to its queue, by Redis' clock; At is until
-	// when. At most one may be set. Zero or past is now. A time more than a hundred years ahead is refused,
-	// and so are likely mistakes: an At before 1970, an In of less than minus a hundred years.
+	// In delays the job, by Redis' clock; At schedules it for an instant. At most one may be set. Zero, or an
+	// instant in the past, means now. Probable mistakes are refused: more than a hundred years ahead, an At
+	// before 1970, an In below minus a hundred years.
 	In time.Duration
 	At time.Time
 
-	// PushOnce has Redis know the push by a number, so that it is stored once however often it is sent. The
-	// client then sends it again when no answer comes, as Config.RepeatFor says, and Client.Repeat later. It
-	// costs a script where LPUSH would do, and a key that expires for each push that a client has under way
-	// at once. It is about the push alone: workers run the job at least once, as any other.
+	// PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
+	// client sends it again if no reply comes, as Config.RepeatFor says, and Client.Repeat sends it again
+	// later. It costs a script instead of an LPUSH, and an expiring key for each concurrent push of a client.
+	// It has no effect on runs: the job may still run twice.
 	PushOnce bool
 
 	// needs is the protocol that workers must understand to run the job; 0 for what all of them do.
 	needs int
 
-	// Retry says how often a failed job is run again. The worker's default, 25 times.
+	// Retry sets how often a failed job runs again. Default: the worker's default, 25 times.
 	Retry job.RetryRule
-	// RetryFor ends retries so long after the first failure, in whole seconds. Never.
+	// RetryFor ends retries this long after the first failure, in whole seconds. Default: no such limit.
 	RetryFor time.Duration
-	// RetryQueue is where retries go. The queue the job was taken from.
+	// RetryQueue is the queue that retries go to. Default: the queue that the job was taken from.
 	RetryQueue string
-	// Backtrace is how many lines of an error's stack are kept with the failed job, AllLines for all. None.
+	// Backtrace is how many lines of an error's stack are kept with a failed job; AllLines keeps all.
+	// Default: none.
 	Backtrace int
-	// NoDead says that the job is not kept when it dies.
+	// NoDead drops the job when it has no retries left, instead of moving it to the dead set.
 	NoDead bool
-	// Unique says that the job is not to be stored while another that counts as the same is waiting, or is
-	// being run: see package dedup. Such a job's receipt says StatusDuplicate. Not unique.
+	// Unique refuses the job while an equal job holds their common lock: see package dedup. The receipt of a
+	// refused job has StatusDuplicate. Default: not unique.
 	Unique *dedup.Rule
 	// Idempotent declares that a second run of the job has no further effect. A client with
-	// Config.DeduplicateIdempotent makes such a job unique, unless Unique or NotUnique is set. Not declared.
+	// Config.DeduplicateIdempotent makes such a job unique, unless Unique or NotUnique is set. Default: not
+	// declared.
 	Idempotent bool
 	// NotUnique exempts the job from Config.DeduplicateIdempotent. Default: false.
 	NotUnique bool
-	// WAL are positions in the write-ahead logs of databases that the job must see: where their primaries
-	// stood after what was written before the push. Of a job that is refused as a duplicate, the job that has
-	// the lock learns them. None.
+	// WAL has the positions in the write-ahead logs of databases that the job's replicas must have reached:
+	// those of the primaries after the writes that preceded the push. If the job is refused as a duplicate,
+	// the job that holds the lock gets them. Default: none.
 	WAL dedup.WAL
 	// Timeout ends the context of each run of the job after this long, in whole milliseconds, instead of its
 	// class' or the worker's timeout. Default: theirs.
 	Timeout time.Duration
-	// Meta are fields for the handler, such as a request id or a tenant, which it gets by Info. Default: none.
+	// ExpiresIn is how long after its push, or after the time for which it is scheduled, the job may start;
+	// later it is dropped. Default: without end.
+	ExpiresIn time.Duration
+	// Deadline is how long after its push, or after the time for which it is scheduled, the job must be done.
+	// It does not start later, and the context of its run ends then. Default: none.
+	Deadline time.Duration
+	// Track keeps the state, the progress and the result of the job, for Wait and Tracked, from its start until
+	// this long after its end, in whole milliseconds. Default: nothing is kept.
+	Track time.Duration
+	// Meta holds fields for the handler, such as a request id or a tenant, which it reads with Info. Default:
+	// none.
 	Meta map[string]string
 	// Tags are shown by dashboards and in logs.
 	Tags []string
-	// Extra are further fields of the payload; job.CheckExtra says which may be set. Workers keep what they
-	// do not know.
+	// Extra holds further fields of the payload; job.CheckExtra says which are allowed. Workers keep fields
+	// that they do not know.
 	Extra []job.Edit
 
 	// wrong are the errors of Fail.
 	wrong []error
+	// pushed are the callbacks of OnPushed.
+	pushed []func(Receipt, error)
 }
 
-// Fail makes the push of the job, and Check, return an error. It is for options with a wrong value, of which
-// the field that they set would just be empty.
+// Fail makes Check and the push of the job return an error. It is for options with an invalid value, which
+// would otherwise leave their field empty without an error.
 func (j *RawJob) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
+
+// OnPushed registers a callback for the outcome of this push, for middleware that has begun something for the
+// job, such as a span of a trace. It is called once, in the goroutine of the push and before the push returns,
+// with the job's receipt; err is nil unless the receipt has StatusUnknown or StatusNotPushed. Repeat does not
+// call it again.
+func (j *RawJob) OnPushed(callback func(r Receipt, err error)) {
+	j.pushed = append(slices.Clip(j.pushed), callback)
+}
 
 // deduplicated applies Config.DeduplicateIdempotent to the job.
 func (j RawJob) deduplicated() RawJob {
@@ -122,8 +144,8 @@ func (j RawJob) withDefaults() RawJob {
 	return j
 }
 
-// Check says why no client would push the job, nil if one would: it names everything that is wrong, at once.
-// What depends on more than the job is not looked at: middleware, and a client's PayloadLimit.
+// Check returns all errors because of which every client would refuse to push the job, joined, or nil. It
+// does not check what depends on the client: middleware and PayloadLimit.
 func (j RawJob) Check() error {
 	j = j.withDefaults()
 	draft, _, err := j.draft()
@@ -296,12 +318,25 @@ func (j *RawJob) options() (fields []job.Edit, wrong []error) {
 			wrong = append(wrong, fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", j.Timeout))
 		}
 	}
+	if j.ExpiresIn != 0 {
+		seconds := strconv.FormatFloat(j.ExpiresIn.Seconds(), 'f', -1, 64)
+		fields = append(fields, job.Edit{Name: job.FieldExpiresIn, JSON: seconds}, job.SetInt(job.FieldExpiry, 0)) // see setLimits
+		wrong = append(wrong, checkLimit("expires in", j.ExpiresIn))
+	}
+	if j.Deadline != 0 {
+		fields = append(fields, job.SetInt(job.FieldDeadline, 0))
+		wrong = append(wrong, checkLimit("deadline", j.Deadline))
+	}
+	if j.Track != 0 {
+		fields = append(fields, job.SetInt(job.FieldTrack, int(j.Track/time.Millisecond)))
+		wrong = append(wrong, checkLimit("track", j.Track))
+	}
 	if len(j.Meta) > 0 {
-		text, err := job.Marshal(j.Meta)
+		meta, err := job.MetaFields(j.Meta)
 		if err != nil {
 			return fields, append(wrong, fmt.Errorf("meta: %w", err))
 		}
-		fields = append(fields, job.Edit{Name: job.FieldMeta, JSON: text})
+		fields = append(fields, meta...)
 	}
 	if len(j.Tags) > 0 {
 		text, err := job.Marshal(j.Tags)
@@ -311,6 +346,25 @@ func (j *RawJob) options() (fields []job.Edit, wrong []error) {
 		fields = append(fields, job.Edit{Name: "tags", JSON: text})
 	}
 	return fields, wrong
+}
+
+// setLimits fills in the instants until which the job may start and run, if it would run at an instant.
+func (j *RawJob) setLimits(fields []job.Edit, begin time.Time) {
+	for i, field := range fields {
+		switch {
+		case field.Name == job.FieldExpiry && j.ExpiresIn != 0:
+			fields[i] = job.SetStamp(field.Name, begin.Add(j.ExpiresIn), job.Seconds)
+		case field.Name == job.FieldDeadline && j.Deadline != 0:
+			fields[i] = job.SetInt(field.Name, int(begin.Add(j.Deadline).UnixMilli()))
+		}
+	}
+}
+
+func checkLimit(name string, limit time.Duration) error {
+	if limit < time.Millisecond || limit > farthest {
+		return fmt.Errorf("%s %v: it is at least 1ms, and at most a hundred years", name, limit)
+	}
+	return nil
 }
 
 // checkJID refuses ids that Ruby's tools cannot find again: they match by glob, and put ids into addresses.

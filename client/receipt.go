@@ -7,41 +7,44 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Status is what is known of a pushed job.
+// Status is the known outcome of a push.
 type Status string
 
 const (
-	// StatusQueued says that the job is in its queue.
+	// StatusQueued means that the job is in its queue.
 	StatusQueued Status = "queued"
-	// StatusScheduled says that the job is in the schedule, and goes to its queue when its time has come.
+	// StatusScheduled means that the job is in the schedule, and goes to its queue when it is due.
 	StatusScheduled Status = "scheduled"
-	// StatusRefused says that middleware did not want the job pushed; see Receipt.Reason. That is no error.
+	// StatusPrepared means that the job is complete, and that PushPrepared will store it.
+	StatusPrepared Status = "prepared"
+	// StatusRefused means that middleware refused the job; see Receipt.Reason. It is not an error.
 	StatusRefused Status = "refused"
-	// StatusDuplicate says that the job was not stored, because another that counts as the same holds the
-	// lock that both need; see Receipt.Holder. That is no error.
+	// StatusDuplicate means that the job was not stored, because an equal job holds their common lock; see
+	// Receipt.Holder. It is not an error.
 	StatusDuplicate Status = "duplicate"
-	// StatusUnknown says that Redis may or may not have the job: its answer was lost. The error is ErrUnknown.
+	// StatusUnknown means that Redis may or may not have the job: the reply was lost. The error is
+	// ErrUnknown.
 	StatusUnknown Status = "unknown"
-	// StatusNotPushed says that the job is certainly not in Redis. The error says why.
+	// StatusNotPushed means that the job is certainly not in Redis. The error says why.
 	StatusNotPushed Status = "not_pushed"
 )
 
 // stored says that Redis has the job.
 func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled }
 
-// A Receipt says what became of one pushed job. That of a PushOnce job that is not known to be stored holds
-// what is needed to repeat the push, payload and all, for as long as it is kept. This is not in its JSON: it
-// is for the client that gave it, and cannot be written down for another process.
+// A Receipt reports the outcome of one push. The receipt of a PushOnce job that is not known to be stored
+// also holds what Client.Repeat needs, including the payload. JSON does not include that part, so only the
+// client that returned the receipt can repeat the push.
 type Receipt struct {
-	// JID is the job's id, drawn by the client unless the job brought one.
+	// JID is the job's id. The client generates it unless the job has one.
 	JID    string `json:"jid"`
 	Queue  string `json:"queue"`
 	Status Status `json:"status"`
-	// Reason is why the job was refused, for people.
+	// Reason is the reason of a refusal, for people.
 	Reason string `json:"reason,omitempty"`
-	// Holder is, of a duplicate, the jid of the job that it is a duplicate of, also when the job was stored
-	// and marked all the same (dedup.Rule.MarkDuplicates). It is the JID itself of a job that was pushed
-	// again, under its own jid, after its start.
+	// Holder is the jid of the job that holds the lock, for a duplicate that was refused or marked
+	// (dedup.Rule.MarkDuplicates). If a job is pushed again under its own jid after its start, Holder is that
+	// jid.
 	Holder string `json:"holder,omitempty"`
 
 	// push is how to send it again, and then what its Status is when it is stored: both are set while it is
@@ -60,23 +63,24 @@ func (r *Receipt) meet(holder string, marked bool) {
 }
 
 var (
-	// ErrUnknown says that Redis may or may not have the job, or may still get it: the push may have left,
-	// and its answer was lost. The client does not push again, because that could double the job;
-	// Client.Repeat does it without harm when the job is PushOnce.
+	// ErrUnknown means that Redis may or may not have the job, or may still receive it: the request may have
+	// been sent, and the reply was lost. The client does not push again, because that could store the job
+	// twice. For a PushOnce job, Client.Repeat pushes again safely.
 	ErrUnknown = errors.New("belay: unknown outcome: Redis may or may not have the job")
-	// ErrFull says that Redis has reached its maxmemory and refused the push. Nothing was stored.
+	// ErrFull means that Redis has reached its maxmemory and refused the push. Nothing was stored.
 	ErrFull = errors.New("belay: Redis is out of memory and takes no new jobs: let workers drain it, or raise its maxmemory")
-	// ErrOldWorker says that a process on this keyspace does not understand what the job needs. Nothing was
+	// ErrOldWorker means that a process on this keyspace is too old to run the job correctly. Nothing was
 	// stored.
 	ErrOldWorker = errors.New("a worker is too old for this job")
-	// ErrNotRepeatable is Repeat's error for what it must not send again; nothing was sent. The job was not
-	// pushed as PushOnce, or it was first sent longer ago than RepeatWindow, or by another client.
+	// ErrNotRepeatable is the error of Repeat for a push that must not be sent again: the job was not pushed
+	// as PushOnce, another client pushed it, or it was first sent longer ago than RepeatWindow. Nothing was
+	// sent.
 	ErrNotRepeatable = errors.New("belay: the push cannot be repeated")
 )
 
-// An InvalidError says why a job cannot be pushed by anyone. Nothing of it was sent.
+// An InvalidError reports why a job cannot be pushed. Nothing was sent.
 type InvalidError struct {
-	// Class is the job's, as far as it has one.
+	// Class is the job's class, if it has one.
 	Class string
 	Err   error
 }

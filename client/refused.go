@@ -51,7 +51,7 @@ func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
 		jid, class := jobs[i].Lock.Names()
 		if left, due := r.due(now, class); due {
 			r.to.Info().Str("jid", jid).Str("class", class).Str("queue", jobs[i].Queue).Str("holder", holder).
-				Str("digest", jobs[i].Lock.Digest).Int("left_out", left).Msg("push refused: a duplicate")
+				Str("digest", jobs[i].Lock.Digest).Int("left_out", left).Msg("push refused: duplicate")
 		}
 	}
 }

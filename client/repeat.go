@@ -8,19 +8,19 @@ import (
 )
 
 // Repeat sends the push of a PushOnce job again, unless its receipt says that the job is stored or was
-// refused, and answers as Push does: the receipt with its new Status, and the error of a push. What was
-// stored before is not stored again; where other jobs were pushed with this one, in one slice, all of them
-// are sent. It may be called from any goroutine, with copies of one receipt too.
+// refused. It returns the receipt with its new Status, and the same errors as Push. A job that was stored
+// before is not stored again. If other jobs were pushed in the same slice, all of them are sent. Repeat may
+// be called from any goroutine, also with copies of one receipt.
 //
-// Once a push was ambiguous, only Redis' answer that it is stored makes it known: a refusal does not, since
-// what was sent first may still arrive. So it stays ErrUnknown until then. A push that has certainly failed
-// is made anew; a job for later counts its delay from when it is stored.
+// After an unknown outcome, only a reply that the job is stored settles it. A refusal does not, because the
+// first request may still arrive; the error stays ErrUnknown. A push that has certainly failed is pushed
+// anew. The delay of a scheduled job counts from the time when it is stored.
 //
-// The error is ErrNotRepeatable, and nothing is sent, for a job that was not PushOnce or was first sent
-// longer ago than RepeatWindow, by a clock that counts while the machine sleeps. Within that time "once"
-// holds as long as Redis keeps what it was given: not after FLUSHALL, after the eviction of its key (see
-// belay check), or when Redis' clock was set ahead by a day. What a restart of Redis loses it loses of both,
-// the jobs and the memory of them, and Repeat stores them again.
+// The error is ErrNotRepeatable, and nothing is sent, if the job was not PushOnce or was first sent longer
+// ago than RepeatWindow, by a clock that also counts while the machine is suspended. Within that time the
+// job is stored once as long as Redis keeps its idempotency key. It does not after FLUSHALL, after the
+// eviction of the key (see belay check), or if Redis' clock was set ahead by a day. A restart of Redis that
+// loses the key also loses the job, and Repeat stores it again.
 func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	switch {
 	case r.Status.stored() || r.Status == StatusRefused || r.Status == StatusDuplicate:
@@ -50,10 +50,10 @@ func (r Receipt) still(err error) error {
 	return err
 }
 
-// RepeatMany repeats what receipts are not known to be stored, and answers all of them with what is known
-// then, in their order: those of PushMany, or of pushes gathered by the caller. A slice is sent once for all
-// its receipts. Receipts that are ErrNotRepeatable do not keep it from the others; at the first other error
-// it stops.
+// RepeatMany repeats the pushes whose receipts are not known to be stored, and returns all receipts in their
+// order, updated. The receipts may come from PushMany or from single pushes. A slice is sent once for all
+// its receipts. After an ErrNotRepeatable it continues with the other receipts; at the first other error it
+// stops.
 func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt, error) {
 	all := slices.Clone(receipts)
 	var wrong []error

@@ -67,7 +67,7 @@ func TestRefusalsAreReported(t *testing.T) {
 				digest := lines()[i]["digest"]
 				require.Regexp(w, "^[0-9a-f]{32}$", digest)
 				require.Equal(w, map[string]any{
-					"level": "info", "message": "push refused: a duplicate", "jid": want.jid, "class": class, "queue": "default",
+					"level": "info", "message": "push refused: duplicate", "jid": want.jid, "class": class, "queue": "default",
 					"holder": receipts[0].JID, "digest": digest, "left_out": want.left,
 				}, lines()[i])
 			}

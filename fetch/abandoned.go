@@ -6,24 +6,24 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// An abandonment is what is known of an abandoned run: one that goes on after the end of its session. Its
-// job was recovered from us, and comes back, as it was or as a retry, by any way that jobs come. No job
-// runs beside its own abandoned run.
+// An abandonment belongs to an abandoned run: one that goes on after its session has ended. Another process
+// has recovered its job, so the job may come back to this process, unchanged or as a retry. A job never runs
+// beside its own abandoned run.
 type abandonment struct {
 	jid        string
 	requeuedAt time.Time // when the job was last requeued because of it
 }
 
 const (
-	// stepAside is how long a job waits in the schedule that no other process seems to take.
+	// stepAside is how long a job waits in the schedule if no other process seems to take it.
 	stepAside = time.Second
-	// soonAgain is within what time a second refusal says so. It is longer than the queue is backed off
-	// after the first, and a job that comes back that soon was not offered to any other process.
+	// soonAgain: a job that comes back within this time after its first refusal was not taken by any other
+	// process. It is longer than the queue is backed off after that refusal.
 	soonAgain = 10 * time.Second
 )
 
 // abandon marks the runs whose session has ended.
-func (k *keyspace) abandon() {
+func (k *Keyspace) abandon() {
 	for r := range k.ledger.in(running) {
 		if r.Session.Over() {
 			r.abandonment = &abandonment{jid: r.JID()}
@@ -32,9 +32,9 @@ func (k *keyspace) abandon() {
 	}
 }
 
-// abandonedRunOf returns what is known of the job's own abandoned run; nil for nearly all. While there are
-// none it costs nothing.
-func (k *keyspace) abandonedRunOf(r *Run) *abandonment {
+// abandonedRunOf returns the abandonment of an earlier run of the same job; nil for nearly all jobs. It costs
+// nothing while there are no abandoned runs.
+func (k *Keyspace) abandonedRunOf(r *Run) *abandonment {
 	if k.ledger.count(abandoned) == 0 {
 		return nil
 	}
@@ -47,10 +47,10 @@ func (k *keyspace) abandonedRunOf(r *Run) *abandonment {
 	return nil
 }
 
-// startReady appends to runs those that may start, and makes them running. A run without a lease is not
-// started: its job stays in its list, and is found there when the session is alive again, or by the process
-// that declares us dead.
-func (k *keyspace) startReady(runs []*Run) []*Run {
+// startReady moves the ready runs that may start to running and appends them to runs. Without a lease a run is
+// not started: its job stays in its working list. Reconcile finds it there when the session is alive again,
+// or the process that declares this one dead recovers it.
+func (k *Keyspace) startReady(runs []*Run) []*Run {
 	for r := range k.ledger.in(ready) {
 		if !k.leased(r.Session) {
 			c := &k.reconcile
@@ -67,11 +67,11 @@ func (k *keyspace) startReady(runs []*Run) []*Run {
 	return runs
 }
 
-// refuseBeside requeues a job that must not run beside its abandoned run. The first time it goes to the
-// head of its queue, where the others of a fleet take it at once. If it comes to us again, there are none:
-// at the head it would be all that we ever take, and what is behind it would wait for the abandoned run
-// too. So it steps aside.
-func (k *keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
+// refuseBeside requeues a job that must not run beside its abandoned run. The first time it goes to the head
+// of its queue, where other processes take it at once. If it comes back soon, there are no other processes: at
+// the head it would keep the jobs behind it waiting for the abandoned run too, so it goes to the schedule for
+// a moment.
+func (k *Keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 	recently := now.Sub(earlier.requeuedAt) < soonAgain
 	earlier.requeuedAt = now
 	if recently {
@@ -79,13 +79,13 @@ func (k *keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 		return
 	}
 	k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).
-		Msg("requeued: an earlier run of the job, which was recovered from us, still goes on here")
+		Msg("requeued: earlier run still active in this process")
 	k.refuse(r)
 }
 
 // refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
-// without one, taking and refusing it would be a spin.
-func (k *keyspace) refuse(r *Run) {
+// without that pause this process would take and refuse the job in a tight loop.
+func (k *Keyspace) refuse(r *Run) {
 	k.requeue(r)
 	if r.quarantined {
 		k.queues[r.Queue].quarantined = false // until the next reading

@@ -7,7 +7,7 @@ import "github.com/belayq/belay/job"
 // If a producer has pushed the same bytes twice, there are two, and reconciling finds the one that we do
 // not know of. What comes to a session that is over is requeued: it was declared dead, and its runs end
 // nothing, or the next session takes the job again, see runsUnder.
-func (k *keyspace) bring(session *Session, queue, bytes string, wanted bool) {
+func (k *Keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 	r := newRun(k, session, queue, bytes)
 	twin := k.ledger.find(session, r)
 	if twin == nil || session != k.session || session.Over() {
@@ -15,16 +15,16 @@ func (k *keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 		return
 	}
 	k.doubt(session, nil)
-	k.cfg.Log.Info().Str("jid", twin.JID()).Str("queue", queue).Msg("taken again while in hand: not run beside itself")
+	k.cfg.Log.Info().Str("jid", twin.JID()).Str("queue", queue).Msg("duplicate take ignored: job already running")
 }
 
 // arrive puts the run of a job that was taken into the ledger: for a processor, or to be requeued when it is
 // not wanted or we are quiet. It returns the job's run, which is an earlier one if that still goes on.
-func (k *keyspace) arrive(r *Run, wanted bool) *Run {
+func (k *Keyspace) arrive(r *Run, wanted bool) *Run {
 	if earlier := k.runsUnder(r); earlier != nil && wanted && !k.loop.quiet {
 		r.Session.transfer(earlier)
 		k.cfg.Log.Info().Str("jid", earlier.JID()).Str("queue", r.Queue).Str("formerly", earlier.Session.Identity).
-			Msg("taken again while its run goes on: not run beside itself; the run ends it under the new identity")
+			Msg("duplicate take ignored: job running under an earlier identity")
 		return earlier
 	}
 	if !wanted || k.loop.quiet {
@@ -36,7 +36,7 @@ func (k *keyspace) arrive(r *Run, wanted bool) *Run {
 }
 
 // arriveQuarantined makes a run of a quarantined job.
-func (k *keyspace) arriveQuarantined(session *Session, queue, bytes string, wanted bool) *Run {
+func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, wanted bool) *Run {
 	r := newRun(k, session, queue, bytes)
 	r.quarantined, session.quarantined = true, r
 	session.aloneQueue.Store(&queue)
@@ -45,21 +45,21 @@ func (k *keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 		k.ledger.finish(r, job.Requeued())
 	default:
 		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).
-			Msg("a quarantined job runs alone: it was running in too many crashes; nothing else is taken meanwhile")
+			Msg("quarantined job started; other takes suspended")
 		k.prepare(r)
 	}
 	return r
 }
 
 // newRun makes a run of a job that s has taken. It is in the ledger once it has a state.
-func newRun(k *keyspace, s *Session, queue, bytes string) *Run {
+func newRun(k *Keyspace, s *Session, queue, bytes string) *Run {
 	s.seq++
 	return &Run{Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, capsule: k.capsuleOf(queue), seq: s.seq, sum: sumOf(bytes)}
 }
 
 // runsUnder returns the run of r's job that goes on under an earlier session that Redis has lost, or nil. (A
 // run of a session that was declared dead is cancelled, and its result is discarded.)
-func (k *keyspace) runsUnder(r *Run) *Run {
+func (k *Keyspace) runsUnder(r *Run) *Run {
 	for _, session := range k.former {
 		earlier := k.ledger.find(session, r)
 		if earlier != nil && session.Context.Err() == nil && (earlier.state == running || earlier.state == abandoned || earlier.state == finished) {

@@ -16,7 +16,7 @@ const mostUnlooked = 3
 
 // beaten makes sure, after each confirmed heartbeat, that what lies in our lists and which queues are paused
 // is known: the heartbeat's reply says so, or the next turn reads it.
-func (k *keyspace) beaten(reply HeartbeatReply) {
+func (k *Keyspace) beaten(reply HeartbeatReply) {
 	k.renew, k.fenced, k.yielded = true, false, false
 	for _, q := range k.queues {
 		if q.broken {
@@ -32,13 +32,13 @@ func (k *keyspace) beaten(reply HeartbeatReply) {
 
 // isAtRest reports whether there is no run, and nothing known or suspected that a reading would have to
 // settle.
-func (k *keyspace) isAtRest() bool {
+func (k *Keyspace) isAtRest() bool {
 	c, q := &k.reconcile, &k.loop.quarantine
 	return !c.due && q.ledgerEmpty() && k.outage.since.IsZero() && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&
 		!k.hasQuarantined() && q.draining == nil
 }
 
-func (k *keyspace) anyPaused() bool {
+func (k *Keyspace) anyPaused() bool {
 	for _, q := range k.queues {
 		if q.paused {
 			return true
@@ -47,8 +47,8 @@ func (k *keyspace) anyPaused() bool {
 	return false
 }
 
-// noteAtRest lets watched know whether the process is at rest.
-func (k *keyspace) noteAtRest() {
+// noteAtRest lets Watched know whether the process is at rest.
+func (k *Keyspace) noteAtRest() {
 	at := k.atRest.Load()
 	switch {
 	case !k.isAtRest():
@@ -56,13 +56,13 @@ func (k *keyspace) noteAtRest() {
 			k.atRest.Store(nil)
 		}
 	case at == nil || at.session != k.session:
-		k.atRest.Store(&atRest{session: k.session, keys: append(k.listsToSee(k.names()), k.cfg.Keys.Paused())})
+		k.atRest.Store(&atRest{session: k.session, keys: append(k.listsToSee(k.names()), k.Keys.Paused())})
 	}
 }
 
-// watched returns the keys for the session's next heartbeat to ask for; none when a reading is needed
-// anyway. It may be called from any goroutine.
-func (k *keyspace) watched(session *Session) []string {
+// Watched returns the keys whose existence the session's next heartbeat checks; none when the loop reads them
+// itself.
+func (k *Keyspace) Watched(session *Session) []string {
 	if at := k.atRest.Load(); at != nil && at.session == session {
 		return at.keys
 	}

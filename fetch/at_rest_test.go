@@ -68,7 +68,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			r := newRig(t, open, 2, "mail", "post")
 			require.False(t, looks(r))
 			r.enter()
-			require.Empty(t, r.loop.Watched(r.session))
+			require.Empty(t, r.k.Watched(r.session))
 			r.beat()
 			require.True(t, r.k.reconcile.due)
 		})

@@ -22,6 +22,6 @@ func TestABrokenQueueIsNamedOnce(t *testing.T) {
 			}
 			r.pump("the wait", func() bool { return r.k.openWaits() == 1 })
 		}
-		require.Equal(t, 1, strings.Count(r.log.String(), "queue passed over"))
+		require.Equal(t, 1, strings.Count(r.log.String(), "queue skipped"))
 	})
 }

@@ -19,8 +19,8 @@ func newCapsules(t *testing.T, open opener, drainFor time.Duration) *rig {
 	r := newRigOn(t, open, drivertest.Redis(t).Addr(), drivertest.Prefix(t), 2, "mail", "other")
 	require.NoError(t, r.loop.Close())
 	r.record.Concurrency = 4
-	r.open(Config{
-		Client: open(t, r.proxy.URL()), Keys: r.keys, Clock: r.clock, Log: zerolog.New(r.log),
+	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
+		Log:      zerolog.New(r.log),
 		Capsules: []Capsule{{Order: strictly(t, "mail"), Concurrency: 2}, {Order: strictly(t, "other"), Concurrency: 2}},
 		Largest:  job.DefaultPayloadLimit + job.PayloadSlack, DeadMost: 10_000, DeadFor: time.Hour, CallTimeout: time.Second, DrainFor: drainFor,
 	})

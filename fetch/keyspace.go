@@ -9,13 +9,21 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A keyspace is all that the loop knows of one keyspace: its session there, its queues, the pipelines in
-// flight, and whether its Redis answers. A silent keyspace stops no other one.
-type keyspace struct {
+// A Space says where a keyspace lies.
+type Space struct {
+	Client driver.Client
+	Keys   lua.Keys
+	Clock  *lua.Clock
+}
+
+// A Keyspace is all that the loop knows of one keyspace: its session there, its queues, the pipelines in
+// flight, and whether its Redis answers. A silent keyspace stops no other one. Its exported methods may be
+// called from any goroutine.
+type Keyspace struct {
+	Space
 	loop    *Loop
 	cfg     *Config
 	ledger  ledger
-	lane    driver.Client
 	session *Session   // nil before the first
 	former  []*Session // earlier sessions that still had runs when the next one began
 	fenced  bool       // the last take was refused: the session has lapsed, or holds a quarantined job; until the next heartbeat
@@ -39,21 +47,17 @@ type keyspace struct {
 	unlooked int // heartbeats in a row that have stood for a reading of the lengths
 }
 
-// lease is the answer of Session.Leased, for the runs that one event or turn has made ready: the clock that
-// counts suspends is a system call, and the jobs of a batch start within microseconds.
-type lease struct {
-	session *Session
-	holds   bool
-}
-
-func newKeyspace(l *Loop, cfg *Config) (*keyspace, error) {
-	lane, err := cfg.Client.Lane(mostInFlight)
+func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
+	lane, err := at.Client.Lane(mostInFlight)
 	if err != nil {
 		return nil, err
 	}
-	k := &keyspace{
-		loop: l, cfg: cfg, lane: lane, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
-		flights: flights{operations: make(map[int64]bool)}, waiting: waiting{limit: longestWait},
+	cfg := &l.cfg
+	link := lua.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}
+	k := &Keyspace{
+		flights: flights{link: link, operations: make(map[int64]bool)},
+		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
+		waiting: waiting{limit: longestWait},
 	}
 	for _, c := range l.capsules {
 		in := &intake{space: k, capsule: c}
@@ -67,34 +71,32 @@ func newKeyspace(l *Loop, cfg *Config) (*keyspace, error) {
 	return k, nil
 }
 
-// enter makes a session the one under which jobs are taken. Runs of an earlier session are still settled
+// Enter makes the loop take jobs under this session from now on. Runs of an earlier session are still settled
 // under that.
-func (k *keyspace) enter(session *Session) {
+func (k *Keyspace) Enter(session *Session) { k.loop.orders <- func() { k.enter(session) } }
+
+// Beaten passes the reply of a confirmed heartbeat to the loop.
+func (k *Keyspace) Beaten(reply HeartbeatReply) { k.loop.give(func() { k.beaten(reply) }) }
+
+func (k *Keyspace) enter(session *Session) {
 	k.former = slices.DeleteFunc(append(k.former, k.session), func(s *Session) bool { return s == nil || s.held == 0 })
 	k.session, k.fenced, k.reconcile = session, false, newReconcile()
 	k.notDry()
 	k.loop.quarantine.forget(k)
 	k.release()
-}
-
-// leased returns whether the session's runs may start.
-func (k *keyspace) leased(session *Session) bool {
-	if k.lease.session != session {
-		k.lease.session, k.lease.holds = session, session.Leased()
-	}
-	return k.lease.holds
+	k.abandon()
 }
 
 // settled reports whether nothing is left that this process could still do for its jobs here: every settle
 // is confirmed (or refused for good), and no wait is open that may still bring a job.
-func (k *keyspace) settled() bool {
+func (k *Keyspace) settled() bool {
 	return k.inFlight == 0 && k.openWaits() == 0 && len(k.unacked) == 0 &&
 		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) == 0 && len(k.reconcile.orphaned) == 0 && len(k.large) == 0
 }
 
 // turn sends what must be sent now and returns when it must be called again at the latest; zero for no
 // such time.
-func (k *keyspace) turn(now time.Time) time.Time {
+func (k *Keyspace) turn(now time.Time) time.Time {
 	k.lease.session = nil
 	k.retryBlocked(now)
 	backOffEnds := k.endBackOffs(now)
@@ -116,7 +118,7 @@ func (k *keyspace) turn(now time.Time) time.Time {
 }
 
 // wake returns the next instant at which time alone makes something to do.
-func (k *keyspace) wake(now time.Time) time.Time {
+func (k *Keyspace) wake(now time.Time) time.Time {
 	var at time.Time
 	if now.Before(k.noWaitsUntil) && !k.loop.quiet {
 		for _, in := range k.intakes {
@@ -134,13 +136,13 @@ func (k *keyspace) wake(now time.Time) time.Time {
 	return earlier(at, k.loop.quarantine.wake())
 }
 
-func (k *keyspace) close() error {
+func (k *Keyspace) close() error {
 	k.closeWaits()
-	return k.lane.Close()
+	return k.link.Close()
 }
 
 // compose makes the next pipeline, or nil when there is nothing to say.
-func (k *keyspace) compose(now time.Time) *pipeline {
+func (k *Keyspace) compose(now time.Time) *pipeline {
 	p := &pipeline{space: k}
 	if !k.outage.since.IsZero() && k.session != nil && !k.session.Over() {
 		return k.composeProbe(p)
@@ -173,7 +175,7 @@ func (k *keyspace) compose(now time.Time) *pipeline {
 // which is as small as a call can be. Its answer tells a slow link, on which the next call that carries
 // jobs is to carry fewer, from a Redis that is away; and it says what the call that failed has left in our
 // lists.
-func (k *keyspace) composeProbe(p *pipeline) *pipeline {
+func (k *Keyspace) composeProbe(p *pipeline) *pipeline {
 	if k.reconcile.asking {
 		return nil
 	}

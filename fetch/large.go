@@ -14,31 +14,31 @@ import (
 // again.
 
 // addLarge notes entries that must be moved to the dead set.
-func (k *keyspace) addLarge(session *Session, at place, large ...lua.Large) {
+func (k *Keyspace) addLarge(session *Session, at place, large ...lua.Large) {
 	for _, one := range large {
-		list := k.cfg.Keys.Working(at.queue, session.Identity)
+		list := k.Keys.Working(at.queue, session.Identity)
 		if at.quarantined {
-			list = k.cfg.Keys.QuarantineRun(session.Identity)
+			list = k.Keys.QuarantineRun(session.Identity)
 		}
-		k.large = append(k.large, dedup.TooLarge(one, list, at.queue, k.cfg.Largest, k.cfg.Clock.Now(), k.cfg.Unit))
+		k.large = append(k.large, dedup.TooLarge(one, list, at.queue, k.cfg.Largest, k.Clock.Now(), k.cfg.Unit))
 	}
 }
 
 // addTooLarge moves what is too large to the dead set, a few at a time: each is a copy of many bytes within
 // Redis. The last one of a list goes first, so that the others are still where they were met.
-func (k *keyspace) addTooLarge(p *pipeline) {
+func (k *Keyspace) addTooLarge(p *pipeline) {
 	const most = 4
 	for range min(len(k.large), most) {
 		last := len(k.large) - 1
 		large := k.large[last]
 		k.large = slices.Delete(k.large, last, last+1)
-		ask := k.cfg.Keys.KillLarge(large)
+		ask := k.Keys.KillLarge(large)
 		p.add(ask.Call, func(reply driver.Reply) {
 			dead, err := ask.Read(reply)
 			switch {
 			case err != nil:
 				large.Log(k.cfg.Log, k.cfg.Largest, err)
-				k.fail("kill_large", err)
+				k.fail(err)
 			case dead:
 				large.Log(k.cfg.Log, k.cfg.Largest, nil)
 			}

@@ -9,17 +9,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
 // Config configures a Loop.
 type Config struct {
-	Client driver.Client
-	Keys   lua.Keys
-	Clock  *lua.Clock
-	Log    zerolog.Logger
+	Log zerolog.Logger
 	// Capsules are the sets of queues to take from. No queue is in two of them.
 	Capsules []Capsule
 	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set without a run.
@@ -58,53 +54,42 @@ type Capsule struct {
 // them with a blocking call.
 //
 // The loop's goroutine never blocks on Redis: calls run in goroutines of their own and return as events. The
-// comments of Run and Enter, and of the processors' Take and End, say when to call them; other methods may be
+// comments of Open and Run, and of the processors' Take and End, say when to call them; other methods may be
 // called from any goroutine.
 type Loop struct {
 	cfg        Config
 	capsules   []*capsule
-	spaces     []*keyspace
+	spaces     []*Keyspace
 	quarantine quarantine
 	quiet      bool // the loop takes no more jobs, until it ends
 	stop       stopping
-	*pool
-	scratch struct { // reused in each turn, to avoid allocations
+	queue      *runQueue
+	results    *results
+	scratch    struct { // reused in each turn, to avoid allocations
 		starting []*Run
 		results  []Result
 	}
 
-	events     chan event
-	orders     chan order
-	heartbeats chan HeartbeatReply
-	sessions   chan *Session
-	started    atomic.Bool
-	over       atomic.Bool
+	events  chan event
+	orders  chan func() // requests from outside of the loop's goroutine
+	started atomic.Bool
+	over    atomic.Bool
+	lost    atomic.Uint64 // see Lost
 }
 
 // An event is the completion of a call that was in flight.
 type event interface{ handle() }
 
-// An order is a request from outside of the loop's goroutine.
-type order int
-
-const (
-	orderNothing order = iota // does nothing: Turns waits until the loop has received it
-	orderQuiet
-	orderStop
-	orderStopNow
-	orderTooManyClients
-)
-
-// NewLoop returns a Loop. Open opens its connection.
+// NewLoop returns a Loop without keyspaces. Open adds them.
 func NewLoop(cfg Config) *Loop {
 	if cfg.Reporter == nil {
 		cfg.Reporter = NewReporter(cfg.Log)
 	}
 	l := &Loop{
-		cfg: cfg, pool: newPool(),
+		cfg: cfg, queue: newRunQueue(), results: newResults(),
 		// Room for every operation that can be in flight, so that their goroutines never wait for the loop.
 		events: make(chan event, mostInFlight+2*lua.MostQueues),
-		orders: make(chan order, 64), heartbeats: make(chan HeartbeatReply, 1), sessions: make(chan *Session, 4),
+		orders: make(chan func(), 64),
 	}
 	l.quarantine.loop = l
 	for _, c := range cfg.Capsules {
@@ -113,14 +98,14 @@ func NewLoop(cfg Config) *Loop {
 	return l
 }
 
-// Open opens the connection for jobs.
-func (l *Loop) Open() error {
-	space, err := newKeyspace(l, &l.cfg)
+// Open adds a keyspace, with a connection for its jobs. Call it before Run.
+func (l *Loop) Open(at Space) (*Keyspace, error) {
+	k, err := newKeyspace(l, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	l.spaces = []*keyspace{space}
-	return nil
+	l.spaces = append(l.spaces, k)
+	return k, nil
 }
 
 // Close closes the connections. Calls that are still in flight fail.
@@ -132,39 +117,30 @@ func (l *Loop) Close() error {
 	return errors.Join(wrong...)
 }
 
-// Enter makes the loop take jobs under this session from now on. Call it with the first session before Run.
-func (l *Loop) Enter(session *Session) { l.sessions <- session }
-
-// Beaten passes the reply of a confirmed heartbeat to the loop.
-func (l *Loop) Beaten(reply HeartbeatReply) {
-	select {
-	case l.heartbeats <- reply:
-	default: // the loop has not read the previous reply yet
-	}
-}
-
-// Watched returns the keys whose existence the session's next heartbeat checks; none when the loop reads them
-// itself.
-func (l *Loop) Watched(session *Session) []string { return l.spaces[0].watched(session) }
-
 // Quiet makes the loop take no more jobs. Running jobs and Run continue. A second call does nothing.
-func (l *Loop) Quiet() { l.give(orderQuiet) }
+func (l *Loop) Quiet() { l.give(l.beQuiet) }
 
 // Stop makes Run return: the loop takes no more jobs, running jobs get the shutdown timeout and are then
 // cancelled, and jobs that have not returned a moment later are requeued.
-func (l *Loop) Stop() { l.give(orderStop) }
+func (l *Loop) Stop() { l.give(l.beginStop) }
 
 // StopNow is Stop without the timeout.
-func (l *Loop) StopNow() { l.give(orderStopNow) }
+func (l *Loop) StopNow() { l.give(l.beginStopNow) }
 
 // TooManyClients makes the loop close its waits, because Redis refused this process a connection.
-func (l *Loop) TooManyClients() { l.give(orderTooManyClients) }
+func (l *Loop) TooManyClients() {
+	l.give(func() {
+		for _, k := range l.spaces {
+			k.tooManyClients = true
+		}
+	})
+}
 
 // give passes an order to the loop. It drops the order if the channel is full: the channel has room for far
-// more orders than there are kinds.
-func (l *Loop) give(what order) {
+// more orders than there are kinds, and for the replies to many heartbeats.
+func (l *Loop) give(order func()) {
 	select {
-	case l.orders <- what:
+	case l.orders <- order:
 	default:
 	}
 }
@@ -176,7 +152,7 @@ func (l *Loop) Turns(ctx context.Context) bool {
 		return true
 	}
 	if len(l.orders) == 0 { // otherwise Turns waits for the orders that are there
-		l.give(orderNothing)
+		l.give(func() {})
 	}
 	for len(l.orders) > 0 && !l.over.Load() {
 		select {
@@ -208,12 +184,8 @@ func (l *Loop) Run() {
 		case <-l.results.some:
 		case event := <-l.events:
 			l.handle(event)
-		case session := <-l.sessions:
-			l.enter(session)
-		case reply := <-l.heartbeats:
-			l.beaten(reply)
-		case what := <-l.orders:
-			l.obey(what)
+		case order := <-l.orders:
+			order()
 		case <-timer.C:
 		}
 		l.gather()
@@ -267,14 +239,6 @@ func (l *Loop) handle(e event) {
 	e.handle()
 }
 
-func (l *Loop) enter(session *Session) {
-	k := l.spaces[0]
-	k.enter(session)
-	k.abandon()
-}
-
-func (l *Loop) beaten(reply HeartbeatReply) { l.spaces[0].beaten(reply) }
-
 // startReady puts the jobs that may start into the run queue.
 func (l *Loop) startReady() {
 	runs := l.scratch.starting[:0]
@@ -296,10 +260,10 @@ func (l *Loop) end(result Result) {
 		return
 	}
 	switch {
-	case l.stop.asked && result.Outcome.Exit() == job.ExitRequeued:
-		k.ledger.move(r, returned)
-	case result.Refused:
+	case result.Refused && !l.stop.asked:
 		k.refuse(r)
+	case l.stop.asked && result.Outcome.Exit() == job.ExitRequeued && !result.Refused:
+		k.ledger.move(r, returned)
 	default:
 		k.ledger.finish(r, result.Outcome)
 	}

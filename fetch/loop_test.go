@@ -127,7 +127,7 @@ func TestFetcher(t *testing.T) {
 			jobs := r.push("good", 1)
 			r.pump("the good one", func() bool { return len(r.running) == 1 })
 			require.Equal(t, jobs, bytesOf(r.running))
-			require.Equal(t, 1, strings.Count(r.log.String(), "queue passed over"))
+			require.Equal(t, 1, strings.Count(r.log.String(), "queue skipped"))
 			r.end(done)
 			r.do("DEL", r.keys.Queue("broken"))
 			mended := r.push("broken", 1)
@@ -374,8 +374,8 @@ func TestTurns(t *testing.T) {
 	require.Len(t, l.orders, 1, "asking again fills nothing up")
 	defer close(l.orders)
 	go func() {
-		for what := range l.orders {
-			l.obey(what)
+		for order := range l.orders {
+			order()
 		}
 	}()
 	patient, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -16,7 +15,7 @@ const (
 // jobs is the loop's name in reports.
 const jobs = "jobs"
 
-// An outage is what is remembered of a Redis that is away: since when, and until when it is left alone.
+// An outage holds since when Redis is away, and until when the loop sends it nothing.
 type outage struct {
 	since, until time.Time
 	rest         lua.Backoff
@@ -24,11 +23,11 @@ type outage struct {
 
 func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
 
-// fail records a failed call. Several of one instant (a pipeline's) lengthen the rest once.
-func (k *keyspace) fail(what string, err error) {
+// fail records a failed call. Several failures at one instant (of a pipeline) lengthen the rest once.
+func (k *Keyspace) fail(err error) {
 	now, o := time.Now(), &k.outage
-	k.reconcile.due = true // what was lost on the way lies in our lists, and reading their lengths is what tries Redis again
-	k.cfg.Reporter.Fail(jobs, fmt.Errorf("%s: %w", what, err))
+	k.reconcile.due = true // jobs of a lost reply lie in our lists; and reading their lengths is how Redis is tried again
+	k.cfg.Reporter.Fail(jobs, err)
 	k.tooManyClients = k.tooManyClients || driver.TooManyClients(err)
 	if o.since.IsZero() {
 		o.since = now
@@ -40,7 +39,7 @@ func (k *keyspace) fail(what string, err error) {
 }
 
 // succeed records that Redis answers.
-func (k *keyspace) succeed() {
+func (k *Keyspace) succeed() {
 	k.cfg.Reporter.Answered()
 	if k.outage.since.IsZero() {
 		k.outage.rest.Reset()
@@ -52,16 +51,11 @@ func (k *keyspace) succeed() {
 	k.notDry()
 }
 
-// probed records that Redis answered a call without jobs. If the next call with jobs fails again, the rest
-// grows; only a successful call with jobs resets it.
-func (k *keyspace) probed(now time.Time) {
+// probed records that Redis answered a call that carries no jobs. Only a call with jobs that succeeds resets
+// the rest; if the next one fails again, the rest grows.
+func (k *Keyspace) probed() {
 	rest := k.outage.rest
 	k.succeed()
 	k.outage.rest = rest
 	k.reconcile.due = false // the probe has just read the lengths
-	if k.lastFailure != nil && now.Sub(k.slowAt) >= sayAgain {
-		k.slowAt = now
-		lua.LogSlowLink(k.cfg.Log, jobs, k.pace.Page(), k.lastFailure)
-	}
-	k.lastFailure = nil
 }

@@ -14,23 +14,14 @@ type Result struct {
 	Refused bool
 }
 
-// A pool is what the processors have in common: the run queue, from which each takes its next run, and the
-// results.
-type pool struct {
-	queue   *runQueue
-	results *results
-}
-
-func newPool() *pool { return &pool{queue: newRunQueue(), results: newResults()} }
-
 // Take waits for a run; ok is false when there will be none any more. Processors call it.
-func (p *pool) Take() (r *Run, ok bool) { return p.queue.take() }
+func (l *Loop) Take() (r *Run, ok bool) { return l.queue.take() }
 
 // End reports the result of a run. Processors call it.
-func (p *pool) End(result Result) { p.results.add(result) }
+func (l *Loop) End(result Result) { l.results.add(result) }
 
 // Dismiss ends the processors that wait in Take, now or later. What is in the run queue is still taken.
-func (p *pool) Dismiss() { p.queue.close() }
+func (l *Loop) Dismiss() { l.queue.close() }
 
 // A runQueue holds runs for the processors. A processor that takes one wakes the next, if there is more:
 // runs whose handlers wait are all taken one after the other within microseconds, and runs that end at once

@@ -35,7 +35,7 @@ const (
 )
 
 // forget drops what was known under an earlier session.
-func (q *quarantine) forget(k *keyspace) {
+func (q *quarantine) forget(k *Keyspace) {
 	k.noQuarantined()
 	*q = quarantine{loop: q.loop}
 }
@@ -83,21 +83,21 @@ func (q *quarantine) aside() bool {
 
 // mayTake reports whether a quarantined job can be asked for now. An idle wait might bring another job
 // beside it.
-func (q *quarantine) mayTake(k *keyspace) bool {
+func (q *quarantine) mayTake(k *Keyspace) bool {
 	return !q.loop.quiet && q.serves(k) && !k.reconcile.quarantineUnsure && !k.reconcile.unsure && !k.fenced &&
 		q.ledgerEmpty() && q.hasProcess() && k.session.Leased()
 }
 
 // serves reports whether there are quarantined jobs, and ordinary ones have had their share since the last
 // of them.
-func (q *quarantine) serves(k *keyspace) bool {
+func (q *quarantine) serves(k *Keyspace) bool {
 	return k.hasQuarantined() && !time.Now().Before(q.othersTill)
 }
 
-func (k *keyspace) hasQuarantined() bool { return k.firstQuarantined() != nil }
+func (k *Keyspace) hasQuarantined() bool { return k.firstQuarantined() != nil }
 
 // firstQuarantined returns the first queue that has quarantined jobs, or nil.
-func (k *keyspace) firstQuarantined() *queueState {
+func (k *Keyspace) firstQuarantined() *queueState {
 	for _, in := range k.intakes {
 		for _, queue := range in.queues {
 			if queue.quarantined {
@@ -110,7 +110,7 @@ func (k *keyspace) firstQuarantined() *queueState {
 
 // noQuarantined records that no queue has quarantined jobs, or none that may be taken, until the next
 // reading.
-func (k *keyspace) noQuarantined() {
+func (k *Keyspace) noQuarantined() {
 	for _, queue := range k.queues {
 		queue.quarantined = false
 	}
@@ -118,7 +118,7 @@ func (k *keyspace) noQuarantined() {
 }
 
 // noOthers records that no ordinary jobs wait that a quarantined one would have to let go first.
-func (q *quarantine) noOthers(k *keyspace) {
+func (q *quarantine) noOthers(k *Keyspace) {
 	for _, in := range k.intakes {
 		if !in.dry {
 			return
@@ -129,7 +129,7 @@ func (q *quarantine) noOthers(k *keyspace) {
 
 // advance gives a drain up when it was in vain, and notes since when nothing has been taken for a
 // quarantined job's sake.
-func (q *quarantine) advance(k *keyspace, now time.Time) {
+func (q *quarantine) advance(k *Keyspace, now time.Time) {
 	if q.draining != nil && !now.Before(q.drainUntil) {
 		// What runs may go on for hours.
 		if k.session.quarantined == nil {
@@ -158,7 +158,7 @@ func (q *quarantine) wake() time.Time {
 }
 
 // ended lets ordinary jobs have their share after a quarantined one.
-func (q *quarantine) ended(k *keyspace, now time.Time) {
+func (q *quarantine) ended(k *Keyspace, now time.Time) {
 	if !q.asideSince.IsZero() {
 		q.othersTill = now.Add(ordinaryFactor * now.Sub(q.asideSince))
 	}
@@ -167,7 +167,7 @@ func (q *quarantine) ended(k *keyspace, now time.Time) {
 }
 
 // consider decides whether to drain, now that it is known which queues have quarantined jobs.
-func (q *quarantine) consider(k *keyspace) {
+func (q *quarantine) consider(k *Keyspace) {
 	first := k.firstQuarantined()
 	switch {
 	case q.draining != nil && !q.draining.quarantined:
@@ -186,27 +186,27 @@ func (q *quarantine) endDrain() {
 }
 
 // addDrain adds the calls about draining to a pipeline.
-func (k *keyspace) addDrain(p *pipeline) {
+func (k *Keyspace) addDrain(p *pipeline) {
 	q := &k.loop.quarantine
 	if queue := q.wish; queue != nil && queue.intake.space == k {
 		q.wish = nil
 		if !k.loop.quiet {
-			ask := k.cfg.Keys.Drain(queue.name, k.session.Identity, k.cfg.DrainFor, k.session.record.TTL)
+			ask := k.Keys.Drain(queue.name, k.session.Identity, k.cfg.DrainFor, k.session.record.TTL)
 			p.add(ask.Call, func(reply driver.Reply) { k.handleDrain(queue, ask, reply) })
 		}
 	}
 	if queue := q.undrain; queue != nil && queue.intake.space == k {
 		q.undrain = nil
-		p.add(k.cfg.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // it lapses by itself where that failed
+		p.add(k.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // it lapses by itself where that failed
 	}
 }
 
-func (k *keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply driver.Reply) {
+func (k *Keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply driver.Reply) {
 	q := &k.loop.quarantine
 	held, err := ask.Read(reply)
 	switch {
 	case driver.Outage(err):
-		k.fail("drain", err)
+		k.fail(err)
 	case err != nil:
 		k.cfg.Reporter.refuse("drain", err)
 		q.restUntil = time.Now().Add(restFactor * k.cfg.DrainFor)
@@ -216,22 +216,22 @@ func (k *keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 }
 
 // addTakeQuarantined asks for a quarantined job.
-func (k *keyspace) addTakeQuarantined(p *pipeline) {
+func (k *Keyspace) addTakeQuarantined(p *pipeline) {
 	session, queues := k.session, k.names()
-	ask := k.cfg.Keys.TakeQuarantined(session.Identity, queues)
+	ask := k.Keys.TakeQuarantined(session.Identity, queues)
 	k.loop.quarantine.asking = true
 	p.promise(k.intakes[0].capsule, 1) // any capsule would do: there is no other run
 	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })
 }
 
-func (k *keyspace) handleQuarantined(session *Session, queues []string, ask lua.Ask[lua.TakenQuarantined], reply driver.Reply) {
+func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.Ask[lua.TakenQuarantined], reply driver.Reply) {
 	k.loop.quarantine.asking = false
 	taken, err := ask.Read(reply)
 	if err != nil {
 		k.reconcile.quarantineUnsure = session == k.session
 		k.doubt(session, err)
 		if driver.Outage(err) {
-			k.fail("take a quarantined job", err)
+			k.fail(err)
 			return
 		}
 		k.cfg.Reporter.refuse("take a quarantined job", err)

@@ -27,7 +27,7 @@ const backOff = time.Second
 
 // An intake is one capsule's way into one keyspace.
 type intake struct {
-	space   *keyspace
+	space   *Keyspace
 	capsule *capsule
 	queues  []*queueState
 	dry     bool      // the last take found all queues empty, and nothing has contradicted that since
@@ -78,7 +78,7 @@ func (q *queueState) backOff(now time.Time) {
 }
 
 // endBackOffs opens the queues whose time has come, and returns when the next one's will.
-func (k *keyspace) endBackOffs(now time.Time) (next time.Time) {
+func (k *Keyspace) endBackOffs(now time.Time) (next time.Time) {
 	if k.backedOff == 0 {
 		return next
 	}
@@ -97,14 +97,14 @@ func (k *keyspace) endBackOffs(now time.Time) (next time.Time) {
 }
 
 // notDry makes all intakes look at their queues again.
-func (k *keyspace) notDry() {
+func (k *Keyspace) notDry() {
 	for _, in := range k.intakes {
 		in.dry = false
 	}
 }
 
 // paceTakes makes takes replace idle waits until then, the first of them at at.
-func (k *keyspace) paceTakes(until, at time.Time) {
+func (k *Keyspace) paceTakes(until, at time.Time) {
 	k.noWaitsUntil = until
 	for _, in := range k.intakes {
 		in.pacedAt = at
@@ -125,8 +125,8 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i)
 		q.paused = slices.Contains(taken.Paused, i)
 		if broken && !q.broken {
-			in.space.cfg.Log.Error().Str("queue", name).Str("key", in.space.cfg.Keys.Queue(name)).
-				Msg("queue passed over: its key, or our working list, is not a list; rename or delete the key")
+			in.space.cfg.Log.Error().Str("queue", name).Str("key", in.space.Keys.Queue(name)).
+				Msg("queue skipped: key of a wrong type; operator action required")
 		}
 		switch taken.Why {
 		case lua.WhyEmpty:
@@ -138,7 +138,7 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 }
 
 // names returns the names of all queues, in their order.
-func (k *keyspace) names() []string {
+func (k *Keyspace) names() []string {
 	var names []string
 	for _, in := range k.intakes {
 		names = append(names, in.capsule.Order.Names()...)
@@ -148,14 +148,14 @@ func (k *keyspace) names() []string {
 
 // capsuleOf returns the capsule of a queue; the first for a queue that this process does not take from any
 // more.
-func (k *keyspace) capsuleOf(queue string) *capsule {
+func (k *Keyspace) capsuleOf(queue string) *capsule {
 	if q := k.queues[queue]; q != nil {
 		return q.intake.capsule
 	}
 	return k.intakes[0].capsule
 }
 
-func (k *keyspace) openWaits() (count int) {
+func (k *Keyspace) openWaits() (count int) {
 	for _, in := range k.intakes {
 		count += in.waits
 	}

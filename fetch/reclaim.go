@@ -3,7 +3,7 @@ package fetch
 // reclaim makes runs of orphaned entries. One for which no processor is idle is requeued, as what an idle
 // wait brought is: a process on a slow link gives way to those that have room. A quarantined job is
 // reclaimed once there is no other run.
-func (k *keyspace) reclaim() {
+func (k *Keyspace) reclaim() {
 	var rest []orphan
 	for _, o := range k.reconcile.orphaned {
 		r := k.reclaimOne(o)
@@ -12,7 +12,7 @@ func (k *keyspace) reclaim() {
 			continue
 		}
 		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).Bool("runs_here", r.state != finished).
-			Msg("reclaimed: the job was taken, but the answer that said so was lost")
+			Msg("orphaned entry reclaimed after a lost reply")
 	}
 	c := &k.reconcile
 	c.orphaned = rest
@@ -23,7 +23,7 @@ func (k *keyspace) reclaim() {
 }
 
 // reclaimOne makes a run of an orphaned entry, or returns nil while it may not.
-func (k *keyspace) reclaimOne(o orphan) *Run {
+func (k *Keyspace) reclaimOne(o orphan) *Run {
 	switch {
 	case !k.session.Leased():
 		return nil

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"slices"
-	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
@@ -51,11 +50,11 @@ func (r *Run) place() place {
 	return place{queue: r.Queue}
 }
 
-func (k *keyspace) listAt(at place) string {
+func (k *Keyspace) listAt(at place) string {
 	if at.quarantined {
-		return k.cfg.Keys.QuarantineRun(k.session.Identity)
+		return k.Keys.QuarantineRun(k.session.Identity)
 	}
-	return k.cfg.Keys.Working(at.queue, k.session.Identity)
+	return k.Keys.Working(at.queue, k.session.Identity)
 }
 
 // A reading reads one list page by page, the newest entries first, because the orphaned entries of a take
@@ -83,7 +82,7 @@ func (c *reconcile) foundQuarantined() bool {
 
 // leave removes a run from the ledger after its job has left its list. A page that was requested before may
 // still contain the job.
-func (k *keyspace) leave(r *Run) {
+func (k *Keyspace) leave(r *Run) {
 	if under := k.reconcile.readings[r.place()]; under != nil && r.owner == k.session {
 		under.left[r.Bytes]++
 	}
@@ -101,14 +100,14 @@ func (c *reconcile) read(at place, most int) {
 
 // doubt records that the lists of a session may hold jobs that are not in the ledger. After a certain error,
 // the call was not executed and brought no jobs.
-func (k *keyspace) doubt(session *Session, err error) {
+func (k *Keyspace) doubt(session *Session, err error) {
 	if session == k.session && (err == nil || !driver.Certain(err)) {
 		k.reconcile.unsure, k.reconcile.looked = true, false
 	}
 }
 
 // addLengths adds the reading of our lists' lengths to a pipeline, when it is time.
-func (k *keyspace) addLengths(p *pipeline) {
+func (k *Keyspace) addLengths(p *pipeline) {
 	c := &k.reconcile
 	again := c.unsure && !c.looked && len(k.operations) == 0
 	if k.session == nil || k.session.Over() || c.asking || (!c.due && !again) {
@@ -118,7 +117,7 @@ func (k *keyspace) addLengths(p *pipeline) {
 	still := len(k.operations) == 0
 	c.due, c.asking = false, true
 	lengths := lua.Lengths(k.listsToSee(queues))
-	paused := driver.Command(append([]string{"SMISMEMBER", k.cfg.Keys.Paused()}, queues...)...)
+	paused := driver.Command(append([]string{"SMISMEMBER", k.Keys.Paused()}, queues...)...)
 	p.addAll([]driver.Call{lengths.Call, paused}, func(replies []driver.Reply) {
 		if session != k.session {
 			return
@@ -126,7 +125,7 @@ func (k *keyspace) addLengths(p *pipeline) {
 		c.asking = false
 		answer, err := lengths.Read(replies[0])
 		if err != nil {
-			k.fail("look", err)
+			k.fail(err)
 			return
 		}
 		ours := len(queues) + 1
@@ -134,20 +133,20 @@ func (k *keyspace) addLengths(p *pipeline) {
 		k.handlePaused(queues, replies[1])
 		k.handleQuarantines(queues, answer[ours:])
 		if p.small {
-			k.probed(time.Now())
+			k.probed()
 		}
 	})
 }
 
 // listsToSee returns the lists whose lengths are read: ours, and then the quarantine of each queue.
-func (k *keyspace) listsToSee(queues []string) []string {
-	return append(k.cfg.Keys.ListsOf(queues, k.session.Identity), k.cfg.Keys.QuarantineLists(queues)...)
+func (k *Keyspace) listsToSee(queues []string) []string {
+	return append(k.Keys.ListsOf(queues, k.session.Identity), k.Keys.QuarantineLists(queues)...)
 }
 
 // handleLengths compares our lists, those of the queues and the quarantine list, with the ledger. still
 // reports that no call that brings jobs was in flight between request and reply; left is the number of jobs
 // that left our lists meanwhile.
-func (k *keyspace) handleLengths(queues []string, lengths []int, still bool, left int) {
+func (k *Keyspace) handleLengths(queues []string, lengths []int, still bool, left int) {
 	known, sure := make(map[place]int, len(lengths)), make(map[place]int, len(lengths))
 	for r := range k.ledger.of(k.session) {
 		known[r.place()]++
@@ -187,11 +186,11 @@ func (k *keyspace) handleLengths(queues []string, lengths []int, still bool, lef
 }
 
 // mayBring reports whether a take is in flight.
-func (k *keyspace) mayBring() bool { return len(k.operations) > k.openWaits() }
+func (k *Keyspace) mayBring() bool { return len(k.operations) > k.openWaits() }
 
 // handlePaused records which queues are paused. The wait on a queue that is now paused is released, and jobs
 // are taken again from a queue that was resumed.
-func (k *keyspace) handlePaused(queues []string, reply driver.Reply) {
+func (k *Keyspace) handlePaused(queues []string, reply driver.Reply) {
 	flags, ok := reply.Value.([]any)
 	if !ok || len(flags) != len(queues) {
 		return // the next take reports paused queues
@@ -202,7 +201,7 @@ func (k *keyspace) handlePaused(queues []string, reply driver.Reply) {
 }
 
 // handleQuarantines records in which queues quarantined jobs wait.
-func (k *keyspace) handleQuarantines(queues []string, waiting []int) {
+func (k *Keyspace) handleQuarantines(queues []string, waiting []int) {
 	for i, queue := range queues {
 		q := k.queues[queue]
 		q.quarantined = waiting[i] > 0 && !q.paused
@@ -212,35 +211,35 @@ func (k *keyspace) handleQuarantines(queues []string, waiting []int) {
 
 // addReading adds the next page of a reading: one page in a pipeline, and none while a call is in flight that
 // may bring a job.
-func (k *keyspace) addReading(p *pipeline) {
+func (k *Keyspace) addReading(p *pipeline) {
 	c := &k.reconcile
 	if len(c.toRead) == 0 || len(k.operations) > 0 || k.session.Over() {
 		return
 	}
-	session, op, read, page := k.session, k.lastOp, c.toRead[0], k.pace.Page()
+	session, op, read, page := k.session, k.lastOp, c.toRead[0], k.link.Page()
 	c.toRead = c.toRead[1:]
 	clear(read.left)
-	ask := k.cfg.Keys.Entries(k.listAt(read.place), read.first, page, k.cfg.Largest)
-	calls := []driver.Call{ask.Call}
+	ask := k.Keys.Entries(k.listAt(read.place), read.first, page, k.cfg.Largest)
+	calls, from := []driver.Call{ask.Call}, k.Keys.QuarantinedFrom(session.Identity)
 	if read.place.quarantined {
-		calls = append(calls, k.cfg.Keys.QuarantinedFrom(session.Identity))
+		calls = append(calls, from.Call)
 	}
-	p.may += page + k.cfg.Largest
+	p.may += page
 	p.addAll(calls, func(replies []driver.Reply) {
 		if session != k.session {
 			return
 		}
 		listed, err := ask.Read(replies[0])
 		if err == nil && read.place.quarantined {
-			c.quarantinedFrom, err = lua.QuarantinedFromOf(replies[1])
+			c.quarantinedFrom, err = from.Read(replies[1])
 		}
 		switch {
 		case err != nil && !driver.Outage(err):
 			delete(c.readings, read.place)
-			k.fail("look", err)
+			k.fail(err)
 		case err != nil:
 			c.toRead = append(c.toRead, read) // the results of earlier pages are kept
-			k.fail("look", err)
+			k.fail(err)
 		case op != k.lastOp:
 			c.toRead = append(c.toRead, read) // a call that has begun since may have brought some of these entries
 		default:
@@ -252,7 +251,7 @@ func (k *keyspace) addReading(p *pipeline) {
 }
 
 // compare finds the orphaned entries of one page, and requests the next page if there may be more.
-func (k *keyspace) compare(read *reading, listed lua.Listed, page int) {
+func (k *Keyspace) compare(read *reading, listed lua.Listed, page int) {
 	c, entries := &k.reconcile, listed.Entries
 	unknown, bytes := make(map[string]int), 0
 	for _, large := range listed.Large {

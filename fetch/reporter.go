@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// Calls of one outage do not end with it at once: one that was under way on a dead connection fails up
-	// to its own deadline later, and a server with too few connections serves some of us and not others.
-	// Within echo of an outage that is over, what fails is another outage only once it has lasted.
+	// The failures of an outage may arrive after its end: a call on a dead connection fails at its own
+	// deadline, and a server with too few connections serves some callers and not others. So a failure
+	// within echo of the end of an outage counts as another outage only when it has lasted for lasting.
 	echo    = time.Minute
 	lasting = 2 * time.Second
-	// sayAgain is how often a refusal that goes on is logged, and a slow link.
+	// sayAgain is how often a lasting refusal, and a slow link, are logged.
 	sayAgain = time.Minute
 	// deniedFor is how long a denial counts as current. A denied call is repeated within a few seconds.
 	deniedFor = 10 * time.Second
 )
 
-// A Reporter tells the log once that Redis is away and once that it is back, whichever part of the process
-// notices: jobs, the heart, the poller. Its methods may be called from any goroutine.
+// A Reporter logs once that Redis is away and once that it is back, for all parts of a process: the loop, the
+// heartbeat, the poller. Its methods may be called from any goroutine.
 type Reporter struct {
 	log    zerolog.Logger
 	bornAt time.Time
@@ -41,7 +41,7 @@ type Reporter struct {
 	notify   func(call string, err error)
 }
 
-// locked stands for all callers when the password is wrong.
+// locked is the caller named in the log when the password is wrong, which concerns all callers.
 const locked = "any"
 
 // NewReporter makes a Reporter that writes to log.
@@ -71,9 +71,9 @@ func (r *Reporter) notifyLocked(call string, err error) {
 	}
 }
 
-// Fail reports that a call of who failed. An error that waiting cures is an outage and logged once. A
-// refusal (a wrong type, a denied command) is logged once a minute for each who while it lasts. A wrong or
-// missing password is logged likewise, for all callers together, because waiting does not cure it.
+// Fail reports a failed call of the caller who. An outage is logged once. A refusal (a wrong type, a denied
+// command) is logged once a minute for each caller while it lasts. A wrong or missing password is an outage
+// that waiting does not end: it is logged once a minute for all callers together.
 func (r *Reporter) Fail(who string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,10 +100,10 @@ func (r *Reporter) Fail(who string, err error) {
 	}
 	r.logged = true
 	r.notifyLocked(who, err)
-	r.log.Warn().Err(err).Str("call", who).Msg("redis is away: running jobs continue, no jobs are taken, results are buffered")
+	r.log.Warn().Err(err).Str("call", who).Msg("redis is away; takes suspended, results buffered")
 }
 
-// refuse says that Redis refuses who, whatever the error: a full one is there, and works.
+// refuse reports an error as a refusal, even one that Fail takes for an outage: a full Redis is reachable.
 func (r *Reporter) refuse(who string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +137,8 @@ func (r *Reporter) Denied() error {
 	return r.denied
 }
 
-// Succeed says that Redis has answered who, or that who will ask no more. Redis is back when it has
-// answered all callers that had failed.
+// Succeed reports that Redis has answered the caller who, or that who makes no more calls. Redis is back when
+// it has answered all callers that had failed.
 func (r *Reporter) Succeed(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -37,7 +37,7 @@ type rig struct {
 	queues  []string
 	record  lua.Record
 	loop    *Loop
-	k       *keyspace
+	k       *Keyspace
 	session *Session
 	running []*Run
 	log     *drivertest.Buffer
@@ -62,8 +62,8 @@ func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, q
 		record: lua.Record{Queues: queues, Beat: rigTTL / 4, TTL: rigTTL, Concurrency: concurrency},
 	}
 	capsules := []Capsule{{Order: strictly(t, queues...), Concurrency: concurrency}}
-	r.open(Config{
-		Client: open(t, r.proxy.URL()), Keys: r.keys, Clock: r.clock, Log: zerolog.New(r.log), Capsules: capsules,
+	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
+		Log: zerolog.New(r.log), Capsules: capsules,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack, DeadMost: 10_000, DeadFor: time.Hour, CallTimeout: time.Second,
 	})
 	r.enter()
@@ -83,11 +83,12 @@ func strictly(t *testing.T, queues ...string) *Order {
 }
 
 // open makes the loop, in whose stead pump turns.
-func (r *rig) open(cfg Config) {
+func (r *rig) open(at Space, cfg Config) {
 	r.t.Helper()
 	r.loop = NewLoop(cfg)
-	require.NoError(r.t, r.loop.Open())
-	r.k = r.loop.spaces[0]
+	var err error
+	r.k, err = r.loop.Open(at)
+	require.NoError(r.t, err)
 	r.t.Cleanup(func() {
 		r.loop.beQuiet()
 		r.pump("the waits to end", func() bool { return r.k.openWaits() == 0 && r.k.inFlight == 0 })
@@ -103,7 +104,7 @@ func (r *rig) enter() {
 	session, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "rig", r.record)
 	require.NoError(r.t, err)
 	r.session = session
-	r.loop.enter(session)
+	r.k.enter(session)
 }
 
 // beat beats once, and looks as a process does after a confirmed beat.
@@ -117,7 +118,7 @@ func (r *rig) beat() HeartbeatReply {
 
 func (r *rig) heartbeat() HeartbeatReply {
 	r.t.Helper()
-	beat, err := r.session.Beat(context.Background(), r.direct, r.keys, r.clock, r.loop.Watched(r.session)...)
+	beat, err := r.session.Beat(context.Background(), r.direct, r.keys, r.clock, r.k.Watched(r.session)...)
 	require.NoError(r.t, err)
 	return beat
 }

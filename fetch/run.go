@@ -1,6 +1,10 @@
 package fetch
 
-import "github.com/belayq/belay/job"
+import (
+	"sync/atomic"
+
+	"github.com/belayq/belay/job"
+)
 
 // A Run is one job that this process has taken and whose settle is not yet confirmed.
 type Run struct {
@@ -9,17 +13,18 @@ type Run struct {
 	// Session is the session under which the job was taken. Its Context is the run's.
 	Session *Session
 
-	space       *keyspace
+	space       *Keyspace
 	owner       *Session // the session that has the job in its list: Session, or a later one that took it again
 	capsule     *capsule
 	quarantined bool  // the job is in the quarantine list
 	seq         int64 // number of the run in its owner's session, from 1
 	state       state
 	outcome     job.Outcome
-	lock        *heldLock    // the lock that the payload names; nil for nearly all
-	abandonment *abandonment // what is known of an abandoned run; nil for nearly all
-	sum         uint64       // of Bytes
-	next, prev  *Run         // in the list of its state
+	lock        *heldLock             // the lock that the payload names; nil for nearly all
+	abandonment *abandonment          // what is known of an abandoned run; nil for nearly all
+	sum         uint64                // of Bytes
+	saved       atomic.Pointer[Saved] // nil for nearly all
+	next, prev  *Run                  // in the list of its state
 }
 
 // JID returns the job's id; "" if the payload cannot be read, in which case the job never runs.

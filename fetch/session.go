@@ -109,7 +109,7 @@ func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Ke
 }
 
 // Beat renews the session and returns Redis' reply, also about the keys that are watched (see
-// Loop.Watched). A session that is dead or unknown stays so: register another.
+// Keyspace.Watched). A session that is dead or unknown stays so: register another.
 func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (HeartbeatReply, error) {
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
 	reply, err := keys.Heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
@@ -160,6 +160,21 @@ func (s *Session) confirm(sentSinceBoot time.Duration) { s.confirmedAt.Store(int
 func (s *Session) Leased() bool {
 	age := lua.SinceBoot() - time.Duration(s.confirmedAt.Load())
 	return !s.over.Load() && age < s.record.TTL-s.record.Beat
+}
+
+// lease is the answer of Session.Leased, for the runs that one event or turn has made ready: the clock that
+// counts suspends is a system call, and the jobs of a batch start within microseconds.
+type lease struct {
+	session *Session
+	holds   bool
+}
+
+// leased returns whether the session's runs may start.
+func (k *Keyspace) leased(session *Session) bool {
+	if k.lease.session != session {
+		k.lease.session, k.lease.holds = session, session.Leased()
+	}
+	return k.lease.holds
 }
 
 // Formerly returns the identity that the process had before this session; "" for the first.

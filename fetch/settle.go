@@ -28,11 +28,12 @@ type batch struct {
 	number  int64
 	runs    []*Run // in the order of the settlement
 	ask     lua.Ask[lua.SettleVerdict]
+	ended   []string // jids of tracked jobs that end
 }
 
 // addSettles adds settles to a pipeline: unacknowledged ones, those of isolated runs, and one of newly
 // finished runs. It reports whether any of them is sent again.
-func (k *keyspace) addSettles(p *pipeline) (again bool) {
+func (k *Keyspace) addSettles(p *pipeline) (again bool) {
 	most := min(len(k.unacked), mostBatches)
 	batches := slices.Clone(k.unacked[:most])
 	k.unacked = slices.Delete(k.unacked, 0, most)
@@ -45,12 +46,16 @@ func (k *keyspace) addSettles(p *pipeline) (again bool) {
 	}
 	for _, b := range batches {
 		p.add(b.ask.Call, func(reply driver.Reply) { k.handleSettle(b, reply) })
+		if len(b.ended) > 0 {
+			// Not in the script: it is a hint, and what comes of it does not matter.
+			p.add(k.Keys.AnnounceEnded(b.ended), func(driver.Reply) {})
+		}
 	}
 	return again
 }
 
 // nextBatch gathers finished runs of one session into a new settle.
-func (k *keyspace) nextBatch() *batch {
+func (k *Keyspace) nextBatch() *batch {
 	first := k.ledger.first(finished)
 	if first == nil {
 		return nil
@@ -79,6 +84,7 @@ func (k *keyspace) nextBatch() *batch {
 		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) {
 			bytes += len(r.Bytes)
 		}
+		bytes += r.saved.Load().size()
 		gathered = append(gathered, r)
 	}
 	return k.newBatch(session, gathered)
@@ -86,7 +92,7 @@ func (k *keyspace) nextBatch() *batch {
 
 // part returns the maximum number of outcomes in one settle. It is half of the concurrency, so that Redis
 // works on one half while the processors work on the other; with one piece, one would wait for the other.
-func (k *keyspace) part() int {
+func (k *Keyspace) part() int {
 	half := (k.loop.Concurrency() + 1) / 2
 	if k.loop.quiet || half < leastPart { // requeues need their order, and two pipelines have no order
 		return lua.MostItems
@@ -95,18 +101,21 @@ func (k *keyspace) part() int {
 }
 
 // newBatch returns a settle of these runs, with its number and its bytes.
-func (k *keyspace) newBatch(session *Session, gathered []*Run) *batch {
-	settled := make([]lua.Settled, len(gathered))
+func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
+	settled, ended := make([]lua.Settled, len(gathered)), []string(nil)
 	for i, r := range gathered {
-		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i, Lock: k.lockAtEnd(r)}
+		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i, Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}
+		if saved := r.saved.Load(); saved != nil && saved.ends() {
+			ended = append(ended, settled[i].State.JID)
+		}
 		k.ledger.move(r, settling)
 	}
 	session.number++
-	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled))}
+	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled)), ended: ended}
 	session.unread = append(session.unread, b)
-	b.ask = k.cfg.Keys.Settle(lua.Settlement{
+	b.ask = k.Keys.Settle(lua.Settlement{
 		Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled,
-		Today: k.cfg.Clock.Now(), DeadMost: k.cfg.DeadMost, DeadFor: k.cfg.DeadFor,
+		Today: k.Clock.Now(), DeadMost: k.cfg.DeadMost, DeadFor: k.cfg.DeadFor,
 	})
 	for i := range settled { // Settle has sorted them
 		b.runs[i] = gathered[settled[i].Index]
@@ -114,7 +123,7 @@ func (k *keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	return b
 }
 
-func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
+func (k *Keyspace) handleSettle(b *batch, reply driver.Reply) {
 	verdict, err := b.ask.Read(reply)
 	switch {
 	case err == nil:
@@ -125,7 +134,7 @@ func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
 		// which has no effect if it was.
 		k.moveAll(b, unacked)
 		k.unacked = append(k.unacked, b)
-		k.fail("settle", err)
+		k.fail(err)
 	case len(b.runs) > 1:
 		// Redis refuses one of the runs and so the whole batch. Each run is settled alone from now on.
 		b.session.read(b)
@@ -133,7 +142,7 @@ func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
 	default:
 		b.session.read(b)
 		k.cfg.Log.Error().Err(err).Str("queue", b.runs[0].Queue).Str("exit", string(b.runs[0].outcome.Exit())).
-			Msg("settle refused: the job stays in its working list and is tried again each minute")
+			Msg("settle refused; will retry every minute")
 		if k.ledger.count(blocked) == 0 {
 			k.blockedAt = time.Now().Add(retryBlocked)
 		}
@@ -141,14 +150,14 @@ func (k *keyspace) handleSettle(b *batch, reply driver.Reply) {
 	}
 }
 
-func (k *keyspace) moveAll(b *batch, to state) {
+func (k *Keyspace) moveAll(b *batch, to state) {
 	for _, r := range b.runs {
 		k.ledger.move(r, to)
 	}
 }
 
 // retryBlocked settles the blocked runs once more when it is time.
-func (k *keyspace) retryBlocked(now time.Time) {
+func (k *Keyspace) retryBlocked(now time.Time) {
 	if now.Before(k.blockedAt) {
 		return
 	}
@@ -156,11 +165,12 @@ func (k *keyspace) retryBlocked(now time.Time) {
 }
 
 // confirm ends the runs of a settle that Redis has executed.
-func (k *keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
+func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	b.session.read(b)
+	k.loop.lost.Add(uint64(len(verdict.Lost)))
 	for _, i := range verdict.Lost {
 		k.cfg.Log.Warn().Str("jid", b.runs[i].JID()).Str("queue", b.runs[i].Queue).Str("identity", b.session.Identity).
-			Str("exit", string(b.runs[i].outcome.Exit())).Msg("ownership lost: the job was recovered from us; nothing was written for this run")
+			Str("exit", string(b.runs[i].outcome.Exit())).Msg("ownership lost: result discarded")
 	}
 	for i, r := range b.runs {
 		k.leave(r)
@@ -177,7 +187,7 @@ func (k *keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 // its payload contains the data.
 func needless(outcome job.Outcome) bool {
 	switch outcome.Exit() {
-	case job.ExitDone, job.ExitDiscarded, job.ExitDead:
+	case job.ExitDone, job.ExitDiscarded, job.ExitCancelled, job.ExitExpired, job.ExitDead:
 		return true
 	}
 	return strings.Contains(outcome.Payload(), `"`+dedup.FieldRefusedWAL+`"`)

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
@@ -127,14 +129,25 @@ func TestAPageThatWasReadIsNotReadAgain(t *testing.T) {
 	})
 }
 
+// A cutLink answers no call.
+type cutLink struct{ driver.Client }
+
+func (cutLink) Do(context.Context, ...driver.Call) []driver.Reply {
+	return []driver.Reply{{Err: &driver.UncertainError{Err: context.DeadlineExceeded}}}
+}
+
 // A settle on a slow link is small, so that heartbeats come through between two.
 func TestSettlesFitTheLink(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 20, "mail")
 	r.pushLarge("mail", 20, 100_000)
 	r.pump("the jobs", func() bool { return len(r.running) == 20 })
+	open := r.k.link.Client
 	for range 5 {
-		r.k.pace.Failed()
+		r.k.link.Client = cutLink{}
+		r.k.link.Carry(t.Context(), 1, driver.Command("PING"))
+		r.k.link.Client = open
+		require.NoError(t, r.k.link.Check(t.Context()))
 	}
 	for _, held := range r.running {
 		r.finish(held, job.Retried(held.Bytes, time.Minute))
@@ -154,8 +167,8 @@ func TestSettlesFitTheLink(t *testing.T) {
 func TestAProbeWaitsLongerWhereAConnectionTakesLong(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 1, "mail")
-	r.loop.cfg.CallTimeout = 200 * time.Millisecond
-	r.k.lane = drivertest.Slow{Client: r.k.lane, RoundTrip: 700 * time.Millisecond}
+	r.k.link.Round = 200 * time.Millisecond
+	r.k.link.Client = drivertest.Slow{Client: r.k.link.Client, RoundTrip: 700 * time.Millisecond}
 	r.push("mail", 1)
 	nextBeat := time.Now()
 	r.pump("the job", func() bool {

@@ -32,8 +32,8 @@ func (l *heldLock) kept() bool {
 	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
 }
 
-// Left are the positions in write-ahead logs that duplicates left which were refused for the job's sake, as
-// far as its start is recorded; nil for nearly all.
+// Left returns the WAL positions of duplicates that were refused before the run began, as far as its start
+// has been recorded; nil for nearly all runs.
 func (r *Run) Left() dedup.WAL {
 	if r.lock == nil {
 		return nil
@@ -54,7 +54,7 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 }
 
 // prepare makes a job ready for its processor, or, where Redis must record its start first, for that.
-func (k *keyspace) prepare(r *Run) {
+func (k *Keyspace) prepare(r *Run) {
 	if dedup.Has(r.Bytes) {
 		r.lock = k.lockIn(r.Bytes)
 	}
@@ -66,14 +66,14 @@ func (k *keyspace) prepare(r *Run) {
 }
 
 // lockIn returns the lock that a payload names; nil for none.
-func (k *keyspace) lockIn(bytes string) *heldLock {
+func (k *Keyspace) lockIn(bytes string) *heldLock {
 	parsed, err := job.Parse(bytes)
 	if err != nil {
 		return nil // it is moved to the dead set unread, and its lock, if it has one, lapses
 	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
-		k.cfg.Log.Warn().Err(err).Str("jid", parsed.JID()).Str("class", parsed.Class()).Msg("a unique job runs as one that is not")
+		k.cfg.Log.Warn().Err(err).Str("jid", parsed.JID()).Str("class", parsed.Class()).Msg("unique lock ignored: unreadable field belay_unique")
 	}
 	if lock.None() {
 		return nil
@@ -84,7 +84,7 @@ func (k *keyspace) lockIn(bytes string) *heldLock {
 // requeue returns a job whose run has not begun. If Redis may have recorded its start, and its lock be free
 // for that, it takes the lock again first: otherwise another job would be accepted while this one waits.
 // (One that has begun before then holds a lock that it need not have; it is freed at the next start.)
-func (k *keyspace) requeue(r *Run) {
+func (k *Keyspace) requeue(r *Run) {
 	if r.lock == nil || !r.lock.said || r.lock.AtStart() != dedup.StartRelease {
 		k.ledger.finish(r, job.Requeued())
 		return
@@ -94,14 +94,14 @@ func (k *keyspace) requeue(r *Run) {
 }
 
 // requeueAll does so with all runs that have not begun.
-func (k *keyspace) requeueAll() {
+func (k *Keyspace) requeueAll() {
 	for _, r := range slices.AppendSeq(slices.Collect(k.ledger.in(ready)), k.ledger.in(awaitingStart)) {
 		k.requeue(r)
 	}
 }
 
 // addStarts records for runs of one session that they begin, or that they do not after all.
-func (k *keyspace) addStarts(p *pipeline) {
+func (k *Keyspace) addStarts(p *pipeline) {
 	first := k.ledger.first(awaitingStart)
 	if first == nil {
 		return
@@ -127,12 +127,12 @@ func (k *keyspace) addStarts(p *pipeline) {
 		runs = append(runs, r)
 		k.ledger.move(r, starting)
 	}
-	ask := k.cfg.Keys.Start(session.Identity, starts)
+	ask := k.Keys.Start(session.Identity, starts)
 	p.add(ask.Call, func(reply driver.Reply) { k.handleStarts(runs, ask, reply) })
 }
 
 // handleStarts makes runs ready whose start is recorded.
-func (k *keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply driver.Reply) {
+func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply driver.Reply) {
 	answer, err := ask.Read(reply)
 	switch {
 	case err == nil:
@@ -142,7 +142,7 @@ func (k *keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 		for _, r := range runs {
 			k.ledger.move(r, awaitingStart)
 		}
-		k.fail("start", err)
+		k.fail(err)
 		runs = nil
 	default:
 		// Waiting would not cure it, and a job does not wait for its lock: that lapses.
@@ -152,7 +152,7 @@ func (k *keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 		switch {
 		case slices.Contains(answer.Lost, i):
 			k.cfg.Log.Warn().Str("jid", r.JID()).Str("queue", r.Queue).Str("identity", r.owner.Identity).
-				Msg("ownership lost: the job was recovered from us before it started")
+				Msg("ownership lost: job not started")
 			k.leave(r)
 		case r.lock.back:
 			r.lock.said, r.lock.started, r.lock.back = false, false, false
@@ -168,7 +168,7 @@ func (k *keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 }
 
 // addRenewals renews the locks of the session's runs, once a heartbeat.
-func (k *keyspace) addRenewals(p *pipeline) {
+func (k *Keyspace) addRenewals(p *pipeline) {
 	if !k.renew || k.session == nil {
 		return
 	}
@@ -180,7 +180,7 @@ func (k *keyspace) addRenewals(p *pipeline) {
 		}
 	}
 	for some := range slices.Chunk(locks, lua.MostItems) {
-		ask := k.cfg.Keys.Renew(some)
+		ask := k.Keys.Renew(some)
 		p.add(ask.Call, func(reply driver.Reply) {
 			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
 				k.cfg.Reporter.refuse("renew locks", err)
@@ -191,16 +191,16 @@ func (k *keyspace) addRenewals(p *pipeline) {
 
 // addForgets takes away what starts have kept for jobs whose end is confirmed. One that lives on carries it
 // in its payload. The answer does not matter: what stays lapses.
-func (k *keyspace) addForgets(p *pipeline) {
+func (k *Keyspace) addForgets(p *pipeline) {
 	for some := range slices.Chunk(k.obsolete, lua.MostItems) {
-		p.add(k.cfg.Keys.ForgetLeft(some), func(driver.Reply) {})
+		p.add(k.Keys.ForgetLeft(some), func(driver.Reply) {})
 	}
 	k.obsolete = nil
 }
 
 // lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has
 // released it.
-func (k *keyspace) lockAtEnd(r *Run) *lua.Lock {
+func (k *Keyspace) lockAtEnd(r *Run) *lua.Lock {
 	if r.lock == nil || (r.lock.started && !r.lock.InHand()) {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (k *keyspace) lockAtEnd(r *Run) *lua.Lock {
 	lock.Hold = r.lock.Lifetime(r.outcome.After())
 	if r.lock.Reruns(r.outcome.Exit()) {
 		if parsed, err := job.Parse(r.Bytes); err == nil {
-			lock.Again = dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit)
+			lock.Again = dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 	}
 	return &lock

@@ -163,7 +163,7 @@ func TestStartsOfUniqueJobs(t *testing.T) {
 			j := r.pushUnique(untilExecuting, 1)
 			r.pump("the answer", func() bool { return lost.Load() && r.k.ledger.count(starting) == 0 && r.session.held == 0 })
 			require.Empty(t, r.running)
-			require.Contains(t, r.log.String(), "recovered from us before it started")
+			require.Contains(t, r.log.String(), "ownership lost: job not started")
 			require.Equal(t, "-"+j.JID, r.lockOf(j), "it belongs to the process that has the job")
 			r.push("mail", 1)
 			r.runs() // its processor is free
@@ -263,8 +263,10 @@ func TestLocksInHand(t *testing.T) {
 			for n := range jobs {
 				pushed = append(pushed, r.pushUnique(untilExecuted, n))
 			}
-			r.stay()
-			r.pump("all jobs", func() bool { return len(r.running) == jobs })
+			r.pump("all jobs", func() bool {
+				r.stay() // on a busy machine a start may time out, and its jobs come again later
+				return len(r.running) == jobs
+			})
 			for _, j := range pushed {
 				r.do("PEXPIRE", r.keys.Lock(j.Digest), "30000")
 			}

@@ -30,35 +30,26 @@ type stopping struct {
 func (l *Loop) obeyAll() {
 	for {
 		select {
-		case what := <-l.orders:
-			l.obey(what)
+		case order := <-l.orders:
+			order()
 		default:
 			return
 		}
 	}
 }
 
-func (l *Loop) obey(what order) {
-	now := time.Now()
-	switch what {
-	case orderQuiet:
-		l.beQuiet()
-	case orderStop:
-		l.beQuiet()
-		if !l.stop.asked {
-			l.stop.asked, l.stop.cancelAt = true, now.Add(l.cfg.ShutdownTimeout)
-		}
-	case orderStopNow:
-		l.beQuiet()
-		l.stop.asked = true
-		if l.stop.requeueAt.IsZero() {
-			l.stop.cancelAt = now
-		}
-	case orderTooManyClients:
-		for _, k := range l.spaces {
-			k.tooManyClients = true
-		}
-	case orderNothing:
+func (l *Loop) beginStop() {
+	l.beQuiet()
+	if !l.stop.asked {
+		l.stop.asked, l.stop.cancelAt = true, time.Now().Add(l.cfg.ShutdownTimeout)
+	}
+}
+
+func (l *Loop) beginStopNow() {
+	l.beQuiet()
+	l.stop.asked = true
+	if l.stop.requeueAt.IsZero() {
+		l.stop.cancelAt = time.Now()
 	}
 }
 

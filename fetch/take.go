@@ -8,7 +8,7 @@ import (
 )
 
 // addTakes adds a take for each capsule that has idle processors. They share the page size of the link.
-func (k *keyspace) addTakes(p *pipeline, now time.Time) {
+func (k *Keyspace) addTakes(p *pipeline, now time.Time) {
 	if k.loop.quiet || k.session == nil || k.fenced || k.reconcile.unsure || k.loop.quarantine.aside() {
 		return
 	}
@@ -22,7 +22,7 @@ func (k *keyspace) addTakes(p *pipeline, now time.Time) {
 		return
 	}
 	for _, in := range wanting {
-		k.addTake(p, in, k.pace.Page()/len(wanting))
+		k.addTake(p, in, k.link.Page()/len(wanting))
 	}
 }
 
@@ -38,20 +38,20 @@ func (in *intake) wantsTake(now time.Time) bool {
 	return true
 }
 
-func (k *keyspace) addTake(p *pipeline, in *intake, page int) {
+func (k *Keyspace) addTake(p *pipeline, in *intake, page int) {
 	// Runs that the same pipeline settles no longer occupy a processor.
 	session, wanted, queues := k.session, min(in.spare(), lua.MostItems), in.next()
-	take := k.cfg.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
+	take := k.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
 	p.promise(in.capsule, wanted)
-	p.may += page + k.cfg.Largest
+	p.may += page
 	p.add(take.Call, func(reply driver.Reply) { k.handleTake(session, in, queues, take, reply) })
 }
 
-func (k *keyspace) handleTake(session *Session, in *intake, queues []string, take lua.Ask[lua.Taken], reply driver.Reply) {
+func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, take lua.Ask[lua.Taken], reply driver.Reply) {
 	taken, err := take.Read(reply)
 	if err != nil {
 		k.doubt(session, err)
-		k.fail("take", err)
+		k.fail(err)
 		return
 	}
 	k.succeed()
@@ -71,7 +71,7 @@ func (k *keyspace) handleTake(session *Session, in *intake, queues []string, tak
 }
 
 // learnWhy records why a take brought no more jobs.
-func (k *keyspace) learnWhy(in *intake, why lua.Why) {
+func (k *Keyspace) learnWhy(in *intake, why lua.Why) {
 	switch why {
 	case lua.WhyFenced, lua.WhyQuarantine:
 		k.fenced = true

@@ -57,7 +57,7 @@ type wait struct {
 }
 
 // adjustWaits opens the waits that should be open now and releases those that should not.
-func (k *keyspace) adjustWaits(now time.Time) {
+func (k *Keyspace) adjustWaits(now time.Time) {
 	if k.tooManyClients {
 		k.tooManyClients = false
 		k.yieldWaits(now)
@@ -122,10 +122,10 @@ func (in *intake) openAll() {
 }
 
 // open opens the idle wait of a queue.
-func (k *keyspace) open(q *queueState) {
+func (k *Keyspace) open(q *queueState) {
 	if q.waiter == nil {
 		var err error
-		if q.waiter, err = k.cfg.Client.Waiter(); err != nil {
+		if q.waiter, err = k.Client.Waiter(); err != nil {
 			k.restWaits(err)
 			return
 		}
@@ -136,7 +136,7 @@ func (k *keyspace) open(q *queueState) {
 	q.intake.waits++
 	// A wait that outlives our session would move a job to a process that is gone.
 	limit := min(k.limit, session.record.TTL-session.record.Beat)
-	from, to := k.cfg.Keys.Queue(q.name), k.cfg.Keys.Working(q.name, session.Identity)
+	from, to := k.Keys.Queue(q.name), k.Keys.Working(q.name, session.Identity)
 	go func() {
 		w.payload, w.ok, w.err = w.waiter.Wait(context.Background(), from, to, limit)
 		close(w.returned)
@@ -146,7 +146,7 @@ func (k *keyspace) open(q *queueState) {
 
 // release ends all waits. Each is asked again until its answer has been read, because a release that
 // overtakes its wait finds nothing to end.
-func (k *keyspace) release() {
+func (k *Keyspace) release() {
 	for _, in := range k.intakes {
 		in.release()
 	}
@@ -230,7 +230,7 @@ func (w *wait) handle() {
 }
 
 // failWait judges a failed wait. What it may have moved lies in our list, where reconciling will find it.
-func (k *keyspace) failWait(w *wait) {
+func (k *Keyspace) failWait(w *wait) {
 	k.reconcile.due = true
 	k.doubt(w.session, w.err)
 	now := time.Now()
@@ -258,7 +258,7 @@ func (k *keyspace) failWait(w *wait) {
 // yieldWaits closes the connections of all idle waits for a while, and until a heartbeat is confirmed, when
 // Redis has refused this process a connection: queues can be polled instead, but nothing replaces a
 // heartbeat or a settle. Paced takes do so meanwhile.
-func (k *keyspace) yieldWaits(now time.Time) {
+func (k *Keyspace) yieldWaits(now time.Time) {
 	k.notDry()
 	if k.yielded && now.Before(k.yieldedAt.Add(k.yield)) {
 		return // another refusal of the same moment
@@ -268,7 +268,7 @@ func (k *keyspace) yieldWaits(now time.Time) {
 	} else {
 		k.yield = leastYield
 		k.cfg.Log.Warn().Int("waits", k.waiters()).
-			Msg("max number of clients reached: idle waits are closed; queues are polled four times a second instead")
+			Msg("max number of clients reached; polling instead of idle waits")
 	}
 	k.yielded, k.yieldedAt = true, now
 	k.paceTakes(now.Add(k.yield), now.Add(pacedTake))
@@ -285,7 +285,7 @@ func (k *keyspace) yieldWaits(now time.Time) {
 }
 
 // waiters returns how many connections the idle waits have.
-func (k *keyspace) waiters() (count int) {
+func (k *Keyspace) waiters() (count int) {
 	for _, q := range k.queues {
 		if q.wait != nil || q.waiter != nil {
 			count++
@@ -297,21 +297,21 @@ func (k *keyspace) waiters() (count int) {
 // restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a
 // connection of its own, which something between may cut, or a server with too many clients refuse. A take
 // goes at once to learn more, and paced ones go until waits are tried again.
-func (k *keyspace) restWaits(err error) {
+func (k *Keyspace) restWaits(err error) {
 	now := time.Now()
 	k.notDry()
 	if now.Before(k.noWaitsUntil) {
 		return // another one of the same moment
 	}
 	if 2*k.rest >= longestWait && k.rest < longestWait {
-		k.cfg.Log.Warn().Err(err).Msg("idle waits break repeatedly: queues are polled four times a second instead")
+		k.cfg.Log.Warn().Err(err).Msg("idle waits keep failing; polling instead")
 	}
 	k.rest = min(max(2*k.rest, firstRest), longestWait)
 	k.paceTakes(now.Add(k.rest), now.Add(pacedTake))
 }
 
 // arriveByWait takes in what a wait brought, unless no processor can run it now: then it is requeued.
-func (k *keyspace) arriveByWait(w *wait) {
+func (k *Keyspace) arriveByWait(w *wait) {
 	in := w.queue.intake
 	// Where one came more may be coming: a take for those processors that no wait stands for.
 	in.dry = in.spare() <= 1
@@ -325,7 +325,7 @@ func (k *keyspace) arriveByWait(w *wait) {
 	k.bring(w.session, w.queue.name, w.payload, wanted)
 }
 
-func (k *keyspace) closeWaits() {
+func (k *Keyspace) closeWaits() {
 	for _, q := range k.queues {
 		if q.waiter != nil {
 			_ = q.waiter.Close() // nothing waits on it

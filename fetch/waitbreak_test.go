@@ -38,7 +38,7 @@ func TestBrokenWait(t *testing.T) {
 			for _, q := range r.k.queues {
 				waiters = append(waiters, q.wait.waiter)
 			}
-			r.loop.obey(orderTooManyClients)
+			r.k.tooManyClients = true
 			r.pump("their connections to be closed", func() bool { return r.k.openWaits() == 0 })
 			for _, waiter := range waiters {
 				_, _, err := waiter.Wait(r.ctx, "a", "b", time.Second)
@@ -76,7 +76,7 @@ func TestBrokenWait(t *testing.T) {
 			r.pump("the job", func() bool { return len(r.running) == 1 })
 			require.Less(t, time.Since(pushed), 2*time.Second)
 			r.end(done)
-			require.Equal(t, 1, strings.Count(r.log.String(), "idle waits break"), r.log.String())
+			require.Equal(t, 1, strings.Count(r.log.String(), "idle waits keep failing"), r.log.String())
 			require.NotContains(t, r.log.String(), "redis is away", "it is not")
 		})
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -14,8 +15,8 @@ import (
 
 // afterCrash returns what becomes of each entry of a dead process' list. A crash while the job was running
 // counts as an interruption; it costs no retry. A job that was not running stays as it is; an unreadable
-// one goes to the dead set as it is.
-func (j *Janitor) afterCrash(entries []string, queue string, quarantined, running bool) []lua.Orphan {
+// one goes to the dead set as it is. excused has crashes that do not count, by entry: see excuse.
+func (j *Janitor) afterCrash(entries []string, queue string, quarantined, running bool, excused map[string]int) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
 		orphans[i] = lua.Orphan{Old: entry, New: entry, Home: lua.HomeQueue}
@@ -27,24 +28,66 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 		case err != nil:
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
 		case running:
-			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined)
+			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
 			orphans[i].Lock = j.lockOf(parsed, queue, orphans[i].Home)
+			if orphans[i].Home == lua.HomeDead {
+				orphans[i].State = lua.EndedState(parsed, lua.TrackDead, j.now())
+			}
 		}
 	}
 	return orphans
 }
 
-// interrupted returns the payload after one more crash, and where it goes.
-func (j *Janitor) interrupted(parsed *job.Job, quarantined bool) (string, lua.Home) {
-	count := min(parsed.InterruptedCount(), math.MaxInt32) + 1 // it may be anything
+// excuse returns how many crashes of these jobs came before their cursor last advanced. A long job that gets
+// further in each run is not the cause of the crashes, however many there are. It asks Redis only about jobs
+// that would be quarantined or die, which are few.
+func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int, error) {
+	var asked []string
+	var asks []lua.Ask[lua.StateRead]
+	var calls []driver.Call
+	for _, entry := range entries {
+		parsed, err := job.Parse(entry)
+		if err != nil || !j.cfg.Crashes.Quarantines(crashes(parsed)) {
+			continue
+		}
+		ask := j.cfg.Keys.ReadState(lua.StateOf(parsed), lua.FieldCrashes)
+		asked, asks, calls = append(asked, entry), append(asks, ask), append(calls, ask.Call)
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	excused := make(map[string]int, len(asked))
+	for i, reply := range j.link.Do(ctx, calls...) {
+		state, err := asks[i].Read(reply)
+		if driver.Outage(err) {
+			return nil, fmt.Errorf("read how far crashed jobs came: %w", err)
+		}
+		if err == nil { // otherwise the key is not a state, and all crashes count
+			excused[asked[i]], _ = strconv.Atoi(state.Fields[0])
+		}
+	}
+	return excused, nil
+}
+
+// crashes returns the number of crashes of a job, one more than its payload says, which may say anything.
+func crashes(parsed *job.Job) int { return min(parsed.InterruptedCount(), math.MaxInt32) + 1 }
+
+// interrupted returns the payload after one more crash, and where it goes. The payload counts all crashes;
+// excused ones move no job to quarantine or to the dead set.
+func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (string, lua.Home) {
+	count := crashes(parsed)
+	counted := count
+	if excused > 0 && excused < count { // otherwise it is of a time before an operator's retry
+		counted -= excused
+	}
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
 	home := lua.HomeQueue
 	switch {
-	case quarantined && j.cfg.Crashes.Kills(count):
+	case quarantined && j.cfg.Crashes.Kills(counted):
 		home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
 			"its process died %d times while it ran, the last time with nothing else in hand", count)))
-	case quarantined || j.cfg.Crashes.Quarantines(count):
+	case quarantined || j.cfg.Crashes.Quarantines(counted):
 		home = lua.HomeQuarantine
 		if !quarantined {
 			edits = append(edits, job.SetStamp("interrupted_at", j.now(), j.cfg.Unit))
@@ -79,13 +122,13 @@ func (j *Janitor) report(from string, moved []lua.Orphans) {
 			switch {
 			case orphan.Home == lua.HomeQueue:
 			case err != nil:
-				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: the payload cannot be read")
+				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
 			case orphan.Home == lua.HomeDead:
 				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("moved to the dead set: its process died again and again, the last time while it ran alone")
+					Msg("moved to the dead set: too many crashes, the last one with no other job running")
 			default:
 				j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("quarantined: it was running in too many crashes, and runs alone from now on")
+					Msg("quarantined: running in too many crashes; will run alone")
 			}
 		}
 	}
@@ -123,7 +166,7 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 		if since, ok := parsed.QuarantinedSince(); ok && now.Sub(since) >= longQuarantine {
 			j.reminded[queues[i]] = now
 			j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Str("queue", queues[i]).Dur("waiting_ms", now.Sub(since)).
-				Msg("a quarantined job waits to run alone, and no process of its queue has been empty")
+				Msg("quarantined job waits: no idle worker for its queue")
 		}
 	}
 	return nil

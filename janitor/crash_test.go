@@ -3,6 +3,7 @@ package janitor
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,36 @@ func TestCrashPolicy(t *testing.T) {
 			require.Equal(t, 2, r.interrupt(r.keys.Quarantine("other")).InterruptedCount())
 		})
 
+		for name, c := range map[string]struct {
+			crashes, advancedAt int
+			alone               bool
+			home                func(r *rig) string
+		}{
+			"a_job_whose_cursor_advanced_in_its_last_run_is_not_quarantined": {7, 7, false, func(r *rig) string { return r.keys.Queue("mail") }},
+			"a_job_whose_cursor_advanced_a_run_ago_is_quarantined":           {7, 6, false, func(r *rig) string { return r.keys.Quarantine("mail") }},
+			"a_cursor_from_before_an_operator's_retry_excuses_nothing":       {1, 7, false, func(r *rig) string { return r.keys.Quarantine("mail") }},
+			"a_quarantined_job_whose_cursor_advances_does_not_die":           {7, 7, true, func(r *rig) string { return r.keys.Quarantine("mail") }},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, open, "mail")
+				entry := crashed("mail", c.crashes)
+				list := r.keys.Working("mail", r.victim)
+				if c.alone {
+					list = r.keys.QuarantineRun(r.victim)
+					r.do("HSET", r.keys.Record(r.victim), "alone", "mail")
+				}
+				r.do("LPUSH", list, entry)
+				parsed, err := job.Parse(entry)
+				require.NoError(t, err)
+				created, _ := parsed.Field("created_at")
+				r.do("HSET", r.keys.Iteration(parsed.JID()), "c", "5", "belay_version", "2", "belay_created", created,
+					lua.FieldCrashes, strconv.Itoa(c.advancedAt))
+				require.Equal(t, c.crashes+1, r.interrupt(c.home(r)).InterruptedCount())
+				require.Zero(t, r.do("ZCARD", r.keys.Dead()))
+			})
+		}
+
 		t.Run("what_reached_the_list_after_the_end_counts_no_crash", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail")
@@ -105,7 +136,7 @@ func TestQuarantinedJobsThatWaitForAnHourAreReportedOnce(t *testing.T) {
 		for range 2 {
 			require.NoError(t, j.Remind(context.Background(), []string{"mail", "other"}))
 		}
-		require.Equal(t, 1, strings.Count(r.log.String(), "waits to run alone"))
+		require.Equal(t, 1, strings.Count(r.log.String(), "quarantined job waits"))
 	})
 }
 
@@ -119,7 +150,7 @@ func TestARecoveryWithoutRPushKeepsTheJobs(t *testing.T) {
 	r.lapse(r.victim)
 	_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", "-rpush")
 	require.NoError(t, err)
-	_, err = r.keys.Recover(r.victim, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: New(Config{}).afterCrash(jobs, "mail", false, true)}}, time.Now()).Do(r.ctx, r.client)
+	_, err = r.keys.Recover(r.victim, []string{"mail"}, []lua.Orphans{{Queue: "mail", Entries: New(Config{}).afterCrash(jobs, "mail", false, true, nil)}}, time.Now()).Do(r.ctx, r.client)
 	require.ErrorContains(t, err, "NOPERM")
 	require.Equal(t, jobs, r.working("mail"))
 	require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "no process is declared dead by halves")

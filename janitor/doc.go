@@ -1,6 +1,8 @@
 // Package janitor finds processes that have died and brings their jobs back to the heads of their queues.
 //
-// A Janitor judges absence, declares dead, moves jobs page by page, and sweeps the lists of processes that
-// have ended. It never moves a job of a process that may still be alive, and it charges a crash to a job only
-// as package retry's crash policy says.
+// janitor.go decides which processes are dead, by two checks of their heartbeats. recover.go moves their
+// jobs page by page (script recover). crash.go decides what the crash means for each job, by package retry's
+// crash policy. sweep.go searches the lists of processes that ended earlier for late entries.
+//
+// A Janitor must never move a job of a process that may still be alive.
 package janitor

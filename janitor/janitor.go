@@ -344,9 +344,9 @@ func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) err
 	}
 	wrong := outage
 	for _, v := range victims {
-		if v.state == lua.StateDead && (v.finished() || v.moved > 0) {
+		if v.moved > 0 || v.state == lua.StateDead && v.finished() {
 			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
-				Msg("recovered: a process died, and its jobs are at the heads of their queues")
+				Msg("recovered the jobs of a dead process")
 		}
 		wrong = errors.Join(wrong, v.err)
 		if outage == nil && v.finished() {

@@ -308,7 +308,7 @@ func TestLatecomers(t *testing.T) {
 			jobs := r.push("mail", 1)
 			require.True(t, <-answered)
 			sweep(r, j, session, func() bool {
-				return len(r.list(r.keys.Queue("mail"))) == 1 && strings.Contains(r.log.String(), "latecomers")
+				return len(r.list(r.keys.Queue("mail"))) == 1 && strings.Contains(r.log.String(), "late entries")
 			})
 			require.Equal(t, jobs, r.list(r.keys.Queue("mail")), "byte for byte: no process had it")
 		})

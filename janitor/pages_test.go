@@ -93,7 +93,7 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 		require.Equal(t, int64(dead), r.do("LLEN", r.keys.Queue("mail")), "one pass brings all back")
 		require.Zero(t, j.corpses())
 		require.Less(t, client.count.Load()-before, int64(dead/5), "many in one round trip")
-		require.Equal(t, dead, strings.Count(r.log.String(), "recovered: a process died"))
+		require.Equal(t, dead, strings.Count(r.log.String(), "recovered the jobs of a dead process"))
 	})
 }
 

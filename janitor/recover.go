@@ -178,7 +178,7 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 			j.move(&p, v)
 		}
 		if next >= 0 {
-			j.read(&p, v, next, max(j.room()/len(turn), 1))
+			j.read(ctx, &p, v, next, max(j.room()/len(turn), 1))
 		}
 		j.claim(&p, me, v)
 		j.measure(&p, v)
@@ -224,6 +224,17 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 	}
 	v.page = nil
 	ask := j.cfg.Keys.Recover(v.identity, v.record.Queues, orphans, j.now())
+	var ended []string
+	for _, list := range orphans {
+		for _, orphan := range list.Entries {
+			if orphan.State != nil {
+				ended = append(ended, orphan.State.JID)
+			}
+		}
+	}
+	if len(ended) > 0 {
+		defer p.add(j.cfg.Keys.AnnounceEnded(ended), func(driver.Reply) error { return nil })
+	}
 	p.add(ask.Call, func(reply driver.Reply) error {
 		answer, err := ask.Read(reply)
 		switch {
@@ -247,12 +258,13 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 }
 
 // read adds to a pipeline the reading of a page of one list.
-func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
+func (j *Janitor) read(ctx context.Context, p *pipeline, v *victim, at, room int) {
 	orphans := lua.Orphans{Quarantined: at == len(v.record.Queues)}
 	if orphans.Quarantined {
 		// The record may have been read before its process took the quarantined job.
-		p.add(j.cfg.Keys.QuarantinedFrom(v.identity), func(reply driver.Reply) (err error) {
-			orphans.Queue, err = lua.QuarantinedFromOf(reply)
+		from := j.cfg.Keys.QuarantinedFrom(v.identity)
+		p.add(from.Call, func(reply driver.Reply) (err error) {
+			orphans.Queue, err = from.Read(reply)
 			return v.noteAt(at, err)
 		})
 	} else {
@@ -265,7 +277,14 @@ func (j *Janitor) read(p *pipeline, v *victim, at, room int) {
 		if err == nil && v.broken[at] == nil && !v.done {
 			v.large, v.largeAt = listed.Large, at
 			if len(listed.Entries) > 0 {
-				orphans.Entries = j.afterCrash(listed.Entries, orphans.Queue, orphans.Quarantined, !v.record.Emptied)
+				var excused map[string]int
+				if running := !v.record.Emptied; running {
+					excused, err = j.excuse(ctx, listed.Entries)
+				}
+				if err != nil {
+					return err
+				}
+				orphans.Entries = j.afterCrash(listed.Entries, orphans.Queue, orphans.Quarantined, !v.record.Emptied, excused)
 				v.page, v.from = &orphans, at
 			}
 		}

@@ -18,35 +18,36 @@ const (
 	// still be executed while it lies in the socket of a stopped server, and servers are not stopped for a
 	// day.
 	tombstoneStands = 24 * time.Hour
-	// sweptLists is how many lists one pass looks at: what it costs Redis is about a tenth of a millisecond.
+	// sweptLists is how many lists one pass reads: that costs Redis about a tenth of a millisecond.
 	sweptLists = 256
 	// sweptTombstones bounds the records that one pass reads to find so many lists.
 	sweptTombstones = 64
-	// forgotten is how many tombstones one pass takes away at most.
+	// forgotten is the maximum number of tombstones that one pass deletes.
 	forgotten = 16
-	// sweeperBeats is for how many beats the one that sweeps holds its lease, and the others do not ask for
-	// it, or longer where they are many: hundreds that ask at each beat cost Redis as much as their beats.
+	// sweeperBeats is how many heartbeats the lease of the sweeping process lasts, and how long the others
+	// wait before they ask for it; in large fleets they wait longer. Hundreds of processes that ask at each
+	// heartbeat would cost Redis as much as their heartbeats.
 	sweeperBeats = 3
 	// sweepPatience bounds how long a sweep waits while other processes have lapsed: some cannot be recovered
 	// and stay.
 	sweepPatience = 5 * time.Second
-	// unlistEvery is the time between two looks at the index of locks, by the one process that sweeps:
+	// unlistEvery is the time between two searches of the index of locks, by the one process that sweeps:
 	// expired entries are harmless for that long.
 	unlistEvery = time.Minute
 	// unlistPages is how many pages of locks one sweep removes in one round trip: about two milliseconds of
 	// Redis. While more are left, the next sweep follows after unlistRest, so that Redis can serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
-	// lapsedFor is for how long a lock has run out when it is taken out of the index. Redis reads its clock
-	// once for all that it does in a moment.
+	// lapsedFor is how long ago a lock must have expired before it is removed from the index. Redis may judge
+	// expiry by a time that it read a moment earlier.
 	lapsedFor = time.Second
 )
 
-// Sweep looks through the lists of the dead for what arrived there after they had been found empty, newest
-// tombstones first, a page a call. What it finds after an end that left nothing was never running: it goes
-// to the head of its queue byte for byte. And now and then it takes out of the index of locks what has run
-// out. One process at a time sweeps; me is our identity. next is when it must be called again; 0 is the
-// usual period.
+// Sweep searches the lists of dead processes for entries that arrived after the lists were found empty: one
+// page of processes in a call, the latest deaths first. Such a job was never running, so it goes to the head
+// of its queue unchanged. From time to time, Sweep also removes expired locks from the index of locks. Only
+// one process at a time sweeps; me is this process' identity. next is the time until the next call; 0 means
+// the usual period.
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -54,7 +55,15 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 		return 0, err
 	}
 	hold := sweeperBeats * j.cfg.Beat
-	held, err := lua.Lease(j.cfg.Keys.Sweeper(), me, hold).Do(ctx, &j.link)
+	lease := lua.Lease(j.cfg.Keys.Sweeper(), me, hold)
+	// One round trip is all that a sweep costs while no process has died.
+	early := j.locksLeft && time.Since(j.sweptAt) < j.cfg.Beat
+	calls := []driver.Call{lease.Call}
+	if !early {
+		calls = append(calls, j.pageOfTombstones(), j.pageOfOldTombstones())
+	}
+	replies := j.link.Do(ctx, calls...)
+	held, err := lease.Read(replies[0])
 	if err != nil {
 		return 0, err
 	}
@@ -62,9 +71,9 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 		return lua.LeaseRest(hold, j.Processes()), nil
 	}
 	var wrong error
-	if early := j.locksLeft && time.Since(j.sweptAt) < j.cfg.Beat; !early {
+	if !early {
 		j.sweptAt = time.Now()
-		wrong = errors.Join(j.sweepTombstones(ctx), j.forgetOld(ctx))
+		wrong = errors.Join(j.sweepTombstones(ctx, replies[1]), j.forgetOld(ctx, replies[2]))
 	}
 	if err := j.unlistLocks(ctx); err != nil || wrong != nil {
 		return 0, errors.Join(wrong, err)
@@ -75,9 +84,15 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	return 0, nil
 }
 
-// SweepLater reports whether a sweep should wait because processes have lapsed. A Pass recovers their jobs
-// and must not wait for the round trips of a sweep. sweepPatience after the last sweep it reports false
-// again.
+// SweptAll reports whether the last Sweep reached the last of the dead processes.
+func (j *Janitor) SweptAll() bool {
+	j.passing.Lock()
+	defer j.passing.Unlock()
+	return j.sweepAt == 0
+}
+
+// SweepLater reports whether a sweep should wait because processes have lapsed: a Pass recovers their jobs
+// and must not wait for the round trips of a sweep. A sweep waits for at most sweepPatience.
 func (j *Janitor) SweepLater(me string) bool {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -94,7 +109,7 @@ func (j *Janitor) SweepLater(me string) bool {
 	return false
 }
 
-// Processes is how many processes there are, according to our last heartbeat reply; 0 before it.
+// Processes returns the number of processes according to the last heartbeat reply; 0 before the first one.
 func (j *Janitor) Processes() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,10 +134,20 @@ func (j *Janitor) unlistLocks(ctx context.Context) error {
 	return nil
 }
 
-func (j *Janitor) sweepTombstones(ctx context.Context) error {
-	names, err := j.tombstones(ctx)
-	if err != nil || len(names) == 0 {
+// pageOfTombstones asks for the next page of dead processes, the latest deaths first.
+func (j *Janitor) pageOfTombstones() driver.Call {
+	return driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(), strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1))
+}
+
+// sweepTombstones searches the lists of a page of dead processes. After the last page it begins anew.
+func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error {
+	names, err := lua.Texts(page)
+	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		j.sweepAt = 0
+		return nil
 	}
 	records, unread, err := j.records(ctx, names)
 	if err != nil {
@@ -138,6 +163,9 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 		swept++
 	}
 	j.sweepAt += swept
+	if swept == len(names) && len(names) < sweptTombstones {
+		j.sweepAt = 0 // this was the last page
+	}
 	formers, err := j.formerVictims(ctx, names[:swept], records)
 	if err != nil {
 		return err
@@ -165,7 +193,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	for _, v := range victims {
 		if v.moved > 0 {
 			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
-				Msg("recovered latecomers: jobs that reached the lists of a dead process after its end")
+				Msg("recovered late entries of a dead process")
 		}
 		// One that cannot be recovered must not cost the others their turn.
 		wrong = errors.Join(wrong, v.err)
@@ -173,12 +201,17 @@ func (j *Janitor) sweepTombstones(ctx context.Context) error {
 	return wrong
 }
 
-// forgetOld takes away a few of the tombstones whose time has come, and goes on behind those that had to
-// stay. The script asks Redis' clock again.
-func (j *Janitor) forgetOld(ctx context.Context) error {
+// pageOfOldTombstones asks for a few tombstones whose time has come.
+func (j *Janitor) pageOfOldTombstones() driver.Call {
 	before := strconv.FormatInt(j.now().Add(-tombstoneStands).UnixMilli(), 10)
-	names, err := lua.Texts(j.link.Do(ctx, driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
-		"LIMIT", strconv.Itoa(j.forgetAt), strconv.Itoa(forgotten)))[0])
+	return driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
+		"LIMIT", strconv.Itoa(j.forgetAt), strconv.Itoa(forgotten))
+}
+
+// forgetOld takes away these tombstones, and goes on behind those that had to stay. The script asks Redis'
+// clock again.
+func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
+	names, err := lua.Texts(page)
 	if err != nil {
 		return err
 	}
@@ -207,42 +240,27 @@ func (j *Janitor) forgetOld(ctx context.Context) error {
 	return all(wrong)
 }
 
-// tombstones reads the names of the next page, beginning anew with the newest after the last page.
-func (j *Janitor) tombstones(ctx context.Context) ([]string, error) {
-	for range 2 {
-		names, err := lua.Texts(j.link.Do(ctx, driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(),
-			strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1)))[0])
-		if err != nil {
-			return nil, err
-		}
-		if len(names) > 0 || j.sweepAt == 0 {
-			return names, nil
-		}
-		j.sweepAt = 0
-	}
-	return nil, nil
-}
-
 // records reads the records of these identities; those that have none are missing from the answer. Why one
 // cannot be read, since something else is in its place, is in unread: it must not stop the others.
 func (j *Janitor) records(ctx context.Context, names []string) (records map[string]lua.Record, unread map[string]error, err error) {
 	if len(names) == 0 {
 		return nil, nil, nil
 	}
-	calls := make([]driver.Call, len(names))
+	asks, calls := make([]lua.Ask[*lua.Record], len(names)), make([]driver.Call, len(names))
 	for i, name := range names {
-		calls[i] = j.cfg.Keys.ReadRecord(name)
+		asks[i] = j.cfg.Keys.ReadRecord(name)
+		calls[i] = asks[i].Call
 	}
 	records, unread = make(map[string]lua.Record, len(names)), make(map[string]error)
 	for i, reply := range j.link.Do(ctx, calls...) {
-		record, ok, err := lua.RecordOf(reply)
+		record, err := asks[i].Read(reply)
 		switch {
 		case driver.Outage(err):
 			return nil, nil, err
 		case err != nil:
 			unread[names[i]] = fmt.Errorf("read the record of %s: %w", names[i], err)
-		case ok:
-			records[names[i]] = record
+		case record != nil:
+			records[names[i]] = *record
 		}
 	}
 	return records, unread, nil

@@ -59,7 +59,7 @@ func (r *rig) abandon(concurrency int, more func(l *launcher.Launcher)) *abandon
 // refused waits until the job was requeued, and checks that it has not run.
 func (h *abandoned) refused() {
 	h.t.Helper()
-	h.eventually("the job to be requeued", func() bool { return strings.Contains(h.log.String(), "requeued: an earlier run") })
+	h.eventually("the job to be requeued", func() bool { return strings.Contains(h.log.String(), "requeued: earlier run") })
 	require.Equal(h.t, int32(1), h.running.Load())
 }
 

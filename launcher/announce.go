@@ -114,16 +114,16 @@ func (l *Launcher) Running() []Run {
 	var runs []Run
 	for _, p := range pool.processors {
 		if r := p.current.Load(); r != nil {
-			runs = append(runs, p.describe(r, l.watch.overdue(r)))
+			runs = append(runs, r.describe())
 		}
 	}
 	return runs
 }
 
-// describe says what a processor runs.
-func (p *processor) describe(r *run, overdue time.Duration) Run {
+func (r *run) describe() Run {
 	return Run{
-		Job: r.job, Queue: r.taken.Queue, StartedAt: r.startedAt, Processor: p.id, Goroutine: p.goroutine.Load(), Overdue: overdue,
+		Job: r.job, Queue: r.taken.Queue, StartedAt: r.startedAt, Processor: r.processor.id,
+		Goroutine: r.processor.goroutine.Load(), Overdue: r.overdue(),
 	}
 }
 

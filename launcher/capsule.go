@@ -10,13 +10,14 @@ import (
 )
 
 // A Capsule is a set of queues with a concurrency of its own. All capsules of a process share its session
-// and its processors.
+// and its processors. This file checks the configuration; the limit is applied in package fetch, by
+// capsule.idle and intake.spare.
 type Capsule struct {
-	// Name is its own.
+	// Name is unique among the capsules.
 	Name string
-	// Concurrency is how many of its jobs run at once. The process' Concurrency.
+	// Concurrency is the maximum number of its jobs that run at once. Default: the process' Concurrency.
 	Concurrency int
-	// Queues are in no other capsule.
+	// Queues are the queues of the capsule; each belongs to one capsule only.
 	Queues []fetch.Queue
 }
 
@@ -28,38 +29,11 @@ func (c Config) allCapsules() []Capsule {
 	return append([]Capsule{{Name: ownCapsule, Concurrency: c.Concurrency, Queues: c.Queues}}, c.Capsules...)
 }
 
-// newCapsules builds what the loop needs of the capsules, or names everything that is wrong with them.
+// newCapsules builds what the loop needs of the capsules, the first of which is the worker itself, or names
+// everything that is wrong with them.
 func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
-	wrong := []error{checkCapsules(all)}
-	var capsules []fetch.Capsule
-	queues := 0
-	for i, its := range all {
-		if i > 0 && len(its.Queues) == 0 {
-			continue // named by checkCapsules
-		}
-		order, err := fetch.NewOrder(its.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
-		if i > 0 && (its.Concurrency < 1 || its.Concurrency > mostConcurrency) {
-			err = errors.Join(err, fmt.Errorf(wrongConcurrency, its.Concurrency, mostConcurrency))
-		}
-		if err != nil && i > 0 {
-			err = fmt.Errorf("capsule %q: %w", its.Name, err)
-		}
-		wrong = append(wrong, err)
-		if err == nil {
-			queues += len(order.Names())
-			capsules = append(capsules, fetch.Capsule{Order: order, Concurrency: its.Concurrency})
-		}
-	}
-	if queues > lua.MostQueues && len(all) > 1 {
-		wrong = append(wrong, fmt.Errorf("%d queues in all capsules: one process serves at most %d", queues, lua.MostQueues))
-	}
-	return capsules, errors.Join(wrong...)
-}
-
-// checkCapsules names everything that is wrong with how queues are shared out. The first is the worker
-// itself.
-func checkCapsules(all []Capsule) error {
 	var wrong []error
+	var capsules []fetch.Capsule
 	names, owner := make(map[string]bool), make(map[string]string)
 	for i, its := range all {
 		switch {
@@ -69,8 +43,6 @@ func checkCapsules(all []Capsule) error {
 			wrong = append(wrong, errors.New(`capsule "default": this is the server itself; give its queues by Queues`))
 		case names[its.Name]:
 			wrong = append(wrong, fmt.Errorf("capsule %q: there are two of that name", its.Name))
-		case len(its.Queues) == 0:
-			wrong = append(wrong, fmt.Errorf("capsule %q: it has no queues", its.Name))
 		}
 		names[its.Name] = true
 		for _, queue := range its.Queues {
@@ -79,6 +51,32 @@ func checkCapsules(all []Capsule) error {
 			}
 			owner[queue.Name] = its.Name
 		}
+		order, err := fetch.NewOrder(its.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+		if i > 0 {
+			err = its.named(err)
+		}
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		capsules = append(capsules, fetch.Capsule{Order: order, Concurrency: its.Concurrency})
 	}
-	return errors.Join(wrong...)
+	if len(owner) > lua.MostQueues && len(all) > 1 {
+		wrong = append(wrong, fmt.Errorf("%d queues in all capsules: one process serves at most %d", len(owner), lua.MostQueues))
+	}
+	return capsules, errors.Join(wrong...)
+}
+
+// named returns what is wrong with a further capsule alone; err is what is wrong with its queues.
+func (c Capsule) named(err error) error {
+	if len(c.Queues) == 0 {
+		err = errors.New("it has no queues")
+	}
+	if c.Concurrency < 1 || c.Concurrency > mostConcurrency {
+		err = errors.Join(err, fmt.Errorf(wrongConcurrency, c.Concurrency, mostConcurrency))
+	}
+	if err != nil {
+		err = fmt.Errorf("capsule %q: %w", c.Name, err)
+	}
+	return err
 }

@@ -19,7 +19,7 @@ func TestAClosedClientIsReported(t *testing.T) {
 		go func() { done <- under.Run(t.Context()) }()
 		r.eventually("the worker to be ready", func() bool { return under.Ready(t.Context()).OK })
 		require.NoError(t, r.client.Close())
-		const line = "the client was closed under the running server"
+		const line = "client closed while its server runs"
 		r.eventually("word of it", func() bool { return strings.Contains(r.log.String(), line) })
 		under.Stop()
 		require.NoError(t, receive(t, "the end", done))

@@ -14,61 +14,42 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Config configures a worker process. A zero field has the default that its comment names.
+// Config configures a worker process. A zero field has its default. belay.ServerConfig and belay.ClientConfig
+// document the fields of the same name, with their units and defaults.
 type Config struct {
-	// Client is the way to Redis. The Launcher opens connections of its own from it and does not close it.
-	Client driver.Client
-	// Prefix stands before every key, with a colon between. None.
-	Prefix string
-	// Queues to take from; without weights in this order, strictly. "default".
-	Queues []fetch.Queue
-	// Concurrency is how many jobs run at once. 25.
+	// Client is a connection to Redis. The Launcher opens its own connections from it and does not close it.
+	Client      driver.Client
+	Prefix      string
+	Queues      []fetch.Queue
 	Concurrency int
+	// Capsules are further sets of queues, each with a concurrency of its own.
+	Capsules []Capsule
 
-	// Beat is how often the process says that it lives, TTL how long it counts as alive after that. 1.5 s,
-	// and four beats. A TTL is at least four beats: two lost in a row must not look like death.
+	// Beat is the heartbeat interval, and TTL at least four of them: two lost heartbeats in a row must not
+	// look like a crash.
 	Beat, TTL time.Duration
-	// Janitor is the least time between the two looks at a process that has lapsed; two of its own beats
-	// hold besides. One beat.
-	Janitor time.Duration
-	// Poll bounds the time between two looks at the schedule and the retry set, by the one process of the
-	// fleet that does so. 100 ms.
-	Poll time.Duration
-	// PollWait is how long after its start the process does not poll the schedule and the retry set.
-	// Default: 0, so jobs that came due while no worker ran are moved at once.
-	PollWait time.Duration
-	// ShutdownTimeout is how long running jobs may go on after Stop. 25 s. Negative is none.
-	ShutdownTimeout time.Duration
-	// Timeout is the timeout of runs whose class and push set none. Default: none.
-	Timeout time.Duration
-	// MaxInterruptions is how many crashes of its process a job may be in hand for; one short of it, it
-	// runs alone, and a crash then moves it to the dead set. retry.DefaultMostInterruptions; at least
-	// retry.LeastMostInterruptions.
-	MaxInterruptions int
+	// Janitor is ServerConfig.JanitorInterval, Poll its PollInterval.
+	Janitor, Poll, PollWait, ShutdownTimeout, Timeout time.Duration
+	MaxInterruptions                                  int
+	// SaveInterval is ServerConfig.SaveInterval.
+	SaveInterval time.Duration
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
 	Retry retry.Policy
-	// DeadMost and DeadFor bound the dead set: the number of jobs kept, and how long. 0 means Sidekiq's
-	// limits: 10,000 and 180 days.
+	// DeadMost is ServerConfig.DeadLimit.
 	DeadMost int
 	DeadFor  time.Duration
-	// PayloadLimit is the longest payload in bytes that its producers may push; a job that is longer by more
-	// than job.PayloadSlack does not run but is moved to the dead set. job.DefaultPayloadLimit;
-	// job.MaxPayloadLimit at most.
+	// PayloadLimit is the limit of the producers. A job that exceeds it by more than job.PayloadSlack is
+	// moved to the dead set without a run.
 	PayloadLimit int
 
-	// Capsules are further sets of queues, each with a concurrency of its own. None.
-	Capsules []Capsule
-
-	// Name stands for the host in the identity. This machine's host name.
-	Name string
-	// Tag and Labels are shown by Sidekiq's dashboard. None.
+	Name   string
 	Tag    string
 	Labels []string
-	// Log receives what operators should know. Each write waits for it, heartbeats included:
-	// package logbook makes loggers that do not block. A disabled logger.
+	// Log receives what operators should know. Every write waits for it, heartbeats included, so use a logger
+	// of package logbook, which does not block. Default: no log.
 	Log *zerolog.Logger
-	// Logging is what it shows of jobs, and what handlers log with.
+	// Logging configures what the log shows of jobs, and the loggers of handlers.
 	Logging Logging
 }
 
@@ -79,6 +60,7 @@ const (
 	beatsPerTTL            = 4
 	DefaultPoll            = 100 * time.Millisecond
 	DefaultShutdownTimeout = 25 * time.Second
+	DefaultSaveInterval    = 5 * time.Second
 	defaultDeadMost        = 10_000
 	defaultDeadFor         = 180 * 24 * time.Hour
 	mostConcurrency        = 10_000
@@ -93,6 +75,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Janitor, c.Beat)
 	set(&c.Poll, DefaultPoll)
 	set(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	set(&c.SaveInterval, DefaultSaveInterval)
 	set(&c.MaxInterruptions, retry.DefaultMostInterruptions)
 	set(&c.DeadMost, defaultDeadMost)
 	set(&c.DeadFor, defaultDeadFor)
@@ -137,6 +120,7 @@ func (c Config) check() error {
 	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
 	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
+	must(c.SaveInterval > 0, "save interval %v: it must be positive", c.SaveInterval)
 	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would move every job it hits to the dead set",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)

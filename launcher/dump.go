@@ -1,12 +1,66 @@
 package launcher
 
 import (
+	"bytes"
 	"runtime"
+	"strconv"
 	"time"
 )
 
-// mostDump bounds the text of all goroutines' stacks.
-const mostDump = 1 << 20
+const (
+	// mostDump bounds the text of all goroutines' stacks in a dump.
+	mostDump = 1 << 20
+	// mostStack bounds the text of one goroutine's stack in a log line: the innermost calls, which say what
+	// it waits for.
+	mostStack = 8 << 10
+	// mostStacks bounds the text of all goroutines' stacks in which one is looked for. The world stands
+	// still while it is written, some milliseconds for each MiB.
+	mostStacks = 16 << 20
+)
+
+// goroutine is the number of the calling goroutine, 0 if the runtime does not tell. A processor asks once,
+// when it begins, so that a run costs nothing. A number it is, and not pprof's labels, because these belong
+// to handlers: they may change them, and what they start inherits them. Numbers are never used again.
+func goroutine() int64 {
+	var head [64]byte
+	text, _ := bytes.CutPrefix(head[:runtime.Stack(head[:], false)], []byte("goroutine "))
+	digits, _, _ := bytes.Cut(text, []byte(" "))
+	number, _ := strconv.ParseInt(string(digits), 10, 64)
+	return number
+}
+
+// allStacks is the text of all goroutines' stacks, cut where it exceeds mostStacks.
+func allStacks() []byte {
+	for size := mostDump; ; size *= 4 {
+		text := make([]byte, size)
+		if n := runtime.Stack(text, true); n < size || size >= mostStacks {
+			return text[:n]
+		}
+	}
+}
+
+// stackOf finds one goroutine's stack in the text of all, and cuts it to mostStack at the end of a line.
+func stackOf(all []byte, number int64) string {
+	const between = "\n\n"
+	head := []byte("goroutine " + strconv.FormatInt(number, 10) + " ")
+	for len(all) > 0 {
+		one, rest, _ := bytes.Cut(all, []byte(between))
+		if bytes.HasPrefix(one, head) {
+			return cutLines(one, mostStack)
+		}
+		all = rest
+	}
+	return ""
+}
+
+// cutLines cuts a text that is longer than most bytes after the last line that fits.
+func cutLines(text []byte, most int) string {
+	if len(text) <= most {
+		return string(text)
+	}
+	text = text[:most]
+	return string(text[:bytes.LastIndexByte(text, '\n')+1]) + "..."
+}
 
 // Dump logs what runs and where every goroutine stands, as Sidekiq does at TTIN.
 func (l *Launcher) Dump() {

@@ -11,46 +11,48 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A duty is something the process does again and again beside running jobs. A pass neither loops nor
-// sleeps; it may ask to be called again sooner or later than after the duty's period.
+// A duty is a background task of the process. A pass neither loops nor sleeps; it may ask for the next pass
+// sooner or later than the duty's period.
 type duty struct {
 	name   string
 	period time.Duration
-	// first is how long the first pass waits. None.
+	// first delays the first pass.
 	first time.Duration
 	pass  func(ctx context.Context) (next time.Duration, err error)
-	// intake says that the duty brings work in, and ends when the process goes quiet.
+	// intake marks a duty that brings in work; it ends when the process becomes quiet.
 	intake bool
-	// now, if set, brings a pass before its time.
+	// now, if set, triggers a pass before its time.
 	now <-chan struct{}
-	// rest bounds the rest after failures. longestRest, if zero.
+	// rest is the maximum delay after failures. Default: longestRest.
 	rest time.Duration
-	// calls says that each call of a pass has a deadline of its own. Any other pass is of one or two calls,
-	// and has one.
+	// calls marks a duty whose calls each have a deadline of their own. Any other pass makes one or two calls
+	// and has one deadline for all.
 	calls bool
-	// pace is what the duty knows of its link. Its own, if nil.
+	// pace adapts the deadline to the link. Default: one of its own.
 	pace *lua.Pace
-	// steady says that the period is from the beginning of one pass to that of the next, however long the
-	// answer takes.
+	// steady counts the period from the beginning of one pass to the beginning of the next, however long the
+	// reply takes.
 	steady bool
 }
 
-// announceEvery is how often Sidekiq's readers get news of us; they keep a process for a minute.
+// announceEvery is how often the process record for Sidekiq's readers is written; they keep a process for a
+// minute.
 const announceEvery = 5 * time.Second
 
 const (
-	// firstRest is how long a duty leaves Redis alone after a failure, or nearly: twice as long after each
-	// further one.
+	// firstRest is about how long a duty waits after its first failure. The delay doubles with each further
+	// failure.
 	firstRest = 100 * time.Millisecond
-	// longestRest bounds that, so that all duties resume well within five seconds of Redis' return.
+	// longestRest is the maximum of that delay, so that all duties resume well within five seconds of Redis'
+	// return.
 	longestRest = 2 * time.Second
-	// refusedRest is the same where Redis is there and will not do it, however often.
+	// refusedRest is the delay after each refusal of a reachable Redis.
 	refusedRest = 500 * time.Millisecond
 )
 
-// duties is the table of everything the process does besides.
+// duties returns the table of all background duties of a process.
 func (l *Launcher) duties() []duty {
-	return []duty{
+	duties := []duty{
 		// Its rest is short enough that several attempts fit into one session: a short outage must not cost
 		// it. Steady, because a round trip may be as long as a beat: beats that wait for each other's
 		// answers would come half as often, and the gaps between them look like those of a process that has
@@ -58,6 +60,8 @@ func (l *Launcher) duties() []duty {
 		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true},
 		// An operator who quiets a process wants to see it quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
+		{name: "statistics", period: statisticsEvery, first: statisticsEvery, pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.announce) })},
+		{name: "cancel", period: marksEvery, pass: l.readMarks, now: l.marked},
 		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim
 		// does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
@@ -66,6 +70,10 @@ func (l *Launcher) duties() []duty {
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
 		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
 	}
+	if len(l.periodic) > 0 {
+		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: each(l.registerPeriodic), intake: true})
+	}
+	return duties
 }
 
 // sweep is the sweep's pass.
@@ -76,7 +84,7 @@ func (l *Launcher) sweep(ctx context.Context) (time.Duration, error) {
 	return l.janitor.Sweep(ctx, l.Identity())
 }
 
-// each is a pass that is content with its duty's period.
+// each adapts a pass that keeps its duty's period.
 func each(pass func(context.Context) error) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
 }
@@ -129,7 +137,8 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 	}
 }
 
-// bounded is one pass of a duty. A stop waits for it: no call of it outlives the process.
+// bounded runs one pass of a duty with a deadline. A stop waits for the pass, so none of its calls outlives
+// the process.
 func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next time.Duration, err error) {
 	if goneAt := l.goneAt.Load(); goneAt != nil {
 		var cancel context.CancelFunc
@@ -147,16 +156,16 @@ func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next ti
 }
 
 const (
-	// leastPass is the least that a pass is given, however short the TTL.
+	// leastPass is the minimum deadline of a pass, however short the TTL.
 	leastPass = 100 * time.Millisecond
-	// mostPass bounds what it is given after deadlines were missed: five round trips of half a second,
-	// enough to connect and to be answered. Longer waits would hold a heart on a primary that has failed
-	// while another one is promoted.
+	// mostPass is the maximum deadline after missed ones: five round trips of half a second, enough to
+	// connect and get a reply. With longer ones, heartbeats would wait for a failed primary while another one
+	// is promoted.
 	mostPass = 2500 * time.Millisecond
 )
 
-// within calls with a deadline: a longer one after one was missed, because a new connection takes several
-// round trips and each may be long.
+// within makes a call with a deadline. After a missed deadline the next one is longer, because a new
+// connection takes several round trips, and each may be long.
 func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(context.Context) error) error {
 	allowed := max(min(pace.Timeout(usual, 0), mostPass), usual)
 	began := time.Now()
@@ -179,5 +188,9 @@ func (d duty) restAfter(err error, backoff *lua.Backoff) time.Duration {
 	if !driver.Outage(err) {
 		return lua.Jitter(min(refusedRest, longest))
 	}
-	return backoff.Next(firstRest, longest)
+	first := firstRest
+	if driver.Denial(err) != "" {
+		first = longest // it lasts until an operator acts
+	}
+	return backoff.Next(first, longest)
 }

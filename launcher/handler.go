@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/retry"
 )
@@ -14,39 +15,44 @@ import (
 // over. The job goes back to the head of its queue, and nothing is counted.
 var ErrShutdown = errors.New("belay: shutdown: this process is stopping and the job goes back to its queue")
 
-// ErrTimeout is the cause with which a run's context ends that takes longer than its timeout. The
-// cause is context.DeadlineExceeded too. What the handler then says is its outcome: nil is done, an error
-// is a failure.
+// ErrTimeout is the cause with which the context of a run ends that exceeds its timeout. The cause also
+// matches context.DeadlineExceeded. The handler's return value still decides the outcome: nil is success, an
+// error is a failure.
 var ErrTimeout = errors.New("belay: timeout")
 
-// A Handler runs jobs. A nil error is success; others are judged by package retry. Its context ends when
-// the job should: context.Cause says why (ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost). A handler
-// that does not return then keeps its processor, and its job stays in hand; OnStuck is called.
+// ErrDeadline is the cause with which the context of a run ends at its job's deadline. The cause also matches
+// ErrTimeout and context.DeadlineExceeded. If the handler then returns an error, the job ends without a retry,
+// because that would start too late.
+var ErrDeadline = errors.New("belay: deadline")
+
+// A Handler runs jobs. A nil error is success; package retry decides about others. Its context ends with one
+// of the causes ErrTimeout, ErrCancelled, ErrShutdown and fetch.ErrOwnershipLost. A handler that does not
+// return then keeps its processor and its job, and OnStuck is called.
 type Handler func(ctx context.Context, j *job.Job) error
 
 // A Middleware wraps every run; the first one added is the outermost.
 type Middleware func(next Handler) Handler
 
-// Class is what may be said of all jobs of one class.
+// Class is the configuration of one class of jobs.
 type Class struct {
-	// Queue is where its jobs go unless a push says otherwise, RetryQueue where its retries go. They are
-	// set for a class that has a definition, and are only compared with the queues that are taken. Default:
+	// Queue is the queue of its jobs unless a push sets another, RetryQueue that of its retries. They are set
+	// for a class that has a definition, and are only compared with the queues that are taken. Default:
 	// unknown.
 	Queue, RetryQueue string
-	// Timeout ends a run's context after this long, with the cause ErrTimeout; what the handler returns
-	// then counts as its outcome, as ever. None.
+	// Timeout ends a run's context after this long, with the cause ErrTimeout. The handler's return value
+	// still decides the outcome. Default: none.
 	Timeout time.Duration
-	// Backoff replaces the retry formula's base delay. nil leaves the formula alone.
+	// Backoff replaces the base delay of the retry formula. Default: nil, the formula's delay.
 	Backoff retry.BackoffFunc
-	// Middleware wraps the class' own runs, inside of what wraps every run; the first is the outermost.
-	// None.
+	// Middleware wraps the runs of the class, inside of the middleware of all runs; the first is the
+	// outermost. Default: none.
 	Middleware []Middleware
-	// Exhausted is called for the class' jobs that will not run again on their own, before every
-	// DeathHandler. nil.
+	// Exhausted is called before all DeathHandlers, for jobs of the class that run again only if an operator
+	// retries them. Default: nil.
 	Exhausted DeathHandler
 }
 
-// AnyClass is the name under which a handler for all classes is registered that have none of their own.
+// AnyClass is the name under which a handler is registered for all classes without one of their own.
 const AnyClass = "*"
 
 type registration struct {
@@ -56,23 +62,33 @@ type registration struct {
 }
 
 // timeout returns the timeout of a run and the cause with which its context then ends: the job's own timeout,
-// its class' or the process'.
+// its class' or the process', or the time until the job's deadline if that is less.
 func (l *Launcher) timeout(j *job.Job, registered *registration) (time.Duration, error) {
+	timeout, late := l.ownTimeout(j, registered)
+	if deadline, limited := j.Deadline(); limited {
+		if left := max(deadline.Sub(l.clock.Now()), 1); timeout == 0 || left < timeout {
+			return left, &timeoutError{after: left, err: context.DeadlineExceeded, deadline: true}
+		}
+	}
+	return timeout, late
+}
+
+func (l *Launcher) ownTimeout(j *job.Job, registered *registration) (time.Duration, error) {
 	if own, ok := j.Timeout(); ok {
-		return own, &timeoutError{own, context.DeadlineExceeded}
+		return own, &timeoutError{after: own, err: context.DeadlineExceeded}
 	}
 	if registered.class.Timeout > 0 {
 		return registered.class.Timeout, registered.late
 	}
 	if l.cfg.Timeout > 0 {
-		return l.cfg.Timeout, &timeoutError{l.cfg.Timeout, context.DeadlineExceeded}
+		return l.cfg.Timeout, &timeoutError{after: l.cfg.Timeout, err: context.DeadlineExceeded}
 	}
 	return 0, nil // most runs, which pay no allocation
 }
 
 // register makes what is registered for a class.
 func register(handler Handler, about Class) registration {
-	return registration{handler: handler, class: about, late: &timeoutError{about.Timeout, context.DeadlineExceeded}}
+	return registration{handler: handler, class: about, late: &timeoutError{after: about.Timeout, err: context.DeadlineExceeded}}
 }
 
 // A timeoutError is the cancellation cause of a run's context at its timeout, and the failure of a run that
@@ -80,10 +96,15 @@ func register(handler Handler, about Class) registration {
 type timeoutError struct {
 	after time.Duration
 	err   error // context.DeadlineExceeded, or the handler's error that wraps it
+	// deadline is set if it was the job's deadline.
+	deadline bool
 }
 
 func (e *timeoutError) Error() string {
 	text := fmt.Sprintf("timed out after %v", e.after)
+	if e.deadline {
+		text = fmt.Sprintf("deadline passed after %v", e.after.Round(time.Millisecond))
+	}
 	if said := retry.Text(e.err); said != context.DeadlineExceeded.Error() {
 		text += ": " + said
 	}
@@ -91,21 +112,30 @@ func (e *timeoutError) Error() string {
 }
 
 // Unwrap returns ErrTimeout and the handler's error.
-func (e *timeoutError) Unwrap() []error { return []error{e.err, ErrTimeout} }
+func (e *timeoutError) Unwrap() []error {
+	if e.deadline {
+		return []error{e.err, ErrTimeout, ErrDeadline}
+	}
+	return []error{e.err, ErrTimeout}
+}
 
 // ErrorClass returns the error_class that operators see.
 func (e *timeoutError) ErrorClass() string { return "Timeout" }
 
 // named returns the error of a run that exceeded its timeout: "context deadline exceeded" alone does not
 // name the deadline. An error that is not about the deadline is returned unchanged.
-func named(err error, timeout time.Duration) error {
+func named(err, cause error) error {
 	if err == nil || !retry.Is(err, context.DeadlineExceeded) || retry.Is(err, ErrTimeout) {
 		return err
 	}
-	return &timeoutError{timeout, err}
+	late := &timeoutError{err: err}
+	if own, is := errors.AsType[*timeoutError](cause); is {
+		late.after, late.deadline = own.after, own.deadline
+	}
+	return late
 }
 
-// RunInfo says which run a handler's context belongs to.
+// RunInfo describes the run that a handler's context belongs to.
 type RunInfo struct {
 	JID, Class, Queue string
 	// Attempt counts failed runs and this one, from 1. Crashes, requeues and snoozes do not count.
@@ -118,11 +148,15 @@ type RunInfo struct {
 	CreatedAt, EnqueuedAt time.Time
 	// Meta holds the fields that were added by Meta at the push; nil if there are none.
 	Meta map[string]string
+	// Periodic is the name of the periodic job that the job is a tick of, and TickAt the time at which the
+	// tick was meant to be, in the zone of its schedule. TickAt is zero for a run that an operator asked for.
+	Periodic string
+	TickAt   time.Time
 	// Identity is the process identity whose working list holds the job.
 	Identity string
 }
 
-// Info says which run ctx belongs to; ok is false outside of one.
+// Info describes the run that ctx belongs to; ok is false outside of a run.
 func Info(ctx context.Context) (info RunInfo, ok bool) {
 	run, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -138,20 +172,45 @@ func (r *run) info() RunInfo {
 	}
 	created, _ := r.job.CreatedAt()
 	enqueued, _ := r.job.EnqueuedAt()
+	tick, _ := r.job.Tick()
 	return RunInfo{
-		JID: r.job.JID(), Class: r.job.Class(), Queue: r.taken.Queue, Attempt: attempt, MaxAttempts: r.launcher.cfg.Retry.MaxAttempts(r.job),
-		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(), Identity: r.taken.Session.Identity,
+		JID: r.job.JID(), Class: r.job.Class(), Queue: r.taken.Queue, Attempt: attempt, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
+		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(), Periodic: tick.Name, TickAt: tick.At, Identity: r.taken.Session.Identity,
 	}
 }
 
-// Stopping returns a channel that is closed when the process of the run that ctx belongs to begins to stop,
-// before the shutdown timeout and the end of ctx. Outside of a run it is nil: it is never closed.
+// AfterRun registers a callback for the outcome of ctx's run, for middleware that has begun something for the
+// run, such as a span of a trace. It is called once, when the handler has returned and the outcome is decided,
+// and before the outcome is stored; the run's processor waits for it. err is what the outermost middleware
+// returned, or a *retry.PanicError. Call AfterRun in the goroutine that runs the middleware. It reports whether
+// ctx belongs to a run; otherwise nothing is called.
+func AfterRun(ctx context.Context, callback func(outcome job.Outcome, err error)) bool {
+	run, ok := ctx.Value(runKey{}).(*run)
+	if ok {
+		run.after = append(run.after, callback)
+	}
+	return ok
+}
+
+// Stopping returns a channel that is closed when the process of ctx's run begins to stop, before the
+// shutdown timeout and the end of ctx. Outside of a run it returns nil, which blocks for ever.
 func Stopping(ctx context.Context) <-chan struct{} {
 	run, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
 		return nil
 	}
-	return run.launcher.halt
+	return run.launcher().halt
+}
+
+// WAL returns the positions that replicas must have reached before ctx's run reads them. For each connection
+// it is the latest position of the job's own push and of the duplicates that were refused before the run. It
+// returns nil for none, and outside of a run.
+func WAL(ctx context.Context) dedup.WAL {
+	run, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return nil
+	}
+	return dedup.ReadWAL(run.job)
 }
 
 type runKey struct{}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/fetch"
@@ -14,23 +14,23 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// ErrInterrupted is the error of a job that was moved to the dead set because its process died again and
-// again while it ran, the last time with no other run.
+// ErrInterrupted is the error of a job that was moved to the dead set because its process crashed too often
+// while it ran, the last time with nothing else running.
 var ErrInterrupted = errors.New("belay: interrupted: its process died again and again with this job in hand")
 
-// An ErrorHandler is called for each run that did not succeed, with the run's context. Its own panics are
-// only logged.
+// An ErrorHandler is called for each run that did not succeed, with the run's context. A panic in it is
+// logged and has no other effect.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
-// A DeathHandler is called for a job that will not run again on its own: it is out of retries or of time,
-// its handler discarded or killed it, or it has crashed too many processes (ErrInterrupted). The call comes
-// before the settle, so there may be two for one job. The job is as it was before its last run. Its own
-// panics are only logged.
+// A DeathHandler is called for a job that runs again only if an operator retries it: it has no retries or no
+// time left, its handler killed it, or it has crashed too many processes (ErrInterrupted). The call comes
+// before the settle, so there may be two calls for one job. j is the job as it was before its last run. A
+// panic in the handler is logged and has no other effect.
 type DeathHandler func(ctx context.Context, j *job.Job, err error)
 
-// An Orphan is a job that this process has brought back from a process that died.
+// An Orphan is a job that this process has recovered from a dead process.
 type Orphan struct {
-	// Job is nil when the payload cannot be read; Payload is always there, as it now lies in its new home.
+	// Job is nil if the payload cannot be read. Payload is always set, to the bytes at its new place.
 	Job     *job.Job
 	Payload string
 	Queue   string
@@ -40,8 +40,8 @@ type Orphan struct {
 	Home lua.Home
 }
 
-// An OrphanHandler is called for each orphan, some time after it was recovered. It delays no job; its own
-// panics are only logged.
+// An OrphanHandler is called for each orphan, some time after its recovery. It delays no job. A panic in it
+// is logged and has no other effect.
 type OrphanHandler func(orphan Orphan)
 
 // An InternalErrorHandler is called with an error outside of any run. source names the place: the call to
@@ -68,18 +68,16 @@ type hooks struct {
 	start            []func(context.Context) error
 	quiet, stop, end []func()
 
-	quieting, stopping sync.Once
-	room               chan struct{} // for the calls in goroutines of their own
-	mu                 sync.Mutex
-	over               bool           // no more calls are made
-	calls              sync.WaitGroup // under way; added to under mu, and not once it is over
+	room chan struct{} // for the calls in goroutines of their own
+	over atomic.Bool   // no more calls are made
 }
 
 // mostCalls is how many calls of hooks may be under way in goroutines of their own. Further ones are
 // dropped.
 const mostCalls = 64
 
-// addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program.
+// addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program. The
+// method of belay.Server of the same name says when each is called.
 func addHook[T any](l *Launcher, name string, hooks *[]T, hook T) {
 	if l.started() {
 		panic("belay: " + name + " after Run: call it before")
@@ -87,46 +85,35 @@ func addHook[T any](l *Launcher, name string, hooks *[]T, hook T) {
 	*hooks = append(*hooks, hook)
 }
 
-// OnError registers a callback for runs that did not succeed. It panics after Run.
+// OnError registers a callback for runs that did not succeed.
 func (l *Launcher) OnError(handler ErrorHandler) { addHook(l, "OnError", &l.hooks.errors, handler) }
 
-// OnStuck registers a callback for runs whose context has ended and whose handler does not return. It is
-// called once the run has gone on for as long again as its class' timeout, though at least 5 s and at most a
-// minute (5 s where it was cancelled for another reason), then every ten minutes, and when the process stops
-// without it, unless that was reported before. It panics after Run.
+// OnStuck registers a callback for runs whose context has ended and whose handler does not return.
 func (l *Launcher) OnStuck(handler StuckHandler) { addHook(l, "OnStuck", &l.hooks.stuck, handler) }
 
-// OnDeath registers a callback for jobs that will not run again on their own. It panics after Run.
+// OnDeath registers a callback for jobs that will not run again on their own.
 func (l *Launcher) OnDeath(handler DeathHandler) { addHook(l, "OnDeath", &l.hooks.deaths, handler) }
 
-// OnOrphan registers a callback for jobs that this process recovers from dead processes. It panics after
-// Run.
-func (l *Launcher) OnOrphan(handler OrphanHandler) {
-	addHook(l, "OnOrphan", &l.hooks.orphans, handler)
-}
+// OnOrphan registers a callback for jobs that this process recovers from dead processes.
+func (l *Launcher) OnOrphan(handler OrphanHandler) { addHook(l, "OnOrphan", &l.hooks.orphans, handler) }
 
-// OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses,
-// unreadable payloads, panics of hooks. It panics after Run.
+// OnInternalError registers a callback for errors outside of runs.
 func (l *Launcher) OnInternalError(handler InternalErrorHandler) {
 	addHook(l, "OnInternalError", &l.hooks.inner, handler)
 }
 
-// OnStart registers a hook that runs before anything is taken, in the order added. An error ends Run. It
-// panics after Run.
-func (l *Launcher) OnStart(hook func(ctx context.Context) error) {
+// OnStart registers a hook that runs before the first job is taken. An error ends Run.
+func (l *Launcher) OnStart(hook func(context.Context) error) {
 	addHook(l, "OnStart", &l.hooks.start, hook)
 }
 
-// OnQuiet registers a hook that runs, asynchronously, once nothing more is taken: after Quiet, or at the
-// beginning of a stop. It panics after Run.
+// OnQuiet registers a hook that runs, asynchronously, when no more jobs are taken.
 func (l *Launcher) OnQuiet(hook func()) { addHook(l, "OnQuiet", &l.hooks.quiet, hook) }
 
-// OnStop registers a hook that runs, asynchronously, when a stop begins, while jobs may still run. It panics
-// after Run.
+// OnStop registers a hook that runs, asynchronously, when a stop begins.
 func (l *Launcher) OnStop(hook func()) { addHook(l, "OnStop", &l.hooks.stop, hook) }
 
-// OnExit registers a hook that runs when the last job has been settled, the last one added first. Run waits
-// for it. It panics after Run.
+// OnExit registers a hook that runs after the last job has been settled. The hook added last runs first.
 func (l *Launcher) OnExit(hook func()) { addHook(l, "OnExit", &l.hooks.end, hook) }
 
 // begin calls the start hooks; a panic in one is its error.
@@ -142,14 +129,6 @@ func (l *Launcher) begin(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-func (l *Launcher) callQuiet() {
-	l.hooks.quieting.Do(func() { l.callLater("quiet hook", l.hooks.quiet...) })
-}
-
-func (l *Launcher) callStop() {
-	l.hooks.stopping.Do(func() { l.callLater("stop hook", l.hooks.stop...) })
 }
 
 func (l *Launcher) exit() {
@@ -174,7 +153,7 @@ func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict
 
 // callDeath calls the class' own handler first, as Sidekiq does.
 func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
-	if own := l.pool.Load().registered(j.Class()).class.Exhausted; own != nil {
+	if own := l.pool.Load().registered(j).class.Exhausted; own != nil {
 		l.guard("exhausted handler", func() { own(ctx, j, err) })
 	}
 	for _, handler := range l.hooks.deaths {
@@ -182,20 +161,9 @@ func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
 	}
 }
 
-// recoveredHook returns what the janitor calls with recovered jobs; nil when no hook is registered for them.
-func (l *Launcher) recoveredHook() func(from string, lists []lua.Orphans) {
-	for _, registered := range l.handlers {
-		if registered.class.Exhausted != nil {
-			return l.recovered
-		}
-	}
-	if len(l.hooks.orphans)+len(l.hooks.deaths)+len(l.hooks.inner) > 0 {
-		return l.recovered
-	}
-	return nil
-}
-
+// recovered is what the janitor calls with the jobs that it has brought back.
 func (l *Launcher) recovered(from string, lists []lua.Orphans) {
+	l.countRecovered(lists)
 	l.callLater("orphan handler", func() {
 		for _, list := range lists {
 			for _, entry := range list.Entries {
@@ -219,59 +187,48 @@ func (l *Launcher) callOrphan(orphan Orphan) {
 	}
 }
 
+// internalHandler is what the log calls the handlers of internal errors.
+const internalHandler = "internal error handler"
+
 // callInternal calls the handlers of internal errors. It returns at once.
 func (l *Launcher) callInternal(source string, err error) {
 	calls := make([]func(), 0, len(l.hooks.inner))
 	for _, handler := range l.hooks.inner {
-		calls = append(calls, func() {
-			defer func() {
-				if value := recover(); value != nil {
-					l.writePanic("internal error handler", value) // calling it again for its own panic might never end
-				}
-			}()
-			handler(source, err)
-		})
+		calls = append(calls, func() { handler(source, err) })
 	}
-	l.callLater("internal error handler", calls...)
+	l.callLater(internalHandler, calls...)
 }
 
 // callLater makes calls in a goroutine of their own, one after the other.
 func (l *Launcher) callLater(what string, calls ...func()) {
-	if len(calls) == 0 {
+	if len(calls) == 0 || l.hooks.over.Load() {
 		return
 	}
 	select {
 	case l.hooks.room <- struct{}{}:
 	default:
-		l.cfg.Log.Error().Msg(what + " not called: " + fmt.Sprint(mostCalls) + " earlier ones have not returned")
+		l.cfg.Log.Error().Msg(what + " skipped: " + fmt.Sprint(mostCalls) + " earlier calls have not returned")
 		return
 	}
-	l.hooks.mu.Lock()
-	defer l.hooks.mu.Unlock()
-	if l.hooks.over {
-		return
-	}
-	l.hooks.calls.Go(func() {
+	go func() {
 		defer func() { <-l.hooks.room }()
 		for _, call := range calls {
 			l.guard(what, call)
 		}
-	})
+	}()
 }
 
-// awaitCalls gives the calls under way a moment to return. No more calls are made after that.
+// awaitCalls gives the calls under way a moment to return: then it can take all the room. No more calls are
+// made after that.
 func (l *Launcher) awaitCalls() {
-	l.hooks.mu.Lock()
-	l.hooks.over = true
-	l.hooks.mu.Unlock()
-	returned := make(chan struct{})
-	go func() {
-		l.hooks.calls.Wait()
-		close(returned)
-	}()
-	select {
-	case <-returned:
-	case <-time.After(fetch.Moment):
+	l.hooks.over.Store(true)
+	enough := time.After(fetch.Moment)
+	for range mostCalls {
+		select {
+		case l.hooks.room <- struct{}{}:
+		case <-enough:
+			return
+		}
 	}
 }
 
@@ -286,12 +243,10 @@ func (l *Launcher) guard(what string, call func()) {
 }
 
 func (l *Launcher) logPanic(what string, value any) {
-	l.writePanic(what, value)
-	l.callInternal(what, &retry.PanicError{Value: value})
-}
-
-func (l *Launcher) writePanic(what string, value any) {
 	l.cfg.Log.Error().Str("panic", l.errorText("", errors.New(panicText(value)))).Msg(what + " panicked")
+	if what != internalHandler { // calling it again for its own panic might never end
+		l.callInternal(what, &retry.PanicError{Value: value})
+	}
 }
 
 // panicText is what a panic was about. To print the value is not enough: its own methods may panic, and

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Finding is the answer to a question about a worker's health.
+// A Finding is the result of a health check of a worker.
 type Finding struct {
 	OK bool `json:"ok"`
 	// Reason is a word for programs, empty if nothing is wrong. Detail is for people.
@@ -47,7 +48,7 @@ const (
 	silentTTLs = 5
 )
 
-// Registered reports whether it is the finding of a worker that runs and has reached Redis.
+// Registered reports whether the checked worker runs and has reached Redis.
 func (f Finding) Registered() bool {
 	return f.Reason != reasonNotRunning && f.Reason != reasonNotRegistered
 }
@@ -71,9 +72,9 @@ func (l *Launcher) Ready(ctx context.Context) Finding {
 	return Finding{OK: true}
 }
 
-// Alive reports whether the worker need not be restarted. It must be restarted only if Run has returned, if
-// the loop stands still, or if heartbeats fail although Redis replies to the probe or to other connections of
-// the worker. It waits for Redis half a second at most.
+// Alive reports whether the worker is alive. A worker that is not must be restarted: its Run has returned,
+// its loop stands still, or its heartbeats fail although Redis replies to the probe or to other connections
+// of the worker. Alive waits for Redis for half a second at most.
 func (l *Launcher) Alive(ctx context.Context) Finding {
 	if l.phase.Load() == phaseEnded {
 		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}
@@ -161,4 +162,25 @@ func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	text, _ := replies[1].Value.(string)
 	expires, err := strconv.ParseFloat(text, 64)
 	return !l.asked.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
+}
+
+// addresses match the sockets, hosts and name servers in network errors, with what remains of each. The
+// more specific patterns come first.
+var addresses = []struct {
+	at   *regexp.Regexp
+	left string
+}{
+	{regexp.MustCompile(`\b(dial|read|write) (tcp\d?|udp\d?|unix\w*) .+?: `), "$1 $2: "},
+	{regexp.MustCompile(`\blookup \S+( on \S+)?: `), "lookup: "},
+	{regexp.MustCompile(`(\[[0-9a-fA-F:.%]+\]|[\w.%-]+):\d{1,5}\b`), "(address)"},
+	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`), "(address)"},
+}
+
+// withoutAddresses returns the text of an error without addresses, because anyone who reaches the health
+// endpoint can read it. The log has the full text.
+func withoutAddresses(text string) string {
+	for _, one := range addresses {
+		text = one.at.ReplaceAllString(text, one.left)
+	}
+	return text
 }

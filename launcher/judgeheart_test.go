@@ -67,6 +67,8 @@ func TestAHeartThatAloneIsSilentIsFoundOut(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
 	l, end := runJudged(t, proxy.URL(), Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}, 0)
+	require.Eventually(t, func() bool { return l.report.AnsweredWithin(time.Minute) }, 10*time.Second, time.Millisecond,
+		"another connection has had a reply")
 	for _, token := range []string{"TIME", "EVAL", "evalsha"} {
 		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: token, Do: faultproxy.Fail("ERR max number of clients reached")})
 	}

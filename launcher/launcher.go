@@ -28,9 +28,14 @@ type Launcher struct {
 	hooks      hooks
 	report     *fetch.Reporter
 	loop       *fetch.Loop
+	space      *fetch.Keyspace
+	periodic   []*scheduler.Periodic
+	outranked  map[string]bool // the periodic jobs of which another definition is in force
 
 	grace     time.Duration // heartGrace, but in tests
 	changed   chan struct{} // there is news for Sidekiq's readers
+	marked    chan struct{} // there are marks to read
+	marks     lua.Marks
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
@@ -52,6 +57,10 @@ type Launcher struct {
 	asked     atomic.Bool
 	goneAt    atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
 	watch     watch
+
+	statistics    statistics
+	trips         trips
+	recoveredJobs atomic.Uint64
 }
 
 // The phases of Run.
@@ -79,7 +88,7 @@ func New(cfg Config) (*Launcher, error) {
 	l := &Launcher{
 		cfg: cfg, capsules: capsules, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, report: fetch.NewReporter(*cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostCalls)},
-		grace: heartGrace, changed: make(chan struct{}, 1), halt: make(chan struct{}),
+		outranked: make(map[string]bool), grace: heartGrace, changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), halt: make(chan struct{}),
 	}
 	for _, capsule := range capsules {
 		l.queues = append(l.queues, capsule.Order.Names()...)
@@ -118,9 +127,11 @@ func (l *Launcher) started() bool { return l.phase.Load() != phaseNew }
 // Quiet makes the process take no more jobs. Running jobs continue, and the process runs until Stop. A second
 // call does nothing.
 func (l *Launcher) Quiet() {
-	l.noteQuiet()
+	first := l.noteQuiet()
 	l.loop.Quiet()
-	l.callQuiet()
+	if first {
+		l.callLater("quiet hook", l.hooks.quiet...)
+	}
 }
 
 // Stop ends the process. It takes no more jobs, and running jobs get the shutdown timeout. Then their
@@ -132,20 +143,22 @@ func (l *Launcher) Stop() {
 		return
 	}
 	// Before the loop gets the order: the process may end a moment after it.
-	l.noteQuiet()
-	l.callQuiet()
-	l.callStop()
+	if l.noteQuiet() {
+		l.callLater("quiet hook", l.hooks.quiet...)
+	}
+	l.callLater("stop hook", l.hooks.stop...)
 	close(l.halt)
 	l.loop.Stop()
 }
 
-// noteQuiet lets Sidekiq's readers see that the process takes no more jobs.
-func (l *Launcher) noteQuiet() {
-	l.quiet.Store(true)
+// noteQuiet lets Sidekiq's readers see that the process takes no more jobs. It reports whether it took some.
+func (l *Launcher) noteQuiet() bool {
+	first := !l.quiet.Swap(true)
 	select {
 	case l.changed <- struct{}{}:
 	default:
 	}
+	return first
 }
 
 // Identity returns the identity of the process' session; "" before it is registered.
@@ -190,18 +203,19 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.cancel(nil)
+	l.learnMarks(ctx)
 	session, err := l.register(ctx)
 	if session == nil {
 		return err
 	}
-	if err := l.loop.Open(); err != nil {
+	if l.space, err = l.loop.Open(fetch.Space{Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock}); err != nil {
 		return fmt.Errorf("open a connection for jobs: %w", err)
 	}
 	defer func() { _ = l.loop.Close() }()
 	l.bornAt = l.clock.Now()
 	pool := newPool(l, handlers)
 	l.pool.Store(pool)
-	l.loop.Enter(session)
+	l.space.Enter(session)
 	pool.start()
 	defer l.loop.Dismiss()
 
@@ -218,6 +232,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.endDuties(&duties)
 	l.reportLeft()
 	l.deregister()
+	l.lastStatistics()
 	l.awaitCalls()
 	l.exit()
 	return nil
@@ -225,7 +240,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 func (l *Launcher) loopConfig() fetch.Config {
 	return fetch.Config{
-		Client: l.cfg.Client, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Capsules: l.capsules,
+		Log: *l.cfg.Log, Capsules: l.capsules,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
@@ -237,19 +252,19 @@ func (l *Launcher) loopConfig() fetch.Config {
 func (l *Launcher) open() error {
 	for _, lane := range l.lanes.all() {
 		var err error
-		if *lane, err = l.cfg.Client.Lane(1); err != nil {
+		if *lane, err = l.counting(l.cfg.Client).Lane(1); err != nil {
 			l.close()
 			return fmt.Errorf("open a connection for vitals: %w", err)
 		}
 	}
 	l.janitor = janitor.New(janitor.Config{
 		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit, Recovered: l.recoveredHook(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit, Recovered: l.recovered,
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Crashes: l.cfg.crashPolicy(),
-		Processes: l.janitor.Processes,
+		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
 	l.report.Notify(l.callInternal)
 	return nil
@@ -363,9 +378,9 @@ func (l *Launcher) deregister() {
 	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:
-		l.cfg.Log.Error().Err(err).Str("identity", session.Identity).Msg("left without telling redis: unfinished jobs are recovered as after a crash")
+		l.cfg.Log.Error().Err(err).Str("identity", session.Identity).Msg("deregistration failed; unfinished jobs will be recovered")
 	case left > 0:
-		l.cfg.Log.Warn().Str("identity", session.Identity).Int("jobs", left).Msg("left jobs behind that redis would not let us settle: they are recovered as after a crash")
+		l.cfg.Log.Warn().Str("identity", session.Identity).Int("jobs", left).Msg("stopped with unsettled jobs; they will be recovered")
 	default:
 		l.cfg.Log.Info().Str("identity", session.Identity).Msg("stopped")
 	}

@@ -13,20 +13,23 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Logging is what the log shows of jobs, and what handlers have to write lines of their own with.
+// Logging configures what the log shows of jobs, and the loggers of handlers.
 type Logging struct {
-	// Zerolog is what handlers get by zerolog.Ctx, and by Log where there is no Slog. Config.Log.
+	// Zerolog is the logger that zerolog.Ctx returns in handlers, and that Log uses if Slog is nil. Default:
+	// Config.Log.
 	Zerolog *zerolog.Logger
-	// Slog is what handlers get by Log, and by zerolog.Ctx where there is no Zerolog. None.
+	// Slog is the handler that Log uses in handlers, and that zerolog.Ctx uses if Zerolog is nil. Default:
+	// none.
 	Slog slog.Handler
 
-	// Args shows jobs' arguments, in the line that each run has at level debug. They may hold anything;
-	// without it the log shows none.
+	// Args shows a job's arguments in the line that each run has at level debug. They may hold secrets.
+	// Default: not shown.
 	Args bool
-	// Redact says what is shown of a job's arguments. All.
+	// Redact returns what the log shows of a job's arguments. Default: all of them.
 	Redact func(class string, args json.RawMessage) json.RawMessage
-	// RedactError says what is shown of the error of a run, and, without a class, of a panic elsewhere in
-	// the program's own code. What is stored with a job is another matter. Its text.
+	// RedactError returns what the log shows of the error of a run and, with an empty class, of a panic
+	// elsewhere in the program's code. It does not change what is stored with the job. Default: the error's
+	// text.
 	RedactError func(class string, err error) string
 }
 
@@ -39,9 +42,9 @@ const (
 	unshown = "(not shown: its redaction panicked)"
 )
 
-// Log is the logger of the run that ctx belongs to: its lines have the run's jid, class, queue and attempt.
-// Outside of a run it is slog.Default(). zerolog.Ctx(ctx) has the same fields. Both are made when first
-// asked for: a run that logs nothing pays nothing.
+// Log returns the logger of the run that ctx belongs to: its lines have the run's jid, class, queue and
+// attempt. Outside of a run it returns slog.Default(). zerolog.Ctx(ctx) has the same fields. Both are made
+// at their first use, so a run that logs nothing pays nothing.
 func Log(ctx context.Context) *slog.Logger {
 	run, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -63,7 +66,7 @@ func (r *run) loggers() *runLoggers {
 	}
 	info := r.info()
 	info.Class = r.job.DisplayClass() // as everywhere in the log
-	r.made.CompareAndSwap(nil, r.launcher.cfg.Logging.of(info))
+	r.made.CompareAndSwap(nil, r.launcher().cfg.Logging.of(info))
 	return r.made.Load()
 }
 
@@ -112,7 +115,12 @@ func (k *keyhole) Value(key any) any {
 func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 	exit := outcome.Exit()
 	text := l.errorText(r.job.DisplayClass(), err)
-	if exit != job.ExitRequeued && exit != job.ExitSnoozed {
+	switch exit {
+	case job.ExitRequeued, job.ExitSnoozed:
+	case job.ExitCancelled:
+		l.cfg.Log.Info().Str(zerolog.ErrorFieldName, text).Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).
+			Dur("took_ms", time.Since(r.startedAt)).Msg("run cancelled")
+	default:
 		event := l.cfg.Log.Warn().Str(zerolog.ErrorFieldName, text)
 		if panicked := retry.Panicked(err); panicked != nil {
 			event.Str("stack", cutLines(panicked.Stack, mostStack))

@@ -21,7 +21,7 @@ func loggingRun(t *testing.T, out *bytes.Buffer) (*run, context.Context) {
 	l := &Launcher{cfg: Config{Log: &log}.withDefaults()}
 	parsed, err := job.Parse(`{"class":"A","jid":"abc","args":[],"retry_count":1}`)
 	require.NoError(t, err)
-	r := &run{launcher: l, job: parsed, taken: &fetch.Run{Queue: "q", Session: &fetch.Session{Context: t.Context()}}}
+	r := &run{processor: &processor{pool: &pool{launcher: l}}, job: parsed, taken: &fetch.Run{Queue: "q", Session: &fetch.Session{Context: t.Context()}}}
 	return r, &runContext{Context: t.Context(), run: r}
 }
 

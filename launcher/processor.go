@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
 
@@ -22,33 +25,49 @@ type processor struct {
 	pool      *pool
 	current   atomic.Pointer[run]
 	goroutine atomic.Int64
+	leash     *leash // of its runs; nil before the first
 }
 
 // A run is one execution of a job.
 type run struct {
-	launcher  *Launcher
+	processor *processor
 	taken     *fetch.Run
 	job       *job.Job
+	leash     *leash
 	startedAt time.Time // by this machine's clock
 	// made are the loggers of its own, once the handler has asked for one.
 	made atomic.Pointer[runLoggers]
 	// outcome is what becomes of it, once that is decided.
 	outcome *job.Outcome
-	// timedOut says, once the handler has come back, that its own timeout was the first to end its context.
-	timedOut bool
+	// timedOut says, once the handler has come back, that its own timeout was the first to end its context, and
+	// pastDeadline that this was its job's deadline.
+	timedOut, pastDeadline bool
+	// late is set once its context was seen to have ended, by the watch.
+	late atomic.Pointer[lateness]
 	// refused reports that the handler returned Requeue: another process should run the job.
 	refused bool
+	// err is what the handler returned, or its panic. after are the callbacks of AfterRun.
+	err   error
+	after []func(job.Outcome, error)
+	// track is what the run of a tracked job has to report; nil for others.
+	track *track
 }
 
 // ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that
 // was over its timeout before has failed already: whatever came later did not make it late.
-func (r *run) ours() bool { return r.taken.Session.Context.Err() != nil && !r.timedOut }
+func (r *run) ours() bool {
+	return (r.taken.Session.Context.Err() != nil || r.lost()) && !r.timedOut
+}
+
+// lost reports whether Redis has said that the job is in other hands.
+func (r *run) lost() bool { return errors.Is(context.Cause(r.leash), fetch.ErrOwnershipLost) }
+
+func (r *run) launcher() *Launcher { return r.processor.pool.launcher }
 
 // A pool is all processors, and what they have in common.
 type pool struct {
 	launcher   *Launcher
 	handlers   map[string]registration // with the middleware already around each
-	fallback   *registration
 	processors []*processor
 }
 
@@ -69,10 +88,6 @@ func (l *Launcher) wrapped() (map[string]registration, error) {
 
 func newPool(l *Launcher, handlers map[string]registration) *pool {
 	c := &pool{launcher: l, handlers: handlers}
-	if fallback, ok := handlers[AnyClass]; ok {
-		delete(handlers, AnyClass) // no class has that name
-		c.fallback = &fallback
-	}
 	for id := range l.Concurrency() {
 		c.processors = append(c.processors, &processor{id: id, pool: c})
 	}
@@ -88,23 +103,26 @@ func (c *pool) start() {
 func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
 	defer func() {
-		// Only a handler or an error handler that ends its goroutine (runtime.Goexit, t.FailNow)
-		// leaves a current run behind. It gets its outcome, and the processor goes on in a new goroutine,
-		// also if that happens again here.
+		// Only a handler or a callback that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current
+		// run behind. It gets its outcome, and the processor goes on in a new goroutine, also if that happens
+		// again here.
 		r := p.current.Load()
 		if r == nil {
 			return
 		}
 		defer func() {
+			defer func() {
+				p.finish(r, *r.outcome)
+				go p.loop()
+			}()
 			if r.outcome == nil { // the class' backoff function ended the goroutine twice
 				died := job.Died(r.taken.Bytes)
 				r.outcome = &died
 			}
-			p.finish(r, *r.outcome)
-			go p.loop()
+			p.callAfter(r)
 		}()
 		if r.outcome == nil {
-			p.decide(r, &retry.GoexitError{})
+			p.decide(r, retry.ErrGoexit)
 		}
 	}()
 	for {
@@ -120,78 +138,141 @@ func (p *processor) execute(taken *fetch.Run) {
 	parsed, err := job.ParseToRun(taken.Bytes)
 	if err != nil {
 		l := p.pool.launcher
-		l.cfg.Log.Error().Err(err).Str("queue", taken.Queue).Int("bytes", len(taken.Bytes)).Msg("moved to the dead set: the payload cannot be read")
+		l.cfg.Log.Error().Err(err).Str("queue", taken.Queue).Int("bytes", len(taken.Bytes)).Msg("moved to the dead set: unreadable payload")
 		l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
 		l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(job.KeepUnreadable(taken.Bytes, taken.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return
 	}
-	r := &run{launcher: p.pool.launcher, taken: taken, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
+	r := &run{processor: p, taken: taken, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
+	r.leash = p.leashFor(r)
+	if _, tracked := r.job.Track(); tracked {
+		r.track = &track{}
+	}
 	p.current.Store(r)
+	if outcome, drop := p.pool.launcher.dropped(r); drop {
+		p.finish(r, outcome)
+		return
+	}
 	err = p.call(r)
-	p.finish(r, p.decide(r, err))
+	outcome := p.decide(r, err)
+	if len(r.after) > 0 {
+		decided := outcome // a copy, because only runs with callbacks pay for its place on the heap
+		r.outcome = &decided
+		p.callAfter(r)
+	}
+	p.finish(r, outcome)
+}
+
+// withLeft is a job as it is run: with the positions that refused duplicates left, which are known by its
+// start alone. They stand in its payload from here on, so that whatever comes of the run, a retry or a
+// snooze, knows them too.
+func withLeft(j *job.Job, left dedup.WAL) *job.Job {
+	if len(left) == 0 {
+		return j
+	}
+	patched, err := job.Parse(j.Patch(dedup.ReadRefusedWAL(j).Later(left).Edit(dedup.FieldRefusedWAL)))
+	if err != nil {
+		return j // a payload so odd that another field breaks it runs as it is
+	}
+	return patched
 }
 
 // call runs the handler; a panic becomes an error with a stack.
 func (p *processor) call(r *run) (err error) {
-	registered := p.pool.registered(r.job.Class())
+	registered := p.pool.registered(r.job)
 	if registered.handler == nil {
-		return &retry.UnregisteredError{Class: r.job.Class()}
+		return retry.Unregistered(cmp.Or(r.job.Wrapped(), r.job.Class()))
 	}
-	if r.job.Compressed() {
-		return retry.ErrCompressed
+	own := r.job
+	if own.Compressed() {
+		if own, err = own.Decompressed(); err != nil {
+			return retry.Compressed(err)
+		}
 	}
 	defer func() {
 		if value := recover(); value != nil {
 			err = &retry.PanicError{Value: value, Stack: debug.Stack()}
 		}
 	}()
-	var ctx context.Context = &runContext{Context: r.taken.Session.Context, run: r}
+	var ctx context.Context = &runContext{Context: r.leash.Context, run: r}
 	if timeout, late := p.pool.launcher.timeout(r.job, &registered); timeout > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, timeout, late)
 		defer func() {
-			if r.timedOut = errors.Is(context.Cause(timed), ErrTimeout); r.timedOut {
-				err = named(err, timeout)
+			cause := context.Cause(timed)
+			if r.timedOut = errors.Is(cause, ErrTimeout); r.timedOut {
+				err, r.pastDeadline = named(err, cause), errors.Is(cause, ErrDeadline)
 			}
 			cancel()
 		}()
 		ctx = timed
 	}
-	return registered.handler(ctx, r.job)
+	return registered.handler(ctx, own)
 }
 
 // decide makes the outcome of an error, and calls the error handlers.
 func (p *processor) decide(r *run, err error) job.Outcome {
+	r.err = err
 	if err == nil {
 		p.pool.launcher.logRun(r, "", job.ExitDone)
 		return job.Done()
 	}
 	l, ours := p.pool.launcher, r.ours()
+	if r.pulled() && !r.lost() || l.marks.Binds(r.job) {
+		outcome := job.Cancelled()
+		r.outcome = &outcome
+		l.guard("the log of a cancelled run", func() { l.logEnd(r, err, outcome) })
+		return outcome
+	}
+	excused := r.excused()
 	verdict := retry.Decide(l.cfg.Retry, retry.Run{
-		Job: r.job, Queue: r.taken.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
-		Backoff: p.pool.registered(r.job.Class()).class.Backoff, Ours: ours,
+		Job: excused, Queue: r.taken.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
+		Backoff: p.pool.registered(r.job).class.Backoff, Ours: ours,
 	})
+	if r.pastDeadline && verdict.Outcome.Exit() == job.ExitRetry {
+		verdict.Outcome = job.Expired(true) // the retry would start too late
+	}
+	if excused != r.job && verdict.Outcome.Exit() != job.ExitRequeued { // which keeps the job's bytes
+		r.taken.Saved(r.job).Set(lua.FieldCrashes, "")
+	}
 	r.outcome = &verdict.Outcome
 	r.refused = verdict.Outcome.Exit() == job.ExitRequeued && !ours
 	if verdict.Panic != nil {
 		l.logPanic("backoff", verdict.Panic)
 	}
 	l.guard("the log of a failed run", func() { l.logEnd(r, err, verdict.Outcome) })
-	l.callError(&runContext{Context: r.taken.Session.Context, run: r}, r.job, err, verdict)
+	l.callError(&runContext{Context: r.leash.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }
 
-// registered is what was registered for a class; nothing for an unknown class.
-func (c *pool) registered(class string) registration {
-	if registered, ok := c.handlers[class]; ok {
+// registered is what was registered for a job's class, else for the class that it wraps, else for AnyClass;
+// nothing for an unknown class.
+func (c *pool) registered(j *job.Job) registration {
+	if registered, ok := c.handlers[j.Class()]; ok {
 		return registered
 	}
-	if c.fallback != nil {
-		return *c.fallback
+	if registered, ok := c.handlers[j.Wrapped()]; ok {
+		return registered
 	}
-	return registration{}
+	return c.handlers[AnyClass]
 }
 
 func (p *processor) finish(r *run, outcome job.Outcome) {
 	p.current.Store(nil)
+	r.leash.release(r)
+	if r.track != nil {
+		r.endTracked(outcome)
+	}
+	p.pool.launcher.statistics.count(r, outcome, p.pool.launcher.clock)
 	p.pool.launcher.loop.End(fetch.Result{Run: r.taken, Outcome: outcome, Refused: r.refused})
+}
+
+// callAfter calls the callbacks of AfterRun, each once, also if one of them ends its goroutine.
+func (p *processor) callAfter(r *run) {
+	if len(r.after) == 0 {
+		return
+	}
+	callback := r.after[0]
+	r.after = r.after[1:]
+	defer p.callAfter(r)
+	p.pool.launcher.guard("callback after a run", func() { callback(*r.outcome, r.err) })
 }

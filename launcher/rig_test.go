@@ -10,8 +10,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/lua"
@@ -21,10 +20,7 @@ import (
 const patience = 20 * time.Second
 
 // openers are both ways to Redis.
-var openers = map[string]func(url string) (driver.Client, error){
-	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-}
+var openers = adapters.Open
 
 func eachClient(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()

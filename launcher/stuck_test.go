@@ -84,7 +84,7 @@ func TestStop_tells_what_it_leaves_behind(t *testing.T) {
 	require.ErrorIs(t, run.Cause, launcher.ErrShutdown)
 	require.Contains(t, run.Stack, "stuckHere")
 	require.Empty(t, reported, "the other obeyed")
-	require.Contains(t, r.log.String(), "left behind: ")
+	require.Contains(t, r.log.String(), "abandoned run: ")
 	require.Equal(t, []string{pushed[1], pushed[0]}, r.list(r.keys.Queue("default")))
 }
 

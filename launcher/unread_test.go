@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,21 +48,42 @@ func TestWhatCannotBeReadIsReportedOnce(t *testing.T) {
 			dead = append(dead, raw)
 		}
 		require.ElementsMatch(t, bad, dead)
-		require.Equal(t, len(bad), strings.Count(r.log.String(), "moved to the dead set: the payload cannot be read"), r.log.String())
+		require.Equal(t, len(bad), strings.Count(r.log.String(), "moved to the dead set: unreadable payload"), r.log.String())
 		require.NotContains(t, r.log.String(), secret)
 		require.Equal(t, strconv.Itoa(len(bad)), r.counter(r.keys.Failed()))
 		require.Empty(t, r.set(r.keys.Retry()))
 	})
 }
 
-// A job whose args its producer has compressed is not run with the compressed text for its argument: it
-// fails, and is retried.
-func TestACompressedPayloadFailsAndIsNotRun(t *testing.T) {
+// A job whose args GitLab's size limiter has compressed runs with its args, and is retried with the payload that
+// it had.
+func TestACompressedPayloadRunsWithItsArgs(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		l := r.build(r.config())
+		ran := make(chan string, 1)
+		l.Handle("Big", func(_ context.Context, j *job.Job) error {
+			ran <- j.ArgsJSON()
+			return errors.New("once more")
+		}, launcher.Class{})
+		// Ruby: Base64.strict_encode64(Zlib::Deflate.deflate('[1,"é",{"a":[2.0]}]', 5))
+		const payload = `{"class":"Big","jid":"1","args":["eF6LNtRROrxSSadaKVHJKtpIzyC2NhYAQB8GEQ=="],"compressed":true,"original_job_size_bytes":20,"retry":true}`
+		r.do("LPUSH", r.keys.Queue("default"), payload)
+		r.start(l)
+		require.Equal(t, `[1,"é",{"a":[2.0]}]`, <-ran)
+		r.eventually("it to wait for its retry", func() bool { return len(r.set(r.keys.Retry())) == 1 })
+		require.Contains(t, r.set(r.keys.Retry())[0], payload[:len(payload)-1])
+	})
+}
+
+// A job whose compressed args cannot be read is not run with the compressed text for its argument: it fails,
+// and is retried.
+func TestACompressedPayloadThatCannotBeReadFailsAndIsNotRun(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		l := r.build(r.config())
 		l.Handle("Big", func(context.Context, *job.Job) error { t.Error("it ran"); return nil }, launcher.Class{})
-		r.do("LPUSH", r.keys.Queue("default"), `{"class":"Big","jid":"1","args":["eJyLjgUAARUAuQ=="],"compressed":true,"original_job_size_bytes":120000,"retry":true}`)
+		r.do("LPUSH", r.keys.Queue("default"), `{"class":"Big","jid":"1","args":["eJyLjgUAARUAuQ=="],"compressed":true,"retry":true}`)
 		r.start(l)
 		r.eventually("it to fail", func() bool { return len(r.set(r.keys.Retry())) == 1 })
 		failed, err := job.Parse(r.set(r.keys.Retry())[0])
@@ -69,6 +91,6 @@ func TestACompressedPayloadFailsAndIsNotRun(t *testing.T) {
 		class, _ := failed.Text("error_class")
 		message, _ := failed.Text("error_message")
 		require.Equal(t, "Belay::Compressed", class)
-		require.Contains(t, message, "compressed payloads are not supported")
+		require.Contains(t, message, "GitLab's size limiter did not write them")
 	})
 }

@@ -2,7 +2,7 @@ package launcher
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/fetch"
@@ -27,8 +27,8 @@ const (
 // until it does: nothing can end a goroutine from outside.
 type StuckRun struct {
 	Run
-	// Cause is why its context ended: ErrTimeout, ErrShutdown or fetch.ErrOwnershipLost, to be asked for
-	// with errors.Is.
+	// Cause is why its context ended: ErrTimeout, ErrCancelled, ErrShutdown or fetch.ErrOwnershipLost, to be
+	// asked for with errors.Is.
 	Cause error
 	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
 	// empty if it could not be found.
@@ -42,104 +42,135 @@ type StuckRun struct {
 // stop waits for it no longer than a second. It may be called from several goroutines at once.
 type StuckHandler func(run StuckRun)
 
-// A watch holds which runs are overdue. Time counts for a run only while the watch looks: a process that
-// was frozen gives its handlers the same patience afterwards as any other.
-type watch struct {
-	mu       sync.Mutex
-	lookedAt time.Time
-	late     map[*run]*lateness
-
-	closedLogged bool // that the client is closed; confined to the watch's goroutine
+// lateness is what is known of a run whose context has ended. Only the watch's goroutine changes it.
+type lateness struct {
+	cause    error
+	by       atomic.Int64  // how long ago the context was seen to have ended
+	reportAt time.Duration // reported when that is so long ago
+	reported bool
 }
 
-// lateness is what is known of an overdue run.
-type lateness struct {
-	processor *processor
-	run       *run
-	cause     error
-	by        time.Duration // overdue by so much
-	reportAt  time.Duration // reported when it is overdue by so much
-	reported  bool
+// overdue returns how long ago the run's context was seen to have ended; 0 if it has not.
+func (r *run) overdue() time.Duration {
+	if late := r.late.Load(); late != nil {
+		return time.Duration(late.by.Load())
+	}
+	return 0
 }
 
 // over reports whether the run has ended.
-func (l *lateness) over() bool { return l.processor.current.Load() != l.run }
+func (r *run) over() bool { return r.processor.current.Load() != r }
 
-// look finds what is overdue now, and returns what must be reported. Runs that end cost nothing: look finds
-// them gone.
-func (w *watch) look(now time.Time, pool *pool) []lateness {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// lateNow returns the lateness of a run whose context has ended by now; nil if it has not.
+func (r *run) lateNow(now time.Time) *lateness {
+	about := r.processor.pool.registered(r.job)
+	timeout := about.class.Timeout
+	switch session := r.taken.Session.Context; {
+	case session.Err() != nil:
+		return &lateness{cause: context.Cause(session), reportAt: leastPatience}
+	case r.pulled():
+		return &lateness{cause: context.Cause(r.leash), reportAt: leastPatience}
+	case timeout > 0 && now.Sub(r.startedAt) >= timeout:
+		return &lateness{cause: about.late, reportAt: min(max(timeout, leastPatience), mostPatience)}
+	}
+	return nil
+}
+
+// A watch finds overdue runs. Time counts for a run only while the watch looks: a process that was frozen
+// gives its handlers the same patience afterwards as any other.
+type watch struct {
+	lookedAt     time.Time
+	closedLogged bool // that the client is closed
+}
+
+// look returns the runs that must be reported now. If the process leaves, these are the ones that were never
+// reported, and more is how many others it leaves behind.
+func (w *watch) look(now time.Time, pool *pool, leaving bool) (report []*run, more int) {
 	passed := min(now.Sub(w.lookedAt), 2*watchEvery)
 	w.lookedAt = now
-	for r, late := range w.late {
-		if late.over() {
-			delete(w.late, r)
+	for _, p := range pool.processors {
+		r := p.current.Load()
+		if r == nil {
 			continue
 		}
-		late.by += passed
-	}
-	for _, p := range pool.processors {
-		if r := p.current.Load(); r != nil && w.late[r] == nil {
-			w.noteLocked(p, r, now)
+		late := r.late.Load()
+		if late != nil {
+			late.by.Add(int64(passed))
+		} else if late = r.lateNow(now); late == nil {
+			continue
+		}
+		r.late.Store(late)
+		if leaving && r.overdue() < fetch.Moment {
+			late.by.Store(int64(fetch.Moment)) // which is what a cancelled handler was given
+		}
+		switch due := r.overdue() >= late.reportAt || leaving && !late.reported; {
+		case due && len(report) < mostReported:
+			late.reported, late.reportAt = true, r.overdue()+reportAgain
+			report = append(report, r)
+		case leaving:
+			more++
 		}
 	}
-	return w.dueLocked(func(late *lateness) bool { return late.by >= late.reportAt })
+	return report, more
 }
 
-// left finds the runs that a stop leaves behind, and returns those that must be reported because they were
-// not before, and how many more there are.
-func (w *watch) left(now time.Time, pool *pool) (report []lateness, more int) {
-	due := w.look(now, pool)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, late := range w.late {
-		late.by = max(late.by, fetch.Moment) // which is what a cancelled handler was given
+// watchRuns is the pass that checks running jobs, and whether the client is still open.
+func (l *Launcher) watchRuns(ctx context.Context) error {
+	l.saveTracked(ctx)
+	l.watchClient()
+	late, _ := l.watch.look(time.Now(), l.pool.Load(), false)
+	l.reportStuck(late, false)
+	return nil
+}
+
+// watchClient logs, once, that the client was closed while the process runs.
+func (l *Launcher) watchClient() {
+	if l.isClosed() && !l.watch.closedLogged {
+		l.watch.closedLogged = true
+		l.cfg.Log.Error().Msg("client closed while its server runs; not ready")
 	}
-	report = append(due, w.dueLocked(func(late *lateness) bool { return !late.reported })...)
-	return report, len(w.late) - len(report)
 }
 
-// noteLocked notes a run whose context has ended.
-func (w *watch) noteLocked(p *processor, r *run, now time.Time) {
-	about := p.pool.registered(r.job.Class())
-	late := &lateness{processor: p, run: r, reportAt: leastPatience}
-	switch {
-	case r.taken.Session.Context.Err() != nil:
-		late.cause = context.Cause(r.taken.Session.Context)
-	case about.class.Timeout > 0 && now.Sub(r.startedAt) >= about.class.Timeout:
-		late.cause = about.late
-		late.reportAt = min(max(about.class.Timeout, leastPatience), mostPatience)
-	default:
+// reportLeft reports the runs that a stop leaves behind. Call awaitCalls before the process ends.
+func (l *Launcher) reportLeft() {
+	late, more := l.watch.look(time.Now(), l.pool.Load(), true)
+	l.reportStuck(late, true)
+	if more > 0 {
+		l.cfg.Log.Warn().Int("handlers", more).Msg("abandoned more runs at the stop")
+	}
+}
+
+// reportStuck logs stuck runs, each with its own stack, and calls the hooks in a goroutine of their own:
+// neither a stop nor the next look waits for code of the program.
+func (l *Launcher) reportStuck(late []*run, left bool) {
+	if len(late) == 0 {
 		return
 	}
-	if w.late == nil {
-		w.late = make(map[*run]*lateness)
+	message := "stuck: handler did not return after its context ended"
+	if left {
+		message = "abandoned run: handler did not return before the stop"
 	}
-	w.late[r] = late
-}
-
-// dueLocked returns the runs that must be reported, and notes that they were.
-func (w *watch) dueLocked(due func(*lateness) bool) []lateness {
-	var picked []lateness
-	for _, late := range w.late {
-		if len(picked) == mostReported {
-			break
+	stacks := allStacks()
+	var stuck []StuckRun
+	for _, r := range late {
+		if r.over() { // in this very moment, and the stack may be another run's
+			continue
 		}
-		if due(late) {
-			late.reported, late.reportAt = true, late.by+reportAgain
-			picked = append(picked, *late)
+		s := StuckRun{Run: r.describe(), Cause: r.late.Load().cause, Left: left}
+		s.Stack = stackOf(stacks, s.Goroutine)
+		l.cfg.Log.Warn().AnErr("cause", s.Cause).Str("jid", s.Job.JID()).Str("class", s.Job.DisplayClass()).Str("queue", s.Queue).
+			Dur("overdue_ms", s.Overdue).Dur("for_ms", time.Since(s.StartedAt)).Int64("goroutine", s.Goroutine).
+			Str("stack", s.Stack).Msg(message)
+		stuck = append(stuck, s)
+	}
+	if len(l.hooks.stuck) == 0 {
+		return
+	}
+	l.callLater("stuck handler", func() {
+		for _, run := range stuck {
+			for _, handler := range l.hooks.stuck {
+				l.guard("stuck handler", func() { handler(run) })
+			}
 		}
-	}
-	return picked
-}
-
-// overdue is by how much a run is.
-func (w *watch) overdue(r *run) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if late := w.late[r]; late != nil {
-		return late.by
-	}
-	return 0
+	})
 }

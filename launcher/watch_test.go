@@ -45,9 +45,14 @@ func (w *watched) run(processor int) *run {
 	payload := fmt.Sprintf(`{"class":"Deaf","args":[],"jid":"jid%d"}`, processor)
 	parsed, err := job.Parse(payload)
 	require.NoError(w.t, err)
-	r := &run{taken: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, job: parsed, startedAt: w.now}
+	r := &run{processor: w.pool.processors[processor], taken: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, job: parsed, startedAt: w.now}
 	w.pool.processors[processor].current.Store(r)
 	return r
+}
+
+func (w *watched) look() []*run {
+	late, _ := w.watch.look(w.now, w.pool, false)
+	return late
 }
 
 // pass lets time pass, with a look each second, and answers how long after the beginning something was
@@ -56,7 +61,7 @@ func (w *watched) pass(d time.Duration) (reported []time.Duration) {
 	for passed := time.Duration(0); passed < d; {
 		passed += watchEvery
 		w.now = w.now.Add(watchEvery)
-		for range w.watch.look(w.now, w.pool) {
+		for range w.look() {
 			reported = append(reported, passed)
 		}
 	}
@@ -95,13 +100,13 @@ func TestWatch(t *testing.T) {
 			require.Empty(t, w.pass(time.Hour), "without a timeout it may take its time")
 			w.end(cause)
 			w.now = w.now.Add(watchEvery)
-			require.Empty(t, w.watch.look(w.now, w.pool))
+			require.Empty(t, w.look())
 			require.Empty(t, w.pass(leastPatience-watchEvery))
 			w.now = w.now.Add(watchEvery)
-			reported := w.watch.look(w.now, w.pool)
+			reported := w.look()
 			require.Len(t, reported, 1)
-			require.ErrorIs(t, reported[0].cause, cause)
-			require.Equal(t, leastPatience, reported[0].by)
+			require.ErrorIs(t, reported[0].late.Load().cause, cause)
+			require.Equal(t, leastPatience, reported[0].overdue())
 		}
 	})
 
@@ -113,10 +118,10 @@ func TestWatch(t *testing.T) {
 		w.end(ErrShutdown)
 		w.pass(leastPatience - 2*watchEvery)
 		w.now = w.now.Add(watchEvery)
-		reported := w.watch.look(w.now, w.pool)
+		reported := w.look()
 		require.Len(t, reported, 1)
-		require.ErrorIs(t, reported[0].cause, ErrTimeout)
-		require.ErrorIs(t, reported[0].cause, context.DeadlineExceeded)
+		require.ErrorIs(t, reported[0].late.Load().cause, ErrTimeout)
+		require.ErrorIs(t, reported[0].late.Load().cause, context.DeadlineExceeded)
 	})
 
 	t.Run("forgets_a_run_that_ends", func(t *testing.T) {
@@ -124,14 +129,12 @@ func TestWatch(t *testing.T) {
 		w := newWatched(t, 1, time.Second)
 		first := w.run(0)
 		w.pass(4 * time.Second)
-		require.Equal(t, 3*time.Second, w.watch.overdue(first))
+		require.Equal(t, 3*time.Second, first.overdue())
 		second := w.run(0) // on the same processor
 		require.Empty(t, w.pass(4*time.Second))
-		require.Zero(t, w.watch.overdue(first))
-		require.Equal(t, 3*time.Second, w.watch.overdue(second))
+		require.Equal(t, 3*time.Second, second.overdue())
 		w.pool.processors[0].current.Store(nil)
 		require.Empty(t, w.pass(time.Hour))
-		require.Empty(t, w.watch.late)
 	})
 
 	t.Run("does_not_count_the_time_in_which_the_process_was_frozen", func(t *testing.T) {
@@ -140,7 +143,7 @@ func TestWatch(t *testing.T) {
 		w.run(0)
 		w.pass(2 * time.Second)
 		w.now = w.now.Add(time.Hour)
-		require.Empty(t, w.watch.look(w.now, w.pool), "the handler has had no time either")
+		require.Empty(t, w.look(), "the handler has had no time either")
 		require.NotEmpty(t, w.pass(leastPatience))
 	})
 
@@ -155,11 +158,11 @@ func TestWatch(t *testing.T) {
 		w.pass(leastPatience)
 		for range 4 {
 			w.now = w.now.Add(watchEvery)
-			reported := w.watch.look(w.now, w.pool)
+			reported := w.look()
 			require.LessOrEqual(t, len(reported), mostReported)
 			for _, late := range reported {
-				require.False(t, seen[late.run])
-				seen[late.run] = true
+				require.False(t, seen[late])
+				seen[late] = true
 			}
 		}
 		require.Len(t, seen, stuck)
@@ -174,12 +177,12 @@ func TestWatch(t *testing.T) {
 			w.run(n + 1)
 		}
 		w.end(ErrShutdown)
-		reported, more := w.watch.left(w.now, w.pool)
+		reported, more := w.watch.look(w.now, w.pool, true)
 		require.Len(t, reported, mostReported)
 		require.Equal(t, 3, more)
 		for _, late := range reported {
-			require.ErrorIs(t, late.cause, ErrShutdown)
-			require.Equal(t, fetch.Moment, late.by)
+			require.ErrorIs(t, late.late.Load().cause, ErrShutdown)
+			require.Equal(t, fetch.Moment, late.overdue())
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,28 +29,30 @@ const (
 	mostPages = 32
 )
 
-// Config is what a Poller needs to know.
+// Config configures a Poller.
 type Config struct {
-	// Client is the poller's own: a page of jobs must delay no beat.
+	// Client is the poller's own connection, so that a page of jobs delays no heartbeat.
 	Client driver.Client
 	Keys   lua.Keys
 	Clock  *lua.Clock
 	Log    zerolog.Logger
-	// Unit is how enqueued_at is written.
+	// Unit is the unit of enqueued_at.
 	Unit job.TimeUnit
-	// Largest is how large an entry may be, in bytes, to be promoted; larger ones go to the dead set.
+	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set.
 	Largest int
-	// Round is what a call may take on a healthy link that carries no jobs. 1.5 s.
+	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
-	// Every bounds the sleep between two looks. 100 ms.
+	// Every is the maximum time between two polls. Default: 100 ms.
 	Every time.Duration
 	// Crashes decides which jobs are quarantined.
 	Crashes retry.CrashPolicy
-	// Processes is how many there are, any of which might be the poller. One.
+	// Marks are the jobs that are cancelled: they are dropped when they come due. Default: none.
+	Marks *lua.Marks
+	// Processes returns the number of processes that may become the poller. Default: 1.
 	Processes func() int
 }
 
-// A Poller promotes due jobs. It is for one goroutine at a time.
+// A Poller promotes due jobs and fires periodic ones. It is for one goroutine at a time.
 type Poller struct {
 	cfg  Config
 	link lua.Link
@@ -61,10 +64,11 @@ type Poller struct {
 	// apart says that the sets are not looked at in one round trip.
 	apart bool
 	// skip is how many jobs of a set to pass over, because a pass that came to no end could not move them.
-	skip map[string]int
+	skip  map[string]int
+	ticks ticks
 }
 
-// New makes a Poller.
+// New returns a Poller.
 func New(cfg Config) *Poller {
 	if cfg.Every == 0 {
 		cfg.Every = latest
@@ -72,15 +76,18 @@ func New(cfg Config) *Poller {
 	if cfg.Processes == nil {
 		cfg.Processes = func() int { return 1 }
 	}
+	if cfg.Marks == nil {
+		cfg.Marks = &lua.Marks{}
+	}
 	return &Poller{
-		cfg: cfg, skip: make(map[string]int),
+		cfg: cfg, skip: make(map[string]int), ticks: ticks{known: make(map[string]*Periodic)},
 		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
 	}
 }
 
-// Pass promotes what is due, if this process, called me, is the poller, and answers when it wants to be
-// called again. A pass that fails has moved some jobs or none; the next one finds the rest. A pass of the
-// poller that finds nothing due is one round trip. Each call has a deadline of its own.
+// Pass promotes due jobs and fires periodic ones if this process, whose identity is me, is the poller, and
+// returns the time until the next Pass. A pass that fails has moved some jobs or none; the next one moves the
+// rest. If nothing is due, a pass of the poller takes one round trip. Each call has a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
 	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
@@ -88,15 +95,21 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	if p.heldAs != me {
 		// Without a page: a standby has no use for due jobs.
 		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
-		if held, err := p.ask(time.Now(), me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
+		now := time.Now()
+		if held, err := p.ask(now, me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
 			return p.rest(), err
 		}
+		p.ticks.nextAt = now // what the poller before it has left
 	}
 	next, err = p.promoteAll(ctx, me)
 	if p.heldAs != me {
 		return p.rest(), err
 	}
 	p.apart = p.apart || err != nil || p.link.Unchecked()
+	if !p.link.Unchecked() && !driver.Outage(err) {
+		tick, wrong := p.fire(ctx)
+		next, err = min(next, tick), errors.Join(err, wrong)
+	}
 	return max(next, soonest), p.link.Excused(err)
 }
 
@@ -105,18 +118,17 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 // is apart: a job of each may be more than the server's output buffer holds.
 func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
 	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
-	var pages [][]look
+	most := len(sets)
 	if p.apart {
-		pages = [][]look{{p.at(sets[0], 1)}, {p.at(sets[1], 1)}}
-	} else {
-		pages = [][]look{{p.at(sets[0], 2), p.at(sets[1], 2)}}
+		most = 1
 	}
 	p.apart = false
 	next = p.cfg.Every
-	for _, looks := range pages {
-		calls := make([]driver.Call, len(looks))
-		for i, look := range looks {
-			calls[i] = look.Call
+	for together := range slices.Chunk(sets, most) {
+		looks, calls := make([]look, len(together)), make([]driver.Call, len(together))
+		for i, set := range together {
+			looks[i] = look{p.page(set, p.skip[set], len(together)), set}
+			calls[i] = looks[i].Call
 		}
 		replies, err := p.carry(ctx, me, calls...)
 		if err != nil {
@@ -134,17 +146,20 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	return next, wrong
 }
 
-// carry sends calls that carry jobs, and prolongs the lease in the same round trip where half of it is
-// over: so one answer that is lost does not cost it, nor does a slow page.
+// carry sends calls that carry jobs. Where half of the lease is over it prolongs it in the same round trip:
+// so one answer that is lost does not cost it, nor does a slow page. With it goes a look at the periodic
+// jobs.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
 		return p.link.Carry(ctx, p.link.Page()/2, calls...), nil
 	}
 	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
-	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call}, calls...)...)
+	plan := p.lookAtPlan()
+	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call, plan.Call}, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
-	return replies[1:], err
+	_, wrong := p.ticks.saw(now, plan, replies[1])
+	return replies[2:], errors.Join(err, wrong)
 }
 
 // rest is how long a standby waits before it asks for the lease again.
@@ -168,11 +183,6 @@ func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver
 type look struct {
 	lua.Ask[lua.Due]
 	set string
-}
-
-// at is the first look at a set, one of so many in a round trip.
-func (p *Poller) at(set string, sharing int) look {
-	return look{p.page(set, p.skip[set], sharing), set}
 }
 
 // page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a
@@ -206,12 +216,15 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 			}
 			return due.Next, wrong
 		}
+		if due.Jobs, err = p.dropCancelled(ctx, set, due.Jobs); err != nil {
+			return p.cfg.Every, errors.Join(wrong, p.link.Excused(err))
+		}
 		var stay int
 		due, stay, refused, err = p.promote(ctx, me, set, skip, due.Jobs)
 		wrong = errors.Join(wrong, refused)
 		if err == nil && stay > 0 {
 			skip += stay
-			due, err = p.again(ctx, me, set, skip)
+			due, _, _, err = p.promote(ctx, me, set, skip, nil)
 		}
 		if err != nil || p.heldAs != me {
 			return p.cfg.Every, errors.Join(wrong, p.link.Excused(err))
@@ -221,8 +234,29 @@ func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.
 	return soonest, wrong
 }
 
+// killLarge moves due entries that are too large to be promoted to the dead set, the last one first, so that
+// the others are still where they were met. stuck is how many could not be moved, for a reason that waiting
+// does not cure.
+func (p *Poller) killLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, wrong error) {
+	for _, one := range slices.Backward(entries) {
+		large := dedup.TooLarge(one, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)
+		large.Sorted = true
+		dead, err := p.cfg.Keys.KillLarge(large).Do(ctx, &p.link)
+		if dead || err != nil {
+			large.Log(p.cfg.Log, p.cfg.Largest, err)
+		}
+		switch {
+		case driver.Outage(err):
+			return stuck, fmt.Errorf("move a job that is too large to the dead set: %w", err)
+		case err != nil:
+			stuck, wrong = stuck+1, fmt.Errorf("move a job that is too large to the dead set: %w", err)
+		}
+	}
+	return stuck, wrong
+}
+
 // promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay,
-// because they were refused: the next page was read as if they had been moved.
+// because they were refused: the next page was read as if they had been moved. Without jobs it reads only.
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
 	// One queue a call: one whose key is broken stops only its own jobs.
 	now := p.cfg.Clock.Now()
@@ -253,16 +287,6 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 	return due, stay, refused, err
 }
 
-// again reads a page behind those that stay.
-func (p *Poller) again(ctx context.Context, me, set string, skip int) (due lua.Due, err error) {
-	next := p.page(set, skip, 1)
-	replies, err := p.carry(ctx, me, next.Call)
-	if err != nil {
-		return due, err
-	}
-	return next.Read(replies[0])
-}
-
 // sort says where each due job goes, in the order in which they are due.
 func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions {
 	var sorted []lua.Promotions
@@ -286,7 +310,7 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 			err = job.CheckQueue(parsed.QueueOrDefault())
 		}
 		if err != nil {
-			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("moved to the dead set: a due job cannot be read")
+			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("moved to the dead set: unreadable due job")
 			add(home{dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}

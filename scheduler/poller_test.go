@@ -26,6 +26,7 @@ type rig struct {
 	client driver.Client
 	keys   lua.Keys
 	poller *scheduler.Poller
+	marks  lua.Marks
 	log    bytes.Buffer
 }
 
@@ -35,6 +36,7 @@ func eachClient(t *testing.T, test func(r *rig)) {
 		r := &rig{t: t, client: open(t, drivertest.Redis(t).URL()), keys: lua.NewKeys(drivertest.Prefix(t))}
 		r.poller = scheduler.New(scheduler.Config{
 			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.New(&r.log), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
+			Marks: &r.marks,
 		})
 		test(r)
 	})

@@ -6,16 +6,25 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/launcher"
 )
 
+// withMetrics is Health with GET /metrics.
+func (p Process) withMetrics() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", Health(p.Worker))
+	mux.Handle("GET /metrics", p.Metrics)
+	return mux
+}
+
 // Health serves GET /healthz from Alive and GET /readyz from Ready: status 200 or 503, and the Finding as
 // JSON.
-func Health(judge Judge) http.Handler {
+func Health(worker Worker) http.Handler {
 	mux := http.NewServeMux()
-	for path, ask := range map[string]func(context.Context) launcher.Finding{"/healthz": judge.Alive, "/readyz": judge.Ready} {
+	for path, ask := range map[string]func(context.Context) launcher.Finding{"/healthz": worker.Alive, "/readyz": worker.Ready} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			found := ask(r.Context())
 			w.Header().Set("Content-Type", "application/json")
@@ -29,21 +38,21 @@ func Health(judge Judge) http.Handler {
 	return mux
 }
 
-// probeTimeout bounds reading a request and writing its response: several times the default timeout of a
-// probe.
-const probeTimeout = 5 * time.Second
+// probeTimeout bounds reading a request and writing its response: as long as Prometheus waits by default, and
+// several times the default timeout of a probe.
+const probeTimeout = 10 * time.Second
 
-// serveHealth serves Health until end is called.
-func (p Process) serveHealth() (end func(), err error) {
-	if p.HealthAddr == "" {
+// serve serves a handler at an address until end is called; nothing without an address. message is logged.
+func (p Process) serve(addr, message string, handler http.Handler) (end func(), err error) {
+	if addr == "" {
 		return func() {}, nil
 	}
-	listener, err := net.Listen("tcp", p.HealthAddr)
+	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("belay: listen for health checks: %w", err)
+		return nil, fmt.Errorf("belay: listen for %s: %w", strings.TrimPrefix(message, "serving "), err)
 	}
-	p.Log.Info().Str("address", listener.Addr().String()).Msg("serving health checks")
-	server := &http.Server{Handler: Health(p.Worker), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: 16 << 10}
+	p.Log.Info().Str("address", listener.Addr().String()).Msg(message)
+	server := &http.Server{Handler: handler, ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: 16 << 10}
 	// Each probe has its own connection: a connection kept alive holds a descriptor that jobs may need.
 	server.SetKeepAlivesEnabled(false)
 	done := make(chan struct{})

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"net/http"
 	"os"
 
 	"github.com/rs/zerolog"
@@ -9,28 +10,18 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A Worker is what a Process runs.
+// A Worker is what a Process runs: a launcher.Launcher.
 type Worker interface {
-	Commanded
-	Judge
 	Run(ctx context.Context) error
+	Quiet()
+	// Stop ends Run; a second call does so at once.
+	Stop()
+	Dump()
 	// OnStop adds a function that is called when a stop begins. A Process calls OnStop before Run.
 	OnStop(hook func())
 	// Busy returns how many jobs run, and Concurrency how many may run at once.
 	Busy() int
 	Concurrency() int
-}
-
-// Commanded is what signals control.
-type Commanded interface {
-	Quiet()
-	// Stop ends Run; a second call does so at once.
-	Stop()
-	Dump()
-}
-
-// A Judge judges the health of a worker.
-type Judge interface {
 	Ready(ctx context.Context) launcher.Finding
 	Alive(ctx context.Context) launcher.Finding
 }
@@ -40,6 +31,10 @@ type Process struct {
 	Worker Worker
 	// HealthAddr is the address of Health, such as 127.0.0.1:7421. If it is empty, health is not served.
 	HealthAddr string
+	// MetricsAddr is the address of Metrics, under /metrics, and of Health. If it is empty, neither is served
+	// there.
+	MetricsAddr string
+	Metrics     http.Handler
 	// Beside is called in a goroutine of its own when the worker starts, with a context that ends with the
 	// worker. The process does not wait for it. It may be nil.
 	Beside func(ctx context.Context)
@@ -53,11 +48,18 @@ type Process struct {
 // reason why it could not start. It removes systemd's variables from the environment: programs that this one
 // starts are not the service.
 func (p Process) Run(ctx context.Context) error {
-	endHealth, err := p.serveHealth()
+	endHealth, err := p.serve(p.HealthAddr, "serving health checks", Health(p.Worker))
 	if err != nil {
 		return err
 	}
 	defer endHealth() // last, so that it reports the stop in progress
+	if p.MetricsAddr != "" {
+		endMetrics, err := p.serve(p.MetricsAddr, "serving metrics", p.withMetrics())
+		if err != nil {
+			return err
+		}
+		defer endMetrics()
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer p.notifySystemd(newNotifier(os.LookupEnv, os.Unsetenv))()

@@ -16,7 +16,7 @@ import (
 // ignored under nohup. GNU timeout signals a process and then its group, so the same signal again within
 // SameSignal does not count as a second one.
 type Signals struct {
-	Worker Commanded
+	Worker Worker
 	// Stop cancels the context of the worker's Run. The first TERM or INT calls it, because a worker that
 	// still waits for Redis reacts to nothing else.
 	Stop func()

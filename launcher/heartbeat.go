@@ -15,7 +15,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	if session.Over() {
 		return l.reregister(ctx)
 	}
-	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.loop.Watched(session)...)
+	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.space.Watched(session)...)
 	if err != nil {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
@@ -23,19 +23,25 @@ func (l *Launcher) beat(ctx context.Context) error {
 	l.answered()
 	l.rtt.Store(int64(reply.RTT()))
 	if reply.Restored {
-		l.cfg.Log.Warn().Str("identity", session.Identity).Msg("session record restored: it had been deleted or evicted")
+		l.cfg.Log.Warn().Str("identity", session.Identity).Msg("session record restored after a deletion or eviction")
+	}
+	if l.marks.Notice(reply.Marked) {
+		select {
+		case l.marked <- struct{}{}:
+		default:
+		}
 	}
 	l.janitor.Look(reply.HeartbeatReply, reply.SentAt, reply.RTT())
 	switch reply.State {
 	case lua.StateAlive:
-		l.loop.Beaten(reply)
+		l.space.Beaten(reply)
 	case lua.StateDead:
 		l.cfg.Log.Error().Str("identity", session.Identity).
-			Msg("declared dead: jobs were recovered, their handlers are cancelled; re-registering with a new identity")
+			Msg("declared dead; cancelling handlers, re-registering with a new identity")
 		return l.reregister(ctx)
 	default:
 		l.cfg.Log.Error().Str("identity", session.Identity).
-			Msg("redis has lost its data: running jobs continue; re-registering with a new identity")
+			Msg("redis lost its data; running jobs continue, re-registering with a new identity")
 		return l.reregister(ctx)
 	}
 	for _, signal := range reply.Signals {
@@ -63,7 +69,7 @@ func (l *Launcher) reregister(ctx context.Context) error {
 		return err
 	}
 	l.cfg.Log.Info().Str("identity", session.Identity).Str("formerly", former.Identity).Msg("re-registered with a new identity")
-	l.loop.Enter(session)
+	l.space.Enter(session)
 	return nil
 }
 

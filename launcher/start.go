@@ -2,8 +2,10 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -33,38 +35,28 @@ func (l *Launcher) Classes() []string {
 // end stops it and waits for it. It only warns, because both can be intended: another process may take the
 // queue, and a queue exists only after its first job.
 func (l *Launcher) warnOfQueues(ctx context.Context) (end func()) {
-	taken := make(map[string]bool)
-	for _, queue := range l.queues {
-		taken[queue] = true
-	}
-	missed, classes := make(map[string]bool), []string{}
-	unknown := maps.Clone(taken)
+	var missed, classes []string
+	unknown := slices.Clone(l.queues)
 	for class, handler := range l.handlers {
 		about := handler.class
-		delete(unknown, about.Queue)
-		delete(unknown, about.RetryQueue)
-		if about.Queue != "" && !taken[about.Queue] {
-			missed[about.Queue] = true
-			classes = append(classes, class)
+		unknown = slices.DeleteFunc(unknown, func(queue string) bool { return queue == about.Queue || queue == about.RetryQueue })
+		if about.Queue != "" && !slices.Contains(l.queues, about.Queue) {
+			missed, classes = append(missed, about.Queue), append(classes, class)
 		}
 	}
 	if len(missed) > 0 {
-		slices.Sort(classes)
-		l.cfg.Log.Warn().Strs("queues", firstNames(slices.Sorted(maps.Keys(missed)))).Strs("classes", firstNames(classes)).
+		l.cfg.Log.Warn().Strs("queues", firstNames(missed)).Strs("classes", firstNames(classes)).
 			Str("advice", "take the queue too, unless another process does").Msg(QueuesNotTaken)
 	}
-	if len(l.cfg.Queues) == 0 {
-		delete(unknown, "default") // the implicit queue cannot be misspelled
+	if len(l.cfg.Queues) == 0 { // the implicit queue cannot be misspelled
+		unknown = slices.DeleteFunc(unknown, func(queue string) bool { return queue == "default" })
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameLookTimeout)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.warnOfUnknown(ctx, slices.Sorted(maps.Keys(unknown)))
-	}()
+	var looking sync.WaitGroup
+	looking.Go(func() { l.warnOfUnknown(ctx, unknown) })
 	return func() {
 		cancel()
-		<-done
+		looking.Wait()
 	}
 }
 
@@ -73,10 +65,9 @@ func (l *Launcher) warnOfUnknown(ctx context.Context, queues []string) {
 	if len(queues) == 0 {
 		return
 	}
-	key := l.keys.Queues()
 	calls := make([]driver.Call, len(queues))
 	for i, queue := range queues {
-		calls[i] = driver.Command("SISMEMBER", key, queue)
+		calls[i] = driver.Command("SISMEMBER", l.keys.Queues(), queue)
 	}
 	var unknown []string
 	for i, reply := range l.cfg.Client.Do(ctx, calls...) {
@@ -90,5 +81,28 @@ func (l *Launcher) warnOfUnknown(ctx context.Context, queues []string) {
 	}
 }
 
-// firstNames returns the names that one line shows.
-func firstNames(names []string) []string { return names[:min(len(names), mostNamed)] }
+// firstNames returns the names that one line shows, sorted.
+func firstNames(names []string) []string {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), mostNamed)]
+}
+
+// logStart logs the release, the queues and the Redis server. It runs before the first call to Redis,
+// because an operator needs the line most when Redis does not answer.
+func (l *Launcher) logStart() {
+	event := l.cfg.Log.Info().Str("version", moduleVersion()).Strs("queues", l.queues).Int("concurrency", l.Concurrency())
+	if client, tells := l.cfg.Client.(interface{ Server() string }); tells {
+		event.Str("redis", client.Server())
+	}
+	event.Msg("starting")
+}
+
+var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")
+
+// isClosed reports whether the client of this Launcher was closed. The Launcher's own connections would live
+// on, but not answer for its health nor release what waits. Not every driver can tell.
+func (l *Launcher) isClosed() bool {
+	client, tells := l.cfg.Client.(interface{ Closed() bool })
+	return tells && client.Closed()
+}

@@ -1,0 +1,77 @@
+package belay_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+// The first run fails at the third item and at the second page; the retry goes on with exactly these.
+func TestEachAndPagesGoOnAfterAFailure(t *testing.T) {
+	t.Parallel()
+	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), &belay.ClientConfig{Prefix: drivertest.Prefix(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	server := newServer(t, client, belay.ServerConfig{})
+	boom := errors.New("boom")
+
+	each := belay.Define[struct{}]("Each")
+	items := make(chan string, 9)
+	failed := false
+	each.Handle(server, func(ctx context.Context, _ struct{}) error {
+		return belay.Each(ctx, func(after int, resumed bool) iter.Seq2[int, string] {
+			require.Equal(t, failed, resumed)
+			return func(yield func(int, string) bool) {
+				for n := after; n < 5 && yield(n+1, "abcde"[n:n+1]); n++ {
+				}
+			}
+		}, func(_ context.Context, item string) error {
+			if item == "c" && !failed {
+				failed = true
+				return belay.RetryIn(0, boom)
+			}
+			items <- item
+			return nil
+		})
+	})
+
+	pages := belay.Define[struct{}]("Pages")
+	numbers := make(chan int, 9)
+	broken := false
+	pages.Handle(server, func(ctx context.Context, _ struct{}) error {
+		return belay.Pages(ctx, func(_ context.Context, after int) ([]int, error) {
+			if after == 2 && !broken {
+				broken = true
+				return nil, belay.RetryIn(0, boom)
+			}
+			if after >= 6 {
+				return nil, nil
+			}
+			return []int{after + 1, after + 2}, nil
+		}, func(n int) int { return n }, func(_ context.Context, n int) error {
+			numbers <- n
+			return nil
+		})
+	})
+	for _, class := range []*belay.Definition[struct{}]{each, pages} {
+		_, err := class.Enqueue(t.Context(), client, struct{}{})
+		require.NoError(t, err)
+	}
+	running(t, server)
+	for _, want := range []string{"a", "b", "c", "d", "e"} {
+		require.Equal(t, want, awaitValue(t, "an item", items))
+	}
+	for want := range 6 {
+		require.Equal(t, want+1, awaitValue(t, "a number", numbers))
+	}
+	time.Sleep(10 * tick)
+	require.Empty(t, items)
+	require.Empty(t, numbers)
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"errors"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/scheduler"
+)
+
+type (
+	// Periodic is a periodic job; see package scheduler.
+	Periodic = scheduler.Periodic
+	// PeriodicOption changes a Periodic.
+	PeriodicOption = scheduler.Option
+	// PeriodicOptionFunc is a PeriodicOption.
+	PeriodicOptionFunc = scheduler.OptionFunc
+	// CatchUp says what becomes of ticks that passed while no process could fire them.
+	CatchUp = scheduler.CatchUp
+	// Overlap says what becomes of a tick while the job of an earlier one waits or runs.
+	Overlap = scheduler.Overlap
+)
+
+// What a CatchUp and an Overlap can be.
+const (
+	CatchUpOnce  = scheduler.CatchUpOnce
+	CatchUpSkip  = scheduler.CatchUpSkip
+	CatchUpAll   = scheduler.CatchUpAll
+	OverlapSkip  = scheduler.OverlapSkip
+	OverlapQueue = scheduler.OverlapQueue
+	OverlapAllow = scheduler.OverlapAllow
+)
+
+// tickJID stands for the jid in the payload of a periodic job's definition. Each tick has its own.
+const tickJID = "tick"
+
+// Periodic returns p with the job's payload, checked and complete. The error names everything that is wrong.
+// Middleware does not see the jobs of ticks, which whichever process polls enqueues.
+func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
+	var wrong []error
+	refuse := func(is bool, why string) {
+		if is {
+			wrong = append(wrong, errors.New(why))
+		}
+	}
+	refuse(j.In != 0 || !j.At.IsZero(), "In and At: its schedule says when a periodic job is enqueued")
+	refuse(j.JID != "", "JID: each tick has a jid of its own")
+	refuse(j.PushOnce, "PushOnce: each tick is enqueued once in any case")
+	refuse(len(j.WAL) > 0, "WAL: a tick has no position")
+	refuse(j.Unique != nil && p.Overlap != "", "both Unique and an Overlap: choose one")
+	refuse(j.Unique != nil && j.Unique.MarkDuplicates, "MarkDuplicates: a tick is enqueued or left out; use OverlapAllow")
+	switch {
+	case j.Unique != nil && j.Unique.Until == dedup.UntilExecuting:
+		p.Overlap = scheduler.OverlapQueue
+	case j.Unique != nil:
+		p.Overlap = scheduler.OverlapSkip
+	case j.NotUnique && p.Overlap == "":
+		p.Overlap = scheduler.OverlapAllow
+	}
+	if j.Unique == nil && p.Overlap != scheduler.OverlapAllow {
+		rule := dedup.Rule{Until: dedup.UntilExecuted, By: byName(p.Name)}
+		if p.Overlap == scheduler.OverlapQueue {
+			rule.Until = dedup.UntilExecuting
+		}
+		j.Unique = &rule
+	}
+	j = j.withDefaults()
+	j.JID = tickJID
+	draft, _, err := j.draft()
+	if err != nil {
+		return nil, errors.Join(append(wrong, err)...)
+	}
+	p.Job = draft.Encode()
+	if err := errors.Join(append(wrong, j.checkPayload(p.Job), p.Check())...); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// byName makes the jobs of one periodic job equal to each other, and to no others of their class.
+func byName(name string) func(string) (string, error) {
+	return func(string) (string, error) { return job.Marshal(map[string]string{"periodic": name}) }
+}

@@ -1,0 +1,135 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A Prepared is a job that is checked and complete but not in Redis, such as one that waits in an outbox.
+type Prepared struct {
+	// Payload is the job as PushPrepared stores it, except for enqueued_at.
+	Payload string
+	// At is when the job is due. Zero means as soon as it is pushed.
+	At time.Time
+}
+
+// Prepare returns a job that PushPrepared stores later, in this process or another one. It sends nothing. It
+// runs the middleware and makes the checks of Push, with the same errors. The receipt has StatusPrepared, or
+// StatusRefused if middleware refused the job: then the Prepared is empty.
+//
+// In, ExpiresIn and Deadline count from now, by Redis' clock if the client has pushed before, else by this
+// machine's. PushOnce has no effect.
+func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, error) {
+	r, err := c.pass(ctx, &j)
+	var p Prepared
+	if err == nil && r.Status != StatusRefused {
+		now := c.clock.Now()
+		r, err = c.complete(&j, now)
+		switch {
+		case err != nil:
+		case r.needs > lua.FirstProtocol: // the workers of the time when it is pushed are not known yet
+			r, err = notPushed(j), &InvalidError{Class: j.Class, Err: errors.New("it needs newer workers than an outbox can check for")}
+		default:
+			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
+			if j.In > 0 {
+				p.At = now.Add(j.In)
+			}
+		}
+	}
+	for _, callback := range r.pushed {
+		callback(r.Receipt, err)
+	}
+	return p, r.Receipt, err
+}
+
+// An IdempotencyKey identifies a push to PushPrepared. Its caller numbers its pushes, and keeps the number
+// where no crash loses it.
+type IdempotencyKey struct {
+	// Scope names a series of pushes, each of which begins when the one before is known to be stored.
+	Scope string
+	// Number is above that of every earlier push in the scope.
+	Number int64
+	// Mark distinguishes the push from another one with its number. It is drawn once for a push.
+	Mark string
+}
+
+// ErrStale is the error of PushPrepared if Redis has a later push in the scope, or another one with this
+// number. This call stored nothing; an earlier one with the same IdempotencyKey may have stored the jobs.
+var ErrStale = errors.New("belay: not pushed: the scope has a later push")
+
+// keepScope is how long Redis keeps the last key of a scope. It stands for ever, because the caller may repeat
+// its last push after any downtime. The cost is one small key for each scope.
+const keepScope = 100 * 365 * 24 * time.Hour
+
+// PushPrepared stores jobs, all of them except duplicates, or none. However often it is called with one
+// IdempotencyKey and the same jobs, by whichever process, they are stored once, as long as Redis keeps its
+// data. It sends one request. The receipts and errors are those of Push; after ErrUnknown it may be called
+// again. The error may also be ErrStale. At most lua.MostItems jobs with lua.MostBytes of payload are allowed.
+func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Prepared) ([]Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	defer cancel()
+	var s slice
+	for i, p := range jobs {
+		r, err := c.readPrepared(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("belay: not pushed: prepared job %d of %d: %w", i+1, len(jobs), err)
+		}
+		s.add(r)
+	}
+	if len(jobs) > lua.MostItems || s.bytes > lua.MostBytes {
+		return nil, fmt.Errorf("belay: not pushed: %d jobs of %d bytes; at most %d of %d bytes are allowed",
+			len(jobs), s.bytes, lua.MostItems, lua.MostBytes)
+	}
+	stored := lua.IdempotencyKey{Slot: c.keys.IdempotencySlot(key.Scope, 0), Number: key.Number, Mark: key.Mark, Remember: keepScope}
+	answer, err := c.store(ctx, &stored, s.jobs, s.unique)
+	var status Status
+	switch {
+	case err != nil:
+		status, err = pushError(err)
+	case answer.Word == lua.PushStale:
+		status, err = StatusUnknown, ErrStale
+	}
+	if err != nil {
+		s.fail(status, nil)
+		return s.receipts, err
+	}
+	s.meet(answer.Holders)
+	c.refusals.log(time.Now(), s.jobs, answer.Holders)
+	return s.receipts, nil
+}
+
+// readPrepared returns the job to store. All that its push needs is in its payload.
+func (c *Client) readPrepared(ctx context.Context, p Prepared) (ready, error) {
+	parsed, err := job.Parse(p.Payload)
+	if err != nil {
+		return ready{}, err
+	}
+	lock, err := dedup.Read(parsed)
+	if err != nil {
+		return ready{}, err
+	}
+	now := c.now(ctx)
+	if !p.At.IsZero() && !p.At.After(now) {
+		now = c.sureNow(ctx)
+	}
+	r := ready{Receipt: Receipt{JID: parsed.JID(), Queue: cmp.Or(parsed.Queue(), DefaultQueue), Status: StatusQueued}}
+	r.stored.Job = p.Payload
+	if p.At.After(now) {
+		r.Status, r.stored.At = StatusScheduled, p.At
+	} else {
+		r.stored.Job = parsed.Patch(parsed.IntoQueue(now, c.cfg.Unit)...)
+	}
+	r.stored.Queue = r.Queue
+	if lock.Takes(p.At.Sub(now)) {
+		r.stored.Lock, r.stored.Mark = lock.Stored(parsed.Class()), lock.Mark
+		r.stored.WAL = dedup.ReadWAL(parsed).Lines()
+	}
+	return r, nil
+}

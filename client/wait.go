@@ -1,0 +1,298 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// Tracked is what is known about a tracked job.
+type Tracked = lua.Tracked
+
+// TrackState is the state of a tracked job.
+type TrackState = lua.TrackState
+
+// The states of a tracked job; package lua describes them.
+const (
+	TrackWaiting   = lua.TrackWaiting
+	TrackRunning   = lua.TrackRunning
+	TrackRetrying  = lua.TrackRetrying
+	TrackDone      = lua.TrackDone
+	TrackDead      = lua.TrackDead
+	TrackDiscarded = lua.TrackDiscarded
+	TrackCancelled = lua.TrackCancelled
+	TrackExpired   = lua.TrackExpired
+)
+
+// Tracked returns what is known about a tracked job: its state, its progress and, until the time given to Track
+// has passed, its result. A job that no worker has reported has the state lua.TrackWaiting; that it exists is
+// not checked. It costs one HMGET.
+func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
+	tracked, err := c.keys.ReadTracked(jid).Do(ctx, c.driver)
+	if err != nil {
+		return tracked, fmt.Errorf("belay: read the state of %s: %w", jid, err)
+	}
+	return tracked, nil
+}
+
+// Wait waits until a tracked job has ended, and returns what is known about it. The error is
+//   - nil if the job is done;
+//   - an *EndedError if it ended otherwise: dead, discarded, cancelled or expired;
+//   - ctx's if that ends first, and Redis' if it refuses to be read. An outage is waited out.
+//
+// A job that has ended is known until the time given to Track has passed. The Wait for a job that was not
+// tracked, or does not exist, ends with ctx.
+//
+// Waiting is cheap: all Waits of a Client share one subscription, and each reads its job about twice. Beside
+// that they poll, 256 jobs every ten seconds at most.
+func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
+	w := &wait{ended: make(chan struct{})}
+	c.waits.add(c, jid, w)
+	defer c.waits.remove(jid, w)
+	select {
+	case <-w.ended:
+	case <-ctx.Done():
+		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, context.Cause(ctx))
+	}
+	switch {
+	case w.err != nil:
+		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, w.err)
+	case w.tracked.State != lua.TrackDone:
+		return w.tracked, &EndedError{JID: jid, State: w.tracked.State}
+	}
+	return w.tracked, nil
+}
+
+// An EndedError is the error of a Wait for a job that ended without being done.
+type EndedError struct {
+	JID   string
+	State lua.TrackState
+}
+
+func (e *EndedError) Error() string { return fmt.Sprintf("belay: job %s is %s", e.JID, e.State) }
+
+const (
+	// pollEvery is how often jobs that are waited for are read without a message: one may have been lost.
+	pollEvery = 10 * time.Second
+	// afterFailure is the longest pause before another attempt to subscribe or to read.
+	afterFailure = time.Second
+	// keepListening is how long the subscription is kept after the last Wait, for the next one.
+	keepListening = 5 * time.Second
+)
+
+// readAtOnce is how many jobs one pipeline reads: their results are bounded.
+const readAtOnce = lua.MostBytes / lua.MaxResult
+
+// A wait is a call of Wait. Its result is set before ended is closed.
+type wait struct {
+	tracked Tracked
+	err     error
+	ended   chan struct{}
+}
+
+// waits are the calls of Wait under way. While there are any, one goroutine listens, and another one reads the
+// jobs that may have ended.
+type waits struct {
+	mu      sync.Mutex
+	under   map[string][]*wait // by jid
+	due     map[string]bool    // jids to read
+	some    chan struct{}      // due is not empty
+	stop    context.CancelFunc // ends both goroutines; nil if there are none
+	idle    *time.Timer        // calls stop
+	running sync.WaitGroup
+	closed  bool
+}
+
+func (s *waits) add(c *Client, jid string, w *wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		w.err = errClosed
+		close(w.ended)
+		return
+	}
+	if s.under == nil {
+		s.under, s.due, s.some = make(map[string][]*wait), make(map[string]bool), make(chan struct{}, 1)
+	}
+	s.under[jid] = append(s.under[jid], w)
+	s.readLocked(jid)
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	if s.stop == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		s.stop = cancel
+		s.running.Go(func() { s.listen(ctx, c) })
+		s.running.Go(func() { s.readAll(ctx, c) })
+	}
+}
+
+var errClosed = errors.New("the client is closed")
+
+func (s *waits) remove(jid string, w *wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := s.under[jid]
+	for i := range rest {
+		if rest[i] == w {
+			rest = append(rest[:i:i], rest[i+1:]...)
+			break
+		}
+	}
+	if s.under[jid] = rest; len(rest) == 0 {
+		delete(s.under, jid)
+		delete(s.due, jid)
+	}
+	if len(s.under) == 0 && s.stop != nil {
+		s.idle = time.AfterFunc(keepListening, s.stopIdle)
+	}
+}
+
+// stopIdle ends the goroutines if no Wait is under way.
+func (s *waits) stopIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.under) == 0 && s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+}
+
+// close ends all Waits.
+func (s *waits) close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, waits := range s.under {
+		for _, w := range waits {
+			w.end(Tracked{}, errClosed)
+		}
+	}
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	if s.stop != nil {
+		s.stop()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+func (w *wait) end(tracked Tracked, err error) {
+	select {
+	case <-w.ended:
+	default:
+		w.tracked, w.err = tracked, err
+		close(w.ended)
+	}
+}
+
+// readLocked makes the jobs with these jids be read that are waited for.
+func (s *waits) readLocked(jids ...string) {
+	for _, jid := range jids {
+		if len(s.under[jid]) > 0 {
+			s.due[jid] = true
+		}
+	}
+	select {
+	case s.some <- struct{}{}:
+	default:
+	}
+}
+
+// poll makes some of the jobs be read: maps have no order, so that each has its turn.
+func (s *waits) poll(most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for jid := range s.under {
+		if most--; most < 0 {
+			break
+		}
+		s.readLocked(jid)
+	}
+}
+
+// listen keeps the subscription. What ended before it has begun was not received, so all jobs are read then.
+func (s *waits) listen(ctx context.Context, c *Client) {
+	for ctx.Err() == nil {
+		_ = c.driver.Listen(ctx, c.keys.Ended(), func() { s.poll(math.MaxInt) }, func(message string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.readLocked(lua.EndedOf(message)...)
+		})
+		rest(ctx, lua.Jitter(afterFailure), nil)
+	}
+}
+
+// readAll reads jobs as they become due, as many in one pipeline as there are by then.
+func (s *waits) readAll(ctx context.Context, c *Client) {
+	pollAt := time.Now().Add(pollEvery)
+	for ctx.Err() == nil {
+		rest(ctx, time.Until(pollAt), s.some)
+		if !time.Now().Before(pollAt) {
+			pollAt = time.Now().Add(pollEvery)
+			s.poll(lua.MostItems)
+		}
+		for jids := s.take(); len(jids) > 0 && ctx.Err() == nil; jids = s.take() {
+			if !s.read(ctx, c, jids) {
+				rest(ctx, lua.Jitter(afterFailure), nil)
+			}
+		}
+	}
+}
+
+// rest waits for d, for early, or for the end of ctx.
+func rest(ctx context.Context, d time.Duration, early <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-early:
+	}
+}
+
+// take returns some of the jids that are due.
+func (s *waits) take() (jids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for jid := range s.due {
+		if len(jids) == readAtOnce {
+			break
+		}
+		jids = append(jids, jid)
+		delete(s.due, jid)
+	}
+	return jids
+}
+
+// read reads jobs and ends the Waits for those that have ended. It returns false if Redis did not answer.
+func (s *waits) read(ctx context.Context, c *Client, jids []string) (answered bool) {
+	asks, calls := make([]lua.Ask[Tracked], len(jids)), make([]driver.Call, len(jids))
+	for i, jid := range jids {
+		asks[i] = c.keys.ReadTracked(jid)
+		calls[i] = asks[i].Call
+	}
+	replies := c.driver.Do(ctx, calls...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answered = true
+	for i, jid := range jids {
+		tracked, err := asks[i].Read(replies[i])
+		switch {
+		case driver.Outage(err):
+			answered = false
+			s.readLocked(jid)
+		case err != nil || tracked.State.Ended():
+			for _, w := range s.under[jid] {
+				w.end(tracked, err)
+			}
+		}
+	}
+	return answered
+}

@@ -1,0 +1,16 @@
+package belay
+
+import "github.com/belayq/belay/launcher"
+
+// Counters are what a Server has counted since NewServer, and what it does now. Package metrics makes metrics
+// for Prometheus of them.
+type Counters struct {
+	launcher.Counters
+	// DroppedLogLines counts lines that were not logged because the reader of the log was too slow.
+	DroppedLogLines uint64
+}
+
+// Counters returns the counters of the server. It may be called at any time.
+func (s *Server) Counters() Counters {
+	return Counters{s.made("Counters").Counters(), s.book.Dropped()}
+}

@@ -1,0 +1,128 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// ErrCancelled is the cause with which the context of a run ends whose job was cancelled. The job ends without
+// a retry, unless the handler returns nil: then it is done.
+var ErrCancelled = errors.New("belay: cancelled: an operator cancelled this job")
+
+// A leash is the context under which a processor runs jobs, one after the other, until it is cancelled to
+// cancel one of them. Most runs are never cancelled, and a context of its own would be most of the cost of a
+// short one.
+type leash struct {
+	context.Context
+	session context.Context
+	cancel  context.CancelCauseFunc
+	run     atomic.Pointer[run] // the current run; noRun between two, and pulled after one was cancelled
+}
+
+var noRun, pulled = &run{}, &run{}
+
+// leashFor returns the context for a run, which is the last one's if that was not cancelled.
+func (p *processor) leashFor(r *run) *leash {
+	session := r.taken.Session.Context
+	if p.leash != nil && p.leash.session == session && p.leash.run.CompareAndSwap(noRun, r) {
+		return p.leash
+	}
+	if p.leash != nil {
+		p.leash.cancel(nil) // no run uses it, and its session must forget it
+	}
+	p.leash = &leash{session: session}
+	p.leash.Context, p.leash.cancel = context.WithCancelCause(session)
+	p.leash.run.Store(r)
+	return p.leash
+}
+
+// release ends the use of the context by a run.
+func (l *leash) release(r *run) { l.run.CompareAndSwap(r, noRun) }
+
+// pull ends the context of a run, unless the run has ended.
+func (l *leash) pull(r *run, cause error) bool {
+	first := l.run.CompareAndSwap(r, pulled)
+	if first {
+		l.cancel(cause)
+	}
+	return first
+}
+
+// pulled reports whether the run was cancelled.
+func (r *run) pulled() bool { return r.leash != nil && r.leash.run.Load() == pulled }
+
+// marksEvery is how often marks are looked for without a notice from a heartbeat: never, in effect.
+const marksEvery = time.Hour
+
+// readMarks is the pass that reads the marks of cancelled jobs after a heartbeat has reported newer ones. It
+// cancels the runs of these jobs. A mark of a job that starts meanwhile is seen by its processor, or here.
+func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
+	more, err := l.marks.Read(ctx, l.lanes.announce, l.keys)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range l.pool.Load().processors {
+		if r := p.current.Load(); r != nil && l.marks.Binds(r.job) && r.leash.pull(r, ErrCancelled) {
+			l.cfg.Log.Info().Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).Msg("cancelling a running job")
+		}
+	}
+	if more {
+		return time.Millisecond, nil
+	}
+	return 0, nil
+}
+
+// learnMarks reads the marks of cancelled jobs before the process registers, and waits through an outage: a
+// recovered job that was started without them would run although Cancel has answered that it is stopped. A
+// refusal does not keep the process from work; its duty reports that.
+func (l *Launcher) learnMarks(ctx context.Context) {
+	var backoff lua.Backoff
+	var pace lua.Pace
+	for {
+		more := false
+		err := within(ctx, l.vitalsDeadline(), &pace, func(ctx context.Context) (err error) {
+			more, err = l.marks.Read(ctx, l.lanes.announce, l.keys)
+			return err
+		})
+		switch {
+		case err == nil:
+			l.report.Succeed("cancel")
+			if !more {
+				return
+			}
+			continue
+		case ctx.Err() != nil || driver.Denial(err) != "" || !driver.Outage(err):
+			return
+		}
+		l.report.Fail("cancel", err)
+		select {
+		case <-ctx.Done():
+		case <-l.halt:
+			return
+		case <-time.After(backoff.Next(firstRest, longestRest)):
+		}
+	}
+}
+
+// dropped returns the outcome of a job that must not start, because it was cancelled or has expired; the zero
+// Outcome for any other.
+func (l *Launcher) dropped(r *run) (outcome job.Outcome, drop bool) {
+	expires, limited := r.job.StartBy()
+	switch {
+	case l.marks.Binds(r.job):
+		outcome = job.Cancelled()
+	case limited && l.clock.Now().After(expires):
+		outcome = job.Expired(false)
+	default:
+		return outcome, false
+	}
+	l.cfg.Log.Info().Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).
+		Str("exit", string(outcome.Exit())).Msg("job dropped before its start")
+	return outcome, true
+}

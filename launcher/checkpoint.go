@@ -1,0 +1,132 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
+)
+
+// Interrupted is the error with which a handler ends its run because its process stops. The job goes back
+// to its queue at once, unchanged, and nothing is counted.
+var Interrupted = retry.Requeue(errors.New("belay: interrupted: the job goes back to its queue"))
+
+// errNoRun is the error of a call that needs a run, outside of one or after its end.
+var errNoRun = errors.New("this context belongs to no current run")
+
+// MaxCursor is the maximum size of a cursor as JSON, in bytes.
+const MaxCursor = 64 << 10
+
+// current returns the run that ctx belongs to, if it has not ended.
+func current(ctx context.Context) (*run, error) {
+	r, ok := ctx.Value(runKey{}).(*run)
+	if !ok || r.over() {
+		return nil, errNoRun
+	}
+	return r, nil
+}
+
+// Checkpoint records the cursor of ctx's run, and writes it to Redis if the last write was SaveInterval ago.
+// It returns the cause of the end of ctx, and Interrupted when the process begins to stop.
+func Checkpoint(ctx context.Context, cursor any) error {
+	r, err := current(ctx)
+	if err != nil {
+		return fmt.Errorf("belay: checkpoint: %w", err)
+	}
+	text, err := json.Marshal(cursor)
+	if err != nil {
+		return fmt.Errorf("belay: checkpoint: write the cursor as JSON: %w", err)
+	}
+	if len(text) > MaxCursor {
+		return fmt.Errorf("belay: checkpoint: the cursor has %d bytes as JSON; the limit is %d", len(text), MaxCursor)
+	}
+	saved := r.taken.Saved(r.job)
+	saved.Advance(string(text), r.job.InterruptedCount())
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if r.stopping() {
+		return Interrupted
+	}
+	return r.heed(saved.Save(ctx, r.launcher().cfg.SaveInterval))
+}
+
+// heed ends the context of a run if a save has shown that the run must not go on.
+func (r *run) heed(word lua.SaveWord) error {
+	var cause error
+	switch word {
+	case lua.SaveLost, lua.SaveStale:
+		cause = fetch.ErrOwnershipLost
+	case lua.SaveCancelled:
+		cause = ErrCancelled
+	default:
+		return nil
+	}
+	r.leash.pull(r, cause)
+	return cause
+}
+
+// excused returns the job as it goes on after a run that ended without a crash: if its cursor has advanced, the
+// crashes before do not count any more.
+func (r *run) excused() *job.Job {
+	if r.job.InterruptedCount() == 0 || !r.taken.Advanced() {
+		return r.job
+	}
+	excused, err := job.Parse(r.job.Patch(job.Remove("interrupted_count"), job.Remove("interrupted_at")))
+	if err != nil {
+		return r.job
+	}
+	return excused
+}
+
+func (r *run) stopping() bool {
+	select {
+	case <-r.launcher().halt:
+		return true
+	default:
+		return false
+	}
+}
+
+// firstWait and longestWait bound the time between two attempts of Resume.
+const (
+	firstWait   = 100 * time.Millisecond
+	longestWait = 2 * time.Second
+)
+
+// Resume reads the last cursor of ctx's job into cursor, and reports whether there is one. While Redis is away
+// it waits, until ctx ends or the process begins to stop.
+func Resume(ctx context.Context, cursor any) (bool, error) {
+	r, err := current(ctx)
+	if err != nil {
+		return false, fmt.Errorf("belay: resume: %w", err)
+	}
+	var backoff lua.Backoff
+	fields, err := r.taken.Saved(r.job).Read(ctx)
+	for ; driver.Outage(err); fields, err = r.taken.Saved(r.job).Read(ctx) {
+		select {
+		case <-time.After(backoff.Next(firstWait, longestWait)):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-r.launcher().halt:
+			return false, Interrupted
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("belay: resume: %w", err)
+	}
+	if fields[0] == "" || fields[0] == "null" {
+		return false, nil
+	}
+	if err := json.Unmarshal([]byte(fields[0]), cursor); err != nil {
+		return false, fmt.Errorf("belay: resume: read the cursor: %w", err)
+	}
+	return true, nil
+}

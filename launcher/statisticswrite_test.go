@@ -1,0 +1,113 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A failingClient answers each call with an error, and notes the calls while it has none.
+type failingClient struct {
+	driver.Client
+	err   error
+	calls []driver.Call
+}
+
+func (c *failingClient) Do(_ context.Context, calls ...driver.Call) []driver.Reply {
+	if c.err == nil {
+		c.calls = append(c.calls, calls...)
+	}
+	replies := make([]driver.Reply, len(calls))
+	for i := range replies {
+		replies[i].Err = c.err
+	}
+	return replies
+}
+
+// runs is how many runs the calls add to a minute.
+func (c *failingClient) runs() (counts []string) {
+	for _, call := range c.calls {
+		if call.Args[0] == "HINCRBY" && strings.HasSuffix(call.Args[2], "|p") {
+			counts = append(counts, call.Args[3])
+		}
+	}
+	return counts
+}
+
+func TestStatisticsThatCouldNotBeWritten(t *testing.T) {
+	t.Parallel()
+	const logged = "statistics of classes incomplete"
+	for name, c := range map[string]struct {
+		err    error
+		outage bool
+		then   []string // runs of the minute and the ten minutes, in the next call
+		logs   int
+	}{
+		"not sent: they are kept":                 {&driver.NotSentError{Err: errors.New("away")}, true, []string{"3", "3"}, 0},
+		"perhaps written: they are dropped":       {&driver.UncertainError{Err: errors.New("lost")}, true, []string{"1", "1"}, 0},
+		"a full Redis is no outage":               {driver.NewServerError("OOM command not allowed"), false, []string{"1", "1"}, 0},
+		"a denied command does not deny the rest": {driver.NewServerError("NOPERM no"), false, []string{"1", "1"}, 1},
+		"an imitation lacks the command":          {driver.NewServerError("ERR unknown command `BITFIELD`"), false, []string{"1", "1"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var text drivertest.Buffer
+			log := zerolog.New(&text).Level(zerolog.InfoLevel)
+			client := &failingClient{err: c.err}
+			l, err := New(Config{Client: client, Log: &log})
+			require.NoError(t, err)
+			for range 2 {
+				l.ran(t, "A")
+				require.Equal(t, c.outage, l.writeStatistics(t.Context(), client) != nil)
+			}
+			client.err = nil
+			l.ran(t, "A")
+			require.NoError(t, l.writeStatistics(t.Context(), client))
+			require.Equal(t, c.then, client.runs())
+			require.Equal(t, c.logs, strings.Count(text.String(), logged))
+			require.NoError(t, l.report.Denied())
+			client.calls = nil
+			require.NoError(t, l.writeStatistics(t.Context(), client))
+			require.Empty(t, client.calls, "nothing has been counted since")
+		})
+	}
+}
+
+// ran counts one successful run.
+func (l *Launcher) ran(t *testing.T, class string) {
+	t.Helper()
+	parsed, err := job.Parse(job.Draft{Class: class, EnqueuedAt: time.Now()}.Encode())
+	require.NoError(t, err)
+	l.statistics.count(&run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}, job.Done(), &lua.Clock{})
+}
+
+func TestCountingARunAllocatesNothing(t *testing.T) {
+	parsed, err := job.Parse(job.Draft{Class: "A", EnqueuedAt: time.Now()}.Encode())
+	require.NoError(t, err)
+	var s statistics
+	r := &run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}
+	require.Zero(t, testing.AllocsPerRun(100, func() { s.count(r, job.Done(), &lua.Clock{}) }))
+}
+
+func BenchmarkCountARun(b *testing.B) {
+	parsed, err := job.Parse(job.Draft{Class: "A", EnqueuedAt: time.Now()}.Encode())
+	require.NoError(b, err)
+	var s statistics
+	r := &run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s.count(r, job.Done(), &lua.Clock{})
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// MaxResult is the maximum size of a job's result as JSON, in bytes.
+const MaxResult = lua.MaxResult
+
+// A track is what the run of a tracked job has to report.
+type track struct {
+	running bool // was reported; only the watch reads and writes it
+	result  atomic.Pointer[result]
+}
+
+// A result is the JSON that a handler gave, or why there is none.
+type result struct{ json, wrong string }
+
+// trackedRun returns the run of a tracked job that ctx belongs to.
+func trackedRun(ctx context.Context) (*run, error) {
+	r, err := current(ctx)
+	if err == nil && r.track == nil {
+		err = errors.New("the job is not tracked: push it with Track")
+	}
+	return r, err
+}
+
+// Progress notes how far ctx's run has come. The watch writes it.
+func Progress(ctx context.Context, done, total int64) {
+	if r, err := trackedRun(ctx); err == nil {
+		r.taken.Saved(r.job).Set(lua.FieldProgress, strconv.FormatInt(done, 10)+"/"+strconv.FormatInt(total, 10))
+	}
+}
+
+// SetResult notes the result of ctx's run, which is written if its job is done.
+func SetResult(ctx context.Context, value any) error {
+	r, err := trackedRun(ctx)
+	if err != nil {
+		return fmt.Errorf("belay: set the result: %w", err)
+	}
+	text, err := json.Marshal(value)
+	if err == nil && len(text) > MaxResult {
+		err = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead", len(text), MaxResult)
+	}
+	if err != nil {
+		r.track.result.Store(&result{wrong: err.Error()})
+		return fmt.Errorf("belay: set the result: %w", err)
+	}
+	r.track.result.Store(&result{json: string(text)})
+	return nil
+}
+
+// saveTracked begins to write what tracked runs have to report. It is called once a second, which bounds how
+// often each run writes. No run waits for it.
+func (l *Launcher) saveTracked(ctx context.Context) {
+	for _, p := range l.pool.Load().processors {
+		r := p.current.Load()
+		if r == nil || r.track == nil {
+			continue
+		}
+		saved := r.taken.Saved(r.job)
+		if !r.track.running {
+			r.track.running = true
+			saved.Set(lua.FieldState, string(lua.TrackRunning))
+		}
+		go func() { _ = r.heed(saved.Save(ctx, 0)) }()
+	}
+}
+
+// trackStates are the states that the ends of runs leave.
+var trackStates = map[job.Exit]lua.TrackState{
+	job.ExitDone: lua.TrackDone, job.ExitRetry: lua.TrackRetrying, job.ExitDead: lua.TrackDead, job.ExitDiscarded: lua.TrackDiscarded,
+	job.ExitCancelled: lua.TrackCancelled, job.ExitExpired: lua.TrackExpired, job.ExitSnoozed: lua.TrackWaiting, job.ExitRequeued: lua.TrackWaiting,
+}
+
+// endTracked leaves the state of a tracked job for its settle.
+func (r *run) endTracked(outcome job.Outcome) {
+	state, saved := trackStates[outcome.Exit()], r.taken.Saved(r.job)
+	saved.Set(lua.FieldState, string(state))
+	if !state.Ended() {
+		return
+	}
+	end := lua.EndedState(r.job, state, r.launcher().clock.Now())
+	for at := 0; at < len(end.Fields); at += 2 {
+		saved.Set(end.Fields[at], end.Fields[at+1])
+	}
+	saved.End(end.Keep)
+	given := r.track.result.Load()
+	if state != lua.TrackDone || given == nil {
+		return
+	}
+	saved.Set(lua.FieldResult, given.json)
+	saved.Set(lua.FieldNoResult, given.wrong)
+	if given.wrong != "" {
+		r.launcher().cfg.Log.Error().Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("why", given.wrong).Msg("result not kept")
+	}
+}

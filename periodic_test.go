@@ -1,0 +1,160 @@
+package belay_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/lua"
+)
+
+// Two servers that schedule the same job run each tick once, with its time.
+func TestPeriodicJobsRunOnceForAllServers(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	type args struct{ Tenant string }
+	report := belay.Define[args]("Report", belay.Queue("reports"), belay.Meta("locale", "de"))
+	var mu sync.Mutex
+	var ticks []time.Time
+	enough := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var running sync.WaitGroup
+	for range 2 {
+		server := newServer(t, client, belay.ServerConfig{Queues: belay.Queues("reports"), Concurrency: 2})
+		report.Handle(server, func(ctx context.Context, a args) error {
+			info, _ := belay.Info(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if info.Periodic != "nightly" || a.Tenant != "acme" || info.Meta["locale"] != "de" || time.Now().Before(info.TickAt) {
+				t.Errorf("an unexpected run: %+v %+v", info, a)
+			}
+			if ticks = append(ticks, info.TickAt); len(ticks) == 3 {
+				close(enough)
+			}
+			return nil
+		})
+		require.NoError(t, server.Schedule(
+			belay.Periodic("nightly", "@every 1s", report.Job(args{"acme"}), belay.Zone("Europe/Berlin"), belay.CatchUpAll)))
+		running.Go(func() {
+			if err := server.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	select {
+	case <-enough:
+	case <-time.After(30 * time.Second):
+		t.Error("no three ticks in 30 s")
+	}
+	stop()
+	running.Wait()
+	require.Equal(t, "Europe/Berlin", zoneOf(ticks[0]), ticks[0])
+	slices.SortFunc(ticks, time.Time.Compare)
+	for i := range ticks[1:] {
+		require.Equal(t, time.Second, ticks[i+1].Sub(ticks[i]), "each tick once: %v", ticks)
+	}
+}
+
+// What became of the job of each tick is in the history, and a line of the log says when the next one is.
+func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
+	t.Parallel()
+	client, log := openShared(t), &drivertest.Buffer{}
+	server := newServer(t, client, belay.ServerConfig{Heartbeat: 200 * time.Millisecond, TTL: 2 * time.Second, Logger: slog.New(slog.NewJSONHandler(log, nil))})
+	report := belay.Define[string]("Report")
+	report.Handle(server, func(ctx context.Context, what string) error {
+		switch what {
+		case "cancelled":
+			<-ctx.Done()
+			return ctx.Err()
+		case "done":
+			return nil
+		}
+		return errors.New("boom")
+	})
+	for what, options := range map[string][]belay.JobOption{
+		"done": nil, "retrying": {belay.Retries(5)}, "dead": {belay.Retries(0)}, "cancelled": {belay.Track(time.Second)},
+	} {
+		require.NoError(t, server.Schedule(belay.Periodic(what, "0 3 1 1 *", report.Job(what, options...), belay.Zone("Europe/Berlin"))))
+	}
+	running(t, server)
+	inspector := inspect.New(client.Driver(), client.Config().Prefix)
+	for _, what := range []string{"done", "retrying", "dead", "cancelled"} {
+		var run inspect.PeriodicRun
+		require.Eventually(t, func() bool {
+			var err error
+			run, err = inspector.RunPeriodic(t.Context(), what)
+			return err == nil
+		}, patience, tick, "registered")
+		require.Equal(t, "enqueued", run.Outcome)
+		last := func() inspect.PeriodicRun {
+			_, runs, err := inspector.PeriodicHistory(t.Context(), what)
+			require.NoError(t, err)
+			return runs[len(runs)-1]
+		}
+		if what == "cancelled" {
+			require.Eventually(t, func() bool { return last().Outcome == "running" }, patience, tick)
+			again, err := inspector.RunPeriodic(t.Context(), what)
+			require.NoError(t, err)
+			require.Equal(t, inspect.PeriodicRun{At: again.At, Outcome: "refused", JID: run.JID}, again)
+			_, err = belay.Cancel(t.Context(), client, run.JID)
+			require.NoError(t, err)
+		}
+		require.Eventually(t, func() bool { return last().Outcome == what }, patience, tick, what)
+		require.Equal(t, run.JID, last().JID)
+		require.Equal(t, what != "retrying", last().EndedAt != nil)
+		kept, ok := client.Driver().Do(t.Context(), driver.Command("TTL", lua.NewKeys(client.Config().Prefix).Iteration(run.JID)))[0].Value.(int64)
+		require.True(t, ok)
+		require.Greater(t, time.Duration(kept)*time.Second, 29*24*time.Hour, "as long as the next ticks take, though its class asks for a second")
+	}
+	require.Regexp(t, `"periodic":"done","schedule":"0 3 1 1 \*","zone":"Europe/Berlin","next":"\d+-01-01T03:00:00\+01:00"`, log.String())
+	require.Equal(t, 4, strings.Count(log.String(), "periodic job registered"))
+}
+
+// zoneOf is Berlin for one of its offsets.
+func zoneOf(at time.Time) string {
+	berlin, _ := time.LoadLocation("Europe/Berlin")
+	_, want := at.In(berlin).Zone()
+	if _, has := at.Zone(); has != want {
+		return "another"
+	}
+	return "Europe/Berlin"
+}
+
+func TestScheduleNamesEverythingThatIsWrong(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, openShared(t), belay.ServerConfig{})
+	plain := belay.Define[struct{}]("Plain")
+	plain.Handle(server, func(context.Context, struct{}) error { return nil })
+	unique := belay.Define[struct{}]("Once", belay.Unique())
+	err := server.Schedule(
+		belay.Periodic("fine", "@daily", plain.Job(struct{}{})),
+		belay.Periodic("fine", "@daily", plain.Job(struct{}{})),
+		belay.Periodic("", "0 3 * *", plain.Job(struct{}{}, belay.In(time.Hour)), belay.Zone("Nowhere"), belay.CatchUp("some"), belay.Overlap("none"), belay.Jitter(-1)),
+		belay.Periodic("jid", "@daily", plain.Job(struct{}{}, belay.JID("x"), belay.PushOnce())),
+		belay.Periodic("both", "@daily", unique.Job(struct{}{}), belay.OverlapAllow),
+		belay.Periodic("nil", "@daily", plain.Job(struct{}{}), nil),
+		belay.PeriodicJob{},
+	)
+	for _, says := range []string{
+		`"fine": there is one of this name already`, "the name \"\"", "Nowhere", `catch-up "some"`, `overlap "none"`, "jitter -1ns", "In and At",
+		`"jid": JID`, "PushOnce", "both Unique and an Overlap", "an option is nil", "made by Periodic",
+	} {
+		if says == "made by Periodic" {
+			says = "make it by Periodic"
+		}
+		require.ErrorContains(t, err, says)
+	}
+	require.ErrorContains(t, server.Run(t.Context()), "Schedule", "a server does not run without what it was told to schedule")
+}

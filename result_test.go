@@ -1,0 +1,198 @@
+package belay_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
+)
+
+// The arguments and the result of a job that a test tells how to end.
+type (
+	order struct{ How string }
+	sum   struct {
+		Rows  int64
+		Notes []string
+	}
+)
+
+// wish is a tracked class, and deliver its handler.
+func wish() *belay.ResultDefinition[order, sum] {
+	return belay.DefineResult[order, sum]("Wish", belay.Track(time.Hour), belay.Retries(0))
+}
+
+func deliver(_ context.Context, o order) (sum, error) {
+	switch o.How {
+	case "fails":
+		return sum{Rows: 1}, errors.New("no rows")
+	case "discards":
+		return sum{}, belay.Discard(errors.New("not worth it"))
+	case "too large":
+		return sum{Notes: []string{strings.Repeat("x", belay.MaxResult)}}, nil
+	}
+	return sum{Rows: math.MaxInt64, Notes: []string{o.How}}, nil
+}
+
+// eachDriver holds a test with both drivers.
+func eachDriver(t *testing.T, test func(t *testing.T, client *belay.Client)) {
+	t.Helper()
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		t.Helper()
+		client, err := belay.NewClient(open(t, drivertest.Redis(t).URL()), &belay.ClientConfig{Prefix: strings.TrimSuffix(drivertest.Prefix(t), ":")})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		test(t, client)
+	})
+}
+
+func TestWaitReturnsTheResultOrHowTheJobEnded(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		server, class := newServer(t, client, belay.ServerConfig{}), wish()
+		class.Handle(server, deliver)
+		waits := func(how string, options ...belay.JobOption) (sum, error) {
+			receipt, err := class.Enqueue(ctx, client, order{how}, options...)
+			require.NoError(t, err)
+			return class.Wait(ctx, client, receipt.JID)
+		}
+		waiting, err := class.Enqueue(ctx, client, order{"late"})
+		require.NoError(t, err)
+		early := make(chan sum, 1)
+		go func() {
+			result, err := class.Wait(ctx, client, waiting.JID)
+			if err == nil {
+				early <- result
+			}
+		}()
+		running(t, server)
+		require.Equal(t, sum{math.MaxInt64, []string{"late"}}, awaitValue(t, "a Wait that began before the run", early))
+
+		result, err := waits("works")
+		require.NoError(t, err)
+		require.Equal(t, sum{math.MaxInt64, []string{"works"}}, result)
+
+		for how, want := range map[string]belay.TrackState{"fails": belay.TrackDead, "discards": belay.TrackDiscarded} {
+			var ended *belay.EndedError
+			_, err := waits(how)
+			require.ErrorAs(t, err, &ended)
+			require.Equal(t, want, ended.State)
+		}
+		var ended *belay.EndedError
+		_, err = waits("expires", belay.ExpiresIn(time.Millisecond), belay.In(10*time.Millisecond))
+		if !errors.As(err, &ended) || ended.State != belay.TrackExpired {
+			require.NoError(t, err, "it was in time")
+		}
+
+		result, err = waits("too large")
+		require.ErrorContains(t, err, "has no result: it has 65559 bytes as JSON, and the limit is 65536")
+		require.Zero(t, result)
+
+		short, end := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer end()
+		_, err = class.Wait(short, client, "unknown")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// A job without Track leaves nothing, and one with it leaves what its retention says.
+func TestWhatATrackedJobLeaves(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		server, class := newServer(t, client, belay.ServerConfig{}), wish()
+		plain := belay.Define[int]("Plain")
+		refused := make(chan error, 1)
+		plain.Handle(server, func(ctx context.Context, _ int) error {
+			belay.Progress(ctx, 1, 2)
+			refused <- belay.SetResult(ctx, 1)
+			return nil
+		})
+		class.Handle(server, func(ctx context.Context, o order) (sum, error) {
+			belay.Progress(ctx, 1, 2)
+			belay.Progress(ctx, 2, 3)
+			return deliver(ctx, o)
+		})
+		running(t, server)
+		_, err := plain.Enqueue(t.Context(), client, 1)
+		require.NoError(t, err)
+		require.ErrorContains(t, awaitValue(t, "the plain run", refused), "not tracked")
+		receipt, err := class.Enqueue(t.Context(), client, order{"works"})
+		require.NoError(t, err)
+		tracked, err := client.Wait(t.Context(), receipt.JID)
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now(), tracked.EndedAt, time.Minute)
+		tracked.EndedAt = time.Time{}
+		require.Equal(t, belay.Tracked{
+			JID: receipt.JID, State: belay.TrackDone, Done: 2, Total: 3, Result: []byte(`{"Rows":9223372036854775807,"Notes":["works"]}`),
+		}, tracked)
+
+		do := func(words ...string) any {
+			reply := client.Driver().Do(t.Context(), driver.Command(words...))[0]
+			require.NoError(t, reply.Err)
+			return reply.Value
+		}
+		prefix := client.Config().Prefix + ":"
+		require.Equal(t, []any{prefix + "it-" + receipt.JID}, do("KEYS", prefix+"it-*"), "of the job that is not tracked there is nothing")
+		require.InDelta(t, 3600, do("TTL", prefix+"it-"+receipt.JID), 60)
+	})
+}
+
+// A long run shows its progress, and writes it once a second at most, however often it reports.
+func TestProgressIsWrittenOnceASecondAtMost(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	client, err := belay.Open(t.Context(), redis.URL(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	server, class := newServer(t, client, belay.ServerConfig{}), wish()
+	var reports, stop atomic.Int64
+	class.Handle(server, func(ctx context.Context, _ order) (sum, error) {
+		for stop.Load() == 0 {
+			belay.Progress(ctx, reports.Add(1), 1<<40)
+			time.Sleep(10 * time.Microsecond)
+		}
+		return sum{}, nil
+	})
+	running(t, server)
+	receipt, err := class.Enqueue(t.Context(), client, order{"goes on"})
+	require.NoError(t, err)
+	begun := time.Now()
+	seen := make(map[int64]bool)
+	for len(seen) < 4 {
+		require.Less(t, time.Since(begun), patience)
+		tracked, err := client.Tracked(t.Context(), receipt.JID)
+		require.NoError(t, err)
+		if tracked.Done > 0 {
+			require.Equal(t, belay.TrackRunning, tracked.State)
+			seen[tracked.Done] = true
+		}
+		time.Sleep(tick)
+	}
+	// Four writes are three intervals; a second is the duty's, and half of one what a timer may be late.
+	require.Greater(t, time.Since(begun), 2500*time.Millisecond)
+	require.Greater(t, reports.Load(), int64(1000))
+	stop.Store(1)
+	tracked, err := client.Wait(t.Context(), receipt.JID)
+	require.NoError(t, err)
+	require.Equal(t, reports.Load(), tracked.Done, "the last report comes with the end")
+}
+
+func TestDefineResultNeedsARetention(t *testing.T) {
+	t.Parallel()
+	require.PanicsWithValue(t, `belay: DefineResult "Report": no option says how long results are kept; add Track`, func() {
+		belay.DefineResult[int, int]("Report")
+	})
+	require.Panics(t, func() { belay.Define[int]("Report", belay.Track(-time.Hour)) })
+	require.Panics(t, func() { wish().Handle(nil, nil) })
+}

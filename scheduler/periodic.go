@@ -1,0 +1,320 @@
+package scheduler
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// CatchUp says what becomes of ticks that passed while no process could fire them.
+type CatchUp string
+
+const (
+	// CatchUpOnce fires one tick for all that passed, the last of them.
+	CatchUpOnce CatchUp = "once"
+	// CatchUpSkip fires none of them. A tick that is less than a minute late has not passed: a fleet that is
+	// deployed or fails over needs that long.
+	CatchUpSkip CatchUp = "skip"
+	// CatchUpAll fires each of them, the earliest first, but only the last thousand.
+	CatchUpAll CatchUp = "all"
+)
+
+// Overlap says what becomes of a tick while the job of an earlier one waits or runs.
+type Overlap string
+
+const (
+	// OverlapSkip enqueues no job for such a tick.
+	OverlapSkip Overlap = "skip"
+	// OverlapQueue enqueues one job that waits while another runs.
+	OverlapQueue Overlap = "queue"
+	// OverlapAllow enqueues a job for each tick.
+	OverlapAllow Overlap = "allow"
+)
+
+const (
+	// skipAfter is how late a tick with CatchUpSkip may be fired.
+	skipAfter = time.Minute
+	// mostCaughtUp bounds how many ticks CatchUpAll fires.
+	mostCaughtUp = 1000
+	// mostDefinition bounds a definition in bytes: a page of definitions fits into one call.
+	mostDefinition = 32 << 10
+	mostName       = 200
+)
+
+// An Option changes a Periodic. A CatchUp and an Overlap are options.
+type Option interface{ Apply(p *Periodic) }
+
+// OptionFunc is an Option.
+type OptionFunc func(p *Periodic)
+
+// Apply implements Option.
+func (f OptionFunc) Apply(p *Periodic) { f(p) }
+
+// Apply sets what becomes of ticks that passed.
+func (c CatchUp) Apply(p *Periodic) { p.CatchUp = c }
+
+// Apply sets what becomes of ticks that overlap.
+func (o Overlap) Apply(p *Periodic) { p.Overlap = o }
+
+// A Periodic is a periodic job: a schedule and the job that each tick enqueues.
+type Periodic struct {
+	// Name identifies it in the fleet.
+	Name string
+	// Cron and Zone are its schedule; see ParseSchedule.
+	Cron, Zone string
+	CatchUp    CatchUp
+	// Jitter delays each tick by less than this: by an amount that depends on the name and the tick, so that
+	// all processes agree about it.
+	Jitter  time.Duration
+	Overlap Overlap
+	// Job is the payload of its jobs, without their jid and times.
+	Job string
+
+	schedule *Schedule
+	template *job.Job
+	digest   string
+}
+
+// stored is the JSON of a Periodic.
+type stored struct {
+	Cron     string          `json:"cron"`
+	Zone     string          `json:"zone,omitempty"`
+	CatchUp  CatchUp         `json:"catch_up"`
+	JitterMS int64           `json:"jitter_ms,omitempty"`
+	Overlap  Overlap         `json:"overlap"`
+	Job      json.RawMessage `json:"job"`
+}
+
+// Check completes a Periodic: its empty fields get their defaults. It names everything that is wrong, at
+// once.
+func (p *Periodic) Check() error {
+	if p.CatchUp == "" {
+		p.CatchUp = CatchUpOnce
+	}
+	if p.Overlap == "" {
+		p.Overlap = OverlapSkip
+	}
+	var wrong []error
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	must(p.Name != "" && len(p.Name) <= mostName && strings.IndexFunc(p.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0 && strings.ToValidUTF8(p.Name, "") == p.Name,
+		"the name %q: it has 1 to %d bytes, and no control characters", p.Name, mostName)
+	must(slices.Contains([]CatchUp{CatchUpOnce, CatchUpSkip, CatchUpAll}, p.CatchUp), "catch-up %q: it is skip, once or all", p.CatchUp)
+	must(slices.Contains([]Overlap{OverlapSkip, OverlapQueue, OverlapAllow}, p.Overlap), "overlap %q: it is skip, queue or allow", p.Overlap)
+	must(p.Jitter >= 0 && p.Jitter <= 24*time.Hour && p.Jitter%time.Millisecond == 0, "jitter %v: it is whole milliseconds, and at most a day", p.Jitter)
+	var err error
+	if p.schedule, err = ParseSchedule(p.Cron, p.Zone); err != nil {
+		wrong = append(wrong, err)
+	}
+	if p.template, err = job.Parse(p.Job); err != nil {
+		wrong = append(wrong, err)
+	} else {
+		wrong = append(wrong, job.CheckQueue(p.template.QueueOrDefault()))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	definition := p.Definition()
+	size := len(definition.Text)
+	must(size <= mostDefinition, "its definition is %d bytes long, and %d are allowed: pass a reference to the data instead", size, mostDefinition)
+	p.digest = definition.Digest
+	return errors.Join(wrong...)
+}
+
+// Definition is what is stored of it.
+func (p *Periodic) Definition() lua.Definition {
+	// It cannot fail: Check has parsed the job.
+	text, _ := json.Marshal(stored{p.Cron, p.Zone, p.CatchUp, p.Jitter.Milliseconds(), p.Overlap, json.RawMessage(p.Job)})
+	return lua.Definition{Name: p.Name, Digest: digestOf(string(text)), Schedule: digestOf(p.Cron + "\n" + p.Zone), Text: string(text)}
+}
+
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// ReadPeriodic reads a stored definition.
+func ReadPeriodic(d lua.Definition) (*Periodic, error) {
+	var s stored
+	if err := json.Unmarshal([]byte(d.Text), &s); err != nil {
+		return nil, fmt.Errorf("the definition of %q cannot be read: %w", d.Name, err)
+	}
+	p := &Periodic{
+		Name: d.Name, Cron: s.Cron, Zone: s.Zone, CatchUp: s.CatchUp, Jitter: time.Duration(s.JitterMS) * time.Millisecond,
+		Overlap: s.Overlap, Job: string(s.Job),
+	}
+	if err := p.Check(); err != nil {
+		return nil, fmt.Errorf("the definition of %q cannot be used here: %w", d.Name, err)
+	}
+	p.digest = d.Digest
+	return p, nil
+}
+
+// Class and Queue are those of its jobs.
+func (p *Periodic) Class() string { return p.template.Class() }
+
+// Queue is where its jobs go.
+func (p *Periodic) Queue() string { return p.template.QueueOrDefault() }
+
+// ArgsJSON are the arguments of its jobs.
+func (p *Periodic) ArgsJSON() string { return p.template.ArgsJSON() }
+
+// Schedule is when it is due.
+func (p *Periodic) Schedule() *Schedule { return p.schedule }
+
+// dueAt is when a tick's job may be enqueued: its nominal time, and the jitter.
+func (p *Periodic) dueAt(nominal time.Time) time.Time {
+	if p.Jitter == 0 {
+		return nominal
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(p.Name + "\n" + strconv.FormatInt(nominal.Unix(), 10)))
+	// Mixed once more: the last bytes of the sums of neighbouring ticks are alike.
+	mixed := sum.Sum64()
+	mixed ^= mixed >> 33
+	mixed *= 0xff51afd7ed558ccd
+	mixed ^= mixed >> 33
+	return nominal.Add(time.Duration(mixed%uint64(p.Jitter.Milliseconds())) * time.Millisecond)
+}
+
+// TickJob makes the job of a tick with this nominal time, or of none if it is zero.
+func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.TickJob, error) {
+	jid := job.NewJID()
+	tick := job.Tick{Name: p.Name, At: nominal}
+	shown := "-"
+	if !nominal.IsZero() {
+		shown = nominal.Format(time.RFC3339)
+	}
+	raw := p.template.Patch(job.SetString("jid", jid), job.SetStamp("created_at", now, unit), job.SetStamp("enqueued_at", now, unit), tick.Edit(),
+		job.SetInt(job.FieldTrack, int(p.track(now).Milliseconds())))
+	parsed, err := job.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("make the job of a tick: %w", err)
+	}
+	t := &lua.TickJob{Nominal: shown, Queue: p.Queue(), JID: jid, Bytes: raw}
+	if !nominal.IsZero() {
+		t.DueAt = p.dueAt(nominal)
+	}
+	lock, err := dedup.Read(parsed)
+	if err != nil {
+		return nil, fmt.Errorf("make the job of a tick: %w", err)
+	}
+	if !lock.None() {
+		t.Lock = lock.Stored(parsed.Class())
+	}
+	return t, nil
+}
+
+const (
+	// leastTracked is how long the outcome of a tick is kept however often it is due: an operator has the time
+	// to look. Of a job that is due every second there are 600 outcomes then.
+	leastTracked = 10 * time.Minute
+	// mostTracked bounds it for one that is due once in some months.
+	mostTracked = 366 * 24 * time.Hour
+)
+
+// track is how long the job of a tick is tracked: as long as the tick is in the history, or as its class asks.
+func (p *Periodic) track(now time.Time) time.Duration {
+	first := p.schedule.Next(now)
+	asked, _ := p.template.Track()
+	return max(asked, leastTracked, min(lua.MostRuns*p.schedule.Next(first).Sub(first), mostTracked))
+}
+
+// A LastTick is a value of the hash PeriodicLast: the last tick, or from when on ticks count.
+type LastTick struct {
+	At time.Time
+	// Ticked says that At is a tick.
+	Ticked bool
+}
+
+const since = "since "
+
+// ReadLastTick reads a value of the hash PeriodicLast.
+func ReadLastTick(text string) (LastTick, error) {
+	if ms, ok := strings.CutPrefix(text, since); ok {
+		n, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil {
+			return LastTick{}, fmt.Errorf("read the last tick: %w", err)
+		}
+		return LastTick{At: time.UnixMilli(n)}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return LastTick{}, fmt.Errorf("read the last tick: %w", err)
+	}
+	return LastTick{At: at, Ticked: true}, nil
+}
+
+// A step is what must be done about a periodic job at an instant.
+type step struct {
+	// fire is the nominal time of the tick to fire now; zero for none.
+	fire time.Time
+	// last is the new last tick; zero for no change.
+	last time.Time
+	// next is when the poller looks at it again.
+	next time.Time
+	// reset says that the last tick lies in the future, because a clock was set: ticks count from now on.
+	reset bool
+	// passed says that ticks are left out.
+	passed bool
+}
+
+// step says what must be done at now.
+func (p *Periodic) step(last LastTick, now time.Time) step {
+	after := last.At
+	if !last.Ticked {
+		after = after.In(p.schedule.zone)
+	}
+	now = now.In(p.schedule.zone)
+	first := p.schedule.Next(after)
+	switch {
+	case after.After(now) && (!last.Ticked || after.After(p.schedule.Next(now))):
+		return step{reset: true}
+	case first.IsZero() || p.dueAt(first).After(now):
+		return step{next: p.lookAt(first, now)}
+	}
+	var s step
+	fire := first
+	if p.CatchUp == CatchUpAll {
+		// So many ticks take as many seconds at least.
+		if now.Sub(first) > mostCaughtUp*time.Second {
+			fire = p.schedule.last(after, now, mostCaughtUp)[0]
+		}
+	} else {
+		// The last one whose jitter is over.
+		for _, tick := range p.schedule.last(after, now, 2) {
+			if !p.dueAt(tick).After(now) {
+				fire = tick
+			}
+		}
+	}
+	s.passed = fire.After(first)
+	s.last, s.fire = fire, fire
+	if p.CatchUp == CatchUpSkip && now.Sub(p.dueAt(fire)) > skipAfter {
+		s.fire, s.passed = time.Time{}, true
+	}
+	s.next = p.lookAt(p.schedule.Next(fire), now)
+	return s
+}
+
+// lookAt is when the poller looks at it again whose next tick is this one; after a day if there is none.
+func (p *Periodic) lookAt(tick, now time.Time) time.Time {
+	if tick.IsZero() {
+		return now.Add(24 * time.Hour)
+	}
+	return p.dueAt(tick)
+}

@@ -1,0 +1,179 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // a container without a zone database must fire the same ticks as one that has it
+
+	cron "github.com/netresearch/go-cron"
+)
+
+// A Schedule says when a periodic job is due. It never changes, and may be used from any goroutine.
+//
+// A schedule that names hours follows the wall clock of its zone: a tick whose local time is skipped, because
+// clocks are set forward, is due at the instant at which they are set, and one whose local time comes twice
+// is due the first time. Ticks that fall on one instant are one. A schedule for every hour ("*/30 * * * *")
+// follows real time, so that it is due in both passes of a repeated hour and in none that is skipped.
+// "@every" counts from 1970, so that all processes agree, and a new definition of the same interval changes
+// nothing.
+type Schedule struct {
+	every time.Duration // 0 for an expression
+	spec  cron.Schedule // of wall times, which it reads as UTC
+	wall  bool          // it names hours
+	zone  *time.Location
+}
+
+// parser reads what Vixie's cron reads, and L and #. A day is due that fits the day of the month or the day
+// of the week if both are given, as cron has it.
+var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom |
+	cron.DowNth | cron.DowLast | cron.DomL | cron.DomW)
+
+// everyHour is the bit of a field that is "*".
+const everyHour = 1 << 63
+
+const everyWord = "@every"
+
+// ParseSchedule reads a cron expression of five fields, a descriptor such as @daily, or "@every 10s", in a
+// zone of the IANA database. An empty zone is UTC, not the machine's, which may differ between machines.
+func ParseSchedule(expression, zone string) (*Schedule, error) {
+	expression = strings.TrimSpace(expression)
+	if zone == "Local" {
+		return nil, errors.New("zone Local differs between machines; name one, such as Europe/Berlin")
+	}
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		return nil, fmt.Errorf("zone %q: there is none of this name; it is one such as Europe/Berlin", zone)
+	}
+	s := &Schedule{zone: location}
+	if text, ok := strings.CutPrefix(expression, everyWord); ok {
+		s.every, err = time.ParseDuration(strings.TrimSpace(text))
+		if err != nil || s.every < time.Second || s.every%time.Second != 0 {
+			return nil, fmt.Errorf("schedule %q: after %s comes a duration of whole seconds, such as 90s or 6h", expression, everyWord)
+		}
+		return s, nil
+	}
+	if strings.Contains(expression, "=") {
+		return nil, fmt.Errorf("schedule %q: give the zone as an option of its own", expression)
+	}
+	if s.spec, err = parser.Parse(expression); err != nil {
+		return nil, fmt.Errorf("schedule %q: %w; it is minute, hour, day of the month, month and day of the week, as in \"30 3 * * 1-5\"", expression, err)
+	}
+	spec, ok := s.spec.(*cron.SpecSchedule)
+	if !ok {
+		return nil, fmt.Errorf("schedule %q: it is no time of day", expression)
+	}
+	spec.Location = time.UTC
+	s.wall = spec.Hour&everyHour == 0
+	if s.Next(time.Unix(0, 0)).IsZero() {
+		return nil, fmt.Errorf("schedule %q: there is no such day", expression)
+	}
+	return s, nil
+}
+
+// Next returns the first tick after an instant, in the schedule's zone; the zero time if there is none. It
+// reads the local time of after in after's own zone, which tells ticks apart where two programs know other
+// rules for one zone.
+func (s *Schedule) Next(after time.Time) time.Time {
+	switch {
+	case s.every > 0:
+		return s.nextInterval(after)
+	case s.wall:
+		return s.nextWall(after)
+	}
+	return s.nextReal(after)
+}
+
+// nextInterval is Next of @every.
+func (s *Schedule) nextInterval(after time.Time) time.Time {
+	every := int64(s.every / time.Second)
+	return time.Unix((after.Unix()/every+1)*every, 0).In(s.zone)
+}
+
+// nextWall is Next of a schedule that names hours.
+func (s *Schedule) nextWall(after time.Time) time.Time {
+	for wall := asUTC(after); ; {
+		if wall = s.spec.Next(wall); wall.IsZero() {
+			return wall
+		}
+		// One that came twice may have been before: another is tried then.
+		if at := s.instant(wall); at.After(after) {
+			return at
+		}
+	}
+}
+
+// asUTC is the wall time of an instant, read as UTC.
+func asUTC(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+}
+
+// instant is when a wall time is in the zone: the first time if it comes twice, and the end of the gap if it
+// does not come at all.
+func (s *Schedule) instant(wall time.Time) time.Time {
+	// Within a day on either side lies every offset that could be meant. Zones change less often than that.
+	const day = 24 * time.Hour
+	_, early := wall.Add(-day).In(s.zone).Zone()
+	_, late := wall.Add(day).In(s.zone).Zone()
+	for _, offset := range []int{max(early, late), min(early, late)} { // the greater one is the earlier instant
+		at := wall.Add(-time.Duration(offset) * time.Second).In(s.zone)
+		if asUTC(at).Equal(wall) {
+			return at
+		}
+	}
+	// Read with the offset from before the gap, it lies after the change.
+	start, _ := wall.Add(-time.Duration(early) * time.Second).In(s.zone).ZoneBounds()
+	return start.In(s.zone)
+}
+
+// nextReal is Next of a schedule for every hour: the wall clock runs evenly between two changes of the zone,
+// so each stretch is looked through on its own.
+func (s *Schedule) nextReal(after time.Time) time.Time {
+	for from := after.In(s.zone); ; {
+		_, offset := from.Zone()
+		_, end := from.ZoneBounds()
+		wall := s.spec.Next(asUTC(from))
+		if wall.IsZero() {
+			return wall
+		}
+		at := wall.Add(-time.Duration(offset) * time.Second).In(s.zone)
+		if end.IsZero() || at.Before(end) {
+			return at
+		}
+		// The change itself may be a tick: look from just before it, by the clock from then on.
+		_, offset = end.In(s.zone).Zone()
+		before := end.Add(time.Duration(offset)*time.Second - 1).UTC()
+		if wall = s.spec.Next(before); wall.IsZero() {
+			return wall
+		}
+		at = wall.Add(-time.Duration(offset) * time.Second).In(s.zone)
+		if _, next := end.In(s.zone).ZoneBounds(); next.IsZero() || at.Before(next) {
+			return at
+		}
+		from = end.In(s.zone)
+	}
+}
+
+// last returns the last ticks after an instant and until now, at most so many, the earliest first.
+func (s *Schedule) last(after, now time.Time, most int) []time.Time {
+	// The stretch that is looked through grows, because a schedule of years must not cost as much as one of
+	// seconds that was left alone for a year.
+	now = now.In(s.zone)
+	for stretch := time.Duration(most) * time.Second; ; stretch *= 2 {
+		from := now.Add(-stretch)
+		whole := stretch <= 0 || !from.After(after)
+		if whole {
+			from = after
+		}
+		var ticks []time.Time
+		for at := s.Next(from); !at.IsZero() && !at.After(now); at = s.Next(at) {
+			if !s.wall || asUTC(at).After(asUTC(after)) {
+				ticks = append(ticks, at)
+			}
+		}
+		if whole || len(ticks) >= most {
+			return ticks[max(0, len(ticks)-most):]
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// upkeepEvery is how often the poller looks at all periodic jobs: for those whose last tick lies in the
+	// future, because a clock was set, and for those that no process registers any more.
+	upkeepEvery = 10 * time.Second
+	// orphanedAfter is how long a fleet may be up without that a process registers a periodic job of its
+	// code.
+	orphanedAfter = 24 * time.Hour
+	// unusableFor is how long a periodic job waits that cannot be fired.
+	unusableFor = 5 * time.Second
+	// mostRounds bounds one pass; the next one goes on at once.
+	mostRounds = 32
+)
+
+// ticks is what a Poller knows of periodic jobs. It looks at their plan together with each renewal of its
+// lease, about once a second: where there are none, that is all that they cost.
+type ticks struct {
+	// nextAt is when the next one is due, by this process' clock; zero if none is known.
+	nextAt time.Time
+	// upkeepAt is when the last upkeep was.
+	upkeepAt time.Time
+	// known are the definitions that were read, by name.
+	known map[string]*Periodic
+}
+
+// saw reads what a look at the plan has answered: the names of the periodic jobs that are due.
+func (t *ticks) saw(asked time.Time, look lua.Ask[lua.Due], reply driver.Reply) (names []string, err error) {
+	due, err := look.Read(reply)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read which periodic jobs are due: %w", err)
+	case len(due.Jobs) > 0:
+		t.nextAt = asked
+	case due.Next < 0:
+		t.nextAt = time.Time{}
+	default:
+		t.nextAt = asked.Add(due.Next)
+	}
+	return due.Jobs, nil
+}
+
+// until is the time until the next tick, and whether one is known.
+func (t *ticks) until(now time.Time) (time.Duration, bool) {
+	return max(t.nextAt.Sub(now), 0), !t.nextAt.IsZero()
+}
+
+// lookAtPlan asks for the periodic jobs that are due.
+func (p *Poller) lookAtPlan() lua.Ask[lua.Due] {
+	return p.cfg.Keys.Due(p.cfg.Keys.Periodic(), 0, lua.MostBytes, mostDefinition)
+}
+
+// fire fires the ticks that are due, and returns the time until the next one.
+func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
+	next = p.cfg.Every
+	until, any := p.ticks.until(time.Now())
+	if !any {
+		return next, nil
+	}
+	for range mostRounds {
+		if until > 0 {
+			return min(next, until), p.keepUp(ctx)
+		}
+		look, asked := p.lookAtPlan(), time.Now()
+		names, err := p.ticks.saw(asked, look, p.link.Do(ctx, look.Call)[0])
+		if err != nil {
+			return next, err
+		}
+		moved, err := p.fireAll(ctx, names, false)
+		if until, any = p.ticks.until(time.Now()); err != nil || !any || moved == 0 && len(names) > 0 {
+			return next, err
+		}
+	}
+	return soonest, nil
+}
+
+// fireAll fires the ticks of these periodic jobs, one of each, and returns how many of them it moved. With
+// resets it only resets those whose last tick lies in the future.
+func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (moved int, wrong error) {
+	for len(names) > 0 {
+		some := names[:min(len(names), lua.MostDefinitions)]
+		names = names[len(some):]
+		now, jobs, unusable, err := p.readPeriodic(ctx, some)
+		if err != nil {
+			return moved, errors.Join(wrong, err)
+		}
+		var calls []driver.Call
+		var asks []lua.Ask[lua.Ticked]
+		for _, one := range jobs {
+			if resets && !one.step.reset {
+				continue
+			}
+			ask, err := p.tick(one, now)
+			if err != nil {
+				unusable = append(unusable, unusableJob{one.Name, err})
+				continue
+			}
+			asks, calls = append(asks, ask), append(calls, ask.Call)
+			jobs[len(asks)-1] = one
+		}
+		jobs = jobs[:len(asks)]
+		for i, reply := range p.carryTicks(ctx, calls) {
+			ticked, err := asks[i].Read(reply)
+			switch {
+			case driver.Outage(err):
+				return moved, errors.Join(wrong, fmt.Errorf("fire a periodic job: %w", err))
+			case err != nil:
+				unusable = append(unusable, unusableJob{jobs[i].Name, fmt.Errorf("fire the periodic job %q: %w", jobs[i].Name, err)})
+			case ticked.Word != lua.TickEarly && ticked.Word != lua.TickStale:
+				moved++
+				p.logTick(jobs[i], ticked)
+			}
+		}
+		if !resets {
+			wrong = errors.Join(wrong, p.putOff(ctx, unusable, now))
+		}
+	}
+	return moved, wrong
+}
+
+func (p *Poller) carryTicks(ctx context.Context, calls []driver.Call) []driver.Reply {
+	if len(calls) == 0 {
+		return nil
+	}
+	return p.link.Carry(ctx, 0, calls...)
+}
+
+// An unusableJob is a periodic job that cannot be fired, and why.
+type unusableJob struct {
+	name string
+	err  error
+}
+
+// putOff lets periodic jobs that cannot be fired wait, so that they do not hold up the others. Their ticks
+// are caught up with later.
+func (p *Poller) putOff(ctx context.Context, jobs []unusableJob, now time.Time) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	var wrong error
+	calls := make([]driver.Call, len(jobs))
+	for i, one := range jobs {
+		wrong = errors.Join(wrong, one.err)
+		calls[i] = p.cfg.Keys.PutOffPeriodic(one.name, now.Add(unusableFor))
+	}
+	for _, reply := range p.link.Do(ctx, calls...) {
+		wrong = errors.Join(wrong, reply.Err)
+	}
+	return wrong
+}
+
+// A planned is a periodic job as it is stored, with what must be done about it.
+type planned struct {
+	*Periodic
+	lastText string
+	step     step
+}
+
+// readPeriodic reads the definitions and the last ticks of some periodic jobs, and names those that cannot be
+// used.
+func (p *Poller) readPeriodic(ctx context.Context, names []string) (now time.Time, jobs []planned, unusable []unusableJob, err error) {
+	read := p.cfg.Keys.PeriodicStored(names)
+	now, stored, err := lua.ReadPeriodicStored(names, p.link.Carry(ctx, len(names)*mostDefinition, read...))
+	if err != nil {
+		return now, nil, nil, fmt.Errorf("read periodic jobs: %w", err)
+	}
+	for _, s := range stored {
+		one, err := p.known(s)
+		last, badLast := ReadLastTick(s.Last)
+		if err = errors.Join(err, badLast); err != nil {
+			unusable = append(unusable, unusableJob{s.Definition.Name, fmt.Errorf("the periodic job %q: %w", s.Definition.Name, err)})
+			continue
+		}
+		jobs = append(jobs, planned{Periodic: one, lastText: s.Last, step: one.step(last, now)})
+	}
+	return now, jobs, unusable, nil
+}
+
+// known reads a stored definition, unless it was read before.
+func (p *Poller) known(s lua.StoredDefinition) (*Periodic, error) {
+	if was := p.ticks.known[s.Definition.Name]; was != nil && was.digest == s.Definition.Digest {
+		return was, nil
+	}
+	one, err := ReadPeriodic(s.Definition)
+	if err == nil {
+		p.ticks.known[one.Name] = one
+	}
+	return one, err
+}
+
+// tick is what to do about a periodic job now.
+func (p *Poller) tick(one planned, now time.Time) (ask lua.Ask[lua.Ticked], err error) {
+	s := one.step
+	plan := lua.Plan{Name: one.Name, Digest: one.digest, State: lua.PlanRunning, Expected: one.lastText}
+	if s.reset {
+		plan.Last, plan.Next = lua.PlanNow, lua.PlanNow
+		return p.cfg.Keys.Tick(plan, nil), nil
+	}
+	plan.Next = lua.NextTick(s.next)
+	if !s.last.IsZero() {
+		plan.Last = s.last.Format(time.RFC3339)
+	}
+	var j *lua.TickJob
+	if !s.fire.IsZero() {
+		j, err = one.TickJob(s.fire, now, p.cfg.Unit)
+	}
+	return p.cfg.Keys.Tick(plan, j), err
+}
+
+// logTick logs what became of a tick.
+func (p *Poller) logTick(one planned, ticked lua.Ticked) {
+	s := one.step
+	if s.reset {
+		p.cfg.Log.Warn().Str("periodic", one.Name).Str("last", one.lastText).
+			Msg("last tick lies in the future, because a clock was set; ticks count from now on")
+	}
+	if s.passed {
+		p.cfg.Log.Info().Str("periodic", one.Name).Str("last", one.lastText).Str("catch_up", string(one.CatchUp)).
+			Time("tick", s.last).Bool("fired", !s.fire.IsZero()).Msg("ticks that passed are left out")
+	}
+	if !s.fire.IsZero() {
+		p.cfg.Log.Debug().Str("periodic", one.Name).Time("tick", s.fire).Str("class", one.Class()).Str("queue", one.Queue()).
+			Str("outcome", ticked.Word).Str("holder", ticked.Holder).Msg("tick")
+	}
+}
+
+// keepUp looks at all periodic jobs now and then.
+func (p *Poller) keepUp(ctx context.Context) error {
+	now := time.Now()
+	gone := now.Sub(p.ticks.upkeepAt)
+	if gone < upkeepEvery {
+		return nil
+	}
+	p.ticks.upkeepAt = now
+	if err := p.removeOrphans(ctx, min(gone, 2*upkeepEvery)); err != nil {
+		return err
+	}
+	for first := 0; ; first += lua.MostDefinitions {
+		names, err := lua.Texts(p.link.Do(ctx, driver.Command("ZRANGEBYSCORE", p.cfg.Keys.Periodic(), "-inf", "(+inf",
+			"LIMIT", strconv.Itoa(first), strconv.Itoa(lua.MostDefinitions)))[0])
+		if err != nil {
+			return fmt.Errorf("list periodic jobs: %w", err)
+		}
+		if len(names) == 0 {
+			return nil
+		}
+		if _, err := p.fireAll(ctx, names, true); err != nil {
+			return err
+		}
+	}
+}
+
+// removeOrphans counts the time in which the fleet is up, and removes periodic jobs that no process has
+// registered for long enough of it.
+func (p *Poller) removeOrphans(ctx context.Context, gone time.Duration) error {
+	reply := p.link.Do(ctx, p.cfg.Keys.CountUptime(gone))[0]
+	if reply.Err != nil {
+		return fmt.Errorf("count the uptime: %w", reply.Err)
+	}
+	uptime, _ := reply.Value.(int64)
+	latest := uptime - int64(orphanedAfter/time.Second)
+	names, err := lua.Texts(p.link.Do(ctx, driver.Command("ZRANGEBYSCORE", p.cfg.Keys.PeriodicSeen(), "-inf", strconv.FormatInt(latest, 10),
+		"LIMIT", "0", strconv.Itoa(lua.MostDefinitions)))[0])
+	if err != nil {
+		return fmt.Errorf("list periodic jobs that no process registers: %w", err)
+	}
+	for _, name := range names {
+		done, err := p.cfg.Keys.UndefineOrphan(name, latest).Do(ctx, &p.link)
+		if err != nil {
+			return fmt.Errorf("remove the periodic job %q: %w", name, err)
+		}
+		if done == lua.UndefineRemoved {
+			delete(p.ticks.known, name)
+			p.cfg.Log.Info().Str("periodic", name).Msg("removed: for a day no process has registered it")
+		}
+	}
+	return nil
+}
