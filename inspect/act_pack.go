@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,42 +14,79 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostSearched bounds how many entries of a list one script compares, unless it takes out a single job. Redis
-// searches from an end, at about seventy nanoseconds per entry of ordinary size, so this is about a
-// millisecond.
+// mostSearched bounds how many entries of a list one script compares. Redis searches from an end, at about a
+// hundred nanoseconds per entry of ordinary size, and twice, so this is about three milliseconds.
 const mostSearched = 16 << 10
+
+// mostCompared bounds the entries that all searches of one script compare, about five milliseconds. Jobs that
+// came in meanwhile are not counted: they are rare, and a queue of any length must be cleared in few scripts.
+const mostCompared = 24 << 10
+
+// shifted is how many entries may come in at the oldest end after a page was read and before an act on it:
+// requeued and recovered jobs.
+const shifted = 1024
+
+// sourceOf is where to take out a job of a home that lay at index, counted from the oldest in a list. A job
+// deep in a long list is taken out by its place.
+func (a *act) sourceOf(index int) lua.Source {
+	source := lua.Source{Key: a.Home.key(a.i.keys)}
+	if a.Home.sorted() {
+		return source
+	}
+	// The jobs of a page have one Search.
+	source.End, source.Search = lua.OrderOldest, index-index%lua.MostItems+2*lua.MostItems+shifted
+	if source.Search > mostSearched {
+		source.End, source.Search = lua.OrderAt, index
+	}
+	return source
+}
 
 // A parcel is the content of one script call.
 type parcel struct {
+	source lua.Source
 	errand lua.Errand
 	picks  []*pick // of the errand's jobs
 	bytes  int
 }
 
+// ended returns the jids of its tracked jobs, if they end.
+func (p *parcel) ended() (jids []string) {
+	for _, promotion := range p.errand.Jobs {
+		if promotion.State != nil && p.errand.Fate != lua.FateQueue {
+			jids = append(jids, promotion.State.JID)
+		}
+	}
+	return jids
+}
+
 // pack distributes the chosen jobs over calls of bounded size. Each call serves one queue, so that a key of a
 // wrong type stops only the jobs of its own queue, and has either jobs that need their lock or jobs that do
 // not. Jobs that cannot be sent at all are refused.
-func (a *act) pack(source lua.Source, chosen []*pick) (parcels []*parcel) {
-	most := mostOf(source)
+func (a *act) pack(chosen []*pick) (parcels []*parcel) {
 	type kind struct {
-		queue string
-		need  bool
+		source lua.Source
+		queue  string
+		need   bool
 	}
 	open := make(map[kind]*parcel)
 	for _, pick := range chosen {
-		errand, jobs, why := a.send(pick.Entry)
+		errand, jobs, why := a.destination(pick.Entry)
 		if why != nil {
 			a.refuse(fmt.Sprintf("%s: %v", pick.ID, why), pick)
 			continue
 		}
-		of := kind{errand.Queue, errand.Need}
+		source := a.sourceOf(pick.index)
+		of := kind{source, errand.Queue, errand.Need}
 		p := open[of]
 		size := len(jobs.Old) + len(jobs.New)
+		if jobs.State != nil {
+			size += len(jobs.Old)
+		}
 		if jobs.Lock != nil && jobs.Lock.Again != nil {
 			size += len(jobs.Lock.Again.Bytes)
 		}
-		if p == nil || len(p.picks) == most || p.bytes+size > lua.MostBytes {
-			p = &parcel{errand: errand}
+		if p == nil || len(p.picks) == mostOf(source) || p.bytes+size > lua.MostBytes {
+			p = &parcel{source: source, errand: errand}
 			open[of] = p
 			parcels = append(parcels, p)
 		}
@@ -59,24 +97,34 @@ func (a *act) pack(source lua.Source, chosen []*pick) (parcels []*parcel) {
 }
 
 func mostOf(source lua.Source) int {
-	switch {
-	case source.End == "":
+	switch source.End {
+	case "":
 		return lua.MostItems
-	case source.Search == 0:
+	case lua.OrderAt:
 		return 1
 	}
-	return max(mostSearched/source.Search, 1)
+	return max(mostCompared/(source.Search-shifted), 1)
 }
 
-// send returns the destination and the new bytes of one job, or why it cannot be sent.
-func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
-	switch a.action {
+// destination returns the destination and the new bytes of one job, or why it cannot be sent.
+func (a *act) destination(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
+	jobs = lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e), State: a.stateOf(e)}
+	switch a.Action {
 	case Kill:
-		return lua.Errand{Fate: lua.FateDead}, lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e)}, nil
-	case move:
-		return a.sendOn(e)
+		return lua.Errand{Fate: lua.FateDead}, jobs, nil
 	case Delete:
-		return lua.Errand{Fate: lua.FateGone}, lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e)}, nil
+		return lua.Errand{Fate: lua.FateGone}, jobs, nil
+	case Reschedule:
+		return lua.Errand{Fate: lua.FateLater, Score: strconv.FormatFloat(float64(a.At.UnixMicro())/1e6, 'f', -1, 64)}, jobs, nil
+	case Move:
+		if e.parsed == nil {
+			return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
+		}
+		jobs.New = e.parsed.Patch(job.SetString("queue", a.To))
+		if a.Home.sorted() {
+			return lua.Errand{Fate: lua.FateHere}, jobs, nil
+		}
+		return lua.Errand{Fate: lua.FateQueue, Queue: a.To, Quarantined: a.Home.kind == homeQuarantined}, jobs, nil
 	}
 	parsed := e.parsed
 	if kept, ok := e.kept(); ok {
@@ -86,7 +134,7 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if parsed == nil {
 		return errand, jobs, fmt.Errorf("%s: no worker could run it", e.Problem)
 	}
-	limit := cmp.Or(a.selection.PayloadLimit, job.DefaultPayloadLimit)
+	limit := cmp.Or(a.Selection.PayloadLimit, job.DefaultPayloadLimit)
 	if e.ErrorClass == job.TooLargeClass && e.Bytes > limit+job.PayloadSlack {
 		return errand, jobs, fmt.Errorf("%s; it would die again: workers take up to %d bytes (--payload-limit %d)",
 			e.ErrorMessage, limit+job.PayloadSlack, limit)
@@ -95,8 +143,9 @@ func (a *act) send(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
 	if err := job.CheckQueue(queue); err != nil {
 		return errand, jobs, err
 	}
-	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.home == Dead() && !stored(parsed)}
-	return errand, lua.Promotion{Old: e.raw.Bytes, New: a.afresh(parsed), Lock: a.lockOf(e)}, nil
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.Home == Dead() && !stored(parsed)}
+	jobs.New = a.afresh(parsed)
+	return errand, jobs, nil
 }
 
 // stored reports whether every push of the job's class is stored, duplicates too, so that no push waits for a
@@ -105,6 +154,20 @@ func stored(j *job.Job) bool {
 	_, marked := j.Field(dedup.DuplicateOf) // in older payloads only duplicates have a mark
 	lock, _ := dedup.Read(j)
 	return marked || lock.Mark
+}
+
+// stateOf returns what this act means for the state of a tracked job; nil if it changes nothing.
+func (a *act) stateOf(e Entry) *lua.JobState {
+	switch {
+	case e.parsed == nil:
+	case a.Action == Delete && a.Home != Dead():
+		return lua.EndedState(e.parsed, lua.TrackCancelled, a.clock.Now())
+	case a.Action == Kill:
+		return lua.EndedState(e.parsed, lua.TrackDead, a.clock.Now())
+	case a.Action == Retry && a.Home == Dead():
+		return lua.RevivedState(e.parsed)
+	}
+	return nil
 }
 
 // lockOf returns the lock that this act takes or releases for a unique job; nil if there is none or it stays
@@ -117,17 +180,15 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	if err != nil || lock.None() { // a lock that cannot be read expires by itself
 		return nil
 	}
-	ends := a.action != Retry
+	held := lock.Stored(e.parsed.Class())
 	switch {
-	case ends, a.home == Dead():
-	case a.home == Scheduled() && lock.Meets():
+	case a.Action == Reschedule:
+		held.Hold = lock.Lifetime(a.At.Sub(a.clock.Now()))
+	case a.Action == Kill || a.Action == Delete:
+		return lock.Ending(e.parsed, cmp.Or(e.Queue, job.DefaultQueue), a.clock.Now(), unitOf(e.parsed))
+	case a.Action == Retry && (a.Home == Dead() || a.Home == Scheduled() && lock.Meets()):
 	default:
 		return nil // the job was accepted and keeps its lock
-	}
-	held := lock.Stored(e.parsed.Class())
-	if ends && lock.Again {
-		queue := cmp.Or(e.Queue, job.DefaultQueue)
-		held.Again = dedup.Again(e.parsed, queue, a.clock.Now(), unitOf(e.parsed))
 	}
 	return held
 }
@@ -135,7 +196,7 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 // afresh returns the payload of a job that an operator puts into its queue. The args do not change.
 func (a *act) afresh(j *job.Job) string {
 	edits := j.IntoQueue(a.clock.Now(), unitOf(j))
-	if n, failed := j.RetryCount(); failed && a.home != Scheduled() && n > math.MinInt {
+	if n, failed := j.RetryCount(); failed && (a.Home == Retries() || a.Home == Dead()) && n > math.MinInt {
 		edits = append(edits, job.SetInt("retry_count", n-1))
 	}
 	// The operator wants it to run now; with its crashes kept it would be quarantined.

@@ -44,7 +44,7 @@ func texts(value any) []string {
 
 func (w *world) act(home Home, action Action, selection Selection) Tally {
 	w.Helper()
-	tally, err := w.inspector.Act(w.Context(), home, action, selection, nil)
+	tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: action, Selection: selection}, nil)
 	require.NoError(w, err)
 	return tally
 }
@@ -130,7 +130,7 @@ func TestRetry(t *testing.T) {
 				}
 				w.do("DEL", w.keys.Queue("q"))
 			}
-			tally, err := w.inspector.Act(w.Context(), Dead(), Retry, Selection{All: true}, comeback)
+			tally, err := w.inspector.Act(w.Context(), Task{Home: Dead(), Action: Retry, Selection: Selection{All: true}}, comeback)
 			require.NoError(w, err)
 			require.Equal(w, Tally{Moved: 600}, tally)
 			require.Len(w, w.set(w.keys.Dead()), 600)
@@ -206,7 +206,7 @@ func TestSelection(t *testing.T) {
 				}
 			}
 			push(300)
-			tally, err := w.inspector.Act(w.Context(), Waiting("q"), Delete, Selection{All: true}, func(Tally) { push(200) })
+			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Delete, Selection: Selection{All: true}}, func(Tally) { push(200) })
 			require.NoError(w, err)
 			require.Equal(w, 300, tally.Moved)
 		},
@@ -214,8 +214,8 @@ func TestSelection(t *testing.T) {
 			for _, c := range []struct {
 				home   Home
 				action Action
-			}{{Dead(), Kill}, {Waiting("q"), Retry}, {Quarantined("q"), Retry}, {Dead(), "shred"}} {
-				_, err := w.inspector.Act(w.Context(), c.home, c.action, Selection{All: true}, nil)
+			}{{Dead(), Kill}, {Waiting("q"), Retry}, {Dead(), "shred"}} {
+				_, err := w.inspector.Act(w.Context(), Task{Home: c.home, Action: c.action, Selection: Selection{All: true}}, nil)
 				require.Error(w, err)
 			}
 		},
@@ -224,7 +224,7 @@ func TestSelection(t *testing.T) {
 				w.fill(w.keys.Dead(), float64(i), sample("A", strconv.Itoa(i)))
 			}
 			ctx, cancel := context.WithCancel(w.Context())
-			tally, err := w.inspector.Act(ctx, Dead(), Delete, Selection{All: true}, func(Tally) { cancel() })
+			tally, err := w.inspector.Act(ctx, Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}, func(Tally) { cancel() })
 			require.ErrorIs(w, err, context.Canceled)
 			require.Equal(w, lua.MostItems, tally.Moved)
 			require.Len(w, w.set(w.keys.Dead()), 600-lua.MostItems)
@@ -236,16 +236,19 @@ func TestSelection(t *testing.T) {
 // whatever its length.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
-	for _, skipped := range []int{0, 100, 5000, 1_000_000} {
-		for _, all := range []bool{true, false} {
-			way := &listWay{from: lua.Source{End: lua.OrderOldest}, all: all, skipped: skipped}
-			source := way.source()
-			require.Positive(t, mostOf(source))
-			require.LessOrEqual(t, mostOf(source)*source.Search, max(mostSearched, source.Search))
-			require.LessOrEqual(t, mostOf(source), lua.MostItems)
+	a := &act{i: New(nil, ""), Task: Task{Home: Waiting("q")}}
+	for _, index := range []int{0, 100, 5000, 14_000, 20_000, 1_000_000} {
+		source := a.sourceOf(index)
+		if source.End == lua.OrderAt {
+			require.Equal(t, []int{index, 1}, []int{source.Search, mostOf(source)})
+			require.Greater(t, index, 14_000)
+			continue
 		}
+		require.Positive(t, mostOf(source))
+		require.Greater(t, source.Search, index)
+		require.LessOrEqual(t, mostOf(source)*(source.Search-shifted), mostCompared)
+		require.LessOrEqual(t, mostOf(source), lua.MostItems)
 	}
-	require.Equal(t, 1, mostOf(lua.Source{End: lua.OrderYoungest}), "a search of all is for one job")
 }
 
 // snatching is an act between whose reading and moving something happens.
@@ -255,20 +258,17 @@ type snatching struct {
 }
 
 func (s *snatching) act(ctx context.Context, home Home, action Action, selection Selection) (Tally, error) {
-	a := &act{i: s.Inspector, home: home, action: action, selection: selection, wanted: map[string]bool{}}
-	for _, id := range selection.IDs {
-		a.wanted[id] = true
-	}
-	way, err := a.way(ctx)
+	a, err := s.start(ctx, Task{Home: home, Action: action, Selection: selection}, "")
 	if err != nil {
 		return a.tally, err
 	}
-	page, err := way.next(ctx)
+	page, err := a.way.next(ctx)
 	if err != nil {
 		return a.tally, err
 	}
 	s.do()
-	return a.tally, a.page(ctx, way, page)
+	err = a.page(ctx, page)
+	return a.tally, err
 }
 
 func TestEntries(t *testing.T) {
@@ -319,7 +319,7 @@ func TestEntries(t *testing.T) {
 			for _, err := range w.inspector.Entries(w.Context(), Dead(), 0) {
 				require.ErrorContains(w, err, "read dead")
 			}
-			_, err := w.inspector.Act(w.Context(), Dead(), Delete, Selection{All: true}, nil)
+			_, err := w.inspector.Act(w.Context(), Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}, nil)
 			require.ErrorContains(w, err, "WRONGTYPE")
 		},
 	})
@@ -330,12 +330,12 @@ func TestOrders(t *testing.T) {
 		"a living process receives them": func(w *world) {
 			_, err := w.keys.Register("h:1:aa", lua.Record{Queues: []string{"q"}, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
 			require.NoError(w, err)
-			for _, order := range []Order{Quiet, Stop} {
+			for _, order := range []Order{Quiet, Stop, Dump} {
 				sent, err := w.inspector.Signal(w.Context(), "h:1:aa", order)
 				require.NoError(w, err)
 				require.True(w, sent)
 			}
-			require.Equal(w, []string{"TERM", "TSTP"}, w.list(w.keys.Signals("h:1:aa")))
+			require.Equal(w, []string{"TTIN", "TERM", "TSTP"}, w.list(w.keys.Signals("h:1:aa")))
 			sent, err := w.inspector.Signal(w.Context(), "h:2:bb", Stop)
 			require.NoError(w, err)
 			require.False(w, sent)

@@ -26,13 +26,14 @@ type need struct {
 	command string
 	keys    []string
 	words   []string // of the whole call
+	channel string   // for messages; it is permitted like a key
 }
 
 // forms are the words that follow the key, as few as the command allows. With these words a call of a command
 // in harmless changes nothing and costs almost nothing.
 var forms = map[string]string{
-	"del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hmget": "f",
-	"hset": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "pexpire": "1", "pttl": "",
+	"bitfield": "get u8 0", "del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hincrby": "f 1", "hmget": "f",
+	"hset": "f v", "hsetnx": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "lset": "0 v", "pexpire": "1", "pttl": "",
 	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "setrange": "0 v", "sismember": "v", "smismember": "v", "srandmember": "1",
 	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
 	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
@@ -54,12 +55,12 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on := func(purpose purpose, key, commands string) {
 		for _, command := range strings.Fields(commands) {
 			words := append([]string{command, key}, strings.Fields(forms[command])...)
-			list = append(list, need{purpose, command, []string{key}, words})
+			list = append(list, need{purpose: purpose, command: command, keys: []string{key}, words: words})
 		}
 	}
 	move := func(purpose purpose, command, from, to string, more ...string) {
 		words := append([]string{command, from, to, "right", "left"}, more...)
-		list = append(list, need{purpose, command, []string{from, to}, words})
+		list = append(list, need{purpose: purpose, command: command, keys: []string{from, to}, words: words})
 	}
 	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
 	for _, queue := range queues[:min(len(queues), mostQueuesAsked)] {
@@ -73,8 +74,8 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toLook, waiting, "llen lindex")
-		on(toAct, waiting, "type llen lrange lpos lrem lpush")
-		on(toAct, quarantined, "type llen lrange lpos lrem")
+		on(toAct, waiting, "type llen lrange lpos lrem lpush lindex lpop lset")
+		on(toAct, quarantined, "type llen lrange lpos lrem lindex lpop lset")
 	}
 	on(toWork, keys.QuarantineRun(identity), "type exists llen lindex lpos lrem")
 	on(toWork, keys.Queues(), "sadd")
@@ -82,6 +83,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toWork, keys.Paused(), "smismember")
 	on(toWork, lock, "type mget set setrange pexpire del")
 	on(toWork, keys.Left("jid"), "mget set del")
+	on(toWork, keys.Iteration("jid"), "type hmget hset hexists hdel expire del")
 	on(toWork, keys.Unique(), "type zadd zrem zrangebyscore")
 	on(toWork, keys.Refusals(), "incrby")
 	on(toWork, keys.Schedule(), "type zadd zrem zscore zrange zrangebyscore")
@@ -99,6 +101,15 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	for _, lease := range []string{keys.Claim(identity), keys.Poller(), keys.Sweeper()} {
 		on(toWork, lease, "get pttl set")
 	}
+	on(toWork, keys.Periodic(), "type zadd zrem zscore zrangebyscore")
+	for _, hash := range []string{keys.PeriodicDefinitions(), keys.PeriodicLast()} {
+		on(toWork, hash, "type hget hmget hset hdel")
+	}
+	on(toWork, keys.PeriodicSeen(), "type zadd zrem zscore zrangebyscore")
+	on(toWork, keys.PeriodicUptime(), "type get incrby")
+	on(toWork, keys.PeriodicRuns("nightly"), "type lpush rpop del")
+	on(toAct, keys.PeriodicRuns("nightly"), "lrange")
+	on(toLook, keys.Periodic(), "zrange zscore")
 	on(toWork, keys.Processes(), "sadd srem")
 	for _, shown := range []string{keys.Process(identity), keys.Work(identity), keys.Workers(identity)} {
 		on(toWork, shown, "hset expire del")
@@ -109,19 +120,28 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toLook, set, "zcard")
 	}
 	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
-		on(toAct, set, "type zcard zrange zrevrange zrank zcount zscore zrem")
+		on(toAct, set, "type zcard zrange zrevrange zrank zcount zscore zrem zadd")
 	}
-	on(toAct, keys.Dead(), "zadd")
 	on(toAct, keys.Queues(), "sadd sismember")
 	on(toAct, keys.Paused(), "sadd srem")
 	on(toAct, keys.Processes(), "sismember")
 	on(toAct, keys.Alive(), "zscore")
 	on(toAct, keys.Signals(identity), "type lpush expire")
+	on(toAct, keys.Cancelled(), "type zadd zrem zscore zrange zrank zcount zremrangebyscore zremrangebyrank expire")
+	on(toAct, keys.Iteration("jid"), "hsetnx expire")
 	on(toAct, lock, "type get mget pttl set pexpire del")
 	on(toAct, keys.Unique(), "type zadd zrem zcount zrange zrank zscore")
 	on(toLook, keys.Processed(), "get")
 	on(toLook, keys.Failed(), "get")
 	on(toLook, keys.Refusals(), "get")
+	on(toLook, keys.ProcessedOn(today), "mget")
+	on(toLook, keys.FailedOn(today), "mget")
+	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.Refusals()} {
+		on(toAct, counter, "set")
+	}
+	for _, words := range [][]string{{"publish", keys.Ended(), "m"}, {"subscribe", keys.Ended()}} {
+		list = append(list, need{purpose: toLook, command: words[0], words: words, channel: keys.Ended()})
+	}
 	on(toLook, keys.Queues(), "scard srandmember")
 	on(toLook, keys.Processes(), "scard srandmember")
 	on(toLook, keys.Paused(), "sismember")
@@ -129,18 +149,25 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toLook, keys.Process(identity), "hmget")
 	on(toLook, keys.Work(identity), "hgetall")
 	on(toLook, keys.Workers(identity), "hgetall")
+	// Workers run without these too: they are about the statistics of classes.
+	for _, figures := range []string{keys.ClassMinute(today), keys.ClassTen(today)} {
+		on(toLook, figures, "hincrby expire hgetall hmget")
+	}
+	for _, histogram := range []string{keys.RunHistogram("Class", today), keys.WaitHistogram("Class", today)} {
+		on(toLook, histogram, "bitfield expire get")
+	}
 	return list
 }
 
 // keyless are the needs without a key. Redis never denies AUTH, HELLO and their kind.
 var keyless = []need{
-	{toWork, "evalsha", nil, []string{"evalsha", "x", "0"}},
-	{toWork, "eval", nil, []string{"eval", "x", "0"}},
-	{toWork, "time", nil, []string{"time"}},
-	{toWork, "ping", nil, []string{"ping"}},
-	{toWait, "client|id", nil, []string{"client", "id"}},
-	{toWait, "client|unblock", nil, []string{"client", "unblock", "0"}},
-	{toRead, "info", nil, []string{"info"}},
-	{toRead, "config|get", nil, []string{"config", "get", "save"}},
-	{toRead, "acl|whoami", nil, []string{"acl", "whoami"}},
+	{purpose: toWork, command: "evalsha", words: []string{"evalsha", "x", "0"}},
+	{purpose: toWork, command: "eval", words: []string{"eval", "x", "0"}},
+	{purpose: toWork, command: "time", words: []string{"time"}},
+	{purpose: toWork, command: "ping", words: []string{"ping"}},
+	{purpose: toWait, command: "client|id", words: []string{"client", "id"}},
+	{purpose: toWait, command: "client|unblock", words: []string{"client", "unblock", "0"}},
+	{purpose: toRead, command: "info", words: []string{"info"}},
+	{purpose: toRead, command: "config|get", words: []string{"config", "get", "save"}},
+	{purpose: toRead, command: "acl|whoami", words: []string{"acl", "whoami"}},
 }

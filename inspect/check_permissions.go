@@ -2,11 +2,9 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
@@ -133,8 +131,7 @@ func (f *facts) tryHarmless(ctx context.Context, client driver.Client, list []ne
 		}
 	}
 	for i, reply := range client.Do(ctx, calls...) {
-		var refused *driver.ServerError
-		if errors.As(reply.Err, &refused) && (refused.Code == "NOPERM" || strings.Contains(refused.Message, "unknown command")) {
+		if driver.Forbidden(reply.Err) {
 			f.permissions.denied = append(f.permissions.denied, tried[i])
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 )
 
 // checked is what Check says with each driver, which must be the same but for measurements. Its user is of
@@ -19,11 +19,8 @@ func checked(t *testing.T, server *drivertest.Server, user string, cfg CheckConf
 	t.Helper()
 	url := strings.Replace(server.URL(), "://", "://"+user, 1)
 	var all []Findings
-	for name, open := range drivers {
-		d, err := open(url)
-		require.NoError(t, err)
-		findings, err := Check(within(t, 20*time.Second), d, cfg)
-		require.NoError(t, d.Close())
+	for name, open := range adapters.All {
+		findings, err := Check(within(t, 20*time.Second), open(t, url), cfg)
 		require.NoError(t, err, name)
 		all = append(all, findings)
 	}
@@ -205,11 +202,9 @@ func TestCheckSeesSidekiqsProcesses(t *testing.T) {
 func TestCheckFailsOnlyWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)
-	d, err := goredisdriver.Open(server.URL())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, d.Close()) }()
+	d := adapters.All["go-redis"](t, server.URL())
 	server.Stop()
-	_, err = Check(within(t, 2*time.Second), d, CheckConfig{})
+	_, err := Check(within(t, 2*time.Second), d, CheckConfig{})
 	require.ErrorContains(t, err, "timeout")
 	server.Cont()
 	server.Kill()
@@ -222,9 +217,7 @@ func TestCheckFailsOnlyWithoutAnAnswer(t *testing.T) {
 // The fake knows neither INFO's sections, CONFIG, ACL nor flags; there is still an answer.
 func TestCheckOfMiniredisIsAnAnswer(t *testing.T) {
 	t.Parallel()
-	d, err := goredisdriver.Open("redis://" + drivertest.Miniredis(t).Addr())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, d.Close()) }()
+	d := adapters.All["go-redis"](t, "redis://"+drivertest.Miniredis(t).Addr())
 	findings, err := Check(within(t, 20*time.Second), d, CheckConfig{})
 	require.NoError(t, err)
 	require.NotEmpty(t, findings)

@@ -124,7 +124,7 @@ func checkPermissions(f *facts) Finding {
 		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s", missed)
 	}
 	if toRepair, missed = p.lacking(toLook); len(toRepair) > 0 {
-		return warn(p.permit(f.cfg.Prefix, toRepair), "workers may do all they need, but belay status sees less: this user may not %s", missed)
+		return warn(p.permit(f.cfg.Prefix, toRepair), "workers may do all they need, but belay status and belay classes see less, or waits for tracked jobs are slow: this user may not %s", missed)
 	}
 	if p.unseen > 0 {
 		return warn("permit EVAL, or ACL WHOAMI and ACL DRYRUN", "cannot see what this user may do: %d of the calls that Belay makes could not be tried", p.unseen)
@@ -160,7 +160,7 @@ func (p permissions) lacking(why purpose) (list []need, words string) {
 		}
 		list = append(list, n)
 		if len(named) < atMost {
-			named = append(named, strings.TrimSpace(strings.ReplaceAll(n.command, "|", " ")+" "+strings.Join(n.keys, " ")))
+			named = append(named, strings.TrimSpace(strings.ReplaceAll(n.command, "|", " ")+" "+strings.Join(n.keys, " ")+n.channel))
 		}
 	}
 	words = strings.Join(named, ", ")
@@ -174,17 +174,20 @@ func (p permissions) lacking(why purpose) (list []need, words string) {
 // Without a prefix that is all keys, because the key of a process' hash begins with the name of its host.
 func (p permissions) permit(prefix string, list []need) string {
 	rule := []string{"ACL SETUSER", p.name()}
-	keys := false
+	keys, channel := false, ""
 	for _, n := range list {
 		if command := "+" + n.command; !slices.Contains(rule, command) {
 			rule = append(rule, command)
 		}
-		keys = keys || len(n.keys) > 0
+		keys, channel = keys || len(n.keys) > 0, cmp.Or(channel, n.channel)
 	}
 	if keys && prefix != "" {
 		rule = append(rule, "~"+prefix+":*")
 	} else if keys {
 		rule = append(rule, "~*")
+	}
+	if channel != "" {
+		rule = append(rule, "&"+channel)
 	}
 	return strings.Join(rule, " ")
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,12 +42,24 @@ type Entry struct {
 	ErrorMessage string    `json:"error_message,omitempty"`
 	CreatedAt    time.Time `json:"created_at,omitzero"`
 	EnqueuedAt   time.Time `json:"enqueued_at,omitzero"`
-	FailedAt     time.Time `json:"failed_at,omitzero"`
+	FailedAt     time.Time `json:"failed_at,omitzero"`  // of the first failure
+	RetriedAt    time.Time `json:"retried_at,omitzero"` // of the last, if it failed again
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
 
 	raw    lua.Entry
 	parsed *job.Job // nil when it cannot be read
+	index  int      // in a list, counted from the oldest
+}
+
+// Ref names the entry and its place, for Get and Selection.Refs: the time it waits for or its place in the
+// queue, a colon, and its ID. It is stable in a set, unless the job is rescheduled; in a queue it is good for a
+// while.
+func (e Entry) Ref() string {
+	if e.raw.Score != "" {
+		return e.raw.Score + ":" + e.ID
+	}
+	return strconv.Itoa(e.index) + ":" + e.ID
 }
 
 // mostShownBytes is how much of an unreadable payload is shown: enough to recognise the program that wrote
@@ -70,7 +83,7 @@ func newEntry(home Home, raw lua.Entry) Entry {
 		e.ID = unreadableID(raw.Bytes)
 	}
 	if home.queue == "" {
-		e.Queue = parsed.Queue()
+		e.Queue = parsed.QueueOrDefault()
 	}
 	if n, ok := parsed.RetryCount(); ok {
 		e.RetryCount = &n
@@ -81,7 +94,33 @@ func newEntry(home Home, raw lua.Entry) Entry {
 		e.Problem, e.Payload = cmp.Or(e.ErrorMessage, "unreadable"), shown(kept)
 	}
 	e.CreatedAt, e.EnqueuedAt, e.FailedAt = utc(parsed.CreatedAt()), utc(parsed.EnqueuedAt()), utc(parsed.FailedAt())
+	e.RetriedAt = utc(parsed.RetriedAt())
 	return e
+}
+
+// Found returns where the entry was read, as Search does.
+func (e Entry) Found() Found {
+	home := Home{kind: homeKind(e.In)}
+	found := Found{JID: e.ID, Place: home.Place(), Queue: e.Queue, Class: e.Class, Entry: &e}
+	switch home.kind {
+	case homeScheduled:
+		found.Since, found.At = e.CreatedAt, e.At
+	case homeRetries:
+		if found.Since, found.At = e.RetriedAt, e.At; found.Since.IsZero() {
+			found.Since = e.FailedAt
+		}
+	case homeDead:
+		found.Since = e.At
+	case homeQueue:
+		if found.Since = e.EnqueuedAt; found.Since.IsZero() {
+			found.Since = e.CreatedAt
+		}
+	case homeQuarantined:
+		if e.parsed != nil {
+			found.Since = utc(e.parsed.QuarantinedSince())
+		}
+	}
+	return found
 }
 
 func shown(text string) string {
@@ -119,8 +158,10 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 				yield(Entry{}, fmt.Errorf("read %s: %w", home, err))
 				return
 			}
-			for _, raw := range page.Entries {
-				if !yield(newEntry(home, raw), nil) {
+			for n, raw := range page.Entries {
+				entry := newEntry(home, raw)
+				entry.index = skip + n
+				if !yield(entry, nil) {
 					return
 				}
 			}
@@ -130,6 +171,73 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 			skip += len(page.Entries)
 		}
 	}
+}
+
+// Get returns the entry of a home with this Ref; ok is false if it has left. It reads the entries with that
+// time, or some thousand entries around that place in a queue.
+func (i *Inspector) Get(ctx context.Context, home Home, ref string) (entry Entry, ok bool, err error) {
+	place, id, _ := strings.Cut(ref, ":")
+	at, err := strconv.ParseFloat(place, 64)
+	if err != nil {
+		return entry, false, nil //nolint:nilerr // a ref that Belay did not write names no entry
+	}
+	search := i.near
+	if home.sorted() {
+		search = i.atScore
+	}
+	err = search(ctx, home.key(i.keys), at, func(index int, raw lua.Entry) bool {
+		entry = newEntry(home, raw)
+		entry.index = index
+		ok = entry.ID == id
+		return ok
+	})
+	if err != nil {
+		return entry, false, fmt.Errorf("read %s: %w", home, err)
+	}
+	if !ok {
+		return Entry{}, false, nil
+	}
+	return entry, true, nil
+}
+
+// atScore calls is for the members with a score until it reports true.
+func (i *Inspector) atScore(ctx context.Context, key string, score float64, is func(int, lua.Entry) bool) error {
+	text := strconv.FormatFloat(score, 'g', 17, 64)
+	return i.walk(ctx, key, lua.Cursor{From: text, To: text}, func(page []lua.Entry) bool {
+		return slices.ContainsFunc(page, func(raw lua.Entry) bool { return is(0, raw) })
+	})
+}
+
+// nearPages is how many pages near reads in each direction: workers took the entries before an entry since it
+// was listed, or requeued others.
+const nearPages = 4
+
+// near calls is for the entries of a list around an index until it reports true.
+func (i *Inspector) near(ctx context.Context, key string, index float64, is func(int, lua.Entry) bool) error {
+	middle := int(min(max(index, 0), 1<<40))
+	for n := range 2 * nearPages {
+		skip := middle - lua.MostItems/2
+		if n%2 == 1 { // below, above, further below...
+			skip += (n + 1) / 2 * lua.MostItems
+		} else {
+			skip -= n / 2 * lua.MostItems
+		}
+		most := lua.MostItems + min(skip, 0)
+		if most <= 0 {
+			continue
+		}
+		skip = max(skip, 0)
+		page, err := i.keys.Page(key, lua.OrderOldest, skip, most).Do(ctx, i.driver)
+		if err != nil {
+			return err
+		}
+		for k, raw := range page.Entries {
+			if is(skip+k, raw) {
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // kept returns the text that a job of job.UnreadableClass keeps, if this is such a job.

@@ -56,7 +56,15 @@ func (h Home) String() string {
 // Queue returns the queue's name; empty for a home that belongs to no queue.
 func (h Home) Queue() string { return h.queue }
 
-func (h Home) sorted() bool { return h.kind != homeQueue && h.kind != homeQuarantined }
+// Place returns the place of the home's jobs.
+func (h Home) Place() Place {
+	if h.kind == homeRetries {
+		return PlaceRetry
+	}
+	return Place(h.kind)
+}
+
+func (h Home) sorted() bool { return h == Retries() || h == Scheduled() || h == Dead() }
 
 func (h Home) key(keys lua.Keys) string {
 	switch h.kind {

@@ -83,13 +83,18 @@ func (r *reading) number(what string, reply driver.Reply) int64 {
 	case int64:
 		return v
 	case string:
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil {
-			r.problem("%s: %.40q is not a number", what, v)
-		}
-		return n
+		return r.count(what, v)
 	}
 	return 0
+}
+
+// count reads the text of an integer; an empty text is 0.
+func (r *reading) count(what, text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && text != "" {
+		r.problem("%s: %.40q is not a number", what, text)
+	}
+	return n
 }
 
 // texts reads an array of strings; a nil element becomes an empty string.
@@ -109,6 +114,13 @@ func (r *reading) time(reply driver.Reply) time.Time {
 	}
 	r.value("the time", reply)
 	return time.Now().UTC()
+}
+
+// Now returns Redis' time, which decides when jobs are due.
+func (i *Inspector) Now(ctx context.Context) (time.Time, error) {
+	var r reading
+	now := r.time(i.driver.Do(ctx, lua.AskTime)[0])
+	return now, r.err
 }
 
 func (i *Inspector) do(ctx context.Context, calls []driver.Call) []driver.Reply {

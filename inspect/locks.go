@@ -9,6 +9,7 @@ import (
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -36,7 +37,7 @@ type Lock struct {
 
 // LockCount returns how many locks are held.
 func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
-	now, err := i.redisTime(ctx)
+	now, err := i.Now(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -53,11 +54,11 @@ func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
 // yields an error once, and then ends.
 func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
-		now, err := i.redisTime(ctx)
-		walk := lua.Walk{From: millisOf(now), To: "+inf"}
+		now, err := i.Now(ctx)
+		walk := lua.Cursor{From: millisOf(now), To: "+inf"}
 		for err == nil {
 			var page []lua.Entry
-			if page, err = i.keys.Walk(i.keys.Unique(), walk).Do(ctx, i.driver); err != nil || len(page) == 0 {
+			if page, err = i.keys.PageAfter(i.keys.Unique(), walk).Do(ctx, i.driver); err != nil || len(page) == 0 {
 				break
 			}
 			var locks []Lock
@@ -72,7 +73,7 @@ func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
 			for _, entry := range page {
 				walk.Passed(entry, true)
 			}
-			now, err = i.redisTime(ctx)
+			now, err = i.Now(ctx)
 		}
 		if err != nil {
 			yield(Lock{}, fmt.Errorf("read locks: %w", err))
@@ -114,11 +115,29 @@ func lockOf(digest, value string, now time.Time) Lock {
 	return lock
 }
 
+// LockOf returns the lock that a job of this class, queue and args (a JSON array) would need if it were pushed
+// now with this rule, and whether another job holds it. If it is free, the Lock has only its Digest.
+func (i *Inspector) LockOf(ctx context.Context, rule dedup.Rule, class, queue, args string) (lock Lock, held bool, err error) {
+	wanted, err := rule.Lock(job.Draft{JID: job.NewJID(), Class: class, Queue: queue, ArgsJSON: args})
+	if err != nil {
+		return lock, false, err
+	}
+	now, err := i.Now(ctx)
+	if err != nil {
+		return lock, false, err
+	}
+	locks, err := i.locks(ctx, []lua.Entry{{Bytes: wanted.Digest}}, now)
+	if err != nil || len(locks) == 0 {
+		return Lock{Digest: wanted.Digest}, false, err
+	}
+	return locks[0], true, nil
+}
+
 // ReleaseLock releases a lock regardless of its holder and returns what it was (without TTL, and without JID
 // if the key held something else); ok reports whether it was held. The job still runs, and a duplicate may be
 // pushed and run beside it. If the lock was Dirty, the extra run does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
-	now, err := i.redisTime(ctx)
+	now, err := i.Now(ctx)
 	if err != nil {
 		return lock, false, err
 	}
@@ -127,12 +146,6 @@ func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, 
 		return lock, false, fmt.Errorf("release lock %s: %w", digest, err)
 	}
 	return lockOf(digest, released.Value, now), released.Held, nil
-}
-
-func (i *Inspector) redisTime(ctx context.Context) (time.Time, error) {
-	var r reading
-	now := r.time(i.driver.Do(ctx, lua.AskTime)[0])
-	return now, r.err
 }
 
 func millisOf(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }

@@ -57,6 +57,24 @@ func TestLocks(t *testing.T) {
 			}, locks)
 			require.Equal(w, int64(2), w.status().Duplicates)
 		},
+		"are found by the job that would be pushed": func(w *world) {
+			rule := dedup.Rule{Until: dedup.UntilExecuting}
+			lock, held, err := w.inspector.LockOf(w.Context(), rule, "Report", "q", `[1, "a"]`)
+			require.NoError(w, err)
+			require.False(w, held)
+			require.Equal(w, Lock{Digest: lock.Digest}, lock)
+			w.unique(lock.Digest, "b", time.Hour)
+			for args, want := range map[string]bool{`[1.0,"a"]`: true, `[2,"a"]`: false} {
+				lock, held, err = w.inspector.LockOf(w.Context(), rule, "Report", "other", args)
+				require.NoError(w, err)
+				require.Equal(w, want, held)
+				require.Equal(w, want, lock.JID == "b")
+			}
+			_, _, err = w.inspector.LockOf(w.Context(), dedup.Rule{}, "Report", "q", "[]")
+			require.Error(w, err)
+			_, _, err = w.inspector.LockOf(w.Context(), rule, "Report", "q", "nonsense")
+			require.Error(w, err)
+		},
 		"are shown with what duplicates left": func(w *world) {
 			w.unique("d", "a", time.Hour)
 			value, _ := w.do("GET", w.keys.Lock("d")).(string)

@@ -10,18 +10,11 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/lua"
 )
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
-
-// drivers are all that a picture must come out the same with.
-var drivers = map[string]func(url string) (driver.Client, error){
-	"goredis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis": func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-}
 
 // A world is a keyspace of its own on a real Redis.
 type world struct {
@@ -38,16 +31,11 @@ func promises(t *testing.T, these map[string]func(w *world)) {
 	for name, keep := range these {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for driverName, open := range drivers {
-				t.Run(driverName, func(t *testing.T) {
-					t.Parallel()
-					server, prefix := drivertest.Redis(t), strings.TrimSuffix(drivertest.Prefix(t), ":")
-					d, err := open(server.URL())
-					require.NoError(t, err)
-					t.Cleanup(func() { require.NoError(t, d.Close()) })
-					keep(&world{T: t, server: server, driver: d, keys: lua.NewKeys(prefix), inspector: New(d, prefix)})
-				})
-			}
+			adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+				server, prefix := drivertest.Redis(t), strings.TrimSuffix(drivertest.Prefix(t), ":")
+				client := open(t, server.URL())
+				keep(&world{T: t, server: server, driver: client, keys: lua.NewKeys(prefix), inspector: New(client, prefix)})
+			})
 		})
 	}
 }

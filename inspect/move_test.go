@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func TestMove(t *testing.T) {
 			}
 			w.do("LPUSH", w.keys.Queue("mial"), "garbage", inQueueOf("B", "mial", 1))
 			want = append(want, inQueueOf("B", "mail", 1))
-			tally, err := w.inspector.Move(w.Context(), Waiting("mial"), "mail", Selection{All: true}, nil)
+			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("mial"), Action: Move, Selection: Selection{All: true}, To: "mail"}, nil)
 			require.NoError(w, err)
 			require.Equal(w, []int{601, 1}, []int{tally.Moved, tally.Refused}, tally.Problems)
 			require.Equal(w, want, w.oldestFirst(w.keys.Queue("mail")))
@@ -64,7 +65,7 @@ func TestMove(t *testing.T) {
 					}
 				}
 			}}
-			tally, err := (&Inspector{driver: worker, keys: w.keys}).Move(w.Context(), Waiting("mixed"), "mail", Selection{Class: "A"}, nil)
+			tally, err := (&Inspector{driver: worker, keys: w.keys}).Act(w.Context(), Task{Home: Waiting("mixed"), Action: Move, Selection: Selection{Class: "A"}, To: "mail"}, nil)
 			require.NoError(w, err)
 			require.Greater(w, taken, 200)
 			got := w.oldestFirst(w.keys.Queue("mail"))
@@ -85,21 +86,49 @@ func TestMove(t *testing.T) {
 			w.do("LPUSH", w.keys.Quarantine("mial"), inQueueOf("A", "mial", 1), inQueueOf("A", "mial", 2))
 			w.do("LPUSH", w.keys.Quarantine("mail"), "first")
 			w.do("SET", w.keys.Lock("d"), "-j\nA\n1")
-			_, err := w.inspector.Move(w.Context(), Quarantined("mial"), "mail", Selection{All: true}, nil)
+			_, err := w.inspector.Act(w.Context(), Task{Home: Quarantined("mial"), Action: Move, Selection: Selection{All: true}, To: "mail"}, nil)
 			require.NoError(w, err)
 			require.Equal(w, []string{"first", inQueueOf("A", "mail", 1), inQueueOf("A", "mail", 2)}, w.oldestFirst(w.keys.Quarantine("mail")))
 			require.Empty(w, w.oldestFirst(w.keys.Queue("mail")))
 			require.Equal(w, "-j\nA\n1", w.do("GET", w.keys.Lock("d")))
 		},
+		"gives the jobs of a set another queue, and changes nothing else": func(w *world) {
+			jobs := map[string]string{ // before, and after
+				inQueueOf("A", "mail", 1): inQueueOf("A", "go_mail", 1), inQueueOf("A", "mail", 2): inQueueOf("A", "go_mail", 2),
+				inQueueOf("B", "mail", 1): "", inQueueOf("A", "other", 1): "", inQueueOf("A", "go_mail", 3): "", "garbage": "",
+				`{"class":"JobWrapper","wrapped":"A","jid":"w","args":[],"queue":"mail"}`: `{"class":"JobWrapper","wrapped":"A","jid":"w","args":[],"queue":"go_mail"}`,
+			}
+			for _, home := range []Home{Scheduled(), Retries(), Dead()} {
+				key := home.key(w.keys)
+				want := make(map[string]string)
+				for before, after := range jobs {
+					w.do("ZADD", key, "1.7000000001234567e9", before)
+					want[cmp.Or(after, before)] = w.do("ZSCORE", key, before).(string)
+				}
+				for n := range 600 { // at one instant, so that pages end between equal scores
+					w.do("ZADD", key, "1700000009", inQueueOf("A", "mail", 10+n))
+					want[inQueueOf("A", "go_mail", 10+n)] = "1700000009"
+				}
+				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Class: "A", Queue: "mail"}, To: "go_mail"}, nil)
+				require.NoError(w, err)
+				require.Equal(w, Tally{Moved: 603}, tally)
+				got := make(map[string]string)
+				all := w.do("ZRANGE", key, "0", "-1", "WITHSCORES").([]any)
+				for n := 0; n < len(all); n += 2 {
+					got[all[n].(string)] = all[n+1].(string)
+				}
+				require.Equal(w, want, got)
+			}
+		},
 		"refuses what makes no sense": func(w *world) {
 			for _, c := range []struct {
 				from Home
 				to   string
-			}{{Dead(), "mail"}, {Waiting("mail"), "mail"}, {Waiting("mail"), ""}} {
-				_, err := w.inspector.Move(context.Background(), c.from, c.to, Selection{All: true}, nil)
+			}{{Dead(), ""}, {Waiting("mail"), "mail"}, {Waiting("mail"), ""}} {
+				_, err := w.inspector.Act(context.Background(), Task{Home: c.from, Action: Move, Selection: Selection{All: true}, To: c.to}, nil)
 				require.Error(w, err)
 			}
-			_, err := w.inspector.Act(context.Background(), Waiting("mail"), "move", Selection{All: true}, nil)
+			_, err := w.inspector.Act(context.Background(), Task{Home: Waiting("mail"), Action: Move, Selection: Selection{All: true}}, nil)
 			require.Error(w, err)
 		},
 	})

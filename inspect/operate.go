@@ -15,10 +15,12 @@ const (
 	Quiet Order = "quiet"
 	// Stop makes a process end within its shutdown timeout.
 	Stop Order = "stop"
+	// Dump makes a process log its running jobs and the stacks of all goroutines (of Ruby: threads).
+	Dump Order = "dump"
 )
 
 // signals are the names of orders in Sidekiq's signal list.
-var signals = map[Order]string{Quiet: "TSTP", Stop: "TERM"}
+var signals = map[Order]string{Quiet: "TSTP", Stop: "TERM", Dump: "TTIN"}
 
 // Signal sends an order to a process of Belay or of Sidekiq, and reports whether there is such a process. The
 // process reads the order with its next heartbeat, within seconds; the order expires after a minute.

@@ -39,6 +39,8 @@ type Process struct {
 	Version     string   `json:"version"`
 	Queues      []string `json:"queues"`
 	Concurrency int      `json:"concurrency"`
+	// Capsules are its sets of queues, by name; empty if it does not report them, as Sidekiq before 8.0.
+	Capsules []Capsule `json:"capsules"`
 	// Busy is how many running jobs it reported last.
 	Busy  int  `json:"busy"`
 	Quiet bool `json:"quiet"`
@@ -49,6 +51,40 @@ type Process struct {
 	// writes it every few seconds, at any heartbeat interval.
 	BeatAge *Seconds `json:"beat_age_seconds"`
 	Running []Run    `json:"running"`
+}
+
+// A Capsule is a set of queues with a concurrency of its own.
+type Capsule struct {
+	Name        string `json:"name"`
+	Concurrency int    `json:"concurrency"`
+	// Mode is strict, weighted or random: the order in which its queues are read. Weights has the weight of
+	// each; 0 is none.
+	Mode    string         `json:"mode"`
+	Queues  []string       `json:"queues"`
+	Weights map[string]int `json:"weights"`
+}
+
+// fillCapsules sets the capsules, and the queues if only the capsules have them, as from Sidekiq 8.0.9 on.
+func (p *Process) fillCapsules(capsules map[string]Capsule) {
+	p.Capsules = []Capsule{}
+	for _, name := range slices.Sorted(maps.Keys(capsules)) {
+		c := capsules[name]
+		c.Name, c.Queues = name, orEmpty(slices.Sorted(maps.Keys(c.Weights)))
+		if c.Weights == nil {
+			c.Weights = map[string]int{}
+		}
+		// JSON has no order of keys; in the order of the process' queues a strict capsule reads its own.
+		slices.SortStableFunc(c.Queues, func(a, b string) int {
+			return cmp.Compare(slices.Index(p.Queues, a), slices.Index(p.Queues, b))
+		})
+		p.Capsules = append(p.Capsules, c)
+	}
+	if len(p.Queues) == 0 {
+		for _, c := range p.Capsules {
+			p.Queues = append(p.Queues, c.Queues...)
+		}
+		p.Queues = sorted(p.Queues)
+	}
 }
 
 // processesAtOnce is how many processes one pipeline asks for: the running jobs of one may be up to a
@@ -80,7 +116,7 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 		calls = append(calls,
 			driver.Command("HMGET", i.keys.Process(identity), "info", "busy", "beat", "quiet", "rss", "concurrency"),
 			driver.Command("ZSCORE", i.keys.Alive(), identity),
-			i.keys.ReadRecord(identity))
+			i.keys.ReadRecord(identity).Call)
 	}
 	replies := i.do(ctx, calls)
 	processes := make([]Process, len(page))
@@ -93,7 +129,7 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 		expiry, _ := r.value("alive", score).(string)
 		p.setState(expiry, slices.ContainsFunc(fields, func(field string) bool { return field != "" }), now)
 		r.value("the record of "+identity, recorded)
-		if record, ok, err := lua.RecordOf(recorded); err == nil && ok {
+		if record, err := i.keys.ReadRecord(identity).Read(recorded); err == nil && record != nil {
 			p.Concurrency = cmp.Or(p.Concurrency, record.Concurrency)
 			if len(p.Queues) == 0 {
 				p.Queues = record.Queues
@@ -106,17 +142,15 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 
 // info is what the process reported about itself at its start.
 type info struct {
-	Hostname    string   `json:"hostname"`
-	StartedAt   float64  `json:"started_at"`
-	PID         int      `json:"pid"`
-	Tag         string   `json:"tag"`
-	Concurrency int      `json:"concurrency"`
-	Queues      []string `json:"queues"`
-	Labels      []string `json:"labels"`
-	Version     string   `json:"version"`
-	Capsules    map[string]struct {
-		Weights map[string]any `json:"weights"`
-	} `json:"capsules"`
+	Hostname    string             `json:"hostname"`
+	StartedAt   float64            `json:"started_at"`
+	PID         int                `json:"pid"`
+	Tag         string             `json:"tag"`
+	Concurrency int                `json:"concurrency"`
+	Queues      []string           `json:"queues"`
+	Labels      []string           `json:"labels"`
+	Version     string             `json:"version"`
+	Capsules    map[string]Capsule `json:"capsules"`
 }
 
 // fill reads the process' hash. A field of a wrong type is left empty and the others are read: encoding/json
@@ -131,15 +165,7 @@ func (p *Process) fill(r *reading, fields []string, now time.Time) {
 	p.Hostname, p.PID, p.Tag, p.Labels, p.Version = about.Hostname, about.PID, about.Tag, about.Labels, about.Version
 	p.StartedAt = instant(about.StartedAt)
 	p.Queues = about.Queues
-	if len(p.Queues) == 0 { // Sidekiq from 8.0.9 on may report them only there
-		queues := map[string]bool{}
-		for _, capsule := range about.Capsules {
-			for queue := range capsule.Weights {
-				queues[queue] = true
-			}
-		}
-		p.Queues = slices.Sorted(maps.Keys(queues))
-	}
+	p.fillCapsules(about.Capsules)
 	p.Busy, p.Quiet, p.RSS = atoi(fields[1]), fields[3] == "true", atoi(fields[4])
 	p.Concurrency = cmp.Or(atoi(fields[5]), about.Concurrency) // Sidekiq writes the former since 8.1.2, the latter until then
 	if beat, err := strconv.ParseFloat(fields[2], 64); err == nil {

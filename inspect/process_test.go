@@ -38,7 +38,8 @@ func TestProcesses(t *testing.T) {
 			require.Len(w, got.Running, 1)
 			require.Equal(w, Run{Thread: "2y0", Class: "HardJob", JID: "81a3bda6f6b71c4e32642ff8", Queue: "low",
 				Since: time.Unix(1795240473, 0).UTC(), Elapsed: got.Running[0].Elapsed}, got.Running[0])
-			got.BeatAge, got.Running = nil, nil
+			require.Empty(w, got.Capsules)
+			got.BeatAge, got.Running, got.Capsules = nil, nil, nil
 			require.Equal(w, Process{Identity: identity, State: StateAlive, Hostname: "vm", PID: 2868, Tag: "app", Labels: []string{"blue"},
 				Queues: []string{"default", "low"}, Concurrency: 2, Busy: 1, Quiet: true, RSS: 30532,
 				StartedAt: time.UnixMicro(1795240473981610).UTC()}, got)
@@ -57,6 +58,8 @@ func TestProcesses(t *testing.T) {
 			got := w.status().Processes[0]
 			require.Equal(w, []string{"default", "mail"}, got.Queues)
 			require.Equal(w, 5, got.Concurrency)
+			require.Equal(w, []Capsule{{Name: "default", Concurrency: 5, Mode: "strict", Queues: []string{"default", "mail"},
+				Weights: map[string]int{"mail": 0, "default": 0}}}, got.Capsules)
 			require.Equal(w, "8.1.7", got.Version)
 			require.Nil(w, got.BeatAge)
 		},
@@ -64,7 +67,7 @@ func TestProcesses(t *testing.T) {
 			w.do("SADD", w.keys.Processes(), "bare", "broken", "fine", "gone", "odd types", "string")
 			w.do("HSET", w.keys.Process("bare"), "busy", "2")
 			w.do("HSET", w.keys.Process("broken"), "info", "{")
-			w.do("HSET", w.keys.Process("odd types"), "info", `{"hostname":"h","pid":"7","queues":"x","labels":null,"started_at":null}`)
+			w.do("HSET", w.keys.Process("odd types"), "info", `{"hostname":"h","pid":"7","queues":"x","labels":null,"started_at":null,"capsules":{"c":{"weights":[]},"d":7}}`)
 			w.do("SET", w.keys.Process("string"), "x")
 			w.do("HSET", w.keys.Process("fine"), "info", ruby64Info, "busy", "2")
 			w.do("HSET", w.keys.Work("fine"), "a", "no JSON", "b", ruby64Work, "c", `{"queue":"q","payload":{"class":"Old","jid":"1","args":[]}}`)
@@ -82,7 +85,7 @@ func TestProcesses(t *testing.T) {
 			require.Equal(w, []string{"", "Old", "HardJob"}, []string{fine.Running[0].Class, fine.Running[1].Class, fine.Running[2].Class})
 			text, err := json.Marshal(status)
 			require.NoError(w, err)
-			require.NotRegexp(w, `"(labels|queues|processes|running|problems)":null`, string(text))
+			require.NotRegexp(w, `"(labels|queues|capsules|processes|running|problems|weights)":null`, string(text))
 			named := strings.Join(status.Problems, "\n")
 			for _, who := range []string{"broken", "odd types", "string", "fine"} {
 				require.Contains(w, named, who)

@@ -41,14 +41,15 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 			calls = append(calls,
 				driver.Command("LLEN", i.keys.Queue(name)),
 				driver.Command("LINDEX", i.keys.Queue(name), "-1"),
-				driver.Command("SISMEMBER", i.keys.Paused(), name),
 				driver.Command("LLEN", i.keys.Quarantine(name)),
 				driver.Command("LINDEX", i.keys.Quarantine(name), "-1"))
 		}
+		calls = append(calls, driver.Command(append([]string{"SMISMEMBER", i.keys.Paused()}, page...)...))
 		replies := i.do(ctx, calls)
+		paused, _ := r.value("paused", replies[len(calls)-1]).([]any)
 		for n, name := range page {
-			size, oldest, paused, quarantined, next := replies[5*n], replies[5*n+1], replies[5*n+2], replies[5*n+3], replies[5*n+4]
-			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: r.number("paused", paused) == 1}
+			size, oldest, quarantined, next := replies[4*n], replies[4*n+1], replies[4*n+2], replies[4*n+3]
+			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: n < len(paused) && paused[n] == int64(1)}
 			if size.Err == nil {
 				payload, _ := r.value("the oldest job of queue "+name, oldest).(string)
 				queue.Latency = latency(r, name, payload, now)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -103,10 +103,8 @@ func TestStatusFailsWhenRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)
 	server.Kill()
-	d, err := goredisdriver.Open(server.URL())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, d.Close()) }()
-	_, err = New(d, "").Status(t.Context())
+	d := adapters.All["go-redis"](t, server.URL())
+	_, err := New(d, "").Status(t.Context())
 	require.ErrorContains(t, err, "read the time")
 	_, err = New(d, "").Working(t.Context())
 	require.Error(t, err)
@@ -119,12 +117,9 @@ func TestStatusFailsWhenNothingMayBeRead(t *testing.T) {
 	_, err := server.Do(t.Context(), "ACL", "SETUSER", "watcher", "on", ">secret", "+time", "+ping", "+hello", "+select", "+client")
 	require.NoError(t, err)
 	for _, url := range []string{"redis://" + server.Addr() + "/99", "redis://watcher:secret@" + server.Addr() + "/0"} {
-		for name, open := range drivers {
-			d, err := open(url)
-			require.NoError(t, err)
-			_, err = New(d, "").Status(t.Context())
+		for name, open := range adapters.All {
+			_, err := New(open(t, url), "").Status(t.Context())
 			require.Error(t, err, "%s %s", name, url)
-			require.NoError(t, d.Close())
 		}
 	}
 }

@@ -42,16 +42,16 @@ func (i *Inspector) Working(ctx context.Context) ([]WorkingList, error) {
 func (i *Inspector) workingPage(ctx context.Context, page []string) ([]WorkingList, error) {
 	calls := make([]driver.Call, len(page))
 	for n, identity := range page {
-		calls[n] = i.keys.ReadRecord(identity)
+		calls[n] = i.keys.ReadRecord(identity).Call
 	}
 	var lists []WorkingList
 	var asks []lua.Ask[[]int]
 	for n, reply := range i.do(ctx, calls) {
-		record, ok, err := lua.RecordOf(reply)
+		record, err := i.keys.ReadRecord(page[n]).Read(reply)
 		if err != nil {
 			return nil, fmt.Errorf("read the record of %s: %w", page[n], err)
 		}
-		if !ok || len(record.Queues) == 0 {
+		if record == nil || len(record.Queues) == 0 {
 			continue
 		}
 		var keys []string

@@ -1,0 +1,308 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A CancelResult is what Cancel did about a job.
+type CancelResult string
+
+// The results. Their names are a contract.
+const (
+	// CancelRemoved means that the job waited and was removed. It will not run.
+	CancelRemoved CancelResult = "removed"
+	// CancelStopping means that a process has the job. The process does not start it or, if it runs, ends its
+	// context within a heartbeat. It ends without a retry; a handler that returns nil all the same is done.
+	CancelStopping CancelResult = "stopping"
+	// CancelMarked means that the job was not found, perhaps because a worker has dropped it meanwhile, or
+	// that its process cannot stop it (see Cancellation.Process). A worker that takes it later drops it.
+	CancelMarked CancelResult = "marked"
+	// CancelDone means that the job has ended before: it is in the dead set, or it is a tracked job whose end
+	// Redis still has. It was not changed.
+	CancelDone CancelResult = "done"
+)
+
+// A Cancellation describes what Cancel did about one job.
+type Cancellation struct {
+	JID    string       `json:"jid"`
+	Result CancelResult `json:"result"`
+	// Place is where the job was found.
+	Place Place  `json:"state"`
+	Class string `json:"class,omitempty"`
+	Queue string `json:"queue,omitempty"`
+	// Process is the identity of the process that has the job. With CancelMarked it is a worker from before
+	// cancelling, which ignores it, or a process of Sidekiq, which stops iterable jobs only.
+	Process string `json:"process,omitempty"`
+	// Unseen says why the search for a job that was not found was incomplete; empty if it was complete.
+	Unseen string `json:"unseen,omitempty"`
+}
+
+// cancelTime bounds the search of Cancel if its context has no deadline: enough for a million jobs on a near
+// Redis.
+const cancelTime = 10 * time.Second
+
+// Cancel cancels the jobs with these jids, wherever they are, and returns what it did about each, in the given
+// order. A job that waits is removed as by Delete. A job that runs ends without a retry.
+//
+// Cancel marks the jobs first, and looks for them afterwards: a job that it does not find is dropped by the
+// worker that takes it, for thirty days. A job that is created after the call is not affected, even if it has
+// the same jid. The search ends before the deadline of ctx, or after ten seconds. If Cancel returns an error,
+// the results say what was done before, and it may be called again.
+func (i *Inspector) Cancel(ctx context.Context, jids ...string) ([]Cancellation, error) {
+	results := make([]Cancellation, len(jids))
+	var wrong []error
+	for n, jid := range jids {
+		results[n] = Cancellation{JID: jid, Result: CancelMarked, Place: PlaceNotFound}
+		if jid == "" || len(jid) > longestJID || strings.ContainsFunc(jid, func(r rune) bool { return r < ' ' }) {
+			wrong = append(wrong, fmt.Errorf("%.40q is not a jid", jid))
+		}
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, fmt.Errorf("cancel: %w", err)
+	}
+	ends := time.Now().Add(cancelTime)
+	if deadline, limited := ctx.Deadline(); limited {
+		ends = time.Now().Add(time.Until(deadline) * 9 / 10) // no call is interrupted
+	}
+	for some := range slices.Chunk(results, lua.MostItems) {
+		c := &cancelling{i: i, ends: ends, results: make(map[string]*Cancellation), open: make(map[string]bool)}
+		for n := range some {
+			c.results[some[n].JID], c.open[some[n].JID] = &some[n], true
+		}
+		err := c.run(ctx)
+		for n := range some {
+			some[n] = *c.results[some[n].JID] // a jid may be given twice
+		}
+		if err != nil {
+			return results, fmt.Errorf("cancel: %w", err)
+		}
+	}
+	return results, nil
+}
+
+// longestJID is the length of the longest jid that clients push.
+const longestJID = 255
+
+// cancelling is the work on one page of jids.
+type cancelling struct {
+	i        *Inspector
+	ends     time.Time
+	markedAt time.Time
+	results  map[string]*Cancellation
+	open     map[string]bool // jids without a result
+	place    string          // where the search is, for people
+	unseen   []string
+}
+
+// run marks the jobs, and then looks for them where jobs pass through, in their order. It looks twice,
+// because a job may move against that order.
+func (c *cancelling) run(ctx context.Context) error {
+	var marks []lua.Mark
+	for jid := range c.open {
+		marks = append(marks, lua.Mark{JID: jid})
+	}
+	var err error
+	if c.markedAt, err = c.i.keys.Mark(marks).Do(ctx, c.i.driver); err != nil {
+		return fmt.Errorf("mark the jobs: %w", err)
+	}
+	// What runs comes first: a worker that has read the mark ends the run, and then it cannot be found.
+	err = c.look(ctx, PlaceRunning)
+	for pass := 0; pass < 2 && err == nil && !c.over(); pass++ {
+		c.unseen = nil
+		err = c.search(ctx)
+	}
+	if c.late() && len(c.open) > 0 {
+		c.unseen = append(c.unseen, "it took too long: stopped in "+c.place)
+	}
+	for jid := range c.open {
+		c.results[jid].Unseen = strings.Join(c.unseen, "; ")
+	}
+	return cmp.Or(err, c.unmark(ctx))
+}
+
+func (c *cancelling) late() bool { return !time.Now().Before(c.ends) }
+
+func (c *cancelling) over() bool { return len(c.open) == 0 || c.late() }
+
+func (c *cancelling) search(ctx context.Context) error {
+	homes := []Home{Scheduled()}
+	names, all, err := c.i.queueNames(ctx)
+	if err != nil {
+		return err
+	}
+	if all > len(names) {
+		c.unseen = append(c.unseen, fmt.Sprintf("only %d of %d queues were searched", len(names), all))
+	}
+	for _, name := range names {
+		homes = append(homes, Waiting(name), Quarantined(name))
+	}
+	for _, home := range homes {
+		if err := c.remove(ctx, home); err != nil {
+			return err
+		}
+	}
+	if err := c.look(ctx, PlaceRunning); err != nil {
+		return err
+	}
+	if err := c.remove(ctx, Retries()); err != nil {
+		return err
+	}
+	if err := c.look(ctx, PlaceDead); err != nil {
+		return err
+	}
+	return c.completed(ctx)
+}
+
+// completed looks for tracked jobs that had ended before they were marked.
+func (c *cancelling) completed(ctx context.Context) error {
+	for jid := range c.open {
+		if c.late() {
+			return nil
+		}
+		read, err := c.i.keys.ReadTrackedJob(jid).Do(ctx, c.i.driver)
+		if err != nil {
+			return fmt.Errorf("read the state of %s: %w", jid, err)
+		}
+		if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
+			e := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
+			c.found(jid, Cancellation{Result: CancelDone, Place: PlaceCompleted, Class: e.Class, Queue: e.Queue})
+		}
+	}
+	return nil
+}
+
+// remove removes the jobs that wait in a home.
+func (c *cancelling) remove(ctx context.Context, home Home) error {
+	if c.over() {
+		return nil
+	}
+	c.place = home.String()
+	var ids []string
+	for jid := range c.open {
+		ids = append(ids, jid)
+	}
+	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: ids}}, "")
+	a.moved = func(e Entry) {
+		place := Place(home.kind)
+		if home == Retries() {
+			place = PlaceRetry
+		}
+		c.found(e.ID, Cancellation{Result: CancelRemoved, Place: place, Class: e.Class, Queue: e.Queue})
+	}
+	for err == nil && !a.ended && !c.late() {
+		err = a.next(ctx)
+	}
+	c.unseen = append(c.unseen, a.tally.Problems...)
+	return err
+}
+
+// found records the result for a job.
+func (c *cancelling) found(jid string, result Cancellation) {
+	result.JID = jid
+	*c.results[jid] = result
+	delete(c.open, jid)
+}
+
+// look looks for jobs where they cannot be removed.
+func (c *cancelling) look(ctx context.Context, place Place) error {
+	if c.over() {
+		return nil
+	}
+	var found []Found
+	s := &search{i: c.i, query: Query{Places: []Place{place}}, pageEnd: c.late}
+	s.visit = func(f Found) bool {
+		if c.open[f.JID] {
+			found = append(found, f)
+		}
+		return false
+	}
+	_, err := s.run(ctx)
+	c.place, c.unseen = s.place, append(c.unseen, s.unseen...)
+	if err != nil {
+		return err
+	}
+	if place == PlaceDead {
+		for _, f := range found {
+			c.found(f.JID, Cancellation{Result: CancelDone, Place: f.Place, Class: f.Class, Queue: f.Queue})
+		}
+		return nil
+	}
+	return c.stop(ctx, found)
+}
+
+// stop records the results of jobs that processes have. A worker of Belay stops a job by its mark, unless it is
+// too old to know marks. A job whose producer's clock is ahead of Redis' gets a mark of its own.
+func (c *cancelling) stop(ctx context.Context, found []Found) error {
+	var calls []driver.Call
+	var marks []lua.Mark
+	for _, f := range found {
+		calls = append(calls, driver.Command("HGET", c.i.keys.Record(f.Process), "protocol"))
+		if f.Entry == nil || f.Entry.parsed == nil {
+			continue
+		}
+		if created, _ := f.Entry.parsed.Field("created_at"); !lua.BindsAt(f.Entry.parsed, c.markedAt) {
+			marks = append(marks, lua.Mark{JID: f.JID, Created: created})
+		}
+	}
+	replies := c.i.do(ctx, calls)
+	if len(marks) > 0 {
+		if _, err := c.i.keys.Mark(marks).Do(ctx, c.i.driver); err != nil {
+			return fmt.Errorf("mark jobs with times in the future: %w", err)
+		}
+	}
+	for n, f := range found {
+		result := Cancellation{Result: CancelMarked, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
+		if replies[n].Err != nil {
+			return fmt.Errorf("read the protocol of %s: %w", f.Process, replies[n].Err)
+		}
+		text, recorded := replies[n].Value.(string)
+		if protocol, _ := strconv.Atoi(text); protocol >= lua.CancelProtocol {
+			result.Result = CancelStopping
+		}
+		if f.Entry == nil && !recorded {
+			if err := c.stopIterable(ctx, f.JID); err != nil {
+				return err
+			}
+		}
+		c.found(f.JID, result)
+	}
+	return nil
+}
+
+// stopIterable asks a process of Sidekiq to stop an iterable job, as Sidekiq's own API does.
+func (c *cancelling) stopIterable(ctx context.Context, jid string) error {
+	for _, reply := range c.i.do(ctx, c.i.keys.CancelIterable(jid, c.markedAt)) {
+		if reply.Err != nil {
+			return fmt.Errorf("cancel an iterable job of sidekiq: %w", reply.Err)
+		}
+	}
+	return nil
+}
+
+// unmark removes the marks of jobs that have ended, so that the number of marks says how many jobs are still to
+// be stopped, and so that an operator can retry a dead job.
+func (c *cancelling) unmark(ctx context.Context) error {
+	var marks []lua.Mark
+	for jid, result := range c.results {
+		if result.Result == CancelRemoved || result.Result == CancelDone {
+			marks = append(marks, lua.Mark{JID: jid})
+		}
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	if err := c.i.driver.Do(ctx, c.i.keys.Unmark(marks))[0].Err; err != nil {
+		return fmt.Errorf("remove the marks of jobs that have ended: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/scheduler"
+)
+
+// A Periodic is a periodic job as it is stored. Its text is untrusted.
+type Periodic struct {
+	Name string `json:"name"`
+	// Cron and Zone are its schedule; an empty zone is UTC.
+	Cron string `json:"cron"`
+	Zone string `json:"zone"`
+	// CatchUp is skip, once or all, and Overlap skip, queue or allow.
+	CatchUp string  `json:"catch_up"`
+	Overlap string  `json:"overlap"`
+	Jitter  Seconds `json:"jitter_seconds"`
+	// Class, Queue and Args are those of the job of each tick.
+	Class string          `json:"class"`
+	Queue string          `json:"queue"`
+	Args  json.RawMessage `json:"args"`
+	// Process is the identity of the process whose definition is in force; "" for one that an operator added.
+	Process string `json:"process"`
+	Paused  bool   `json:"paused"`
+	// LastAt is the nominal time of the last tick; nil if there was none since the schedule was stored.
+	LastAt *time.Time `json:"last_at"`
+	// NextAt is when the next tick is due, with its jitter; nil if it is paused.
+	NextAt *time.Time `json:"next_at"`
+	// LastRun is its last tick or run by hand; nil for none.
+	LastRun *PeriodicRun `json:"last_run"`
+	// Problem says why the definition cannot be used by this version; "" if it can.
+	Problem string `json:"problem,omitempty"`
+}
+
+// A PeriodicRun is one tick of a periodic job.
+type PeriodicRun struct {
+	// TickAt is the tick's nominal time; nil for a run that an operator asked for.
+	TickAt *time.Time `json:"tick_at"`
+	// At is when the tick's job was enqueued or refused, by Redis' clock.
+	At time.Time `json:"at"`
+	// Outcome is refused if the tick was skipped, because the job of an earlier one held the lock; else the
+	// state of the job as a tracked one: running, retrying, done, dead, discarded, cancelled or expired; or
+	// enqueued if no worker has reported it.
+	Outcome string `json:"outcome"`
+	// EndedAt is when the job ended, by Redis' clock; nil before.
+	EndedAt *time.Time `json:"ended_at"`
+	// JID is that of the job, or of the one that held the lock.
+	JID string `json:"jid"`
+}
+
+// ErrNoPeriodic is the error about a periodic job that does not exist.
+var ErrNoPeriodic = errors.New("there is no periodic job of this name")
+
+// ErrRegistered is the error of RemovePeriodic for a job that a live process has in its code.
+var ErrRegistered = errors.New("a live process has it in its code and would register it again: pause it, or remove it from the program")
+
+// mostPeriodic bounds the list: a program that makes up names must not fill an operator's memory.
+const mostPeriodic = 10_000
+
+// Periodic returns the periodic jobs, the next one to be due first and paused ones last; at most ten
+// thousand.
+func (i *Inspector) Periodic(ctx context.Context) (all []Periodic, err error) {
+	seen := make(map[string]bool)
+	for first := 0; first < mostPeriodic; first += lua.MostDefinitions {
+		names, err := lua.Texts(i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Periodic(), strconv.Itoa(first), strconv.Itoa(first+lua.MostDefinitions-1)))[0])
+		if err != nil {
+			return all, fmt.Errorf("list periodic jobs: %w", err)
+		}
+		if len(names) == 0 {
+			return all, nil
+		}
+		page, err := i.readPeriodic(ctx, names)
+		if err != nil {
+			return all, err
+		}
+		var last []*PeriodicRun
+		for _, one := range page {
+			if one.LastRun != nil {
+				last = append(last, one.LastRun)
+			}
+		}
+		if err := i.readOutcomes(ctx, last); err != nil {
+			return all, err
+		}
+		for _, one := range page {
+			if !seen[one.Name] { // ticks move them meanwhile
+				seen[one.Name] = true
+				all = append(all, one.Periodic)
+			}
+		}
+	}
+	return all, nil
+}
+
+// A periodicEntry is a Periodic with what an act on it needs.
+type periodicEntry struct {
+	Periodic
+	digest     string
+	definition *scheduler.Periodic // nil with a Problem
+	now        time.Time
+	gone       bool
+}
+
+func (i *Inspector) readPeriodic(ctx context.Context, names []string) ([]periodicEntry, error) {
+	calls := i.keys.PeriodicStored(names)
+	fixed := len(calls)
+	for _, name := range names {
+		calls = append(calls, driver.Command("ZSCORE", i.keys.Periodic(), name))
+	}
+	for _, name := range names {
+		calls = append(calls, driver.Command("LRANGE", i.keys.PeriodicRuns(name), "0", "0"))
+	}
+	replies := i.driver.Do(ctx, calls...)
+	now, stored, err := lua.ReadPeriodicStored(names, replies[:fixed])
+	if err != nil {
+		return nil, fmt.Errorf("read periodic jobs: %w", err)
+	}
+	all := make([]periodicEntry, len(names))
+	for n, s := range stored {
+		score, err := scoreOf(replies[fixed+n])
+		if err != nil {
+			return nil, fmt.Errorf("read periodic jobs: %w", err)
+		}
+		all[n] = periodicEntryOf(s, score, now)
+		runs, err := runsOf(replies[fixed+len(names)+n])
+		if err != nil {
+			return nil, fmt.Errorf("read periodic jobs: %w", err)
+		}
+		if len(runs) > 0 {
+			all[n].LastRun = &runs[0]
+		}
+	}
+	return all, nil
+}
+
+// scoreOf reads the reply to ZSCORE; "" is of no member.
+func scoreOf(reply driver.Reply) (string, error) {
+	if reply.Err != nil {
+		return "", reply.Err
+	}
+	score, _ := reply.Value.(string)
+	return strings.ToLower(strings.TrimPrefix(score, "+")), nil
+}
+
+func periodicEntryOf(s lua.StoredDefinition, score string, now time.Time) periodicEntry {
+	one := periodicEntry{digest: s.Definition.Digest, now: now, gone: score == "" || s.Definition.Digest == ""}
+	one.Name, one.Process, one.Paused, one.Args = s.Definition.Name, s.By.Identity, score == "inf", json.RawMessage("[]")
+	if seconds, err := strconv.ParseFloat(score, 64); err == nil && !one.Paused {
+		at := time.UnixMicro(int64(seconds * 1e6)).UTC()
+		one.NextAt = &at
+	}
+	definition, err := scheduler.ReadPeriodic(s.Definition)
+	if err != nil {
+		one.Problem = err.Error()
+		return one
+	}
+	one.definition = definition
+	one.Cron, one.Zone, one.CatchUp, one.Overlap = definition.Cron, definition.Zone, string(definition.CatchUp), string(definition.Overlap)
+	one.Jitter, one.Class, one.Queue, one.Args = Seconds{definition.Jitter}, definition.Class(), definition.Queue(), json.RawMessage(definition.ArgsJSON())
+	if last, err := scheduler.ReadLastTick(s.Last); err == nil && last.Ticked {
+		one.LastAt = &last.At
+	}
+	if one.NextAt != nil && !one.NextAt.After(now) {
+		// It is about to be planned: by the poller, not here, but that is what it will say.
+		if next := definition.Schedule().Next(now.Add(-time.Second)); !next.IsZero() {
+			next = next.UTC()
+			one.NextAt = &next
+		}
+	}
+	return one
+}
+
+// findPeriodic reads one.
+func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntry, error) {
+	all, err := i.readPeriodic(ctx, []string{name})
+	if err != nil {
+		return periodicEntry{}, err
+	}
+	if all[0].gone {
+		return all[0], fmt.Errorf("%w: %q", ErrNoPeriodic, name)
+	}
+	return all[0], nil
+}
+
+// AddPeriodic stores a periodic job, in place of one of the same name, also of one that programs have in
+// their code. It stays until RemovePeriodic. It reports whether it changed anything.
+func (i *Inspector) AddPeriodic(ctx context.Context, p *scheduler.Periodic) (changed bool, err error) {
+	words, err := i.keys.Define(lua.Registrar{}, []lua.Definition{p.Definition()}).Do(ctx, i.driver)
+	if err != nil {
+		return false, fmt.Errorf("add the periodic job %q: %w", p.Name, err)
+	}
+	return len(words) == 1 && words[0] == lua.DefineStored, nil
+}
+
+// RemovePeriodic removes a periodic job. Its jobs that were enqueued stay. The error is ErrNoPeriodic if
+// there is none, and ErrRegistered for one that a live process has in its code. One that an operator added in
+// place of such a job makes room for it.
+func (i *Inspector) RemovePeriodic(ctx context.Context, name string) error {
+	word, err := i.keys.Undefine(name).Do(ctx, i.driver)
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove the periodic job %q: %w", name, err)
+	case word == lua.UndefineUnknown:
+		return fmt.Errorf("%w: %q", ErrNoPeriodic, name)
+	case word == lua.UndefineRegistered:
+		return fmt.Errorf("the periodic job %q: %w", name, ErrRegistered)
+	}
+	return nil
+}
+
+// PausePeriodic stops a periodic job: its ticks pass and are not caught up with, whatever versions of its
+// definition come, until ResumePeriodic. It reports whether it was not paused before.
+func (i *Inspector) PausePeriodic(ctx context.Context, name string) (changed bool, err error) {
+	return i.changePeriodic(ctx, name, lua.Plan{State: lua.PlanAny, Next: lua.PlanNever}, func(one *periodicEntry) bool { return one.Paused })
+}
+
+// ResumePeriodic ends a pause. Ticks count from now on. It reports whether the job was paused.
+func (i *Inspector) ResumePeriodic(ctx context.Context, name string) (changed bool, err error) {
+	return i.changePeriodic(ctx, name, lua.Plan{State: lua.PlanPaused, Last: lua.PlanNow, Next: lua.PlanNow},
+		func(one *periodicEntry) bool { return !one.Paused })
+}
+
+// changePeriodic changes a plan, unless it is so already.
+func (i *Inspector) changePeriodic(ctx context.Context, name string, plan lua.Plan, already func(*periodicEntry) bool) (changed bool, err error) {
+	err = i.tickPeriodic(ctx, name, func(one *periodicEntry) (done bool, err error) {
+		if already(one) {
+			return true, nil
+		}
+		plan.Name, plan.Digest = name, one.digest
+		ticked, err := i.keys.Tick(plan, nil).Do(ctx, i.driver)
+		if err != nil {
+			return false, fmt.Errorf("change the periodic job %q: %w", name, err)
+		}
+		changed = ticked.Word == lua.TickPlanned
+		return changed, nil
+	})
+	return changed, err
+}
+
+// tickPeriodic reads a periodic job and acts on it. Another definition may come in between; then it looks
+// again.
+func (i *Inspector) tickPeriodic(ctx context.Context, name string, act func(*periodicEntry) (done bool, err error)) error {
+	for range mostAttempts {
+		one, err := i.findPeriodic(ctx, name)
+		if err != nil {
+			return err
+		}
+		if done, err := act(&one); done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the periodic job %q changes all the time; try again", name)
+}
+
+// mostAttempts bounds how often an act on a periodic job looks again.
+const mostAttempts = 5
+
+// RunPeriodic enqueues a periodic job's job now, also if it is paused; its ticks stay as they are. The run is
+// refused, with the holder's jid, while a job of an earlier tick holds the lock; see Overlap.
+func (i *Inspector) RunPeriodic(ctx context.Context, name string) (run PeriodicRun, err error) {
+	err = i.tickPeriodic(ctx, name, func(one *periodicEntry) (done bool, err error) {
+		if one.definition == nil {
+			return false, errors.New(one.Problem)
+		}
+		j, err := one.definition.TickJob(time.Time{}, one.now, job.Seconds)
+		if err != nil {
+			return false, err
+		}
+		ticked, err := i.keys.Tick(lua.Plan{Name: name, Digest: one.digest, State: lua.PlanAny}, j).Do(ctx, i.driver)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("run the periodic job %q: %w", name, err)
+		case ticked.Word == lua.TickEnqueued:
+			run = PeriodicRun{At: one.now, Outcome: ticked.Word, JID: j.JID}
+			return true, nil
+		case ticked.Word == lua.TickRefused:
+			run = PeriodicRun{At: one.now, Outcome: ticked.Word, JID: ticked.Holder}
+			return true, nil
+		}
+		return false, nil
+	})
+	return run, err
+}
+
+// PeriodicHistory returns a periodic job and its last runs, the newest first.
+func (i *Inspector) PeriodicHistory(ctx context.Context, name string) (Periodic, []PeriodicRun, error) {
+	one, err := i.findPeriodic(ctx, name)
+	if err != nil {
+		return one.Periodic, nil, err
+	}
+	runs, err := runsOf(i.driver.Do(ctx, driver.Command("LRANGE", i.keys.PeriodicRuns(name), "0", strconv.Itoa(lua.MostRuns-1)))[0])
+	if err != nil {
+		return one.Periodic, nil, fmt.Errorf("read the history of the periodic job %q: %w", name, err)
+	}
+	last := make([]*PeriodicRun, len(runs))
+	for n := range runs {
+		last[n] = &runs[n]
+	}
+	return one.Periodic, runs, i.readOutcomes(ctx, last)
+}
+
+// readOutcomes reads what became of the jobs of ticks. They are tracked for as long as the history has them.
+func (i *Inspector) readOutcomes(ctx context.Context, runs []*PeriodicRun) error {
+	var asks []lua.Ask[lua.Tracked]
+	var calls []driver.Call
+	runs = slices.DeleteFunc(runs, func(run *PeriodicRun) bool { return run.Outcome != lua.TickEnqueued })
+	for _, run := range runs {
+		ask := i.keys.ReadTracked(run.JID)
+		asks, calls = append(asks, ask), append(calls, ask.Call)
+	}
+	for n, reply := range i.do(ctx, calls) {
+		tracked, err := asks[n].Read(reply)
+		if err != nil {
+			return fmt.Errorf("read the outcome of a periodic job: %w", err)
+		}
+		if tracked.State != lua.TrackWaiting {
+			runs[n].Outcome = string(tracked.State)
+		}
+		if !tracked.EndedAt.IsZero() {
+			runs[n].EndedAt = &tracked.EndedAt
+		}
+	}
+	return nil
+}
+
+// runsOf reads entries of a history as the script tick writes them.
+func runsOf(reply driver.Reply) ([]PeriodicRun, error) {
+	entries, err := lua.Texts(reply)
+	if err != nil {
+		return nil, err
+	}
+	runs := make([]PeriodicRun, 0, len(entries))
+	for _, entry := range entries {
+		words := strings.SplitN(entry, " ", 4)
+		if len(words) < 4 {
+			continue
+		}
+		ms, err := strconv.ParseInt(words[1], 10, 64)
+		if err != nil {
+			continue
+		}
+		run := PeriodicRun{At: time.UnixMilli(ms).UTC(), Outcome: words[2], JID: words[3]}
+		if at, err := time.Parse(time.RFC3339, words[0]); err == nil {
+			run.TickAt = &at
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}

@@ -1,0 +1,161 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/janitor"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
+)
+
+// Returned counts the jobs that Return put back into queues.
+type Returned struct {
+	// Recovered counts jobs that dead processes held, and Dead those of them that went to the dead set
+	// instead, because no worker could run them.
+	Recovered int `json:"recovered"`
+	Dead      int `json:"dead"`
+	// Quarantined counts jobs that had been running in too many crashes.
+	Quarantined int `json:"quarantined"`
+}
+
+// ErrWorkersLive is the error of Return while a process of Belay is alive.
+var ErrWorkersLive = errors.New("workers of Belay are alive, and recover the jobs of dead ones themselves: stop them first; one that was killed counts as alive until its TTL is over")
+
+const (
+	// returnBeat is the time between two looks of Return at the processes of Belay. returnTTL is the gap in
+	// its looks, doubled, after which it trusts none of the earlier ones.
+	returnBeat = 200 * time.Millisecond
+	returnTTL  = 6 * time.Second
+	// returnRound bounds a call without jobs.
+	returnRound = 2 * time.Second
+)
+
+// Return puts everything that only workers of Belay would bring back into plain queues: the jobs that dead
+// processes hold, to the heads of their queues, and quarantined jobs, to the backs. It is for a fleet that
+// goes back to Sidekiq's own workers. Each job moves in one step, as when a worker recovers it.
+//
+// It returns ErrWorkersLive, with their identities, while a process of Belay is alive. It declares a process
+// dead by the rule that workers follow, and so takes as long as the TTL of the dead processes. It goes on
+// until no process is left, or ctx ends. Log gets a line for each job that goes to the dead set.
+func (i *Inspector) Return(ctx context.Context, payloadLimit int, log zerolog.Logger) (Returned, error) {
+	var returned Returned
+	queues := make(map[string]bool)
+	me := job.NewJID()
+	recoverer := janitor.New(janitor.Config{
+		Client: i.driver, Keys: i.keys, Log: log, Beat: returnBeat, TTL: returnTTL, Round: returnRound, Largest: payloadLimit + job.PayloadSlack,
+		Crashes: retry.CrashPolicy{Most: math.MaxInt}, // Ruby knows no quarantine
+		Recovered: func(_ string, lists []lua.Orphans) {
+			for _, list := range lists {
+				queues[list.Queue] = true
+				for _, orphan := range list.Entries {
+					returned.Recovered++
+					if orphan.Home == lua.HomeDead {
+						returned.Dead++
+					}
+				}
+			}
+		},
+	})
+	if err := i.recoverAll(ctx, recoverer, me); err != nil {
+		return returned, fmt.Errorf("return jobs: %w", err)
+	}
+	names, err := i.QueueNames(ctx)
+	if err != nil {
+		return returned, err
+	}
+	for _, name := range names {
+		queues[name] = true
+	}
+	for _, queue := range slices.Sorted(maps.Keys(queues)) {
+		tally, err := i.Act(ctx, Task{Home: Quarantined(queue), Action: Retry, Selection: Selection{All: true, PayloadLimit: payloadLimit}}, nil)
+		returned.Quarantined += tally.Moved
+		if err != nil {
+			return returned, err
+		}
+	}
+	return returned, nil
+}
+
+// recoverAll lets a janitor recover processes until none is left, and then search the lists of those that
+// ended earlier.
+func (i *Inspector) recoverAll(ctx context.Context, recoverer *janitor.Janitor, me string) error {
+	for {
+		left, err := i.show(ctx, recoverer)
+		if err != nil {
+			return err
+		}
+		if err = recoverer.Pass(ctx, me); err != nil {
+			return err
+		}
+		if left == 0 {
+			if _, err = recoverer.Sweep(ctx, me); err != nil {
+				return err
+			}
+			// A process that stopped may have the lease of the sweep for some seconds.
+			holder := i.driver.Do(ctx, driver.Command("GET", i.keys.Sweeper()))[0]
+			if holder.Value == me && recoverer.SweptAll() {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d processes are left: %w", left, context.Cause(ctx))
+		case <-time.After(returnBeat):
+		}
+	}
+}
+
+// show tells a janitor which processes have lapsed, and returns how many are left to recover. One that is
+// alive is an error.
+func (i *Inspector) show(ctx context.Context, recoverer *janitor.Janitor) (left int, err error) {
+	sent := lua.SinceBoot()
+	lapsed := i.keys.Lapsed(0)
+	replies := i.driver.Do(ctx, lua.AskTime, lapsed.Call,
+		driver.Command("ZRANGE", i.keys.Alive(), "-1", "-1", "WITHSCORES"), driver.Command("ZCARD", i.keys.Alive()))
+	now, err := lua.TimeOf(replies[0])
+	if err != nil {
+		return 0, err
+	}
+	names, err := lapsed.Read(replies[1])
+	if err != nil {
+		return 0, err
+	}
+	var r reading
+	latest := r.texts("the living processes", replies[2])
+	left = int(r.number("the living processes", replies[3]))
+	if r.err != nil || len(r.refused) > 0 {
+		return 0, errors.Join(append(r.refused, r.err)...)
+	}
+	if len(latest) == 2 {
+		if until, err := strconv.ParseFloat(latest[1], 64); err == nil && int64(until) > now.UnixMilli() {
+			return left, i.living(ctx, latest[0])
+		}
+	}
+	recoverer.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: now, Lapsed: names, More: len(names) >= lua.MostItems, Processes: left}, sent, lua.SinceBoot()-sent)
+	return left, nil
+}
+
+// living returns the error that names the processes of Belay that are alive, among them one.
+func (i *Inspector) living(ctx context.Context, one string) error {
+	names := []string{one}
+	if status, err := i.Status(ctx); err == nil {
+		for _, p := range status.Processes {
+			if p.Belay && p.State == StateAlive && p.Identity != one {
+				names = append(names, p.Identity)
+			}
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrWorkersLive, strings.Join(names[:min(len(names), mostProblems)], ", "))
+}

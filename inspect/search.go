@@ -1,0 +1,437 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A Place is where a job can be found.
+type Place string
+
+// The places. Their names are a contract.
+const (
+	PlaceQueue       Place = "queue"
+	PlaceQuarantined Place = "quarantined" // it waits to run alone
+	PlaceRunning     Place = "running"     // a process holds it
+	PlaceScheduled   Place = "scheduled"
+	PlaceRetry       Place = "retry"
+	PlaceDead        Place = "dead"
+	PlaceCompleted   Place = "completed" // it has ended, and is kept because it is tracked
+	PlaceNotFound    Place = "not_found"
+)
+
+// A Found describes where a job is. Unknown fields are empty.
+type Found struct {
+	JID   string `json:"jid"`
+	Place Place  `json:"state"`
+	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
+	Queue string `json:"queue,omitempty"`
+	Class string `json:"class,omitempty"`
+	// Since is when the job arrived there, according to the job or its process. At is when a scheduled job or
+	// a retry is due.
+	Since time.Time `json:"since,omitzero"`
+	At    time.Time `json:"at,omitzero"`
+	// Process is the identity of the process that holds it, and State whether that process is alive. A living
+	// process recovers the jobs of a lapsed one.
+	Process string `json:"process,omitempty"`
+	State   State  `json:"process_state,omitempty"`
+	// Reported is true if that process says that it runs the job. It is false for a moment after the job was
+	// taken, and for an orphaned entry, which came with a reply of Redis that was lost. The process finds and
+	// runs such an entry when it reconciles its lists.
+	Reported bool `json:"reported,omitempty"`
+	// Tracked is the state of a tracked job that has begun; nil for any other. Only a search by jid reads it.
+	Tracked *lua.Tracked `json:"tracked,omitempty"`
+	// Looked is the number of entries that Find read.
+	Looked int `json:"looked"`
+	// Unseen lists the places that Find could not search to their end; empty if the search was complete.
+	Unseen string `json:"unseen,omitempty"`
+	// Entry is the whole job; nil if it was not found or runs in a process of Sidekiq.
+	Entry *Entry `json:"job,omitempty"`
+}
+
+// A Query chooses jobs wherever they are. A job matches if it matches every field that is set. The zero Query
+// lists all jobs.
+type Query struct {
+	// JID is a jid or an Entry.ID.
+	JID string
+	// Class is Entry.Class, or the class in the payload, as it is spelled.
+	Class string
+	// Text occurs in the args (in their JSON or in a string of theirs), in the class or the message of the
+	// error, or in the tags. It is no pattern. The case of letters does not matter. In an unreadable entry, any
+	// of its bytes are searched.
+	Text string
+	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
+	Queue string
+	// Places limits the search to some places.
+	Places []Place
+	// Limit is the maximum number of jobs to find, 100 by default and at most 1,000. A process may hold more
+	// and is not divided.
+	Limit int
+	// Time is the maximum duration of the search, one second by default. At least one page is read.
+	Time time.Duration
+	// Cursor continues a search with the same query: Results.Next.
+	Cursor string
+}
+
+// Results are some of the jobs that match a Query.
+type Results struct {
+	Found []Found `json:"found"`
+	// Looked is the number of entries that were read.
+	Looked int `json:"looked"`
+	// Next is the Cursor of the next search; empty at the end.
+	Next string `json:"next,omitempty"`
+	// Unseen describes places that could not be searched.
+	Unseen []string `json:"unseen,omitempty"`
+}
+
+const (
+	defaultFound = 100
+	mostFound    = 1000
+	searchTime   = time.Second
+)
+
+// Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled,
+// queues and quarantined jobs, running, retries, dead; in each the next to run first, and of the dead the
+// first to die. A completed job is found first, and by its jid only. It reads pages of at most 256 entries
+// until a bound of the query is reached; Results.Next continues there. Jobs move meanwhile, so a search may
+// find a job twice or miss it. On a near Redis it reads about 150,000 entries of ordinary size in a second.
+func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
+	limit := min(cmp.Or(max(query.Limit, 0), defaultFound), mostFound)
+	ends := time.Now().Add(cmp.Or(query.Time, searchTime))
+	results := Results{Found: []Found{}}
+	s := &search{i: i, query: query}
+	if err := readCursor(query.Cursor, &s.at); err != nil {
+		return results, err
+	}
+	s.visit = func(found Found) bool {
+		found.Tracked = s.known
+		results.Found = append(results.Found, found)
+		return len(results.Found) >= limit
+	}
+	s.pageEnd = func() bool { return !time.Now().Before(ends) }
+	stopped, err := s.run(ctx)
+	results.Looked, results.Unseen = s.looked, s.unseen
+	if err != nil {
+		return results, fmt.Errorf("search in %s: %w", s.place, err)
+	}
+	if stopped {
+		results.Next = cursorOf(s.at)
+	}
+	return results, nil
+}
+
+// Jobs yields all jobs that match a query, by one Search after another. It yields an error once, and then
+// ends.
+func (i *Inspector) Jobs(ctx context.Context, query Query) iter.Seq2[Found, error] {
+	return func(yield func(Found, error) bool) {
+		for {
+			results, err := i.Search(ctx, query)
+			for _, found := range results.Found {
+				if !yield(found, nil) {
+					return
+				}
+			}
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				yield(Found{}, err)
+				return
+			}
+			if query.Cursor = results.Next; query.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// A search goes through the places. Both callbacks end it by returning true.
+type search struct {
+	i       *Inspector
+	query   Query
+	at      searchPosition
+	visit   func(Found) bool
+	pageEnd func() bool
+	place   string // the current place, for people
+	known   *lua.Tracked
+	looked  int
+	unseen  []string
+}
+
+// A searchPosition is what the cursor of a search holds.
+type searchPosition struct {
+	Stage int `json:"stage"`
+	// Name is the queue or the identity to continue with, and Quarantined whether in the queue's quarantine.
+	Name        string   `json:"name,omitempty"`
+	Quarantined bool     `json:"quarantined,omitempty"`
+	Way         position `json:"way,omitzero"`
+}
+
+// run goes on from s.at until a callback ends the search.
+func (s *search) run(ctx context.Context) (stopped bool, err error) {
+	stages := []func(context.Context) (bool, error){
+		s.tracked,
+		func(ctx context.Context) (bool, error) { return s.home(ctx, Scheduled()) },
+		s.queues,
+		s.running,
+		func(ctx context.Context) (bool, error) { return s.home(ctx, Retries()) },
+		func(ctx context.Context) (bool, error) { return s.home(ctx, Dead()) },
+	}
+	for s.at.Stage < len(stages) {
+		if stopped, err = stages[max(s.at.Stage, 0)](ctx); stopped || err != nil {
+			return stopped, err
+		}
+		s.at = searchPosition{Stage: s.at.Stage + 1}
+	}
+	return false, nil
+}
+
+// wants reports whether the query includes a place.
+func (s *search) wants(place Place) bool {
+	return len(s.query.Places) == 0 || slices.Contains(s.query.Places, place)
+}
+
+func (s *search) home(ctx context.Context, home Home) (bool, error) {
+	if !s.wants(home.Place()) {
+		return false, nil
+	}
+	return s.walk(ctx, home, home.key(s.i.keys))
+}
+
+// walk searches one home from s.at.Way.
+func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) {
+	s.place = home.String()
+	way, err := s.i.way(ctx, home, key, s.at.Way)
+	if err != nil || way == nil {
+		return false, err
+	}
+	for {
+		page, err := way.next(ctx)
+		if err != nil || len(page) == 0 {
+			s.at.Way = position{}
+			return false, err
+		}
+		first := way.position().Left
+		for n, raw := range page {
+			way.passed(raw, true)
+			entry, ok := s.match(home, raw)
+			entry.index = first + n
+			if ok && s.visit(entry.Found()) {
+				s.at.Way = way.position()
+				return true, nil
+			}
+		}
+		if s.at.Way = way.position(); s.pageEnd() {
+			return true, nil
+		}
+	}
+}
+
+func (s *search) match(home Home, raw lua.Entry) (Entry, bool) {
+	s.looked++
+	wanted := filter{s.query.JID, s.query.Class, s.query.Text, s.query.Queue}
+	if !wanted.may(raw.Bytes) {
+		return Entry{}, false
+	}
+	entry := newEntry(home, raw)
+	return entry, wanted.matches(entry)
+}
+
+// queues searches the queues and their quarantined jobs. Most queues are empty, and lengths are cheap.
+func (s *search) queues(ctx context.Context) (bool, error) {
+	if !s.wants(PlaceQueue) && !s.wants(PlaceQuarantined) {
+		return false, nil
+	}
+	s.place = "queues"
+	names := []string{s.query.Queue}
+	if s.query.Queue == "" {
+		var all int
+		var err error
+		if names, all, err = s.i.queueNames(ctx); err != nil {
+			return false, err
+		}
+		if all > len(names) {
+			s.unseen = append(s.unseen, fmt.Sprintf("only %d of %d queues were searched", len(names), all))
+		}
+	}
+	start, _ := slices.BinarySearch(names, s.at.Name)
+	for some := range slices.Chunk(names[start:], lua.MostQueues) {
+		var homes []Home
+		var keys []string
+		for _, name := range some {
+			homes = append(homes, Waiting(name), Quarantined(name))
+			keys = append(keys, s.i.keys.Queue(name), s.i.keys.Quarantine(name))
+		}
+		lengths, err := lua.Lengths(keys).Do(ctx, s.i.driver)
+		if err != nil {
+			return false, err
+		}
+		for n, home := range homes {
+			place := home.Place()
+			if home.queue == s.at.Name && s.at.Quarantined && place == PlaceQueue || !s.wants(place) {
+				continue
+			}
+			if lengths[n] < 0 {
+				s.unseen = append(s.unseen, home.String()+" is not a list")
+			}
+			if lengths[n] <= 0 {
+				continue
+			}
+			if home.queue != s.at.Name || s.at.Quarantined != (place == PlaceQuarantined) {
+				s.at.Name, s.at.Quarantined, s.at.Way = home.queue, place == PlaceQuarantined, position{}
+			}
+			if stopped, err := s.home(ctx, home); stopped || err != nil {
+				return stopped, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// queueNames returns the names of at most 1,000 queues, and how many queues there are.
+func (i *Inspector) queueNames(ctx context.Context) (names []string, all int, err error) {
+	replies := i.do(ctx, []driver.Call{
+		driver.Command("SCARD", i.keys.Queues()), driver.Command("SRANDMEMBER", i.keys.Queues(), strconv.Itoa(mostShown)),
+	})
+	if names, err = lua.Texts(replies[1]); err != nil {
+		return nil, 0, fmt.Errorf("read the queues: %w", err)
+	}
+	count, _ := replies[0].Value.(int64)
+	return sorted(names), max(int(count), len(names)), nil
+}
+
+// QueueNames returns the names of at most 1,000 queues, sorted.
+func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
+	names, _, err := i.queueNames(ctx)
+	return names, err
+}
+
+// running searches the jobs that processes hold: for Belay in their lists, which are exact, and for Sidekiq
+// in what they reported.
+func (s *search) running(ctx context.Context) (bool, error) {
+	if !s.wants(PlaceRunning) {
+		return false, nil
+	}
+	s.place = "processes"
+	var names []string
+	err := s.i.walk(ctx, s.i.keys.Alive(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
+		for _, entry := range page {
+			names = append(names, entry.Bytes)
+		}
+		return false
+	})
+	if err != nil {
+		return false, err
+	}
+	var r reading
+	replies := s.i.do(ctx, []driver.Call{
+		driver.Command("SCARD", s.i.keys.Processes()), driver.Command("SRANDMEMBER", s.i.keys.Processes(), strconv.Itoa(mostShown)),
+		lua.AskTime,
+	})
+	reported, now := r.texts("processes", replies[1]), r.time(replies[2])
+	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(reported)) {
+		s.unseen = append(s.unseen, fmt.Sprintf("only %d of %d processes were searched", len(reported), all))
+	}
+	names = sorted(append(names, reported...))
+	start, _ := slices.BinarySearch(names, s.at.Name)
+	for page := range slices.Chunk(names[start:], processesAtOnce) {
+		processes := s.i.processPage(ctx, &r, page, now)
+		s.i.runs(ctx, &r, processes, now)
+		lists, err := s.i.workingPage(ctx, page)
+		if err != nil {
+			return false, err
+		}
+		for _, p := range processes {
+			full, err := s.process(ctx, p, lists)
+			if err != nil {
+				return false, err
+			}
+			// The next process is the first behind this one.
+			if s.at.Name = p.Identity + "\x00"; full || s.pageEnd() {
+				return true, nil
+			}
+		}
+	}
+	return false, r.err
+}
+
+// process searches all jobs that one process holds; lists has its working lists, among others.
+func (s *search) process(ctx context.Context, p Process, lists []WorkingList) (full bool, err error) {
+	var held []Found
+	if p.Belay {
+		if held, err = s.held(ctx, p.Identity, lists); err != nil {
+			return false, err
+		}
+	}
+	for _, run := range p.Running {
+		at := slices.IndexFunc(held, func(f Found) bool { return f.JID == run.JID })
+		switch {
+		case at >= 0: // a Belay process reports when the run began
+			held[at].Since, held[at].Reported = run.Since, true
+		case !p.Belay:
+			s.looked++
+			if s.matchesRun(run) {
+				held = append(held, Found{JID: run.JID, Place: PlaceRunning, Queue: run.Queue, Class: run.Class, Since: run.Since, Reported: true})
+			}
+		}
+	}
+	for _, found := range held {
+		found.Process, found.State = p.Identity, p.State
+		full = s.visit(found) || full
+	}
+	return full, nil
+}
+
+// matchesRun compares what Sidekiq reports of a run. Its args are not known here, so it matches no Text.
+func (s *search) matchesRun(run Run) bool {
+	q := s.query
+	return (q.JID == "" || q.JID == run.JID) && (q.Class == "" || q.Class == run.Class) && (q.Queue == "" || q.Queue == run.Queue) && q.Text == ""
+}
+
+// held returns the matching jobs in the working lists of a process of Belay, and in the list of its quarantined
+// job.
+func (s *search) held(ctx context.Context, identity string, lists []WorkingList) (held []Found, err error) {
+	read := func(home Home, key string) error {
+		inner := &search{
+			i: s.i, query: s.query,
+			visit:   func(found Found) bool { held = append(held, found); return false },
+			pageEnd: func() bool { return false },
+		}
+		_, err := inner.walk(ctx, home, key)
+		s.looked += inner.looked
+		return err
+	}
+	s.place = "the jobs of " + identity
+	for _, list := range lists {
+		key := s.i.keys.Working(list.Queue, identity)
+		switch {
+		case list.Identity != identity || list.Size == 0:
+		case list.Size < 0:
+			s.unseen = append(s.unseen, key+" is not a list")
+		default:
+			if err := read(Home{homeRunning, list.Queue}, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return held, read(Home{kind: homeRunning}, s.i.keys.QuarantineRun(identity))
+}
+
+// walk reads a sorted set a page at a time until end reports true. An entry whose score rises meanwhile is
+// read again.
+func (i *Inspector) walk(ctx context.Context, key string, walk lua.Cursor, end func(page []lua.Entry) bool) error {
+	for {
+		page, err := i.keys.PageAfter(key, walk).Do(ctx, i.driver)
+		if err != nil || len(page) == 0 || end(page) {
+			return err
+		}
+		for _, entry := range page {
+			walk.Passed(entry, true)
+		}
+	}
+}

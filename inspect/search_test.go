@@ -1,0 +1,329 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/lua"
+)
+
+// search returns all results of a query, so many at a time.
+func (w *world) search(query Query) (all []Found) {
+	w.Helper()
+	for {
+		results, err := w.inspector.Search(w.Context(), query)
+		require.NoError(w, err)
+		require.Empty(w, results.Unseen)
+		all = append(all, results.Found...)
+		if results.Next == "" {
+			return all
+		}
+		require.NotEqual(w, query.Cursor, results.Next, "it goes on")
+		query.Cursor = results.Next
+	}
+}
+
+func jids(found []Found) (jids []string) {
+	for _, f := range found {
+		jids = append(jids, f.JID)
+	}
+	return jids
+}
+
+// everywhere puts one job into each place and returns their jids in the order of a search.
+func (w *world) everywhere() []string {
+	w.Helper()
+	w.fill(w.keys.Schedule(), 2e9, sample("A", "later"))
+	w.do("SADD", w.keys.Queues(), "q", "r")
+	w.do("LPUSH", w.keys.Queue("q"), sample("A", "waits"), sample("B", "waits too"))
+	w.do("LPUSH", w.keys.Quarantine("q"), sample("A", "alone"))
+	w.do("LPUSH", w.keys.Queue("r"), sample("A", "in r"))
+	_, err := w.keys.Register("h:1:aa", lua.Record{Queues: []string{"q", "r"}, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
+	require.NoError(w, err)
+	w.do("LPUSH", w.keys.Working("r", "h:1:aa"), sample("A", "runs"), sample("A", "orphan"))
+	w.do("HSET", w.keys.Work("h:1:aa"), "t1", fmt.Sprintf(`{"queue":"r","run_at":1700000000,"payload":%q}`, sample("A", "runs")))
+	w.do("SADD", w.keys.Processes(), "ruby:1:cc")
+	w.do("HSET", w.keys.Process("ruby:1:cc"), "info", `{"hostname":"ruby"}`, "busy", "1")
+	w.do("HSET", w.keys.Work("ruby:1:cc"), "t1", fmt.Sprintf(`{"queue":"q","run_at":1700000000,"payload":%q}`, sample("A", "in ruby")))
+	w.fill(w.keys.Retry(), 2e9, sample("A", "failed", `"error_class":"Net::ReadTimeout"`, `"error_message":"Connection RESET by peer"`))
+	w.fill(w.keys.Dead(), 1e9, sample("C", "dead", `"tags":["Billing","caf\u00e9"]`), "unreadable garbage")
+	return []string{"later", "waits", "waits too", "alone", "in r", "runs", "orphan", "in ruby", "failed", "dead", unreadableID("unreadable garbage")}
+}
+
+func TestSearch(t *testing.T) {
+	promises(t, map[string]func(w *world){
+		"without a filter lists all jobs, however many at a time": func(w *world) {
+			want := w.everywhere()
+			require.Equal(w, want, jids(w.search(Query{})))
+			for _, limit := range []int{1, 2, 3, 1000} {
+				require.Equal(w, want, jids(w.search(Query{Limit: limit})))
+			}
+			require.Equal(w, want, jids(w.search(Query{Time: time.Nanosecond})))
+			var all []Found
+			for found, err := range w.inspector.Jobs(w.Context(), Query{Limit: 4}) {
+				require.NoError(w, err)
+				all = append(all, found)
+			}
+			require.Equal(w, want, jids(all))
+		},
+		"shows who holds a job, and which entries no process reports": func(w *world) {
+			w.everywhere()
+			held := w.search(Query{Places: []Place{PlaceRunning, PlaceQuarantined}})
+			require.Equal(w, []string{"alone", "runs", "orphan", "in ruby"}, jids(held))
+			require.Equal(w, []string{"", "h:1:aa", "h:1:aa", "ruby:1:cc"}, []string{held[0].Process, held[1].Process, held[2].Process, held[3].Process})
+			require.Equal(w, []bool{false, true, false, true}, []bool{held[0].Reported, held[1].Reported, held[2].Reported, held[3].Reported})
+			require.Equal(w, StateAlive, held[1].State)
+			w.do("ZADD", w.keys.Alive(), "1", "h:1:aa")
+			require.Equal(w, StateLapsed, w.search(Query{JID: "orphan"})[0].State)
+		},
+		"finds by jid, class, queue and place": func(w *world) {
+			w.everywhere()
+			require.Equal(w, []string{"waits"}, jids(w.search(Query{JID: "waits"})))
+			require.Equal(w, []string{unreadableID("unreadable garbage")}, jids(w.search(Query{JID: unreadableID("unreadable garbage")})))
+			require.Equal(w, []string{"waits too"}, jids(w.search(Query{Class: "B"})))
+			require.Empty(w, w.search(Query{Class: "b"}))
+			require.Equal(w, []string{"in r", "runs", "orphan"}, jids(w.search(Query{Queue: "r"})))
+			require.Equal(w, []string{"dead"}, jids(w.search(Query{Places: []Place{PlaceDead}, Class: "C"})))
+			require.Empty(w, w.search(Query{JID: "waits", Class: "B"}))
+		},
+		"finds a text in args, error and tags, whatever its case, and no pattern": func(w *world) {
+			w.everywhere()
+			w.fill(w.keys.Dead(), 2e9, `{"class":"A","jid":"x","args":["sch\u00f6n <b>",{"Name":"a.b*c"}]}`)
+			for text, want := range map[string]string{
+				"readtimeout": "failed", "connection reset": "failed", "BILLING": "dead", "CAFÉ": "dead", "Schön <B>": "x", "name": "x",
+				"b*c": "x", "garbage": unreadableID("unreadable garbage"),
+			} {
+				require.Equal(w, []string{want}, jids(w.search(Query{Text: text})), text)
+			}
+			require.Empty(w, w.search(Query{Text: "a.*c"}))
+			require.Empty(w, w.search(Query{Text: "jid"}), "only what people wrote")
+		},
+		"continues in a long list and among equal scores while jobs leave": func(w *world) {
+			want := map[string]bool{}
+			w.do("SADD", w.keys.Queues(), "q")
+			for n := range 700 {
+				payload := sample("A", fmt.Sprintf("w%d", n))
+				w.do("LPUSH", w.keys.Queue("q"), payload)
+				w.do("ZADD", w.keys.Dead(), "7", sample("A", fmt.Sprintf("d%03d", n)))
+				want[fmt.Sprintf("w%d", n)], want[fmt.Sprintf("d%03d", n)] = true, true
+			}
+			query := Query{Limit: 100}
+			for at := 0; ; at++ {
+				results, err := w.inspector.Search(w.Context(), query)
+				require.NoError(w, err)
+				for _, found := range results.Found {
+					delete(want, found.JID)
+				}
+				if query.Cursor = results.Next; query.Cursor == "" {
+					break
+				}
+				if at < 6 {
+					w.do("RPOP", w.keys.Queue("q"), "30") // a worker takes what was passed
+				}
+			}
+			require.Empty(w, want)
+		},
+		"refuses another text as a cursor": func(w *world) {
+			for _, cursor := range []string{"?", "bm8"} {
+				_, err := w.inspector.Search(w.Context(), Query{Cursor: cursor})
+				require.Error(w, err)
+			}
+		},
+	})
+}
+
+func TestRefs(t *testing.T) {
+	promises(t, map[string]func(w *world){
+		"name an entry in a set and in a list, also when it has moved up": func(w *world) {
+			for n := range 1000 {
+				w.do("LPUSH", w.keys.Queue("q"), sample("A", strconv.Itoa(n)))
+			}
+			w.fill(w.keys.Dead(), 1700000000.123456, sample("A", "1"), sample("A", "2"))
+			refs := func(home Home) (refs []string) {
+				for entry, err := range w.inspector.Entries(w.Context(), home, 0) {
+					require.NoError(w, err)
+					refs = append(refs, entry.Ref())
+				}
+				return refs
+			}
+			dead, waiting := refs(Dead()), refs(Waiting("q"))
+			require.Equal(w, "999:999", waiting[999])
+			entry, ok, err := w.inspector.Get(w.Context(), Dead(), dead[0])
+			require.NoError(w, err)
+			require.True(w, ok)
+			require.Equal(w, "2", entry.ID)
+			w.do("RPOP", w.keys.Queue("q"), "300")
+			entry, ok, err = w.inspector.Get(w.Context(), Waiting("q"), waiting[900])
+			require.NoError(w, err)
+			require.True(w, ok)
+			require.Equal(w, []string{"900", "600:900"}, []string{entry.ID, entry.Ref()})
+			for _, ref := range []string{waiting[10], "", "x:1", "7:1", "NaN:1", "-5:1", "1e300:1"} {
+				_, ok, err = w.inspector.Get(w.Context(), Waiting("q"), ref)
+				require.NoError(w, err, ref)
+				require.False(w, ok, ref)
+			}
+			tally := w.act(Waiting("q"), Delete, Selection{Refs: []string{waiting[900], waiting[10], waiting[900]}})
+			require.Equal(w, Tally{Moved: 1, Missing: []string{waiting[10]}}, tally)
+			require.Len(w, w.list(w.keys.Queue("q")), 699)
+			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}))
+			require.Equal(w, Tally{Missing: dead[:1]}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}), "a second press")
+			require.Len(w, w.set(w.keys.Dead()), 1)
+		},
+		"come with what a search finds": func(w *world) {
+			w.everywhere()
+			for _, found := range w.search(Query{Places: []Place{PlaceQueue, PlaceDead, PlaceRetry}}) {
+				home := map[Place]Home{PlaceQueue: Waiting(found.Queue), PlaceDead: Dead(), PlaceRetry: Retries()}[found.Place]
+				entry, ok, err := w.inspector.Get(w.Context(), home, found.Entry.Ref())
+				require.NoError(w, err)
+				require.True(w, ok)
+				require.Equal(w, found.JID, entry.ID)
+			}
+		},
+	})
+}
+
+func TestStep(t *testing.T) {
+	promises(t, map[string]func(w *world){
+		"all steps are one act, and count each job once": func(w *world) {
+			const jobs = 6000
+			for n := range jobs {
+				w.do("ZADD", w.keys.Dead(), strconv.Itoa(n/3000), sample([]string{"A", "B"}[n%2], strconv.Itoa(n)))
+			}
+			task := Task{Home: Dead(), Action: Retry, Selection: Selection{Class: "A"}}
+			moved, looked, steps := 0, 0, 0
+			for cursor := ""; ; steps++ {
+				step, err := w.inspector.Step(w.Context(), task, cursor)
+				require.NoError(w, err)
+				require.LessOrEqual(w, step.Looked, 2048)
+				moved, looked = moved+step.Moved, looked+step.Looked
+				w.do("ZADD", w.keys.Dead(), "9", sample("A", fmt.Sprintf("again%d", steps))) // one of them died again
+				if cursor = step.Next; cursor == "" {
+					break
+				}
+			}
+			require.Equal(w, []int{jobs / 2, jobs}, []int{moved, looked})
+			require.Equal(w, 3, steps, "and the last finds that it was the end")
+			require.Len(w, w.list(w.keys.Queue("q")), jobs/2)
+			require.Len(w, w.set(w.keys.Dead()), jobs/2+4)
+		},
+		"two operators who press at once move each job once": func(w *world) {
+			const jobs = 3000
+			for n := range jobs {
+				w.do("LPUSH", w.keys.Queue("mial"), sample("A", strconv.Itoa(n)))
+			}
+			task := Task{Home: Waiting("mial"), Action: Move, Selection: Selection{All: true}, To: "mail"}
+			cursors, moved := []string{"", ""}, 0
+			for left := []int{0, 1}; len(left) > 0; {
+				for _, n := range slices.Clone(left) {
+					step, err := w.inspector.Step(w.Context(), task, cursors[n])
+					require.NoError(w, err)
+					moved += step.Moved
+					if cursors[n] = step.Next; step.Next == "" {
+						left = slices.DeleteFunc(left, func(m int) bool { return m == n })
+					}
+				}
+			}
+			require.Equal(w, jobs, moved)
+			require.Empty(w, w.list(w.keys.Queue("mial")))
+			require.Len(w, w.list(w.keys.Queue("mail")), jobs)
+		},
+		"names are looked for until they are found": func(w *world) {
+			for n := range 5000 {
+				w.do("ZADD", w.keys.Retry(), strconv.Itoa(n), sample("A", strconv.Itoa(n)))
+			}
+			task := Task{Home: Retries(), Action: Delete, Selection: Selection{IDs: []string{"4999", "3", "nowhere"}}}
+			step, err := w.inspector.Step(w.Context(), task, "")
+			require.NoError(w, err)
+			require.Equal(w, []string{"4999", "nowhere"}, step.Missing)
+			require.Equal(w, 1, step.Moved)
+			for step.Next != "" {
+				task.Selection.IDs = step.Missing
+				step, err = w.inspector.Step(w.Context(), task, step.Next)
+				require.NoError(w, err)
+			}
+			require.Equal(w, []string{"nowhere"}, step.Missing)
+			require.Len(w, w.set(w.keys.Retry()), 4998)
+		},
+		"a filter is the same as a search's": func(w *world) {
+			w.everywhere()
+			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Kill, Selection{Text: "readTIMEOUT"}))
+			require.Equal(w, Tally{}, w.act(Dead(), Delete, Selection{Text: "readtimeout", Class: "C"}))
+			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Delete, Selection{Text: "café", Class: "C"}))
+		},
+	})
+}
+
+func TestReschedule(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
+	const score = "1893553445.678901"
+	promises(t, map[string]func(w *world){
+		"lets jobs wait for another time and changes no byte": func(w *world) {
+			payload := sample("A", "1", `"x":1E2`)
+			for _, c := range []struct {
+				home Home
+				key  string
+			}{{Scheduled(), w.keys.Schedule()}, {Retries(), w.keys.Retry()}} {
+				w.fill(c.key, 2e9, payload, sample("B", "2"))
+				task := Task{Home: c.home, Action: Reschedule, Selection: Selection{IDs: []string{"1"}}, At: at}
+				for range 2 { // a second press has the same answer
+					tally, err := w.inspector.Act(w.Context(), task, nil)
+					require.NoError(w, err)
+					require.Equal(w, Tally{Moved: 1}, tally)
+					require.Equal(w, score, w.do("ZSCORE", c.key, payload))
+				}
+				require.Equal(w, "2000000001", w.do("ZSCORE", c.key, sample("B", "2")))
+				task.Selection.IDs = []string{"3"}
+				tally, err := w.inspector.Act(w.Context(), task, nil)
+				require.NoError(w, err)
+				require.Equal(w, Tally{Missing: []string{"3"}}, tally)
+			}
+		},
+		"counts each of many jobs once, earlier or later": func(w *world) {
+			for n := range 600 {
+				w.do("ZADD", w.keys.Schedule(), strconv.Itoa(1_893_553_000+n), sample("A", strconv.Itoa(n)))
+			}
+			task := Task{Home: Scheduled(), Action: Reschedule, Selection: Selection{All: true}, At: at}
+			tally, err := w.inspector.Act(w.Context(), task, nil)
+			require.NoError(w, err)
+			require.Equal(w, Tally{Moved: 600}, tally)
+			tally, err = w.inspector.Act(w.Context(), task, nil)
+			require.NoError(w, err)
+			require.Equal(w, Tally{}, tally)
+			require.Equal(w, int64(600), w.do("ZCOUNT", w.keys.Schedule(), score, score))
+		},
+		"prolongs the job's own lock and no other's": func(w *world) {
+			own, other := strings.Repeat("a", 32), strings.Repeat("b", 32)
+			for _, digest := range []string{own, other} {
+				lock := dedup.Lock{Digest: digest, Until: dedup.UntilExecuted, TTL: time.Hour, Scheduled: true}
+				w.fill(w.keys.Schedule(), 1.8e9, sample("A", "1", `"belay_unique":`+lock.Edit().JSON))
+			}
+			w.do("SET", w.keys.Lock(own), "-1\nA\n1", "PX", "60000")
+			w.do("SET", w.keys.Lock(other), "-2\nA\n1", "PX", "60000")
+			now, err := w.inspector.Now(w.Context())
+			require.NoError(w, err)
+			task := Task{Home: Scheduled(), Action: Reschedule, Selection: Selection{All: true}, At: now.Add(24 * time.Hour)}
+			tally, err := w.inspector.Act(w.Context(), task, nil)
+			require.NoError(w, err)
+			require.Equal(w, 2, tally.Moved)
+			require.InDelta(w, (25 * time.Hour).Milliseconds(), w.do("PTTL", w.keys.Lock(own)), 60_000)
+			require.InDelta(w, 60_000, w.do("PTTL", w.keys.Lock(other)), 60_000)
+		},
+		"refuses other homes and no time": func(w *world) {
+			for _, task := range []Task{
+				{Home: Dead(), At: at}, {Home: Waiting("q"), At: at}, {Home: Scheduled()}, {Home: Retries(), At: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)},
+			} {
+				task.Action, task.Selection.All = Reschedule, true
+				_, err := w.inspector.Act(context.Background(), task, nil)
+				require.Error(w, err)
+			}
+		},
+	})
+}

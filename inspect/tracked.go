@@ -1,0 +1,36 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belayq/belay/lua"
+)
+
+// homeCompleted is where a tracked job is that has ended, until the end of its retention.
+const homeCompleted homeKind = "completed"
+
+// tracked reads what is known about the query's job if that is tracked. If it has ended and is in no other
+// place, that is where it is.
+func (s *search) tracked(ctx context.Context) (bool, error) {
+	if s.query.JID == "" {
+		return false, nil
+	}
+	s.place = "completed jobs"
+	read, err := s.i.keys.ReadTrackedJob(s.query.JID).Do(ctx, s.i.driver)
+	if err != nil {
+		return false, fmt.Errorf("read the state of %s: %w", s.query.JID, err)
+	}
+	if read.State == lua.TrackWaiting {
+		return false, nil
+	}
+	s.known = &read.Tracked
+	if read.Payload == "" || !s.wants(PlaceCompleted) {
+		return false, nil
+	}
+	s.looked++
+	entry := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
+	found := entry.Found()
+	found.JID, found.Since = s.query.JID, read.EndedAt
+	return s.visit(found), nil
+}

@@ -1,0 +1,86 @@
+package inspect
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/lua"
+)
+
+// trackedField makes a payload that of a job that is tracked for an hour.
+const trackedField = `,"belay_track_ms":3600000`
+
+func TestTrackedJobs(t *testing.T) {
+	promises(t, map[string]func(w *world){
+		"are found after their end, with state, progress and result": func(w *world) {
+			payload := sought("done", trackedField)
+			w.do("HSET", w.keys.Iteration("done"), lua.FieldState, "done", lua.FieldProgress, "7/9", lua.FieldResult, `{"Rows":7}`,
+				lua.FieldEndedAt, "1700000000000", lua.FieldJob, payload)
+			found, err := w.inspector.Find(w.Context(), "done", nil)
+			require.NoError(w, err)
+			require.Equal(w, PlaceCompleted, found.Place)
+			require.Equal(w, "A", found.Class)
+			require.Equal(w, "mail", found.Queue)
+			require.Equal(w, time.Unix(1_700_000_000, 0).UTC(), found.Since)
+			require.JSONEq(w, "[1.0]", string(found.Entry.Args))
+			require.Equal(w, &lua.Tracked{
+				JID: "done", State: lua.TrackDone, Done: 7, Total: 9, Result: []byte(`{"Rows":7}`), EndedAt: time.Unix(1_700_000_000, 0).UTC(),
+			}, found.Tracked)
+			results, err := w.inspector.Search(w.Context(), Query{JID: "done"})
+			require.NoError(w, err)
+			require.Len(w, results.Found, 1)
+			require.Equal(w, PlaceCompleted, results.Found[0].Place)
+			require.Equal(w, Cancellation{JID: "done", Result: CancelDone, Place: PlaceCompleted, Class: "A", Queue: "mail"}, w.cancel("done")["done"])
+			w.do("HSET", w.keys.Iteration("done"), lua.FieldEndedAt, "4000000000000")
+			require.Equal(w, CancelMarked, w.cancel("done")["done"].Result, "it may have ended because of the mark")
+		},
+		"are found where they wait or run, with what they have reported": func(w *world) {
+			w.process("h:1:aa", "mail")
+			w.do("LPUSH", w.keys.Working("mail", "h:1:aa"), sought("runs", trackedField))
+			w.do("HSET", w.keys.Iteration("runs"), lua.FieldState, "running", lua.FieldProgress, "7/9")
+			found, err := w.inspector.Find(w.Context(), "runs", nil)
+			require.NoError(w, err)
+			require.Equal(w, PlaceRunning, found.Place)
+			require.Equal(w, int64(7), found.Tracked.Done)
+		},
+		"end for their waiters when an operator cancels, kills or revives them": func(w *world) {
+			ended := make(chan string, 9)
+			ctx, cancel := context.WithCancel(w.Context())
+			listening, gone := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(gone)
+				_ = w.driver.Listen(ctx, w.keys.Ended(), func() { close(listening) }, func(message string) {
+					for _, jid := range lua.EndedOf(message) {
+						ended <- jid
+					}
+				})
+			}()
+			defer func() { cancel(); <-gone }()
+			<-listening
+			state := func(jid string) lua.TrackState {
+				read, err := w.keys.ReadTracked(jid).Do(w.Context(), w.driver)
+				require.NoError(w, err)
+				return read.State
+			}
+			w.do("SADD", w.keys.Queues(), "mail")
+			w.do("LPUSH", w.keys.Queue("mail"), sought("a", trackedField), sought("b", trackedField), sought("plain", ""))
+			require.Equal(w, CancelRemoved, w.cancel("a", "plain")["a"].Result)
+			require.Equal(w, "a", <-ended)
+			require.Equal(w, lua.TrackCancelled, state("a"))
+			act := func(home Home, action Action) {
+				_, err := w.inspector.Act(w.Context(), Task{Home: home, Action: action, Selection: Selection{IDs: []string{"b"}}}, nil)
+				require.NoError(w, err)
+			}
+			act(Waiting("mail"), Kill)
+			require.Equal(w, "b", <-ended)
+			require.Equal(w, lua.TrackDead, state("b"))
+			act(Dead(), Retry)
+			require.Equal(w, lua.TrackWaiting, state("b"))
+			require.Empty(w, ended)
+			require.Equal(w, int64(0), w.do("EXISTS", w.keys.Iteration("plain")), "of a job that is not tracked nothing is kept")
+		},
+	})
+}
