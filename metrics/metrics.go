@@ -1,0 +1,225 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/launcher"
+)
+
+// Config says what a Collector exposes. At least one of Server and Fleet is set.
+type Config struct {
+	// Server is a server of this process, whose counters are exposed. Default: none.
+	Server *belay.Server
+	// Fleet reads from Redis what belongs to no process: inspect.New makes it. All processes that expose it
+	// expose the same figures, so a query takes the maximum of them. Default: none.
+	Fleet *inspect.Inspector
+	// Timeout bounds the reading from Redis in a scrape. Default: 1 s.
+	Timeout time.Duration
+	// MostClasses bounds the classes with metrics of their own, in the order in which they first ran; others
+	// are counted as "(other)". Each class has some fifty series for each of its queues. Default: 100.
+	MostClasses int
+}
+
+// A Collector is a prometheus.Collector. Its methods are safe for concurrent use.
+type Collector struct{ cfg Config }
+
+// New returns a Collector. Register it once, in a registry of the program.
+func New(cfg Config) *Collector {
+	cfg.Timeout, cfg.MostClasses = cmp.Or(cfg.Timeout, time.Second), cmp.Or(cfg.MostClasses, 100)
+	return &Collector{cfg}
+}
+
+// Handler serves the metrics of a Collector, and those of the Go runtime and the process, to Prometheus.
+func Handler(c *Collector) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	// A metric that cannot be read hides no other.
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: mostScrapes})
+}
+
+// ForServer returns the Handler of a server and its fleet, for belay.MainConfig.Metrics and belay.Process. It
+// reads from Redis over a connection of its own, which is closed when the server has stopped.
+func ForServer(client *belay.Client, server *belay.Server) (http.Handler, error) {
+	lane, err := client.Driver().Lane(1)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: open a connection: %w", err)
+	}
+	server.OnExit(func() { _ = lane.Close() })
+	return Handler(New(Config{Server: server, Fleet: inspect.New(lane, client.Config().Prefix)})), nil
+}
+
+// mostScrapes bounds concurrent scrapes, each of which reads from Redis. Prometheus servers come in pairs.
+const mostScrapes = 4
+
+// desc describes a metric whose name begins with "belay_".
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("belay_"+name, help, labels, nil)
+}
+
+var (
+	jobs        = desc("jobs_total", "Runs that ended, by how: done, retry, dead, discarded, snoozed or requeued.", "class", "queue", "outcome")
+	duration    = desc("job_duration_seconds", "How long successful runs took.", "class", "queue")
+	wait        = desc("job_wait_seconds", "How long jobs had been in their queue when their runs began.", "class", "queue")
+	busy        = desc("busy_processors", "Jobs that run in this process.")
+	concurrency = desc("processors", "Jobs that may run at once in this process.")
+	recovered   = desc("recovered_jobs_total", "Jobs that this process brought back from processes that died.")
+	lost        = desc("ownership_lost_total", "Jobs that other processes brought back from this one; their results were dropped.")
+	roundTrips  = desc("redis_round_trip_seconds", "How long Redis took to answer a pipeline of this process.")
+	unanswered  = desc("redis_unanswered_calls_total", "Calls of this process without an answer from Redis.")
+	dropped     = desc("log_lines_dropped_total", "Log lines that were dropped because their reader was too slow.")
+
+	up          = desc("redis_up", "Whether Redis could be read in this scrape.")
+	size        = desc("queue_jobs", "Jobs that wait in a queue.", "queue")
+	latency     = desc("queue_latency_seconds", "How long the oldest job of a queue has been waiting.", "queue")
+	paused      = desc("queue_paused", "Whether a queue is paused.", "queue")
+	quarantined = desc("queue_quarantined_jobs", "Jobs of a queue that wait to run alone, because too many processes crashed while running them.", "queue")
+	queueCount  = desc("queues", "Queues, also those beyond the ones that have metrics.")
+	scheduled   = desc("scheduled_jobs", "Jobs in the schedule.")
+	retries     = desc("retry_jobs", "Failed jobs that wait for their next run.")
+	dead        = desc("dead_jobs", "Jobs that do not run again unless an operator retries them.")
+	processes   = desc("processes", "Worker processes, Sidekiq's too.")
+	processed   = desc("fleet_processed_total", "Runs of all processes since Redis was set up.")
+	failed      = desc("fleet_failed_total", "Failed runs of all processes since Redis was set up.")
+	duplicates  = desc("fleet_duplicates_total", "Pushes that were refused because another job held their lock.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	var list []*prometheus.Desc
+	if c.cfg.Server != nil {
+		list = append(list, jobs, duration, wait, busy, concurrency, recovered, lost, roundTrips, unanswered, dropped)
+	}
+	if c.cfg.Fleet != nil {
+		list = append(list, up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, processes, processed, failed, duplicates)
+	}
+	for _, one := range list {
+		to <- one
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	if c.cfg.Server != nil {
+		c.collectServer(to)
+	}
+	if c.cfg.Fleet != nil {
+		c.collectFleet(to)
+	}
+}
+
+func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func counter(to chan<- prometheus.Metric, d *prometheus.Desc, value uint64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+}
+
+func (c *Collector) collectServer(to chan<- prometheus.Metric) {
+	counters := c.cfg.Server.Counters()
+	for _, runs := range c.folded(counters.Runs) {
+		class, queue := label(runs.Class), label(runs.Queue)
+		for i, exit := range launcher.Exits {
+			if runs.Exits[i] > 0 {
+				counter(to, jobs, runs.Exits[i], class, queue, string(exit))
+			}
+		}
+		histogram(to, duration, &runs.Took, class, queue)
+		histogram(to, wait, &runs.Waited, class, queue)
+	}
+	gauge(to, busy, float64(counters.Busy))
+	gauge(to, concurrency, float64(counters.Concurrency))
+	counter(to, recovered, counters.Recovered)
+	counter(to, lost, counters.Lost)
+	histogram(to, roundTrips, &counters.RoundTrips)
+	counter(to, unanswered, counters.Unanswered)
+	counter(to, dropped, counters.DroppedLogLines)
+}
+
+// folded adds up the classes beyond the first MostClasses, for each queue.
+func (c *Collector) folded(list []launcher.RunCounts) []launcher.RunCounts {
+	known, others := map[string]bool{launcher.OtherClass: true}, map[string]int{}
+	var kept []launcher.RunCounts
+	for _, runs := range list {
+		if !known[runs.Class] && len(known) > c.cfg.MostClasses {
+			runs.Class = launcher.OtherClass
+		}
+		known[runs.Class] = true
+		if runs.Class != launcher.OtherClass {
+			kept = append(kept, runs)
+			continue
+		}
+		at, found := others[runs.Queue]
+		if !found {
+			others[runs.Queue] = len(kept)
+			kept = append(kept, runs)
+			continue
+		}
+		kept[at].Add(&runs)
+	}
+	return kept
+}
+
+// shown are the positions in launcher.DurationBounds of the buckets that Prometheus gets: each is a series for
+// each class and queue.
+var shown = [...]int{0, 2, 4, 7, 10, 13, 16, 19, 22, 25, 28}
+
+func histogram(to chan<- prometheus.Metric, d *prometheus.Desc, of *launcher.Distribution, labels ...string) {
+	buckets, count, next := make(map[float64]uint64, len(shown)), uint64(0), 0
+	for i, n := range of.Buckets {
+		count += n
+		if next < len(shown) && i == shown[next] {
+			buckets[launcher.DurationBounds[i].Seconds()] = count
+			next++
+		}
+	}
+	to <- prometheus.MustNewConstHistogram(d, count, of.Sum.Seconds(), buckets, labels...)
+}
+
+func (c *Collector) collectFleet(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+	s, err := c.cfg.Fleet.Sizes(ctx)
+	if err != nil {
+		gauge(to, up, 0)
+		return
+	}
+	gauge(to, up, 1)
+	for _, queue := range s.Queues {
+		name := label(queue.Name)
+		gauge(to, size, float64(queue.Size), name)
+		gauge(to, latency, queue.Latency.Seconds(), name)
+		gauge(to, paused, map[bool]float64{true: 1}[queue.Paused], name)
+		gauge(to, quarantined, float64(queue.Quarantined), name)
+	}
+	gauge(to, queueCount, float64(s.QueueCount))
+	gauge(to, scheduled, float64(s.Scheduled))
+	gauge(to, retries, float64(s.Retries))
+	gauge(to, dead, float64(s.Dead))
+	gauge(to, processes, float64(s.ProcessCount))
+	counter(to, processed, uint64(max(s.Processed, 0)))
+	counter(to, failed, uint64(max(s.Failed, 0)))
+	counter(to, duplicates, uint64(max(s.Duplicates, 0)))
+}
+
+// label returns a name as a label: any program can write names into Redis that are not UTF-8, and one of them
+// would fail the scrape.
+func label(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strings.Trim(strconv.Quote(name), `"`)
+}

@@ -1,0 +1,375 @@
+package metrics_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/metrics"
+)
+
+func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
+
+// patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
+const patience = 30 * time.Second
+
+var openers = map[string]func(url string) (driver.Client, error){
+	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
+	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+}
+
+// worked is a Collector of a server that has run jobs: three that succeeded, one that failed.
+func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics.Collector {
+	t.Helper()
+	redis, err := open(drivertest.Redis(t).URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, redis.Close()) })
+	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
+	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
+	require.NoError(t, err)
+	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 3, PollWait: time.Hour})
+	require.NoError(t, err)
+	server.HandleRaw("Welcome", func(context.Context, *belay.Job) error { return nil })
+	server.HandleRaw("Broken", func(context.Context, *belay.Job) error { return errors.New("no") })
+	for _, class := range []string{"Welcome", "Welcome", "Welcome", "Broken"} {
+		_, err := client.Push(t.Context(), belay.RawJob{Class: class, Queue: "mail"})
+		require.NoError(t, err)
+	}
+	require.NoError(t, redis.Do(t.Context(), driver.Command("SADD", prefix+":queues", "odd\xff"))[0].Err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+	fleet := inspect.New(redis, prefix)
+	deadline := time.Now().Add(patience)
+	for {
+		sizes, err := fleet.Sizes(t.Context())
+		require.NoError(t, err)
+		if sizes.Processed == 4 {
+			break
+		}
+		require.True(t, time.Now().Before(deadline), "waited in vain for the runs: %+v", sizes)
+		time.Sleep(5 * time.Millisecond)
+	}
+	return metrics.New(metrics.Config{Server: server, Fleet: fleet})
+}
+
+func TestCollector(t *testing.T) {
+	t.Parallel()
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			collector := worked(t, open)
+			registry := prometheus.NewPedanticRegistry()
+			require.NoError(t, registry.Register(collector))
+			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP belay_jobs_total Runs that ended, by how: done, retry, dead, discarded, snoozed or requeued.
+# TYPE belay_jobs_total counter
+belay_jobs_total{class="Broken",outcome="retry",queue="mail"} 1
+belay_jobs_total{class="Welcome",outcome="done",queue="mail"} 3
+# HELP belay_processors Jobs that may run at once in this process.
+# TYPE belay_processors gauge
+belay_processors 3
+# HELP belay_retry_jobs Failed jobs that wait for their next run.
+# TYPE belay_retry_jobs gauge
+belay_retry_jobs 1
+# HELP belay_queue_jobs Jobs that wait in a queue.
+# TYPE belay_queue_jobs gauge
+belay_queue_jobs{queue="mail"} 0
+belay_queue_jobs{queue="odd\\xff"} 0
+`), "belay_jobs_total", "belay_processors", "belay_retry_jobs", "belay_queue_jobs"))
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			found := map[string]float64{}
+			for _, family := range families {
+				for _, metric := range family.GetMetric() {
+					found[family.GetName()] += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+				}
+			}
+			require.InDelta(t, 3.0, found["belay_job_duration_seconds"], 0, "of successful runs")
+			require.InDelta(t, 4.0, found["belay_job_wait_seconds"], 0)
+			require.Positive(t, found["belay_redis_round_trip_seconds"])
+			require.InDelta(t, 1.0, found["belay_redis_up"], 0)
+			require.InDelta(t, 4.0, found["belay_fleet_processed_total"], 0)
+			require.InDelta(t, 1.0, found["belay_processes"], 0)
+		})
+	}
+}
+
+func TestForServerHasAConnectionOfItsOwnUntilTheServerHasStopped(t *testing.T) {
+	t.Parallel()
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis := drivertest.Start(t)
+			driver, err := open(redis.URL())
+			require.NoError(t, err)
+			client, err := belay.NewClient(driver, &belay.ClientConfig{Prefix: "shop"})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, driver.Close()) }()
+			server, err := belay.NewServer(client, belay.ServerConfig{Concurrency: 3})
+			require.NoError(t, err)
+			server.HandleUnknown(func(context.Context, *belay.Job) error { return nil })
+			handler, err := metrics.ForServer(client, server)
+			require.NoError(t, err)
+			started := make(chan struct{})
+			server.OnStart(func(context.Context) error { close(started); return nil })
+			done := make(chan error, 1)
+			go func() { done <- server.Run(t.Context()) }()
+			<-started
+			scrape := func() string {
+				recorder := httptest.NewRecorder()
+				handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+				require.Equal(t, http.StatusOK, recorder.Code)
+				return recorder.Body.String()
+			}
+			text := scrape()
+			require.Contains(t, text, "belay_processors 3\n")
+			require.Contains(t, text, "belay_redis_up 1\n")
+			server.Stop()
+			require.NoError(t, <-done)
+			require.Contains(t, scrape(), "belay_redis_up 0\n", "its connection is closed")
+		})
+	}
+}
+
+func TestClassesBeyondTheBoundAreOne(t *testing.T) {
+	t.Parallel()
+	redis, err := goredisdriver.Open(drivertest.Redis(t).URL())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, redis.Close()) }()
+	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: strings.TrimSuffix(drivertest.Prefix(t), ":")})
+	require.NoError(t, err)
+	server, err := belay.NewServer(client, belay.ServerConfig{Concurrency: 1})
+	require.NoError(t, err)
+	ran := make(chan string, 10)
+	server.HandleUnknown(func(_ context.Context, j *belay.Job) error { ran <- j.Class(); return nil })
+	for n := range 10 {
+		_, err := client.Push(t.Context(), belay.RawJob{Class: fmt.Sprint("Class", n)})
+		require.NoError(t, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	for range 10 {
+		<-ran
+	}
+	stop()
+	require.NoError(t, <-done)
+	collector := metrics.New(metrics.Config{Server: server, MostClasses: 3})
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
+# HELP belay_jobs_total Runs that ended, by how: done, retry, dead, discarded, snoozed or requeued.
+# TYPE belay_jobs_total counter
+belay_jobs_total{class="(other)",outcome="done",queue="default"} 7
+belay_jobs_total{class="Class0",outcome="done",queue="default"} 1
+belay_jobs_total{class="Class1",outcome="done",queue="default"} 1
+belay_jobs_total{class="Class2",outcome="done",queue="default"} 1
+`), "belay_jobs_total"))
+}
+
+func TestAScrapeOfARedisThatIsAway(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	redis, err := goredisdriver.Open(server.URL())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, redis.Close()) }()
+	collector := metrics.New(metrics.Config{Fleet: inspect.New(redis, "")})
+	require.Greater(t, testutil.CollectAndCount(collector), 5)
+	server.Kill()
+	require.Equal(t, 1, testutil.CollectAndCount(collector, "belay_redis_up"))
+	require.Equal(t, 1, testutil.CollectAndCount(collector), "and nothing that looks like an empty Redis")
+}
+
+// A scrape must cost Redis less than 2 ms with 200 queues. Half of them have a backlog, and a set is large.
+func TestAScrapeIsCheap(t *testing.T) {
+	t.Parallel()
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := drivertest.Start(t)
+			redis, err := open(server.URL())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, redis.Close()) }()
+			client, err := belay.NewClient(redis, nil)
+			require.NoError(t, err)
+			for n := range 200 {
+				jobs := make([]belay.RawJob, 100)
+				for i := range jobs {
+					jobs[i] = belay.RawJob{Class: "A", Queue: fmt.Sprint("queue-", n), Args: []any{"some", "arguments", i}}
+				}
+				_, err := client.PushMany(t.Context(), slices.Values(jobs))
+				require.NoError(t, err)
+			}
+			collector := metrics.New(metrics.Config{Fleet: inspect.New(redis, "")})
+			least := 1e9
+			for range 5 {
+				do(t, server, "CONFIG", "RESETSTAT")
+				require.Greater(t, testutil.CollectAndCount(collector), 800)
+				least = min(least, commandTime(t, server))
+			}
+			t.Logf("a scrape with 200 queues takes Redis %.0f µs", least)
+			require.Less(t, least, 2000.0)
+		})
+	}
+}
+
+func do(t *testing.T, server *drivertest.Server, words ...string) any {
+	t.Helper()
+	value, err := server.Do(t.Context(), words...)
+	require.NoError(t, err)
+	return value
+}
+
+// commandTime is how many microseconds Redis has spent on commands.
+func commandTime(t *testing.T, server *drivertest.Server) (sum float64) {
+	t.Helper()
+	text, _ := do(t, server, "INFO", "commandstats").(string)
+	for line := range strings.Lines(text) {
+		_, rest, found := strings.Cut(line, ",usec=")
+		if !found || strings.HasPrefix(line, "cmdstat_info") || strings.HasPrefix(line, "cmdstat_config") {
+			continue
+		}
+		var usec float64
+		_, _ = fmt.Sscan(strings.Split(rest, ",")[0], &usec)
+		sum += usec
+	}
+	return sum
+}
+
+func TestPrometheusScrapesIt(t *testing.T) {
+	t.Parallel()
+	collector := worked(t, openers["go-redis"])
+	exposed := httptest.NewServer(metrics.Handler(collector))
+	defer exposed.Close()
+	check(t, get(t, exposed.URL), "check", "metrics")
+	rules, err := filepath.Glob("../contrib/prometheus/*.yml")
+	require.NoError(t, err)
+	require.NotEmpty(t, rules)
+	check(t, "", append([]string{"check", "rules"}, rules...)...)
+
+	absolute, err := filepath.Abs(rules[0])
+	require.NoError(t, err)
+	address, log := startPrometheus(t, exposed.URL, absolute)
+	for query, want := range map[string]string{
+		`sum(belay_jobs_total{outcome="done"})`:           "3",
+		`belay_retry_jobs`:                                "1",
+		`max by (queue) (belay_queue_jobs{queue="mail"})`: "0",
+		`sum(belay_job_wait_seconds_count)`:               "4",
+		`histogram_quantile(0.5, sum by (le) (belay_job_duration_seconds_bucket)) < bool 10`: "1",
+		`up{job="belay"}`: "1",
+	} {
+		deadline := time.Now().Add(patience)
+		for got := ""; got != want; got = ask(address, query) {
+			require.True(t, time.Now().Before(deadline), "%s is %s\n%s", query, got, log)
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	holdDashboard(t, address, get(t, exposed.URL), absolute)
+}
+
+// startPrometheus runs a Prometheus until the test ends that scrapes a URL five times a second. It returns its
+// address and its log.
+func startPrometheus(t *testing.T, scraped, rules string) (address string, log *drivertest.Buffer) {
+	t.Helper()
+	folder := t.TempDir()
+	config := fmt.Sprintf("global: {scrape_interval: 200ms, evaluation_interval: 200ms}\nrule_files: [%q]\nscrape_configs:\n  - job_name: belay\n    static_configs: [{targets: [%q]}]\n",
+		rules, strings.TrimPrefix(scraped, "http://"))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "prometheus.yml"), []byte(config), 0o600))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address = listener.Addr().String()
+	require.NoError(t, listener.Close())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	prom := exec.CommandContext(ctx, tool(t, "prometheus"), "--config.file="+filepath.Join(folder, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+address)
+	log = &drivertest.Buffer{}
+	prom.Stdout, prom.Stderr = log, log
+	require.NoError(t, prom.Start())
+	t.Cleanup(func() {
+		stop()
+		_ = prom.Wait()
+	})
+	return address, log
+}
+
+// tool finds a program of Debian's package prometheus.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	require.NoError(t, err, "run tools/need, or install Debian's package prometheus")
+	return path
+}
+
+// check runs promtool, which must have nothing to say against it.
+func check(t *testing.T, input string, words ...string) {
+	t.Helper()
+	cmd := exec.Command(tool(t, "promtool"), words...)
+	cmd.Stdin = strings.NewReader(input)
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, answer.Body.Close()) }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// ask is the value of a query; empty while there is none.
+func ask(address, query string) string {
+	found := series(address, query)
+	if len(found) == 0 {
+		return ""
+	}
+	return fmt.Sprint(found[0].Value[1])
+}
+
+// A result is one series of a query's result.
+type result struct {
+	Metric map[string]string
+	Value  [2]any
+}
+
+// series is the result of a query; nothing if there is no answer.
+func series(address, query string) []result {
+	answer, err := http.Get("http://" + address + "/api/v1/query?query=" + url.QueryEscape(query))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var found struct{ Data struct{ Result []result } }
+	if json.NewDecoder(answer.Body).Decode(&found) != nil {
+		return nil
+	}
+	return found.Data.Result
+}

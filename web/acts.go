@@ -1,0 +1,194 @@
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// An Act is what a user asks for, as Config.Authorize and the audit log see it. Its text comes from the
+// request.
+type Act struct {
+	// Name is retry, kill, delete, cancel, move, reschedule, pause, resume, run or remove (of a periodic job),
+	// quiet, stop, dump, release (of a lock) or reset (of the counters).
+	Name string
+	// In is where the jobs are: retries, scheduled, dead, queue or quarantined.
+	In string
+	// Queue is the queue of the jobs, or the one that is paused or resumed. To is the target of a move.
+	Queue, To string
+	// At is when rescheduled jobs run.
+	At time.Time
+	// All means all jobs there, or those that match Class and Text; otherwise IDs name the jobs, by
+	// inspect.Entry.ID or its Ref.
+	All         bool
+	Class, Text string
+	IDs         []string
+	// Process is the identity of the process that gets a signal; empty with All for every process.
+	Process string
+	// Lock is the digest of a lock.
+	Lock string
+	// Periodic is the name of the periodic job that is paused, resumed, run or removed.
+	Periodic string
+}
+
+// mayAct reports whether pages show buttons.
+func (d *Dashboard) mayAct(v *visit) bool { return !d.cfg.ReadOnly && !v.user.viewer }
+
+func (d *Dashboard) userName(v *visit) string {
+	if d.cfg.User != nil {
+		return d.cfg.User(v.r)
+	}
+	return v.user.name
+}
+
+// permit decides whether an act may be done, and must be called before each.
+func (d *Dashboard) permit(v *visit, act Act) error {
+	var err error
+	switch {
+	case d.cfg.ReadOnly:
+		err = fail(http.StatusForbidden, "This dashboard is read-only.")
+	case v.user.viewer:
+		err = fail(http.StatusForbidden, "%s may look, and not act.", v.user.name)
+	case d.cfg.Authorize != nil:
+		if denied := d.cfg.Authorize(v.r, act); denied != nil {
+			err = fail(http.StatusForbidden, "Not permitted: %s", denied)
+		}
+	}
+	if err != nil {
+		d.cfg.Logger.Warn("dashboard act refused", append(d.auditOf(v, act), "error", err)...)
+	}
+	return err
+}
+
+// audit logs an act and what came of it.
+func (d *Dashboard) audit(v *visit, act Act, err error, result ...any) {
+	fields := append(d.auditOf(v, act), result...)
+	if err != nil {
+		fields = append(fields, "error", err)
+	}
+	d.cfg.Logger.Info("dashboard act", fields...)
+	d.stale()
+}
+
+// mostAudited bounds the IDs of one line of the audit log.
+const mostAudited = 20
+
+func (d *Dashboard) auditOf(v *visit, act Act) []any {
+	fields := []any{"user", plain(d.userName(v)), "remote", v.r.RemoteAddr, "act", act.Name}
+	for _, pair := range [][2]string{
+		{"in", act.In}, {"queue", act.Queue}, {"to", act.To}, {"class", act.Class}, {"text", act.Text}, {"process", act.Process}, {"lock", act.Lock},
+		{"periodic", act.Periodic},
+	} {
+		if pair[1] != "" {
+			fields = append(fields, pair[0], plain(pair[1]))
+		}
+	}
+	if act.All {
+		fields = append(fields, "all", true)
+	}
+	if n := len(act.IDs); n > 0 {
+		fields = append(fields, "jobs", n, "ids", plain(strings.Join(act.IDs[:min(n, mostAudited)], " ")))
+	}
+	return fields
+}
+
+// A flash is the answer of an act, which the next page shows once. A signed cookie carries it there: a link
+// from elsewhere cannot make a page claim something.
+type flash struct {
+	Text     string   `json:"text"`
+	Problems []string `json:"problems,omitempty"`
+	Bad      bool     `json:"bad,omitempty"`
+}
+
+const flashCookie = "belay_flash"
+
+// mostFlash bounds a flash: browsers take cookies of four kilobytes.
+const mostFlash = 2 << 10
+
+func (d *Dashboard) flash(v *visit, f flash) {
+	f.Text = cut(300, f.Text)
+	for n := range f.Problems {
+		f.Problems[n] = cut(200, f.Problems[n])
+	}
+	text, err := json.Marshal(f)
+	for err == nil && len(text) > mostFlash && len(f.Problems) > 0 {
+		f.Problems = f.Problems[:len(f.Problems)-1]
+		text, err = json.Marshal(f)
+	}
+	if err != nil || len(text) > mostFlash {
+		return
+	}
+	http.SetCookie(v.w, &http.Cookie{
+		Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString(append(d.sign(text), text...)),
+		MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: v.r.TLS != nil,
+	})
+}
+
+func (d *Dashboard) sign(text []byte) []byte {
+	mac := hmac.New(sha256.New, d.secret[:])
+	_, _ = mac.Write(text)
+	return mac.Sum(nil)
+}
+
+// takeFlash returns the flash of a request and removes it from the browser.
+func (d *Dashboard) takeFlash(v *visit) *flash {
+	cookie, err := v.r.Cookie(flashCookie)
+	if err != nil || v.r.Header.Get("X-Belay-Refresh") != "" { // the script's refresh must not take it from the page
+		return nil
+	}
+	http.SetCookie(v.w, &http.Cookie{Name: flashCookie, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	raw, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], d.sign(raw[sha256.Size:])) {
+		return nil
+	}
+	f := &flash{}
+	if json.Unmarshal(raw[sha256.Size:], f) != nil {
+		return nil
+	}
+	return f
+}
+
+// homeOf returns the home that a form names.
+func homeOf(in, queue string) (inspect.Home, error) {
+	switch in {
+	case "retries":
+		return inspect.Retries(), nil
+	case "scheduled":
+		return inspect.Scheduled(), nil
+	case "dead":
+		return inspect.Dead(), nil
+	case "queue", "quarantined":
+		if queue == "" {
+			return inspect.Home{}, fail(http.StatusBadRequest, "The form names no queue.")
+		}
+		if in == "queue" {
+			return inspect.Waiting(queue), nil
+		}
+		return inspect.Quarantined(queue), nil
+	}
+	return inspect.Home{}, fail(http.StatusBadRequest, "There is no set %q.", plain(cut(40, in)))
+}
+
+// done are the words for what an act did.
+var done = map[string]string{"retry": "Sent to run", "kill": "Moved to the dead set", "delete": "Deleted", "move": "Moved", "reschedule": "Postponed"}
+
+// describe says what came of an act on jobs.
+func describe(name string, t inspect.Tally) flash {
+	f := flash{Text: fmt.Sprintf("%s: %s.", done[name], plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
+	if gone := max(t.Gone, len(t.Missing)); gone > 0 {
+		f.Text += fmt.Sprintf(" %s had left already.", plural(gone, "job", "jobs"))
+	}
+	if t.Refused > 0 {
+		f.Text += fmt.Sprintf(" %s cannot be moved and stayed.", plural(t.Refused, "job", "jobs"))
+		f.Bad = true
+	}
+	return f
+}

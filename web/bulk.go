@@ -1,0 +1,309 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// stepTime is how long one request of an act on many jobs works: long enough that the overhead of a request is
+// small, and short enough to show progress and to be stopped.
+const stepTime = time.Second
+
+// An order is what the form of an act says.
+type order struct {
+	act    Act
+	task   inspect.Task
+	cursor string        // where the next step begins
+	so     inspect.Tally // what earlier steps did; only for showing it
+	of     int           // how many jobs there were at its beginning
+}
+
+// readOrder reads the form of an act on jobs.
+func (d *Dashboard) readOrder(form url.Values) (order, error) {
+	o := order{cursor: form.Get("cursor"), of: count(form, "of"), act: Act{
+		In: form.Get("in"), Queue: form.Get("queue"), Name: form.Get("do"), To: form.Get("to"),
+		All: form.Get("all") != "", Class: form.Get("class"), Text: form.Get("text"), IDs: slices.Concat(form["id"], form["ref"]),
+	}}
+	o.so.Moved, o.so.Gone, o.so.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
+	if !slices.Contains(actsOn[o.act.In], o.act.Name) {
+		return o, fail(http.StatusBadRequest, "There is no such act on these jobs.")
+	}
+	home, err := homeOf(o.act.In, o.act.Queue)
+	if err == nil {
+		err = d.mayFilter(o.act.Text)
+	}
+	if err != nil {
+		return o, err
+	}
+	o.task = inspect.Task{Home: home, Action: inspect.Action(o.act.Name), To: o.act.To}
+	filtered := o.act.Class != "" || o.act.Text != ""
+	switch {
+	case o.act.All && filtered:
+		o.task.Selection = inspect.Selection{Class: o.act.Class, Text: o.act.Text}
+	case o.act.All:
+		o.task.Selection.All = true
+	default:
+		o.task.Selection = inspect.Selection{IDs: form["id"], Refs: form["ref"]}
+		o.act.Class, o.act.Text = "", ""
+	}
+	if o.act.All {
+		o.act.IDs = nil
+	}
+	if at, err := strconv.ParseInt(form.Get("at"), 10, 64); err == nil {
+		o.act.At = time.UnixMilli(at)
+	}
+	return o, nil
+}
+
+// count reads a number that is only shown.
+func count(form url.Values, name string) int {
+	n, _ := strconv.Atoi(form.Get(name))
+	return min(max(n, 0), 1<<40)
+}
+
+// pageOf returns the address of the page on which the jobs are listed.
+func pageOf(act Act) string {
+	page, query := act.In, url.Values{}
+	if act.Queue != "" {
+		page = "queue"
+		query.Set("name", act.Queue)
+	}
+	if act.Class != "" {
+		query.Set("class", act.Class)
+	}
+	if act.Text != "" {
+		query.Set("text", act.Text)
+	}
+	if len(query) == 0 {
+		return page
+	}
+	return page + "?" + query.Encode()
+}
+
+// whereOf names the jobs' place for a sentence.
+func whereOf(act Act) string {
+	switch act.In {
+	case "dead", "scheduled":
+		return "the " + act.In + " set"
+	case "quarantined":
+		return "the quarantine of queue " + act.Queue
+	case "queue":
+		return "queue " + act.Queue
+	}
+	return "the " + act.In
+}
+
+func navOf(act Act) string {
+	if act.Queue != "" {
+		return "queues"
+	}
+	return act.In
+}
+
+// confirmBody asks before an act on all jobs of a set, or all that match a filter.
+type confirmBody struct {
+	Order  Act
+	Count  int
+	More   *further // continues the count
+	Verb   string
+	Where  string
+	Back   string
+	Note   string
+	To     []string
+	Delays []delay
+}
+
+// mostOffered bounds the names of queues that a page offers.
+const mostOffered = 200
+
+// A delay is one of the times from now that a page offers.
+type delay struct {
+	Seconds int
+	Text    string
+}
+
+var delays = []delay{{60, "a minute"}, {600, "10 minutes"}, {3600, "an hour"}, {6 * 3600, "6 hours"}, {24 * 3600, "a day"}, {7 * 24 * 3600, "a week"}}
+
+var verbs = map[string]string{"retry": "Run", "kill": "Kill", "delete": "Delete", "move": "Move", "reschedule": "Postpone"}
+
+// notes say what an act does, as far as its name does not.
+var notes = map[string]string{
+	"retry": "They go to the backs of their queues, and their count of crashes is cleared. A unique job stays if another job " +
+		"holds its lock.",
+	"kill":       "They go to the dead set, and run only if they are sent to run from there. Their locks are released.",
+	"delete":     "They are gone for good. Their locks are released.",
+	"move":       "They go to the back of the other queue, in their order.",
+	"reschedule": "They wait until then instead; a job that is due later stays as it is.",
+}
+
+func (d *Dashboard) confirm(v *visit) error {
+	if !d.mayAct(v) {
+		return fail(http.StatusForbidden, "This dashboard is read-only for you.")
+	}
+	v.form.Set("all", "1")
+	o, err := d.readOrder(v.form)
+	if err != nil {
+		return err
+	}
+	body := confirmBody{
+		Order: o.act, Verb: verbs[o.act.Name], Where: whereOf(o.act), Back: pageOf(o.act), Note: notes[o.act.Name], Delays: delays,
+	}
+	if o.act.Name == "move" && o.act.In == "quarantined" {
+		body.Note = "They go to the quarantine of the other queue, in their order, and still run alone."
+	}
+	if err := d.countJobs(v, o, &body); err != nil {
+		return err
+	}
+	if o.act.Name == "move" {
+		names, err := d.inspector.QueueNames(v.ctx)
+		if err != nil {
+			return err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == o.act.Queue })
+		body.To = names[:min(len(names), mostOffered)]
+	}
+	return d.show(v, "confirm", page{Title: body.Verb + " jobs", Nav: navOf(o.act), Body: body})
+}
+
+// countJobs counts the jobs of an order. A filter needs a search, which may take several pages.
+func (d *Dashboard) countJobs(v *visit, o order, body *confirmBody) (err error) {
+	if o.task.Selection.All {
+		body.Count, err = d.inspector.Size(v.ctx, o.task.Home)
+		return err
+	}
+	body.Count = count(v.form, "counted")
+	query := inspect.Query{
+		Class: o.act.Class, Text: o.act.Text, Places: []inspect.Place{o.task.Home.Place()}, Queue: o.act.Queue, Limit: 1000,
+		Cursor: v.form.Get("after"),
+	}
+	for until := time.Now().Add(d.searchTimeOf(v)); ; {
+		query.Time = max(time.Until(until), time.Nanosecond)
+		results, err := d.inspector.Search(v.ctx, query)
+		if err != nil {
+			return err
+		}
+		body.Count += len(results.Found)
+		if query.Cursor = results.Next; query.Cursor == "" {
+			return nil
+		}
+		if !time.Now().Before(until) {
+			body.More = v.further("confirm", query.Cursor, 0)
+			body.More.Fields["counted"] = strconv.Itoa(body.Count)
+			return nil
+		}
+	}
+}
+
+// progressBody is what a step of a long act answers: how far it came, and a form for the next step.
+type progressBody struct {
+	Order   Act
+	At      int64
+	Cursor  string
+	Tally   inspect.Tally
+	Of      int
+	Percent int
+	Verb    string
+	Where   string
+	Back    string
+}
+
+// act does one step of an act on jobs. What a step did is done, whatever happens to the next: the form that it
+// answers, or a press of the same button later, continues with the jobs that are left.
+func (d *Dashboard) act(v *visit) error {
+	o, err := d.readOrder(v.form)
+	if err != nil {
+		return err
+	}
+	if !o.act.All && len(o.act.IDs) == 0 {
+		d.flash(v, flash{Text: "No job was selected.", Bad: true})
+		v.redirect(pageOf(o.act))
+		return nil
+	}
+	if err := d.permit(v, o.act); err != nil {
+		return err
+	}
+	if o.act.Name == "reschedule" {
+		if err := d.readTime(v, &o); err != nil {
+			return err
+		}
+	}
+	did, next, err := d.step(v.ctx, o)
+	d.audit(v, o.act, err, "moved", did.Moved, "gone", did.Gone, "refused", did.Refused, "complete", err == nil && next == "")
+	tally := o.so
+	tally.Add(did)
+	if err != nil {
+		return fmt.Errorf("%s: %s so far, and the rest is where it was: %w", verbs[o.act.Name], plural(tally.Moved, "job", "jobs"), err)
+	}
+	worked := tally.Moved + tally.Gone + tally.Refused
+	if next == "" {
+		answer := describe(o.act.Name, tally)
+		if o.task.Later && worked < o.of {
+			answer.Text += " The others are due later."
+		}
+		d.flash(v, answer)
+		v.redirect(pageOf(o.act))
+		return nil
+	}
+	if o.of == 0 && o.task.Selection.All {
+		left, err := d.inspector.Size(v.ctx, o.task.Home)
+		if err != nil {
+			return err
+		}
+		o.of = worked + left
+	}
+	body := progressBody{
+		Order: o.act, Cursor: next, Tally: tally, Of: max(o.of, worked), Verb: done[o.act.Name], Where: whereOf(o.act), Back: pageOf(o.act),
+	}
+	if !o.act.At.IsZero() {
+		body.At = o.act.At.UnixMilli()
+	}
+	body.Percent = percent(worked, body.Of)
+	return d.show(v, "progress", page{Title: verbs[o.act.Name] + " jobs", Nav: navOf(o.act), Body: body})
+}
+
+// readTime sets when postponed jobs run: a delay after the time of a single job that has a time to come, after
+// now for others, or what the first step decided.
+func (d *Dashboard) readTime(v *visit, o *order) error {
+	o.task.Later = true
+	if seconds, err := strconv.Atoi(v.form.Get("delay")); err == nil && seconds > 0 && seconds <= 366*24*3600 {
+		now, err := d.inspector.Now(v.ctx)
+		if err != nil {
+			return err
+		}
+		if refs := o.task.Selection.Refs; len(refs) == 1 {
+			entry, _, err := d.inspector.Get(v.ctx, o.task.Home, refs[0])
+			if err != nil {
+				return err
+			}
+			now = slices.MaxFunc([]time.Time{now, entry.At}, time.Time.Compare)
+		}
+		o.act.At = now.Add(time.Duration(seconds) * time.Second)
+	}
+	if o.task.At = o.act.At; o.task.At.IsZero() {
+		return fail(http.StatusBadRequest, "The form names no time.")
+	}
+	return nil
+}
+
+// step works for stepTime, or until the act is complete. next is where to continue.
+func (d *Dashboard) step(ctx context.Context, o order) (sum inspect.Tally, next string, err error) {
+	until := time.Now().Add(d.stepTime)
+	for cursor := o.cursor; ; {
+		did, err := d.inspector.Step(ctx, o.task, cursor)
+		sum.Add(did.Tally)
+		if err != nil || did.Next == "" {
+			return sum, "", err
+		}
+		cursor = did.Next
+		if time.Now().After(until) {
+			return sum, cursor, nil
+		}
+	}
+}

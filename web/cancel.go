@@ -1,0 +1,85 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// cancelled says what Cancel did about one job.
+var cancelled = map[inspect.CancelResult]string{
+	inspect.CancelRemoved:  "Removed: the job waited, and will not run.",
+	inspect.CancelStopping: "Stopping: a worker has the job. It ends within a few seconds, without a retry.",
+	inspect.CancelMarked:   "Marked: the job was not found. A worker that takes it later drops it.",
+	inspect.CancelDone:     "Done: the job is dead, and was not changed.",
+}
+
+// cancel cancels one job by its jid, or the selected jobs of a set.
+func (d *Dashboard) cancel(v *visit) error {
+	act := Act{Name: "cancel", In: v.form.Get("in"), Queue: v.form.Get("queue"), IDs: v.form["jid"]}
+	if len(act.IDs) == 0 {
+		for _, ref := range v.form["ref"] {
+			_, jid, _ := strings.Cut(ref, ":")
+			act.IDs = append(act.IDs, jid)
+		}
+	}
+	back := "busy"
+	if act.In != "" {
+		if _, err := homeOf(act.In, act.Queue); err != nil {
+			return err
+		}
+		back = pageOf(act)
+	} else if v.form.Get("back") != back && len(act.IDs) > 0 {
+		back = "job?" + url.Values{"jid": {act.IDs[0]}}.Encode()
+	}
+	if err := d.permit(v, act); err != nil {
+		return err
+	}
+	if len(act.IDs) == 0 {
+		if act.In == "" {
+			return fail(http.StatusBadRequest, "The form names no job.")
+		}
+		d.flash(v, flash{Text: "No job was selected.", Bad: true})
+		v.redirect(back)
+		return nil
+	}
+	results, err := d.inspector.Cancel(v.ctx, act.IDs...)
+	answer := describeCancel(results)
+	d.audit(v, act, err, "answer", plain(answer.Text))
+	switch {
+	case err != nil && results == nil:
+		return fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
+	case err != nil:
+		return err
+	}
+	d.flash(v, answer)
+	v.redirect(back)
+	return nil
+}
+
+// describeCancel says what came of cancelling jobs.
+func describeCancel(results []inspect.Cancellation) (f flash) {
+	counts := make(map[inspect.CancelResult]int)
+	for _, one := range results {
+		counts[one.Result]++
+		if one.Unseen != "" && !slices.Contains(f.Problems, "Not searched: "+one.Unseen) {
+			f.Problems = append(f.Problems, "Not searched: "+one.Unseen)
+		}
+	}
+	if len(results) == 1 {
+		f.Text = cancelled[results[0].Result]
+		return f
+	}
+	var parts []string
+	for _, result := range []inspect.CancelResult{inspect.CancelRemoved, inspect.CancelStopping, inspect.CancelMarked, inspect.CancelDone} {
+		if n := counts[result]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, result))
+		}
+	}
+	f.Text = fmt.Sprintf("Cancelled %s: %s.", plural(len(results), "job", "jobs"), strings.Join(parts, ", "))
+	return f
+}

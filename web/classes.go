@@ -1,0 +1,87 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// classesBody is what the page of metrics by class shows.
+type classesBody struct {
+	Windows  []choice
+	Classes  []classRow
+	Further  int
+	Problems []string
+	Long     bool // the window is too long for percentiles
+	Step     string
+}
+
+type classRow struct {
+	inspect.Class
+	Line  string // the points of its runs a step, for a polyline
+	Fails string // and of its failures
+	Most  int64  // the most runs of a step
+	Mean  inspect.Seconds
+	Rate  string // of failures
+}
+
+var windows = map[string]time.Duration{"1h": time.Hour, "8h": 8 * time.Hour, "72h": 72 * time.Hour}
+
+// classes shows runs, failures and durations by class.
+func (d *Dashboard) classes(v *visit) error {
+	window := cmp.Or(oneOf(v.form.Get("window"), "1h", "8h", "72h"), "1h")
+	found, err := d.inspector.Classes(v.ctx, inspect.ClassWindow{Last: windows[window]})
+	if err != nil {
+		return err
+	}
+	body := classesBody{
+		Windows: choices(window, [2]string{"1h", "1 hour"}, [2]string{"8h", "8 hours"}, [2]string{"72h", "3 days"}),
+		Further: found.ClassCount - len(found.Classes), Problems: found.Problems, Long: window == "72h", Step: span(found.Step.Duration),
+	}
+	for _, class := range found.Classes {
+		row := classRow{Class: class}
+		if succeeded := class.Runs - class.Failed; succeeded > 0 {
+			row.Mean = inspect.Seconds{Duration: class.Time.Duration / time.Duration(succeeded)}
+		}
+		if class.Runs > 0 {
+			row.Rate = fmt.Sprintf("%.1f %%", 100*float64(class.Failed)/float64(class.Runs))
+		}
+		for _, step := range class.Steps {
+			row.Most = max(row.Most, step.Runs)
+		}
+		row.Line = points(class.Steps, row.Most, func(s inspect.ClassStep) int64 { return s.Runs })
+		row.Fails = points(class.Steps, row.Most, func(s inspect.ClassStep) int64 { return s.Failed })
+		body.Classes = append(body.Classes, row)
+	}
+	return d.show(v, "classes", page{Title: "Classes", Nav: "classes", Live: 10, Body: body})
+}
+
+// The size of a small plot, in its own units.
+const plotWidth, plotHeight = 160, 30
+
+// mostPoints bounds the points of a small plot: there are not more pixels.
+const mostPoints = plotWidth / 2
+
+// points returns a small plot's line. Steps that fall on one point are added up.
+func points(steps []inspect.ClassStep, most int64, of func(inspect.ClassStep) int64) string {
+	if most == 0 || len(steps) < 2 {
+		return ""
+	}
+	each := (len(steps) + mostPoints - 1) / mostPoints
+	var out strings.Builder
+	n := (len(steps) + each - 1) / each
+	for i, some := range slices.Collect(slices.Chunk(steps, each)) {
+		var highest int64
+		for _, step := range some {
+			highest = max(highest, of(step))
+		}
+		x := float64(i) * plotWidth / float64(max(n-1, 1))
+		y := plotHeight - 1 - float64(highest)*(plotHeight-2)/float64(most)
+		fmt.Fprintf(&out, "%.1f,%.1f ", x, y)
+	}
+	return strings.TrimSpace(out.String())
+}

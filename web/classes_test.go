@@ -1,0 +1,53 @@
+package web
+
+import (
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/lua"
+)
+
+func TestClassesShowsRunsFailuresAndDurations(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	require.Contains(t, r.get("/classes").body, "No class has run in this time.")
+	var runs, waits lua.Histogram
+	runs[8], waits[3] = 90, 100
+	now := time.Now()
+	for n := range 3 {
+		figures := lua.ClassFigures{Class: "Report", Processed: 100, Failed: 10, Time: 36 * time.Second, Runs: runs, Waits: waits}
+		for _, call := range r.keys.AddFigures(&figures, now.Add(-time.Duration(n)*time.Minute)) {
+			r.do(call.Args...)
+		}
+	}
+	for _, window := range []string{"1h", "8h", "72h", "nonsense"} {
+		got := r.get("/classes?window=" + window)
+		require.Equal(t, http.StatusOK, got.status)
+		require.Contains(t, got.body, "Report")
+		require.Contains(t, got.body, ">300<")
+		require.Contains(t, got.body, "10.0 %")
+		require.Contains(t, got.body, "<polyline class=\"runs\"")
+		require.Equal(t, window != "72h", percentile.MatchString(got.body), "percentiles are kept for eight hours")
+	}
+}
+
+var percentile = regexp.MustCompile(`data-label="Run p95">\d+ms`)
+
+func TestPointsFitTheirPlot(t *testing.T) {
+	t.Parallel()
+	runs := func(s inspect.ClassStep) int64 { return s.Runs }
+	steps := []inspect.ClassStep{{Runs: 0}, {Runs: 10}, {Runs: 5}}
+	require.Equal(t, "0.0,29.0 80.0,1.0 160.0,15.0", points(steps, 10, runs))
+	require.Empty(t, points(steps[:1], 10, runs))
+	require.Empty(t, points(steps, 0, runs))
+	long := make([]inspect.ClassStep, 480)
+	long[477].Runs = 7
+	text := points(long, 7, runs)
+	require.Contains(t, text, ",1.0", "a peak is seen however short it is")
+	require.Less(t, len(text), mostPoints*12)
+}

@@ -1,0 +1,197 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// jobBody is what the page of one job shows.
+type jobBody struct {
+	JID       string
+	Found     inspect.Found
+	Home      string // where it waits, as a form names it; empty if it cannot be acted on
+	Ref       string
+	Acts      []string
+	Args      string
+	ArgsBytes int // of the args, if they are cut
+	Masked    bool
+	Result    string
+	Share     int // of the progress, in percent; -1 if it is not known
+	Stack     []string
+	Timeline  []event
+	Delays    []delay
+	Gone      bool
+	Left      string // the place that it has left since the page was shown
+	Looked    int
+	Next      *further
+	Unseen    []string
+}
+
+// An event is one line of a job's timeline.
+type event struct {
+	Name string
+	At   time.Time
+	Note string
+	Kind string // for its colour: past, bad, next, now
+}
+
+const (
+	// mostArgs bounds the args of a job's page, and mostStack the lines of its stack.
+	mostArgs  = 64 << 10
+	mostStack = 200
+)
+
+// job shows one job. A link from a list says where it was; without that, or if it has left, all places are
+// searched.
+func (d *Dashboard) job(v *visit) error {
+	jid := v.form.Get("jid")
+	if jid == "" {
+		v.redirect("./")
+		return nil
+	}
+	body := jobBody{JID: jid, Masked: d.cfg.Mask != nil, Delays: delays}
+	found, err := d.getJob(v)
+	refresh := v.r.Header.Get("X-Belay-Refresh") != ""
+	switch {
+	case err == nil && found == nil && refresh: // a search for each refresh would keep Redis busy
+		body.Left = whereOf(Act{In: v.form.Get("in"), Queue: v.form.Get("queue")})
+	case err == nil && found == nil:
+		found, err = d.findJob(v, &body)
+	}
+	if err != nil {
+		return err
+	}
+	p := page{Title: "Job", Search: jid}
+	if found == nil {
+		body.Gone = true
+	} else {
+		body.Found = *found
+		d.describeJob(&body)
+	}
+	queue := body.queueOfHome()
+	if body.Ref != "" {
+		self := url.Values{"jid": {jid}, "in": {body.Home}, "queue": {queue}, "ref": {body.Ref}}
+		p.Live, p.Self = 4, "job?"+self.Encode()
+	}
+	p.Nav, p.Body = navOf(Act{In: body.Home, Queue: queue}), body
+	return d.show(v, "job", p)
+}
+
+// getJob reads a job from where a link says that it is; nil if it is not there.
+func (d *Dashboard) getJob(v *visit) (*inspect.Found, error) {
+	in, ref := v.form.Get("in"), v.form.Get("ref")
+	home, err := homeOf(in, v.form.Get("queue"))
+	if ref == "" || err != nil {
+		return nil, nil //nolint:nilerr // a search finds it too
+	}
+	entry, ok, err := d.inspector.Get(v.ctx, home, ref)
+	if err != nil || !ok {
+		return nil, err
+	}
+	found := entry.Found()
+	return &found, nil
+}
+
+// findJob searches all places for a time.
+func (d *Dashboard) findJob(v *visit, body *jobBody) (*inspect.Found, error) {
+	results, err := d.inspector.Search(v.ctx, inspect.Query{JID: body.JID, Limit: 1, Time: d.searchTimeOf(v), Cursor: v.form.Get("after")})
+	if err != nil {
+		return nil, err
+	}
+	body.Looked, body.Unseen = results.Looked+count(v.form, "looked"), results.Unseen
+	if len(results.Found) > 0 {
+		return &results.Found[0], nil
+	}
+	body.Next = v.further("job", results.Next, body.Looked)
+	return nil, nil
+}
+
+func (b *jobBody) queueOfHome() string {
+	if b.Home == "queue" || b.Home == "quarantined" {
+		return b.Found.Queue
+	}
+	return ""
+}
+
+// describeJob fills in what the page shows of a job that was found.
+func (d *Dashboard) describeJob(b *jobBody) {
+	if e := b.Found.Entry; e != nil {
+		if b.Acts = actsOn[e.In]; b.Acts != nil {
+			b.Home, b.Ref = e.In, e.Ref()
+		}
+		text := d.argsOf(*e)
+		if d.cfg.Mask == nil {
+			text = indented(e.Args)
+		}
+		if len(text) > mostArgs {
+			b.ArgsBytes = len(text)
+		}
+		b.Args = cut(mostArgs, text)
+		b.Stack = e.Backtrace()
+		b.Stack = b.Stack[:min(len(b.Stack), mostStack)]
+		if d.cfg.Mask != nil {
+			e.Payload = ""
+		}
+	}
+	b.Timeline, b.Share = timeline(b.Found), -1
+	if t := b.Found.Tracked; t != nil {
+		if t.Result != nil {
+			b.Result = cut(mostArgs, d.resultOf(b.Found.Class, t.Result))
+		}
+		if t.Total > 0 && t.Done >= 0 && t.Done <= t.Total {
+			b.Share = int(float64(t.Done) / float64(t.Total) * 100)
+		}
+	}
+}
+
+// resultOf returns a result as it may be shown. A Mask gets it as the only element of an array, like args.
+func (d *Dashboard) resultOf(class string, result json.RawMessage) string {
+	if d.cfg.Mask == nil {
+		return indented(result)
+	}
+	return d.argsOf(inspect.Entry{Class: class, Args: slices.Concat(json.RawMessage("["), result, json.RawMessage("]"))})
+}
+
+func indented(args json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Indent(&out, args, "", "  ") != nil {
+		return string(args)
+	}
+	return out.String()
+}
+
+// timeline returns what the payload says about a job's way, and where it is now.
+func timeline(f inspect.Found) (list []event) {
+	add := func(name string, at time.Time, kind, note string) {
+		if !at.IsZero() {
+			list = append(list, event{name, at, note, kind})
+		}
+	}
+	if e := f.Entry; e != nil {
+		add("Created", e.CreatedAt, "past", "")
+		add("Enqueued", e.EnqueuedAt, "past", "")
+		add("First failed", e.FailedAt, "bad", "")
+		add("Failed again", e.RetriedAt, "bad", "")
+	}
+	switch f.Place {
+	case inspect.PlaceRunning:
+		add("Running", f.Since, "now", f.Process)
+	case inspect.PlaceCompleted:
+		add("Ended", f.Since, "now", string(f.Tracked.State))
+	case inspect.PlaceDead:
+		add("Dead", f.Since, "bad", "")
+	case inspect.PlaceQuarantined:
+		add("Quarantined", f.Since, "now", "")
+	case inspect.PlaceRetry:
+		add("Runs again", f.At, "next", "")
+	case inspect.PlaceScheduled:
+		add("Due", f.At, "next", "")
+	}
+	slices.SortStableFunc(list, func(a, b event) int { return a.At.Compare(b.At) })
+	return list
+}

@@ -1,0 +1,194 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// overviewBody is what the first page shows.
+type overviewBody struct {
+	Range   string // of the plots: now or hours
+	Ranges  []choice
+	Alerts  []alert
+	Queues  []inspect.Queue // the largest
+	Further int             // queues that are not among them
+	Empty   bool            // nothing was ever pushed here
+	Prefix  string
+	History []inspect.Day // the last days, the youngest first
+}
+
+// A choice is one of several links of which one is current.
+type choice struct {
+	Label, Value string
+	Current      bool
+}
+
+func choices(current string, pairs ...[2]string) []choice {
+	list := make([]choice, len(pairs))
+	for n, pair := range pairs {
+		list[n] = choice{pair[1], pair[0], pair[0] == current}
+	}
+	return list
+}
+
+// An alert is something that an operator should look at.
+type alert struct {
+	Bad  bool
+	Text string
+	Link string
+	Name string // the value of the link's query, if it has one
+}
+
+// mostQueuesShown bounds the queues of the first page; the page of queues has all.
+const mostQueuesShown = 8
+
+func (d *Dashboard) overview(v *visit) error {
+	status, err := d.status(v.ctx)
+	if err != nil {
+		return err
+	}
+	body := overviewBody{Range: cmp.Or(oneOf(v.form.Get("range"), "now", "hours", "days"), "now"), Prefix: d.cfg.Prefix}
+	body.Ranges = choices(body.Range, [2]string{"now", "15 minutes"}, [2]string{"hours", "24 hours"}, [2]string{"days", "60 days"})
+	body.Alerts = alerts(status)
+	if body.Range == "days" {
+		if body.History, _, err = d.inspector.History(v.ctx, historyDays); err != nil {
+			return err
+		}
+		slices.Reverse(body.History)
+	}
+	body.Queues = slices.Clone(status.Queues)
+	slices.SortStableFunc(body.Queues, func(a, b inspect.Queue) int {
+		return cmp.Or(cmp.Compare(b.Size+b.Quarantined, a.Size+a.Quarantined), cmp.Compare(a.Name, b.Name))
+	})
+	body.Queues = body.Queues[:min(len(body.Queues), mostQueuesShown)]
+	body.Further = int(status.QueueCount) - len(body.Queues)
+	body.Empty = status.QueueCount == 0 && status.Processed == 0 && len(status.Processes) == 0 &&
+		status.Scheduled+status.Retries+status.Dead == 0
+	return d.show(v, "overview", page{Title: "Overview", Nav: "./", Live: 2, Status: &status, Body: body})
+}
+
+// oneOf returns the value if it is one of the others, or nothing.
+func oneOf(value string, others ...string) string {
+	if slices.Contains(others, value) {
+		return value
+	}
+	return ""
+}
+
+// mostAlerts bounds the alerts: more than these usually have one cause.
+const mostAlerts = 8
+
+func alerts(s inspect.Status) (list []alert) {
+	lapsed := 0
+	for _, process := range s.Processes {
+		if process.State == inspect.StateLapsed {
+			lapsed++
+		}
+	}
+	if lapsed > 0 {
+		list = append(list, alert{Bad: true, Link: "busy",
+			Text: fmt.Sprintf("%s stopped sending heartbeats; %s in their hands", plural(lapsed, "process has", "processes have"),
+				plural(s.HeldByLapsed, "job is", "jobs are"))})
+	}
+	for _, queue := range s.Queues {
+		waiting := queue.Size + queue.Quarantined + queue.HeldByLapsed
+		switch {
+		case queue.NoConsumer:
+			list = append(list, alert{Bad: true, Link: "queue", Name: queue.Name,
+				Text: fmt.Sprintf("%s in queue %s, and no process takes from it", plural(waiting, "job waits", "jobs wait"), queue.Name)})
+		case queue.Paused:
+			list = append(list, alert{Link: "queue", Name: queue.Name,
+				Text: fmt.Sprintf("Queue %s is paused; %s", queue.Name, plural(queue.Size, "job waits", "jobs wait"))})
+		}
+		if queue.Quarantined > 0 && !queue.NoConsumer {
+			list = append(list, alert{Link: "queue", Name: queue.Name,
+				Text: fmt.Sprintf("%s of queue %s to run alone, because processes crashed while running them",
+					plural(queue.Quarantined, "job waits", "jobs wait"), queue.Name)})
+		}
+	}
+	for _, problem := range s.Problems {
+		list = append(list, alert{Bad: true, Text: problem})
+	}
+	if more := len(list) - mostAlerts; more > 0 {
+		list = append(list[:mostAlerts], alert{Link: "queues", Text: fmt.Sprintf("and %d more", more)})
+	}
+	return list
+}
+
+// historyDays is how many days the plot of days shows.
+const historyDays = 60
+
+// days returns the counts of days as series.
+func (d *Dashboard) days(v *visit) (series, error) {
+	history, _, err := d.inspector.History(v.ctx, historyDays)
+	s := series{Days: true, At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
+	for _, day := range history {
+		at, wrong := time.Parse(time.DateOnly, day.Date)
+		if wrong != nil {
+			return s, wrong
+		}
+		processed, failed := float64(day.Processed), float64(day.Failed)
+		s.At = append(s.At, float64(at.Unix()))
+		s.Processed, s.Failed = append(s.Processed, &processed), append(s.Failed, &failed)
+	}
+	return s, err
+}
+
+// series answers the plots.
+func (d *Dashboard) series(v *visit) error {
+	if v.form.Get("range") == "days" {
+		days, err := d.days(v)
+		if err != nil {
+			return err
+		}
+		return writeJSON(v, days)
+	}
+	if _, err := d.status(v.ctx); err != nil { // a new sample
+		return err
+	}
+	d.mutex.Lock()
+	history := &d.recorder.recent
+	if v.form.Get("range") == "hours" {
+		history = &d.recorder.hours
+	}
+	plotted := history.plot()
+	d.mutex.Unlock()
+	return writeJSON(v, plotted)
+}
+
+func writeJSON(v *visit, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	_, _ = v.w.Write(text)
+	return nil
+}
+
+// health answers whether Redis can be read, and no more: it is open to all that reach the server.
+func (d *Dashboard) health(v *visit) error {
+	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if _, err := d.status(v.ctx); err != nil {
+		v.w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = v.w.Write([]byte("redis does not answer\n"))
+		return nil //nolint:nilerr // this is the answer
+	}
+	_, _ = v.w.Write([]byte("ok\n"))
+	return nil
+}
+
+// metrics serves the configured handler.
+func (d *Dashboard) metrics(v *visit) error {
+	if d.cfg.Metrics == nil {
+		return fail(http.StatusNotFound, "There is no such page.")
+	}
+	d.cfg.Metrics.ServeHTTP(v.w, v.r)
+	return nil
+}

@@ -1,0 +1,115 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// queuesBody is what the page of all queues shows.
+type queuesBody struct {
+	Queues  []inspect.Queue
+	Sort    string
+	Further int
+	Most    int64 // the largest size, for the bars
+}
+
+func (d *Dashboard) queues(v *visit) error {
+	status, err := d.status(v.ctx)
+	if err != nil {
+		return err
+	}
+	body := queuesBody{Queues: slices.Clone(status.Queues), Sort: cmp.Or(oneOf(v.form.Get("sort"), "name", "size", "latency"), "name")}
+	slices.SortStableFunc(body.Queues, func(a, b inspect.Queue) int {
+		switch body.Sort {
+		case "size":
+			return cmp.Compare(b.Size, a.Size)
+		case "latency":
+			return cmp.Compare(b.Latency.Duration, a.Latency.Duration)
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	for _, queue := range body.Queues {
+		body.Most = max(body.Most, queue.Size)
+	}
+	body.Further = int(status.QueueCount) - len(body.Queues)
+	return d.show(v, "queues", page{Title: "Queues", Nav: "queues", Live: 2, Status: &status, Body: body})
+}
+
+// queueBody is what the page of one queue shows.
+type queueBody struct {
+	Queue       inspect.Queue
+	Known       bool // Redis lists it
+	Consumers   []inspect.Process
+	Set         setBody
+	Quarantined setBody
+}
+
+func (d *Dashboard) queue(v *visit) error {
+	name := v.form.Get("name")
+	status, err := d.status(v.ctx)
+	if err != nil {
+		return err
+	}
+	body := queueBody{Queue: inspect.Queue{Name: name}}
+	for _, queue := range status.Queues {
+		if queue.Name == name {
+			body.Queue, body.Known = queue, true
+		}
+	}
+	for _, process := range status.Processes {
+		if process.State == inspect.StateAlive && !process.Quiet && slices.Contains(process.Queues, name) {
+			body.Consumers = append(body.Consumers, process)
+		}
+	}
+	if body.Set, err = d.readSet(v, "queue", name); err != nil {
+		return err
+	}
+	if !body.Set.Filtered {
+		if body.Quarantined, err = d.readSet(v, "quarantined", name); err != nil {
+			return err
+		}
+		body.Queue.Size = int64(body.Set.Total) // the status may be a second old
+	}
+	if !body.Known && body.Set.Total+body.Quarantined.Total == 0 {
+		return fail(http.StatusNotFound, "No job was ever pushed to queue %s.", plain(cut(300, name)))
+	}
+	return d.show(v, "queue", page{Title: name, Nav: "queues", Live: liveOf(body.Set), Status: &status, Body: body})
+}
+
+// queueAct pauses or resumes a queue.
+func (d *Dashboard) queueAct(v *visit) error {
+	act := Act{Name: oneOf(v.form.Get("do"), "pause", "resume"), Queue: v.form.Get("name")}
+	if act.Name == "" || act.Queue == "" {
+		return fail(http.StatusBadRequest, "The form names no act, or no queue.")
+	}
+	if err := d.permit(v, act); err != nil {
+		return err
+	}
+	do, word := d.inspector.Pause, "paused"
+	if act.Name == "resume" {
+		do, word = d.inspector.Resume, "resumed"
+	}
+	changed, err := do(v.ctx, act.Queue)
+	d.audit(v, act, err, "changed", changed)
+	if err != nil {
+		return err
+	}
+	answer := flash{Text: fmt.Sprintf("Queue %s is %s.", act.Queue, word)}
+	if !changed {
+		answer.Text = fmt.Sprintf("Queue %s was %s already.", act.Queue, strings.TrimSuffix(word, "d")+"d")
+	}
+	d.flash(v, answer)
+	v.redirect(backTo(v, "queue?name="+url.QueryEscape(act.Queue)))
+	return nil
+}
+
+// backTo returns the page that a form names as the one it stands on, or the default.
+func backTo(v *visit, other string) string {
+	return cmp.Or(oneOf(v.form.Get("back"), "queues", "busy", "./"), other)
+}

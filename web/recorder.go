@@ -1,0 +1,149 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// A recorder keeps what the plots show: Redis keeps no history of sizes and latencies. It is guarded by the
+// Dashboard's mutex.
+type recorder struct {
+	recent ring // every status, for a quarter of an hour
+	hours  ring // one a minute, for a day
+}
+
+const (
+	recentEvery, recentMost = 2 * time.Second, 450
+	hoursEvery, hoursMost   = time.Minute, 1440
+	// mostPlotted is how many queues have a line of their own: more colours look alike.
+	mostPlotted = 6
+)
+
+// A ring keeps the youngest samples.
+type ring struct {
+	every   time.Duration
+	most    int
+	samples []sample
+}
+
+type sample struct {
+	at                time.Time
+	processed, failed int64
+	enqueued          int64
+	latency           time.Duration // of the slowest queue
+	queues            []queueSample // the largest or slowest, by name
+}
+
+type queueSample struct {
+	name    string
+	size    int64
+	latency time.Duration
+}
+
+func (r *recorder) add(s inspect.Status) {
+	r.recent.every, r.recent.most = recentEvery, recentMost
+	r.hours.every, r.hours.most = hoursEvery, hoursMost
+	r.recent.add(s)
+	r.hours.add(s)
+}
+
+func (r *ring) add(s inspect.Status) {
+	// A tenth less than the interval: readings come a little early or late.
+	if n := len(r.samples); n > 0 && s.At.Sub(r.samples[n-1].at) < r.every*9/10 {
+		return
+	}
+	if len(r.samples) == r.most {
+		r.samples = slices.Delete(r.samples, 0, 1)
+	}
+	r.samples = append(r.samples, sampleOf(s))
+}
+
+func sampleOf(s inspect.Status) sample {
+	taken := sample{at: s.At, processed: s.Processed, failed: s.Failed, enqueued: s.Enqueued + s.Quarantined}
+	for _, queue := range s.Queues {
+		taken.latency = max(taken.latency, queue.Latency.Duration)
+		taken.queues = append(taken.queues, queueSample{queue.Name, queue.Size, queue.Latency.Duration})
+	}
+	slices.SortFunc(taken.queues, func(a, b queueSample) int {
+		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(b.latency, a.latency), cmp.Compare(a.name, b.name))
+	})
+	taken.queues = slices.Clone(taken.queues[:min(len(taken.queues), 2*mostPlotted)])
+	return taken
+}
+
+// A series is what the plots read. All lists have one value an instant.
+type series struct {
+	// At are instants in seconds since 1970.
+	At []float64 `json:"at"`
+	// Processed and Failed are runs a second (a day, in the range days); null for the first sample.
+	Processed []*float64 `json:"processed"`
+	Failed    []*float64 `json:"failed"`
+	// Queues are the largest queues, and their lists; null where a queue was not among the largest.
+	Queues []plotted `json:"queues"`
+	// Days is true if the instants are days in UTC and the values counts.
+	Days bool `json:"days,omitempty"`
+}
+
+type plotted struct {
+	Name    string     `json:"name"`
+	Size    []*float64 `json:"size"`
+	Latency []*float64 `json:"latency"`
+}
+
+// plot returns the ring as series. Rates are of the time since the sample before.
+func (r *ring) plot() series {
+	s := series{At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
+	names := r.busiest()
+	for _, name := range names {
+		s.Queues = append(s.Queues, plotted{Name: plain(cut(60, name))})
+	}
+	for n, now := range r.samples {
+		s.At = append(s.At, float64(now.at.UnixMilli())/1000)
+		var processed, failed *float64
+		if n > 0 {
+			before := r.samples[n-1]
+			seconds := now.at.Sub(before.at).Seconds()
+			processed, failed = rate(now.processed-before.processed, seconds), rate(now.failed-before.failed, seconds)
+		}
+		s.Processed, s.Failed = append(s.Processed, processed), append(s.Failed, failed)
+		for i, name := range names {
+			var size, latency *float64
+			if at := slices.IndexFunc(now.queues, func(q queueSample) bool { return q.name == name }); at >= 0 {
+				size, latency = new(float64), new(float64)
+				*size, *latency = float64(now.queues[at].size), now.queues[at].latency.Seconds()
+			}
+			s.Queues[i].Size, s.Queues[i].Latency = append(s.Queues[i].Size, size), append(s.Queues[i].Latency, latency)
+		}
+	}
+	return s
+}
+
+// rate returns a count per second; nil if the counter was reset.
+func rate(count int64, seconds float64) *float64 {
+	if count < 0 || seconds <= 0 {
+		return nil
+	}
+	r := float64(count) / seconds
+	return &r
+}
+
+// busiest returns the names of the queues with the largest sizes in the ring, sorted.
+func (r *ring) busiest() []string {
+	most := make(map[string]int64)
+	for _, s := range r.samples {
+		for _, queue := range s.queues {
+			most[queue.name] = max(most[queue.name], queue.size+1)
+		}
+	}
+	names := make([]string, 0, len(most))
+	for name := range most {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b)) })
+	names = names[:min(len(names), mostPlotted)]
+	slices.Sort(names)
+	return names
+}

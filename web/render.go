@@ -1,0 +1,174 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates are the pages by name. Each has the layout and the parts.
+var templates = parseTemplates("error", "overview", "busy", "queues", "queue", "set", "job", "confirm", "progress", "locks",
+	"classes", "reset", "signal", "periodic", "history")
+
+func parseTemplates(names ...string) map[string]*template.Template {
+	shared := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	pages := make(map[string]*template.Template, len(names))
+	for _, name := range names {
+		pages[name] = template.Must(template.Must(shared.Clone()).ParseFS(templateFiles, "templates/"+name+".html"))
+	}
+	return pages
+}
+
+var functions = template.FuncMap{
+	"text":     shown,
+	"lines":    shownLines,
+	"class":    shownClass,
+	"plain":    plain,
+	"cut":      cut,
+	"figure":   figure,
+	"span":     spanOf,
+	"memory":   memory,
+	"size":     size,
+	"when":     when,
+	"asset":    assetURL,
+	"plural":   plural,
+	"percent":  percent,
+	"dict":     dict,
+	"compact":  compact,
+	"add":      func(a, b int) int { return a + b },
+	"list":     func(items ...string) []string { return items },
+	"verb":     func(act string) string { return verbs[act] },
+	"firstFew": firstFew[string],
+	"capsules": firstFew[inspect.Capsule],
+	"further":  func(list []string) int { return max(len(list)-mostTags, 0) },
+}
+
+// mostTags bounds the queues, labels and capsules that a row shows of one process.
+const mostTags = 12
+
+func firstFew[T any](list []T) []T { return list[:min(len(list), mostTags)] }
+
+// compact writes a count for the navigation: 1,234 or 56k or 1.2M.
+func compact(count any) string {
+	switch n := number(count); {
+	case n < 10_000:
+		return figure(n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%dk", n/1000)
+	default:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	}
+}
+
+// A moment is an instant in the page: for machines, in UTC, and relative to now.
+type moment struct {
+	ISO, UTC, Relative string
+}
+
+// when returns a moment, or nil without an instant. now is Redis' clock, so a browser whose clock is wrong
+// shows the right distance.
+func when(now, at time.Time) *moment {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	m := &moment{ISO: at.Format("2006-01-02T15:04:05.000Z"), UTC: at.Format("2006-01-02 15:04:05") + " UTC"}
+	switch distance := at.Sub(now); {
+	case now.IsZero():
+		m.Relative = m.UTC
+	case distance > time.Second:
+		m.Relative = "in " + span(distance.Round(time.Second))
+	case distance > -time.Second:
+		m.Relative = "now"
+	default:
+		m.Relative = span((-distance).Round(time.Second)) + " ago"
+	}
+	return m
+}
+
+// plural writes a count with its noun.
+func plural(n any, one, many string) string {
+	if number(n) == 1 {
+		many = one
+	}
+	return figure(n) + " " + many
+}
+
+// percent returns part/all as a whole number for the meters, at most 100.
+func percent(part, all int) int {
+	if all <= 0 {
+		return 0
+	}
+	return min(100*part/all, 100)
+}
+
+// dict makes a map of the arguments of a template.
+func dict(pairs ...any) map[string]any {
+	m := make(map[string]any, len(pairs)/2)
+	for n := 0; n+1 < len(pairs); n += 2 {
+		m[fmt.Sprint(pairs[n])] = pairs[n+1]
+	}
+	return m
+}
+
+// A page is what the layout shows around a body.
+type page struct {
+	Title string
+	Nav   string // the path of the navigation's current entry
+	Live  int    // seconds between refreshes by the script; 0 for none
+	Self  string // the address that the script reads instead of the page's own
+	// Status has the counts of the navigation; nil if Redis cannot be read.
+	Status   *inspect.Status
+	Now      time.Time // by Redis' clock
+	Acts     bool      // the user may act
+	User     string
+	Flash    *flash
+	Search   string
+	Offline  bool // an error page, which does not try to refresh itself
+	Root     string
+	Body     any
+	Busy     int // running jobs
+	Capacity int // processors
+}
+
+// show renders a page. A template's error is the program's, so it is one for the log too.
+func (d *Dashboard) show(v *visit, name string, p page) error {
+	if p.Status == nil {
+		if status, err := d.status(v.ctx); err == nil {
+			p.Status = &status
+		}
+	}
+	if p.Status != nil {
+		p.Now = p.Status.At
+		for _, process := range p.Status.Processes {
+			if process.State == inspect.StateAlive {
+				p.Busy += process.Busy
+				p.Capacity += process.Concurrency
+			}
+		}
+	}
+	p.Acts, p.User = d.mayAct(v), d.userName(v)
+	p.Flash = d.takeFlash(v)
+	var out bytes.Buffer
+	if err := templates[name].ExecuteTemplate(&out, "layout", p); err != nil {
+		return fmt.Errorf("render %s: %w", name, err)
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = v.w.Write(out.Bytes()) // the browser may have left
+	return nil
+}
+
+// rootOf returns the way from a path to the root of the handler, for pages that may be anywhere: errors.
+func rootOf(r *http.Request, base string) string {
+	below := strings.TrimPrefix(r.URL.EscapedPath(), base)
+	return strings.Repeat("../", max(strings.Count(below, "/")-1, 0))
+}

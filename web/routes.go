@@ -1,0 +1,69 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// A route is what one path answers. A path without post changes nothing, whatever is sent to it.
+type route struct {
+	get  func(*Dashboard, *visit) error
+	post func(*Dashboard, *visit) error
+	// open routes need no authentication.
+	open bool
+}
+
+// routes returns all paths. A path is compared as it is, and names of queues and jobs stand in queries: a queue
+// may be called "..", and no name can lead to another route.
+func routes() map[string]route {
+	table := map[string]route{
+		"/":            {get: (*Dashboard).overview},
+		"/series.json": {get: (*Dashboard).series},
+		"/busy":        {get: (*Dashboard).busy},
+		"/signal":      {get: (*Dashboard).askSignal, post: (*Dashboard).signal},
+		"/queues":      {get: (*Dashboard).queues},
+		"/queue":       {get: (*Dashboard).queue, post: (*Dashboard).queueAct},
+		"/scheduled":   {get: (*Dashboard).scheduled},
+		"/retries":     {get: (*Dashboard).retries},
+		"/dead":        {get: (*Dashboard).dead},
+		"/job":         {get: (*Dashboard).job},
+		"/confirm":     {get: (*Dashboard).confirm},
+		"/act":         {post: (*Dashboard).act},
+		"/cancel":      {post: (*Dashboard).cancel},
+		"/periodic":    {get: (*Dashboard).periodic, post: (*Dashboard).periodicAct},
+		"/history":     {get: (*Dashboard).history},
+		"/locks":       {get: (*Dashboard).locks, post: (*Dashboard).releaseLock},
+		"/classes":     {get: (*Dashboard).classes},
+		"/reset":       {get: (*Dashboard).reset, post: (*Dashboard).resetCounters},
+		"/healthz":     {get: (*Dashboard).health, open: true},
+		"/metrics":     {get: (*Dashboard).metrics},
+	}
+	for _, name := range assetNames() {
+		table["/assets/"+name] = route{get: asset(name)}
+	}
+	return table
+}
+
+// allowed returns the methods of a route, for the Allow header.
+func (r route) allowed() string {
+	var methods []string
+	if r.get != nil {
+		methods = append(methods, http.MethodGet, http.MethodHead)
+	}
+	if r.post != nil {
+		methods = append(methods, http.MethodPost)
+	}
+	return strings.Join(methods, ", ")
+}
+
+// handler returns the function for a method, or nil.
+func (r route) handler(method string) func(*Dashboard, *visit) error {
+	switch {
+	case slices.Contains([]string{http.MethodGet, http.MethodHead}, method):
+		return r.get
+	case method == http.MethodPost:
+		return r.post
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// LoopbackHosts are the names by which a browser on the same machine addresses a server; see Config.Hosts.
+func LoopbackHosts() []string { return []string{"localhost", "127.0.0.1", "::1"} }
+
+// Listen opens an address for Serve. An address that other machines can reach needs users.
+func Listen(addr string, users *Users) (net.Listener, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if tcp, is := listener.Addr().(*net.TCPAddr); is && !tcp.IP.IsLoopback() && users.Len() == 0 {
+		_ = listener.Close()
+		return nil, fmt.Errorf("%s can be reached from other machines, and no user is configured", addr)
+	}
+	return listener, nil
+}
+
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 10 * time.Second
+	// writeTimeout leaves a slow link time for a page after a request that took as long as it may.
+	writeTimeout = requestTimeout + 20*time.Second
+	idleTimeout  = time.Minute
+	maxHeader    = 16 << 10
+	// maxConns bounds the connections. A browser opens six.
+	maxConns    = 128
+	stopTimeout = 3 * time.Second
+)
+
+// Serve serves a dashboard until ctx ends, and records samples for its plots. It requires one of the users,
+// unless there are none.
+func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *Users) error {
+	var handler http.Handler = d
+	if users.Len() > 0 {
+		handler = users.Require(d)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(d.cfg.Logger.Handler(), slog.LevelWarn),
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 2)
+	go func() { ended <- d.Run(ctx) }()
+	go func() {
+		<-ctx.Done()
+		stopping, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer done()
+		ended <- server.Shutdown(stopping)
+	}()
+	err := server.Serve(&limited{Listener: listener, slots: make(chan struct{}, maxConns)})
+	cancel()
+	stopped := errors.Join(<-ended, <-ended)
+	if errors.Is(err, http.ErrServerClosed) {
+		return stopped
+	}
+	return err
+}
+
+// A limited listener has at most as many open connections as slots; further ones wait to be accepted.
+type limited struct {
+	net.Listener
+	slots chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	l.slots <- struct{}{}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &limitedConn{Conn: conn, slots: l.slots}, nil
+}
+
+type limitedConn struct {
+	net.Conn
+	slots  chan struct{}
+	closed sync.Once
+}
+
+func (c *limitedConn) Close() error {
+	c.closed.Do(func() { <-c.slots })
+	return c.Conn.Close()
+}

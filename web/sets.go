@@ -1,0 +1,230 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// setBody is a page of waiting jobs.
+type setBody struct {
+	In, Queue   string
+	Class, Text string // the filter
+	Filtered    bool
+	Filters     bool // the page offers a filter
+	Texts       bool // the filter may look into args
+	Total       int
+	Rows        []row
+	Acts        []string
+	Back        string // the page without a filter
+
+	// Of a page without a filter.
+	Page, Pages int // from 1
+	First, Last int // the positions of the rows, from 1
+	Self        string
+
+	// Of a page with a filter: how many entries were read, and how the search continues.
+	Looked int
+	Next   *further
+}
+
+// A row is one job of a set.
+type row struct {
+	inspect.Entry
+	Args string // masked and cut
+}
+
+const (
+	defaultRows = 25
+	// mostRows bounds the rows of a page. With args and errors cut, such a page has half a megabyte.
+	mostRows    = 100
+	mostRowArgs = 200 // characters
+	// searchTime bounds what one page searches, so that a page takes less than a tenth of a second; the script
+	// of the page asks for the next. patientTime is for someone without scripts, who presses a button for each.
+	searchTime, patientTime = 70 * time.Millisecond, 2 * time.Second
+)
+
+// searchTimeOf returns how long a page may search.
+func (d *Dashboard) searchTimeOf(v *visit) time.Duration {
+	if v.form.Get("patient") != "" {
+		return patientTime
+	}
+	return d.searchTime
+}
+
+// A further is the form that continues a search.
+type further struct {
+	Action string
+	Fields map[string]string
+	Auto   bool // a script submits it
+}
+
+// further returns the form that continues the search of a page from a cursor; nil at the end.
+func (v *visit) further(action, cursor string, looked int) *further {
+	if cursor == "" {
+		return nil
+	}
+	f := &further{Action: action, Auto: true, Fields: map[string]string{"after": cursor, "looked": strconv.Itoa(looked)}}
+	for name, values := range v.form {
+		if f.Fields[name] == "" && name != "patient" {
+			f.Fields[name] = values[0]
+		}
+	}
+	return f
+}
+
+func (d *Dashboard) scheduled(v *visit) error { return d.set(v, "scheduled", "Scheduled") }
+func (d *Dashboard) retries(v *visit) error   { return d.set(v, "retries", "Retries") }
+func (d *Dashboard) dead(v *visit) error      { return d.set(v, "dead", "Dead") }
+
+func (d *Dashboard) set(v *visit, in, title string) error {
+	body, err := d.readSet(v, in, "")
+	if err != nil {
+		return err
+	}
+	return d.show(v, "set", page{Title: title, Nav: in, Live: liveOf(body), Body: body})
+}
+
+// liveOf returns how often a page of jobs refreshes itself. A search is not repeated all the time.
+func liveOf(b setBody) int {
+	if b.Filtered {
+		return 0
+	}
+	return 4
+}
+
+// actsOn are the acts on jobs by where they are.
+var actsOn = map[string][]string{
+	"retries": {"retry", "reschedule", "kill", "delete"}, "scheduled": {"retry", "reschedule", "kill", "delete"}, "dead": {"retry", "delete"},
+	"queue": {"move", "kill", "delete"}, "quarantined": {"move", "kill", "delete"},
+}
+
+// mayFilter refuses a search in masked args: its answers would tell what they are.
+func (d *Dashboard) mayFilter(text string) error {
+	if d.cfg.Mask != nil && text != "" {
+		return fail(http.StatusForbidden, "Arguments are masked, so no search looks into them.")
+	}
+	return nil
+}
+
+// readSet reads the page of a set that the query names.
+func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
+	home, err := homeOf(in, queue)
+	if err != nil {
+		return b, err
+	}
+	b = setBody{In: in, Queue: queue, Acts: actsOn[in], Filters: in != "quarantined", Texts: d.cfg.Mask == nil}
+	if b.Filters {
+		b.Class, b.Text = v.form.Get("class"), v.form.Get("text")
+		if err := d.mayFilter(b.Text); err != nil {
+			return b, err
+		}
+	}
+	b.Filtered = b.Class != "" || b.Text != ""
+	b.Back = pageOf(Act{In: in, Queue: queue})
+	rows := defaultRows
+	if n, err := strconv.Atoi(v.form.Get("rows")); err == nil && slices.Contains([]int{25, 50, mostRows}, n) {
+		rows = n
+	}
+	if b.Total, err = d.inspector.Size(v.ctx, home); err != nil {
+		return b, err
+	}
+	if b.Filtered {
+		return b, d.search(v, &b, home, rows)
+	}
+	return b, d.readPage(v, &b, home, rows)
+}
+
+// readPage reads the rows of a page without a filter.
+func (d *Dashboard) readPage(v *visit, b *setBody, home inspect.Home, rows int) error {
+	number := "page"
+	if b.In == "quarantined" { // on the page of its queue
+		number = "qpage"
+	}
+	b.Page, b.Pages = 1, max((b.Total+rows-1)/rows, 1)
+	if n, err := strconv.Atoi(v.form.Get(number)); err == nil {
+		b.Page = min(max(n, 1), b.Pages)
+	}
+	b.Self = b.Back + "?"
+	if b.Queue != "" {
+		b.Self = b.Back + "&"
+	}
+	if rows != defaultRows {
+		b.Self += "rows=" + strconv.Itoa(rows) + "&"
+	}
+	b.Self += number + "=" // for a template to append the number
+	for entry, err := range d.inspector.Entries(v.ctx, home, (b.Page-1)*rows) {
+		if err != nil {
+			return err
+		}
+		b.Rows = append(b.Rows, d.rowOf(entry))
+		if len(b.Rows) == rows {
+			break
+		}
+	}
+	if len(b.Rows) > 0 {
+		b.First = (b.Page-1)*rows + 1
+		b.Last = b.First + len(b.Rows) - 1
+		b.Total = max(b.Total, b.Last) // some came since the count
+	}
+	return nil
+}
+
+// search reads the rows of a page with a filter.
+func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) error {
+	results, err := d.inspector.Search(v.ctx, inspect.Query{
+		Class: b.Class, Text: b.Text, Queue: b.Queue, Places: []inspect.Place{home.Place()}, Limit: rows, Time: d.searchTimeOf(v),
+		Cursor: v.form.Get("after"),
+	})
+	if err != nil {
+		return err
+	}
+	for _, found := range results.Found {
+		if found.Entry != nil {
+			b.Rows = append(b.Rows, d.rowOf(*found.Entry))
+		}
+	}
+	b.Looked = results.Looked + count(v.form, "looked")
+	if b.Next = v.further(pageOf(Act{In: b.In}), results.Next, b.Looked); b.Next != nil {
+		b.Next.Auto = len(b.Rows) == 0
+	}
+	return nil
+}
+
+func (d *Dashboard) rowOf(e inspect.Entry) row {
+	r := row{Entry: e, Args: cut(mostRowArgs, spaced(d.argsOf(e)))}
+	if d.cfg.Mask != nil {
+		r.Payload = ""
+	}
+	return r
+}
+
+// spaced returns args with a space after each comma and colon, so that lines break between them. Long ones
+// stay as they are: a row shows only their beginning.
+func spaced(args string) string {
+	var out bytes.Buffer
+	if len(args) > 10*mostRowArgs || json.Indent(&out, []byte("["+args+"]"), "", "") != nil {
+		return args
+	}
+	// In JSON, newlines stand between values only.
+	text := strings.NewReplacer("[\n", "[", "{\n", "{", "\n]", "]", "\n}", "}", "\n", " ").Replace(out.String())
+	return text[1 : len(text)-1]
+}
+
+// argsOf returns the args as they may be shown, without the brackets around them.
+func (d *Dashboard) argsOf(e inspect.Entry) string {
+	text := string(e.Args)
+	if d.cfg.Mask != nil && e.Args != nil {
+		text = d.cfg.Mask(e.Class, slices.Clone(e.Args))
+	}
+	if n := len(text); n >= 2 && text[0] == '[' && text[n-1] == ']' {
+		text = text[1 : n-1]
+	}
+	return text
+}

@@ -1,0 +1,184 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+)
+
+// A visit is one request to a route.
+type visit struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	ctx  context.Context
+	form url.Values // of the query for a GET, of the body for a POST
+	user user
+}
+
+// A failure is an error with a status and a text for the user.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f failure) Error() string { return f.text }
+
+func fail(status int, format string, args ...any) error {
+	return failure{status, fmt.Sprintf(format, args...)}
+}
+
+// policy is the Content-Security-Policy: nothing but this server's own scripts, styles and images.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// ServeHTTP implements http.Handler.
+func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", policy)
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("X-Frame-Options", "DENY")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cache-Control", "no-store")
+	v := &visit{w: w, r: r, ctx: r.Context(), user: userOf(r)}
+	defer func() {
+		problem := recover()
+		if problem == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so too
+			panic(problem)
+		}
+		if problem != nil {
+			d.cfg.Logger.Error("dashboard panicked", "path", r.URL.Path, "panic", problem, "stack", string(debug.Stack()))
+			d.refuse(v, fail(http.StatusInternalServerError, "The dashboard failed; its log has the reason."))
+		}
+	}()
+	if err := d.serve(v); err != nil {
+		d.refuse(v, err)
+	}
+}
+
+func (d *Dashboard) serve(v *visit) error {
+	if !d.knowsHost(v.r.Host) {
+		return fail(http.StatusForbidden, "This server is not %s. Open it by an address that it was started for.", v.r.Host)
+	}
+	path, below := strings.CutPrefix(v.r.URL.Path, d.cfg.BasePath)
+	if path == "" && below {
+		v.redirect(v.r.URL.Path[strings.LastIndexByte(v.r.URL.Path, '/')+1:] + "/")
+		return nil
+	}
+	route, found := d.routes[path]
+	if !found || !below {
+		return fail(http.StatusNotFound, "There is no such page.")
+	}
+	handle := route.handler(v.r.Method)
+	if handle == nil {
+		v.w.Header().Set("Allow", route.allowed())
+		return fail(http.StatusMethodNotAllowed, "%s does not take %s.", path, v.r.Method)
+	}
+	if err := d.origins.Check(v.r); err != nil {
+		return fail(http.StatusForbidden, "The request came from a page of another site.")
+	}
+	if strings.HasPrefix(path, "/assets/") {
+		return handle(d, v)
+	}
+	leave, err := d.enter(v.ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var cancel context.CancelFunc
+	v.ctx, cancel = context.WithTimeout(v.ctx, requestTimeout)
+	defer cancel()
+	if err := v.readForm(); err != nil {
+		return err
+	}
+	return handle(d, v)
+}
+
+// knowsHost reports whether a Host header has one of the configured names.
+func (d *Dashboard) knowsHost(header string) bool {
+	if len(d.cfg.Hosts) == 0 {
+		return true
+	}
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = header
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	return slices.Contains(d.cfg.Hosts, host)
+}
+
+// enter waits for one of the slots.
+func (d *Dashboard) enter(ctx context.Context) (leave func(), err error) {
+	timer := time.NewTimer(slotWait)
+	defer timer.Stop()
+	select {
+	case d.slots <- struct{}{}:
+		return func() { <-d.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, fail(http.StatusServiceUnavailable, "Too many requests at once. Try again in a moment.")
+	}
+}
+
+// readForm reads the query of a GET or the body of a POST; never both, because a link decides the query.
+func (v *visit) readForm() error {
+	v.form = v.r.URL.Query()
+	if v.r.Method != http.MethodPost {
+		return nil
+	}
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxBody)
+	if err := v.r.ParseForm(); err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return fail(http.StatusRequestEntityTooLarge, "The request is too large. Select fewer jobs.")
+		}
+		return fail(http.StatusBadRequest, "The form cannot be read.")
+	}
+	v.form = v.r.PostForm
+	return nil
+}
+
+// redirect sends the browser on by a relative address, which works under any path.
+func (v *visit) redirect(to string) {
+	v.w.Header().Set("Location", to)
+	v.w.WriteHeader(http.StatusSeeOther)
+}
+
+// refuse answers with an error.
+func (d *Dashboard) refuse(v *visit, err error) {
+	var status int
+	var own failure
+	text := err.Error()
+	switch {
+	case errors.As(err, &own):
+		status, text = own.status, own.text
+	case v.ctx.Err() != nil, driver.Outage(err):
+		status, text = http.StatusServiceUnavailable, "Redis does not answer: "+text
+	default:
+		text = "Redis refused: " + text
+		status = http.StatusBadGateway
+	}
+	if status >= http.StatusInternalServerError {
+		d.cfg.Logger.Warn("dashboard request failed", "path", v.r.URL.Path, "error", err)
+	}
+	if status == http.StatusServiceUnavailable {
+		v.w.Header().Set("Retry-After", "2")
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	var out bytes.Buffer
+	p := page{Title: http.StatusText(status), Body: text, Offline: true, Root: rootOf(v.r, d.cfg.BasePath)}
+	if err := templates["error"].ExecuteTemplate(&out, "layout", p); err == nil {
+		_, _ = v.w.Write(out.Bytes())
+	}
+}
