@@ -25,11 +25,8 @@ Exit status: 0 if it was done, also if nothing matched --class, --unreadable or 
 some jobs could not be moved; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
 130 or 143 if INT or TERM ended it.`
 
-// moved is the action of belay queues move.
-const moved inspect.Action = "move"
-
 // done are the past participles of the actions.
-var done = map[inspect.Action]string{inspect.Retry: "retried", inspect.Kill: "killed", inspect.Delete: "deleted", moved: "moved"}
+var done = map[inspect.Action]string{inspect.Retry: "retried", inspect.Kill: "killed", inspect.Delete: "deleted", inspect.Move: "moved", inspect.Reschedule: "rescheduled"}
 
 // An act moves or deletes jobs of one place.
 type act struct {
@@ -38,7 +35,8 @@ type act struct {
 	place     place
 	action    inspect.Action
 	selection inspect.Selection
-	to        string // the target queue of a move
+	to        string       // the target queue of a move
+	until     *rescheduled // the time of a reschedule
 	yes       bool
 	asJSON    bool
 }
@@ -49,12 +47,17 @@ func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) 
 	set := cmd.Flags()
 	set.BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
+	set.StringVar(&a.selection.Text, "text", "", "all jobs with this `TEXT` in their arguments, error or tags, in any case; with --class, those of the class")
 	cmd.Long += actHelp
 	cmd.Use = string(action) + " " + p.queue + "[JID]..."
 	set.BoolVar(&a.selection.All, "all", false, "all jobs")
 	if action == inspect.Retry {
 		set.IntVar(&a.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
 			"the --payload-limit of the workers, in `BYTES`: jobs that died because of their size and exceed it are refused")
+		return a.complete(at)
+	}
+	if action == inspect.Reschedule {
+		a.until = newRescheduled(cmd)
 		return a.complete(at)
 	}
 	set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
@@ -96,13 +99,13 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 // choose sets the jobs by ID, and requires exactly one way to select jobs.
 func (a *act) choose(ids []string) error {
 	ways := 0
-	for _, given := range []bool{len(ids) > 0, a.selection.All, a.selection.Class != "", a.selection.Unreadable} {
+	for _, given := range []bool{len(ids) > 0, a.selection.All, a.selection.Class != "" || a.selection.Text != "", a.selection.Unreadable} {
 		if given {
 			ways++
 		}
 	}
 	if ways != 1 {
-		return usage("which jobs? Give JIDs, or --class CLASS, or --all; one of these")
+		return usage("which jobs? Give JIDs, or --class CLASS, or --text TEXT, or --all; one of these")
 	}
 	a.selection.IDs = ids
 	return nil
@@ -122,7 +125,10 @@ func (a *act) run(homes []inspect.Home) error {
 	var sum inspect.Tally
 	reported := time.Now()
 	selection := a.selection
-	var err error
+	until, err := a.until.at(ctx, a.inspector)
+	if err != nil {
+		return err
+	}
 	for _, home := range homes {
 		before := sum
 		progress := func(tally inspect.Tally) {
@@ -132,11 +138,7 @@ func (a *act) run(homes []inspect.Home) error {
 			}
 		}
 		var tally inspect.Tally
-		if a.action == moved {
-			tally, err = a.inspector.Move(ctx, home, a.to, selection, progress)
-		} else {
-			tally, err = a.inspector.Act(ctx, home, a.action, selection, progress)
-		}
+		tally, err = a.inspector.Act(ctx, inspect.Task{Home: home, Action: a.action, Selection: selection, To: a.to, At: until}, progress)
 		sum.Moved += tally.Moved
 		sum.Gone += tally.Gone
 		sum.Refused += tally.Refused
@@ -168,7 +170,7 @@ func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 		}
 	}
 	if sum.Moved == 0 && err == nil && a.place.queue != "" {
-		hintQueue(a.cmd, a.inspector, homes[0].Queue())
+		hintQueue(a.cmd, a.inspector, homes[len(homes)-1].Queue())
 	}
 	switch {
 	case interrupted(err):
@@ -195,7 +197,7 @@ func absent(ids []string) error {
 
 // confirm asks before many jobs are destroyed. Without a terminal --yes is required.
 func (a *act) confirm(homes []inspect.Home) error {
-	if !a.many() || a.yes || a.action == inspect.Retry || a.action == moved {
+	if !a.many() || a.yes || a.action != inspect.Kill && a.action != inspect.Delete {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
@@ -210,6 +212,11 @@ func (a *act) confirm(homes []inspect.Home) error {
 	}
 	which := fmt.Sprintf("all %d jobs in %s", size, homes[0])
 	switch {
+	case a.selection.Text != "":
+		which = fmt.Sprintf("all jobs with the text %q among the %d in %s", a.selection.Text, size, homes[0])
+		if a.selection.Class != "" {
+			which = fmt.Sprintf("all jobs of class %s with the text %q among the %d in %s", a.selection.Class, a.selection.Text, size, homes[0])
+		}
 	case a.selection.Class != "":
 		which = fmt.Sprintf("all jobs of class %s among the %d in %s", a.selection.Class, size, homes[0])
 	case a.selection.Unreadable:

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/belayq/belay"
 )
@@ -17,49 +17,25 @@ import (
 // A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the
 // environment, which overrides the file.
 type setting struct {
-	key      string                                        // in the file: Sidekiq's word, where it has one
-	flag     string                                        // empty for a setting of the file alone
-	variable string                                        // empty for a setting that the environment cannot give
-	read     func(node *yaml.Node, fail failFunc) []string // the words of the flag
-	list     bool                                          // the variable holds several, with spaces between
+	key      string // in the file: Sidekiq's word, where it has one
+	flag     string // empty for a setting of the file alone
+	variable string // empty for a setting that the environment cannot give
+	kind     string // of the flag's value
+	list     bool   // the variable holds several, with spaces between
 }
 
-// settings are all settings, in the order in which they are printed.
-var settings = []setting{
-	{key: "concurrency", flag: "concurrency", read: readNumber},
-	{key: "queues", flag: "queue", variable: "BELAY_QUEUES", list: true}, // programs get BELAY_QUEUE
-	{key: "capsules"},
-	{key: "timeout", flag: "shutdown-timeout", read: readDuration},
-	{key: "max_retries", flag: "max-retries", read: readNumber},
-	{key: "max_interruptions", flag: "max-interruptions", read: readNumber},
-	{key: "retry_formula", flag: "retry-formula", read: readText},
-	{key: "timestamps", flag: "timestamps", read: readText},
-	{key: "payload_limit", flag: "payload-limit", read: readNumber},
-	{key: "heartbeat", flag: "heartbeat", read: readDuration},
-	{key: "ttl", flag: "ttl", read: readDuration},
-	{key: "janitor", flag: "janitor", read: readDuration},
-	{key: "poll", flag: "poll", read: readDuration},
-	{key: "poll_wait", flag: "poll-wait", read: readDuration},
-	{key: "name", flag: "name", read: readText},
-	{key: "tag", flag: "tag", read: readText},
-	{key: "labels", flag: "label", variable: "BELAY_LABELS", read: readList, list: true},
-	{key: "log_level", flag: "log-level", read: readText},
-	{key: "log_format", flag: "log-format", read: readText},
-	{key: "logfile", flag: "logfile", read: readText},
-	{key: "health_addr", flag: "health-addr", read: readText},
-	{key: "redis", flag: "redis", variable: urlVariables[0], read: readURL},
-	{key: "client", flag: "client", read: readText},
-	{key: "prefix", flag: "prefix", read: readText},
-	{key: "exec", flag: "exec", read: readPrograms},
-}
-
-func init() {
-	for i := range settings {
-		if s := &settings[i]; s.variable == "" && s.flag != "" && s.flag != "exec" {
-			s.variable = "BELAY_" + strings.ToUpper(strings.ReplaceAll(s.flag, "-", "_"))
-		}
+// settings are all settings, in the order in which they are printed: the flags of all workers, and a few of
+// belay work alone.
+var settings = func() (all []setting) {
+	sidekiq := map[string]string{"queue": "queues", "label": "labels", "shutdown-timeout": "timeout"}
+	for _, f := range belay.Flags(&belay.MainConfig{}) {
+		key := cmp.Or(sidekiq[f.Name], strings.ReplaceAll(f.Name, "-", "_"))
+		all = append(all, setting{key, f.Name, f.Variable, f.Type(), f.List})
 	}
-}
+	return append(all, setting{"client", "client", "BELAY_CLIENT", "string", false},
+		setting{"logfile", "logfile", "BELAY_LOGFILE", "string", false},
+		setting{key: "capsules"}, setting{key: "exec", flag: "exec"})
+}()
 
 func settingByKey(key string) (setting, bool) {
 	at := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
@@ -86,7 +62,8 @@ with spaces between several queues or labels. BELAY_CONFIG names the file. REDIS
 The file is YAML with the keys of Sidekiq's config/sidekiq.yml, with or without colons before them:
 %s.
 A number for a duration means seconds. All of Sidekiq's forms of queues are read, and its capsules: sets of queues with a
-concurrency of their own. A key that is not a setting, with settings below it, is the section of an environment. It overrides
+concurrency of their own. Sidekiq's other settings are ignored, with one warning. ERB may look up variables of the environment:
+<%%= ENV["NAME"] || value %%>, ENV.fetch("NAME", value). A key that is not a setting, with settings below it, is the section of an environment. It overrides
 the rest if --environment, BELAY_ENVIRONMENT, APP_ENV, RAILS_ENV or RACK_ENV (the first that is set; default "development")
 names it. --print-config prints the result.
 
@@ -113,21 +90,10 @@ func describeConfig() string {
 	return fmt.Sprintf(configHelp, wrapWords(variables), strings.TrimPrefix(wrapWords(settingKeys()), "  "))
 }
 
-// wrapWords breaks a list into lines of a help text.
+// wrapWords breaks a list into indented lines of a help text.
 func wrapWords(words []string) string {
 	const width = 116
-	lines := []string{" "}
-	for i, word := range words {
-		if i < len(words)-1 {
-			word += ","
-		}
-		if last := len(lines) - 1; len(lines[last])+len(word) < width {
-			lines[last] += " " + word
-		} else {
-			lines = append(lines, "  "+word)
-		}
-	}
-	return strings.Join(lines, "\n")
+	return "  " + strings.ReplaceAll(ansi.Wordwrap(strings.Join(words, ", "), width-2, ""), "\n", "\n  ")
 }
 
 // A config records where the settings of one command line come from.

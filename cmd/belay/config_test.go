@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -49,7 +50,7 @@ func TestConfigFile(t *testing.T) {
 	t.Run("printed_settings_can_be_read_back", func(t *testing.T) {
 		t.Parallel()
 		once := printed(t, "--config", configFile(t, "queues: {a: 1, b: 2}", "heartbeat: 2", `tag: "12"`, `name: ":x #y"`, "ttl: 20s",
-			"capsules: {c: {queues: [d]}}", "exec: {A: 'sh -c \"a=b\"'}", "log_level: warn"))
+			"capsules: {c: {queues: [d]}}", "exec: {A: 'sh -c \"a=b\"', B: \"sh\\n -c x\"}", "log_level: warn"))
 		path := filepath.Join(t.TempDir(), "again.yml")
 		require.NoError(t, os.WriteFile(path, []byte(once), 0o600))
 		comments := regexp.MustCompile(`(?m) # \S*$|^# .*$`)
@@ -79,7 +80,7 @@ func TestConfigFile(t *testing.T) {
 			"tag: 12",                    // 4
 			"tag: again",                 // 5
 			"queues: [[a, 0], {b: x}]",   // 6
-			"pidfile: /run/belay.pid",    // 7
+			"# nothing",                  // 7
 			"capsules:",                  // 8
 			"  c: {queues: 5, speed: 1}", // 9
 			"  d: {concurrency: 0}",      // 10
@@ -93,10 +94,10 @@ func TestConfigFile(t *testing.T) {
 		require.Equal(t, exitUsage, answer.code)
 		require.Equal(t, 1, strings.Count(answer.errs, "\n"))
 		for _, part := range []string{
-			`belay.yml:1: "concurency" is not a setting; the settings are concurrency, queues,`, "belay.yml:2: concurrency: it is a whole number, not text",
+			`belay.yml:1: "concurency" is not a setting; the settings are redis, prefix, queues, concurrency,`, "belay.yml:2: concurrency: it is a whole number, not text",
 			"belay.yml:3: timeout: it is a duration such as 1500ms, or seconds, not a list", "belay.yml:4: tag: it is text (in quotes",
 			"belay.yml:5: tag was set in line 4 already", "belay.yml:6: queues: it is a name, [name, weight]",
-			"belay.yml:7: pidfile: belay has no such setting", "belay.yml:9: capsule c: queues: it is a list", `belay.yml:9: capsule c: "speed" is not a setting of a capsule`,
+			"belay.yml:9: capsule c: queues: it is a list", `belay.yml:9: capsule c: "speed" is not a setting of a capsule`,
 			"belay.yml:10: capsule d: concurrency: it is a whole number of 1 or more", "belay.yml:11: exec: it is a class name without =",
 			`belay.yml:13: "nosuch" is not a setting (in "qa", taken for the section of an environment)`, "belay.yml:14: redis: it is text",
 			"belay.yml:15: labels: it is a list, not text", "--concurrency 0",
@@ -121,7 +122,8 @@ func TestConfigFile(t *testing.T) {
 		t.Parallel()
 		for said, lines := range map[string][]string{
 			"belay.yml: line":                                            {"a: 1", "b: [", "c"},
-			"belay.yml:1: ERB is not supported":                          {"concurrency: <%= ENV['X'] %>"},
+			"belay.yml:1: this ERB is not supported":                     {"concurrency: <%= `nproc` %>"},
+			"belay.yml:2: the variable NOT_SET_ANYWHERE is not set":      {"tag: x", "concurrency: <%= ENV.fetch('NOT_SET_ANYWHERE') %>"},
 			"a second document begins":                                   {"concurrency: 1", "---", "concurrency: 2"},
 			"belay.yml:1: settings: it is keys with values, not a list":  {"- concurrency"},
 			"belay.yml:2: capsules: it is keys with values, not a list":  {"tag: a", "capsules: [1]"},
@@ -135,6 +137,31 @@ func TestConfigFile(t *testing.T) {
 		require.Equal(t, exitUsage, answer.code)
 		require.Contains(t, answer.errs, "no such file")
 	})
+}
+
+// What Sidekiq reads in a file, Belay reads in it too, and names in one warning what it does not have.
+func TestOneFileServesSidekiqAndBelay(t *testing.T) {
+	path := configFile(t,
+		"---", ":verbose: true", ":pidfile: tmp/pids/sidekiq.pid", ":strict: false", ":concurrency: <%= ENV.fetch('WIDTH', 10).to_i %>",
+		":timeout: <%= ENV['NOT_SET_ANYWHERE'] || 30 %>", ":max_retries: <%= Integer(ENV.fetch(\"NOT_SET_ANYWHERE\") { 7 }) %>", ":tag: <%= ENV['TAG_OF_IT'] %>",
+		"# <%= 1 %>", ":queues:", "  - [<%= ENV['NOT_SET_ANYWHERE'] || 'critical' %>, 3]", "  - :default", ":scheduler:", "  :dynamic: true", "  :schedule:",
+		"    nightly:", "      cron: '0 3 * * *'", ":limits:", "  default: 5", "production:", "  :concurrency: 50", "exec:", "  Welcome: 'true'")
+	t.Setenv("WIDTH", "12")
+	t.Setenv("TAG_OF_IT", "blue")
+	shown := printed(t, "--config", path)
+	for _, line := range []string{"concurrency: 12 #", "timeout: 30s #", "max_retries: 7 #", "tag: blue #", "queues: [[critical, 3], default] #", "log_level: debug #"} {
+		require.Contains(t, shown, line)
+	}
+	_, _, notes, err := readConfigFile(path, "development")
+	require.NoError(t, err)
+	require.Len(t, notes, 1)
+	for _, part := range []string{"ignored, because belay has no such settings: pidfile in line 3: ", "; strict in line 4", "; scheduler in line 13: use belay periodic add", "; limits in line 18"} {
+		require.Contains(t, notes[0], part)
+	}
+	out, err := exec.Command("ruby", "-W0", "-rsidekiq/cli", "-rjson", "-e",
+		`cli = Sidekiq::CLI.instance; cli.parse(["-C", ARGV[0], "-r", ARGV[0]]); puts JSON.generate(Sidekiq.options.slice(:concurrency, :timeout, :max_retries, :tag, :queues))`, path).Output()
+	require.NoError(t, err, "apt-get install ruby-sidekiq")
+	require.JSONEq(t, `{"concurrency":12,"timeout":30,"max_retries":7,"tag":"blue","queues":["critical","critical","critical","default"]}`, string(out))
 }
 
 // A mistyped environment would apply the wrong settings unnoticed.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +31,8 @@ type fileReader struct {
 	path  string
 	wrong []error
 	notes []string // about keys that were read as other keys
+	// ignored are Sidekiq's settings in the file that Belay does not have, with their lines.
+	ignored []string
 }
 
 // readConfigFile reads a file with Sidekiq's keys, and lays the section of an environment over it, as Sidekiq
@@ -40,6 +44,9 @@ func readConfigFile(path, environment string) (values map[string]fileValue, sect
 	}
 	r := &fileReader{path: path}
 	values, sections = r.document(string(text), environment)
+	if len(r.ignored) > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("%s: ignored, because belay has no such settings: %s", path, strings.Join(r.ignored, "; ")))
+	}
 	return values, sections, r.notes, errors.Join(r.wrong...)
 }
 
@@ -48,11 +55,7 @@ func (r *fileReader) fail(line int, format string, args ...any) {
 }
 
 func (r *fileReader) document(text, environment string) (values map[string]fileValue, environments []string) {
-	for i, line := range strings.Split(text, "\n") {
-		if strings.Contains(line, "<%") && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			r.fail(i+1, "ERB is not supported: write the value, or set it in the environment")
-		}
-	}
+	text = r.withEnvironment(text)
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var top, more yaml.Node
 	switch err := decoder.Decode(&top); {
@@ -80,60 +83,101 @@ func (r *fileReader) document(text, environment string) (values map[string]fileV
 func (r *fileReader) section(node *yaml.Node, environment string) (values map[string]fileValue, sections map[string]*yaml.Node) {
 	values, sections = make(map[string]fileValue), make(map[string]*yaml.Node)
 	within := word(environment != "", fmt.Sprintf(" (in %q, taken for the section of an environment)", environment))
-	for _, e := range r.nearest(r.mapping(node, "settings"+within)) {
+	entries := r.mapping(node, "settings"+within)
+	verbose := 0 // the line that asks for Sidekiq's debug log
+	hasPoll := slices.ContainsFunc(entries, func(e entry) bool { return e.key == "poll" })
+	for _, e := range entries {
+		if e.key == averagePoll && hasPoll {
+			r.note(e, "is ignored: poll is given")
+			continue
+		}
+		if e.key == averagePoll {
+			r.note(e, "is read as poll: one worker of the fleet polls this often")
+			e.key = "poll"
+		}
 		s, known := settingByKey(e.key)
 		switch {
 		case known:
 			if value, ok := r.value(s, e); ok {
 				values[e.key] = value
 			}
+		case e.key == "verbose" && e.value.Value == "true":
+			verbose = e.line
+		case e.key == "verbose":
 		case notHere[e.key] != "":
-			r.fail(e.line, "%s%s: belay has no such setting: %s", e.key, within, notHere[e.key])
+			r.ignored = append(r.ignored, fmt.Sprintf("%s in line %d%s: %s", e.key, e.line, within, notHere[e.key]))
 		case environment == "" && e.value.Kind == yaml.MappingNode:
 			sections[e.key] = e.value
 		default:
 			r.fail(e.line, "%q is not a setting%s; the settings are %s", e.key, within, strings.Join(settingKeys(), ", "))
 		}
 	}
+	if _, given := values["log_level"]; verbose > 0 && !given {
+		values["log_level"] = fileValue{line: verbose, words: []string{"debug"}}
+	}
 	return values, sections
+}
+
+// envLookup matches what a file of Sidekiq's holds of ERB most often: a variable of the environment, perhaps
+// with a default.
+var envLookup = regexp.MustCompile(strings.ReplaceAll(
+	`<%=\s*(?:Integer)?\(?\s*ENV(?:\[["'](\w+)["']\]|(\.fetch)\(["'](\w+)["'](?:,\s*VALUE)?\)(?:\s*\{\s*VALUE\s*\})?)`+
+		`(?:\s*\|\|\s*VALUE)?\s*\)?(?:\.to_[is])?\s*-?%>`, "VALUE", `("[^"]*"|'[^']*'|[\w.]+)`))
+
+// withEnvironment replaces the ERB of a file that looks up variables of the environment, and reports any other.
+func (r *fileReader) withEnvironment(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !strings.Contains(line, "<%") || strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		lines[i] = envLookup.ReplaceAllStringFunc(line, func(lookup string) string {
+			found := envLookup.FindStringSubmatch(lookup)
+			name := cmp.Or(found[1], found[3])
+			value, set := os.LookupEnv(name)
+			instead := cmp.Or(found[4:]...)
+			switch {
+			case set:
+				return value
+			case instead == "" && found[2] != "":
+				r.fail(i+1, "the variable %s is not set", name)
+			}
+			return strings.Trim(instead, `"'`)
+		})
+		if strings.Contains(lines[i], "<%") {
+			r.fail(i+1, "this ERB is not supported: use <%%= ENV[\"NAME\"] || value %%>, or write the value")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // averagePoll is Sidekiq's setting for how often a whole fleet polls for due jobs. Belay has one poller for
 // the fleet, so the poller's period is the nearest setting.
 const averagePoll = "average_scheduled_poll_interval"
 
-// nearest replaces a Sidekiq setting with its nearest Belay equivalent and adds a note. If the file has both,
-// Belay's setting wins.
-func (r *fileReader) nearest(entries []entry) []entry {
-	at := slices.IndexFunc(entries, func(e entry) bool { return e.key == averagePoll })
-	switch {
-	case at < 0:
-	case slices.ContainsFunc(entries, func(e entry) bool { return e.key == "poll" }):
-		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is ignored: poll is given", r.path, entries[at].line, averagePoll))
-		entries = slices.Delete(entries, at, at+1)
-	default:
-		r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s is read as poll: one worker of the fleet polls this often",
-			r.path, entries[at].line, averagePoll))
-		entries[at].key = "poll"
-	}
-	return entries
+func (r *fileReader) note(e entry, what string) {
+	r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s %s", r.path, e.line, e.key, what))
 }
 
-// notHere are Sidekiq's settings without an equivalent, and what to do instead.
+const aboutPeriodic = "use belay periodic add, or Server.Schedule"
+
+// notHere are settings of Sidekiq and its gems without an equivalent, and what to do instead. They are ignored,
+// so that one file serves both.
 var notHere = map[string]string{
 	"pidfile":                 "let systemd or a similar supervisor start the worker; it tracks the process",
 	"daemon":                  "the worker stays in the foreground; let systemd or a similar supervisor start it",
 	"require":                 "there is no code to load; handlers are programs, see exec",
 	"environment":             "set --environment or BELAY_ENVIRONMENT",
-	"verbose":                 "write log_level: debug",
-	"strict":                  "queues without weights are strict already",
+	"strict":                  "queues without weights are strict, as in Sidekiq",
 	"poll_interval_average":   "write poll, with a duration such as 100ms",
 	"dead_max_jobs":           "the dead set keeps at most 10,000 jobs, as Sidekiq's",
 	"dead_timeout_in_seconds": "dead jobs are kept for 180 days, as Sidekiq's",
 	"backtrace":               "programs have none; a job may carry its own",
-	"scheduler":               "belay has no cron",
-	"schedule":                "belay has no cron",
-	"cron":                    "belay has no cron",
+	"scheduler":               aboutPeriodic,
+	"schedule":                aboutPeriodic,
+	"cron":                    aboutPeriodic,
+	"limits":                  "give the queue a capsule with a concurrency of its own",
+	"process_limits":          "give the queue a capsule with a concurrency of its own",
 }
 
 // An entry is a key with its value.

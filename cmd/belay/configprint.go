@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
@@ -14,100 +16,94 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-const printedHead = "The settings of this worker, each with its source."
+// A printedPair is a line below capsules or exec.
+type printedPair struct{ key, value any }
+
+// A printedCapsule is a capsule in the form of a file.
+type printedCapsule struct {
+	Concurrency int   `yaml:"concurrency,omitempty"`
+	Queues      []any `yaml:"queues"`
+}
 
 // write prints the settings as a file that --config can read. A URL with a password is printed in a comment,
 // without the password.
 func (c *config) write(out io.Writer, flags *pflag.FlagSet, server belay.ServerConfig) error {
-	top := &yaml.Node{Kind: yaml.MappingNode, HeadComment: printedHead}
+	page := bytes.NewBufferString("# The settings of this worker, each with its source.\n")
 	for _, s := range settings {
-		source := c.sources[s.key]
-		if source == "" {
-			source = "default"
-		}
-		value := c.value(s, flags, server)
-		if value == nil {
-			continue
-		}
-		key := node(s.key)
-		if hidden, secret := hiddenURL(value.Value); s.key == "redis" && secret {
-			top.FootComment = fmt.Sprintf("redis: %s # %s", hidden, source)
-			continue
-		}
-		if value.Kind == yaml.MappingNode && len(value.Content) > 0 {
-			key.HeadComment = s.key + ": " + source
-		} else {
-			value.LineComment = source
-		}
-		top.Content = append(top.Content, key, value)
-	}
-	encoder := yaml.NewEncoder(out)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(top); err != nil {
-		return fmt.Errorf("print the configuration: %w", err)
-	}
-	return encoder.Close()
-}
-
-// value returns a setting's value in the form of a file, or nil for one that follows from others.
-func (c *config) value(s setting, flags *pflag.FlagSet, server belay.ServerConfig) *yaml.Node {
-	if s.key == "capsules" {
-		var pairs []*yaml.Node
-		for _, capsule := range server.Capsules {
-			var about []*yaml.Node
-			if capsule.Concurrency > 0 {
-				about = append(about, node("concurrency"), node(capsule.Concurrency))
+		source := cmp.Or(c.sources[s.key], "default")
+		value := printedValue(s, flags, server)
+		if pairs, many := value.([]printedPair); many && len(pairs) == 0 {
+			value = struct{}{}
+		} else if many {
+			_, _ = fmt.Fprintf(page, "# %s: %s\n%s:\n", s.key, source, s.key)
+			for _, pair := range pairs {
+				_, _ = fmt.Fprintf(page, "  %s: %s\n", inYAML(pair.key), inYAML(pair.value))
 			}
-			about = append(about, node("queues"), queuesNode(capsule.Queues))
-			pairs = append(pairs, node(capsule.Name), &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: about})
+			continue
 		}
-		return block(pairs)
+		line := fmt.Sprintf("%s: %s # %s\n", s.key, inYAML(value), source)
+		url, _ := value.(string)
+		if hidden, secret := hiddenURL(url); s.key == "redis" && secret {
+			line = fmt.Sprintf("# redis: %s # %s\n", hidden, source)
+		}
+		if value != nil {
+			page.WriteString(line)
+		}
 	}
-	value := flags.Lookup(s.flag).Value
-	switch many, _ := value.(pflag.SliceValue); {
-	case s.key == "exec":
-		var pairs []*yaml.Node
-		for _, spec := range many.GetSlice() {
+	_, err := page.WriteTo(out)
+	return err
+}
+
+// printedValue returns the value of a setting, or nil for one that follows from others.
+func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) any {
+	pairs := []printedPair{}
+	switch s.key {
+	case "capsules":
+		for _, capsule := range server.Capsules {
+			pairs = append(pairs, printedPair{capsule.Name, printedCapsule{capsule.Concurrency, printedQueues(capsule.Queues)}})
+		}
+		return pairs
+	case "exec":
+		specs, _ := flags.GetStringArray("exec")
+		for _, spec := range specs {
 			class, command, _ := strings.Cut(spec, "=")
-			pairs = append(pairs, node(class), node(command))
+			pairs = append(pairs, printedPair{class, command})
 		}
-		return block(pairs)
-	case s.key == "queues":
-		return queuesNode(server.Queues)
-	case s.key == "labels":
-		return node(append([]string{}, server.Labels...))
-	case s.key == "redis" && value.String() == "":
-		return node(defaultURL)
-	case value.Type() == "int":
-		number, _ := strconv.Atoi(value.String())
-		return node(number)
-	case value.Type() == "duration" && value.String() == "":
+		return pairs
+	case "queues":
+		return printedQueues(server.Queues)
+	case "labels":
+		return server.Labels
+	}
+	text := flags.Lookup(s.flag).Value.String()
+	number, notANumber := strconv.Atoi(text)
+	switch {
+	case s.kind == "int" && notANumber == nil:
+		return number
+	case s.kind == "duration" && text == "":
 		return nil
+	case s.key == "redis":
+		return cmp.Or(text, defaultURL)
 	}
-	return node(value.String())
+	return text
 }
 
-// node encodes a value in one line.
-func node(value any) *yaml.Node {
-	n := &yaml.Node{}
-	_ = n.Encode(value) // plain values only
-	if n.Kind != yaml.ScalarNode {
-		n.Style = yaml.FlowStyle
+// inYAML encodes a value in one line.
+func inYAML(value any) string {
+	node := &yaml.Node{}
+	_ = node.Encode(value) // plain values only
+	switch {
+	case node.Kind != yaml.ScalarNode:
+		node.Style = yaml.FlowStyle
+	case strings.Contains(node.Value, "\n"):
+		node.Style = yaml.DoubleQuotedStyle
 	}
-	return n
+	text, _ := yaml.Marshal(node)
+	return strings.TrimSpace(string(text))
 }
 
-// block returns a mapping with a line for each key, in order.
-func block(pairs []*yaml.Node) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode, Content: pairs}
-	if len(pairs) == 0 {
-		n.Style = yaml.FlowStyle
-	}
-	return n
-}
-
-func queuesNode(of []belay.QueueWeight) *yaml.Node {
-	queues := []any{}
+func printedQueues(of []belay.QueueWeight) []any {
+	var queues []any
 	for _, queue := range of {
 		if queue.Weight > 0 {
 			queues = append(queues, []any{queue.Name, queue.Weight})
@@ -116,9 +112,9 @@ func queuesNode(of []belay.QueueWeight) *yaml.Node {
 		}
 	}
 	if len(queues) == 0 {
-		queues = append(queues, "default")
+		return []any{"default"}
 	}
-	return node(queues)
+	return queues
 }
 
 // hiddenURL returns a URL without its password, and whether it has one. It also hides a user without a

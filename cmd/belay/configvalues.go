@@ -10,135 +10,101 @@ import (
 	"github.com/belayq/belay"
 )
 
-// A failFunc reports that a node is not what was wanted. It returns no words.
-type failFunc func(node *yaml.Node, want string) []string
-
 // value reads the value of a setting, and reports whether it is valid.
 func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
 	before := len(r.wrong)
 	value.line = e.line
-	switch s.key {
-	case "capsules":
+	switch {
+	case s.key == "capsules":
 		value.capsules = r.capsules(e)
-	case "queues":
-		value.queues = readQueues(e.value, r.failing(e.key))
+	case s.key == "queues":
+		value.queues = r.queues(e.key, e.value)
+	case s.key == "exec":
+		for _, one := range r.mapping(e.value, e.key) {
+			if strings.Contains(one.key, "=") {
+				r.unlike(e.key, one.value, "a class name without =")
+			}
+			value.words = append(value.words, one.key+"="+r.scalar("string", e.key, one.value))
+		}
+	case s.list && e.value.Kind == yaml.SequenceNode:
+		for _, item := range e.value.Content {
+			value.words = append(value.words, r.scalar("string", e.key, followed(item)))
+		}
+	case s.list:
+		r.unlike(e.key, e.value, "a list")
+	case s.key == "redis" && e.value.Value == "" && e.value.Tag == "!!str": // to the flag it means another Redis
+		r.fail(e.line, "redis: the URL is empty; leave it out for the default")
 	default:
-		value.words = s.read(e.value, r.failing(e.key))
+		value.words = []string{r.scalar(s.kind, e.key, e.value)}
 	}
 	return value, len(r.wrong) == before
 }
 
-// failing returns the failFunc for a key.
-func (r *fileReader) failing(key string) failFunc {
-	return func(node *yaml.Node, want string) []string {
-		r.fail(node.Line, "%s: it is %s, not %s", key, want, kindOf(node))
-		return nil
-	}
+// unlike reports that a node is not what was wanted.
+func (r *fileReader) unlike(key string, node *yaml.Node, want string) {
+	r.fail(node.Line, "%s: it is %s, not %s", key, want, kindOf(node))
 }
 
-func readText(node *yaml.Node, fail failFunc) []string {
-	if node.Tag != "!!str" {
-		return fail(node, "text (in quotes, if it looks like something else)")
+// scalar reads one value of this kind of flag, as the flag's word.
+func (r *fileReader) scalar(kind, key string, node *yaml.Node) string {
+	text, want, ok := node.Value, "text (in quotes, if it looks like something else)", node.Tag == "!!str"
+	switch kind {
+	case "int":
+		number := 0
+		want, ok = "a whole number", node.Tag == "!!int" && node.Decode(&number) == nil
+		text = strconv.Itoa(number)
+	case "duration": // a number is seconds, because Sidekiq's timeout is one
+		text += word(node.Tag == "!!int" || node.Tag == "!!float", "s")
+		_, err := time.ParseDuration(text)
+		want, ok = "a duration such as 1500ms, or seconds", err == nil
 	}
-	return []string{node.Value}
-}
-
-// readURL refuses an empty URL, which would mean the default, and so another Redis.
-func readURL(node *yaml.Node, fail failFunc) []string {
-	if node.Tag == "!!str" && node.Value == "" {
-		return fail(node, "a URL; leave it out for the default: the URL is empty")
+	if !ok {
+		r.unlike(key, node, want)
 	}
-	return readText(node, fail)
-}
-
-func readNumber(node *yaml.Node, fail failFunc) []string {
-	var number int
-	if node.Tag != "!!int" || node.Decode(&number) != nil {
-		return fail(node, "a whole number")
-	}
-	return []string{strconv.Itoa(number)}
-}
-
-// readDuration reads a number as seconds, because Sidekiq's timeout is one.
-func readDuration(node *yaml.Node, fail failFunc) []string {
-	text := node.Value
-	if node.Tag == "!!int" || node.Tag == "!!float" {
-		text += "s"
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return fail(node, "a duration such as 1500ms, or seconds")
-	}
-	return []string{d.String()}
-}
-
-func readList(node *yaml.Node, fail failFunc) (words []string) {
-	if node.Kind != yaml.SequenceNode {
-		return fail(node, "a list")
-	}
-	for _, item := range node.Content {
-		words = append(words, readText(followed(item), fail)...)
-	}
-	return words
-}
-
-func readPrograms(node *yaml.Node, fail failFunc) (words []string) {
-	if node.Kind != yaml.MappingNode {
-		return fail(node, "classes with commands")
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		class := node.Content[i]
-		if strings.Contains(class.Value, "=") {
-			fail(class, "a class name without =")
-			continue
-		}
-		for _, command := range readText(followed(node.Content[i+1]), fail) {
-			words = append(words, class.Value+"="+command)
-		}
-	}
-	return words
+	return text
 }
 
 const queueForms = "a name, [name, weight] or name: weight, with a weight of 1 or more"
 
-// readQueues reads all forms of Sidekiq: a list of names, "name,weight", [name, weight] and {name: weight},
-// or one mapping of names to weights.
-func readQueues(node *yaml.Node, fail failFunc) (queues []belay.QueueWeight) {
+// queues reads all forms of Sidekiq: a list of names, "name,weight", [name, weight] and {name: weight}, or one
+// mapping of names to weights.
+func (r *fileReader) queues(key string, node *yaml.Node) (queues []belay.QueueWeight) {
+	items := node.Content
 	switch node.Kind {
 	case yaml.MappingNode:
-		return readQueue(node, fail)
+		items = []*yaml.Node{node}
 	case yaml.SequenceNode:
-		for _, item := range node.Content {
-			queues = append(queues, readQueue(followed(item), fail)...)
-		}
-		return queues
+	default:
+		r.unlike(key, node, "a list, each "+queueForms)
 	}
-	fail(node, "a list, each "+queueForms)
-	return nil
+	for _, item := range items {
+		found, ok := readQueue(followed(item))
+		if !ok {
+			r.unlike(key, item, queueForms)
+		}
+		queues = append(queues, found...)
+	}
+	return queues
 }
 
-func readQueue(node *yaml.Node, fail failFunc) (queues []belay.QueueWeight) {
-	name, weight, weighted := strings.Cut(node.Value, ",")
-	switch {
+func readQueue(node *yaml.Node) (queues []belay.QueueWeight, ok bool) {
+	pairs := node.Content
+	switch name, weight, weighted := strings.Cut(node.Value, ","); {
 	case node.Tag == "!!str" && weighted:
-		if n, err := strconv.Atoi(weight); err == nil && n > 0 {
-			return []belay.QueueWeight{{Name: queueName(node, name), Weight: n}}
-		}
+		n, err := strconv.Atoi(weight)
+		return []belay.QueueWeight{{Name: queueName(node, name), Weight: n}}, err == nil && n > 0
 	case node.Tag == "!!str":
-		return []belay.QueueWeight{{Name: queueName(node, name)}}
-	case node.Kind == yaml.MappingNode, node.Kind == yaml.SequenceNode && len(node.Content) == 2:
-		ok := true
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			key, n := followed(node.Content[i]), 0
-			ok = ok && key.Tag == "!!str" && node.Content[i+1].Decode(&n) == nil && n > 0
-			queues = append(queues, belay.QueueWeight{Name: queueName(key, key.Value), Weight: n})
-		}
-		if ok {
-			return queues
-		}
+		return []belay.QueueWeight{{Name: queueName(node, name)}}, true
+	case node.Kind != yaml.MappingNode && len(pairs) != 2:
+		return nil, false
 	}
-	fail(node, queueForms)
-	return nil
+	ok = true
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, n := followed(pairs[i]), 0
+		ok = ok && key.Tag == "!!str" && pairs[i+1].Decode(&n) == nil && n > 0
+		queues = append(queues, belay.QueueWeight{Name: queueName(key, key.Value), Weight: n})
+	}
+	return queues, ok
 }
 
 // queueName removes the colon of a symbol of Ruby's, which is not in quotes.
@@ -153,14 +119,13 @@ func (r *fileReader) capsules(e entry) (capsules []belay.Capsule) {
 	for _, one := range r.mapping(e.value, e.key) {
 		capsule, what := belay.Capsule{Name: one.key}, "capsule "+one.key
 		for _, about := range r.mapping(one.value, what) {
-			fail := r.failing(what + ": " + about.key)
 			switch about.key {
 			case "concurrency":
 				if about.value.Decode(&capsule.Concurrency) != nil || capsule.Concurrency < 1 {
-					fail(about.value, "a whole number of 1 or more")
+					r.unlike(what+": concurrency", about.value, "a whole number of 1 or more")
 				}
 			case "queues":
-				capsule.Queues = readQueues(about.value, fail)
+				capsule.Queues = r.queues(what+": queues", about.value)
 			default:
 				r.fail(about.line, "%s: %q is not a setting of a capsule; the settings are concurrency, queues", what, about.key)
 			}

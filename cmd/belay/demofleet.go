@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -23,18 +22,19 @@ type demoFleet struct {
 // A demoProcess is one worker process.
 type demoProcess struct {
 	number  int
-	cmd     *exec.Cmd
-	logged  *tail // the end of its log
+	pid     int
+	logged  tail // the end of its log
 	running map[string]bool
+	how     string        // it ended
 	gone    chan struct{} // closed when the process has ended and its last report is in the ledger
 }
 
 func (p *demoProcess) String() string {
-	return fmt.Sprintf("worker %d (pid %d)", p.number, p.cmd.Process.Pid)
+	return fmt.Sprintf("worker %d (pid %d)", p.number, p.pid)
 }
 
 func newDemoFleet(redis *demoRedis, ledger *ledger) *demoFleet {
-	return &demoFleet{redis: redis, ledger: ledger, spawner: newSpawner()}
+	return &demoFleet{redis: redis, ledger: ledger, spawner: newSpawner(false)}
 }
 
 // fill starts workers up to a number. It is an error if one has ended by itself.
@@ -42,7 +42,7 @@ func (f *demoFleet) fill(workers int) error {
 	for _, p := range f.alive {
 		select {
 		case <-p.gone:
-			return fmt.Errorf("%v ended by itself (%s): %s", p, p.cmd.ProcessState, cmp.Or(p.logged.end(), "it logged nothing"))
+			return fmt.Errorf("%v ended by itself (%s): %s", p, cmp.Or(p.how, "exit status 0"), cmp.Or(p.logged.String(), "it logged nothing"))
 		default:
 		}
 	}
@@ -56,9 +56,6 @@ func (f *demoFleet) fill(workers int) error {
 	return nil
 }
 
-// demoFD is the number of ExtraFiles' first file in the child.
-const demoFD = 3
-
 func (f *demoFleet) start() (*demoProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -66,29 +63,27 @@ func (f *demoFleet) start() (*demoProcess, error) {
 	}
 	f.started++
 	p := &demoProcess{number: f.started, running: make(map[string]bool), gone: make(chan struct{})}
-	p.cmd = exec.Command(self, demoWorkerName, "--fd", strconv.Itoa(demoFD), "--client", f.redis.client, "--prefix", f.redis.prefix)
+	cmd := exec.Command(self, demoWorkerName, "--client", f.redis.client, "--prefix", f.redis.prefix)
 	// Not in a flag: every user can read the command line of a process.
-	p.cmd.Env = append(withoutRedis(os.Environ()), urlVariables[0]+"="+f.redis.url)
+	cmd.Env = append(withoutRedis(os.Environ()), urlVariables[0]+"="+f.redis.url)
 	reports, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	p.cmd.ExtraFiles = []*os.File{theirs}
-	var pipes pipes
-	if p.logged, p.cmd.Stderr, err = pipes.listen(); err == nil {
-		err = f.spawner.start(p.cmd)
-	}
+	cmd.Stdout, cmd.Stderr = theirs, &p.logged
+	exit, err := f.spawner.start(cmd)
 	_ = theirs.Close()
-	pipes.handedOver()
 	if err != nil {
 		_ = reports.Close()
 		return nil, err
 	}
+	p.pid = cmd.Process.Pid
 	go func() {
 		defer close(p.gone)
 		f.ledger.read(reports, p.running) // to the end: what was written before a SIGKILL is still in the pipe
 		_ = reports.Close()
-		_ = p.cmd.Wait()
+		p.how = ending(<-exit)
+		finish(cmd, demoTimeout)
 	}()
 	return p, nil
 }
@@ -102,9 +97,8 @@ func (f *demoFleet) kill() (name string, running int) {
 		return "", 0
 	}
 	p := f.alive[i]
-	killGroup(p.cmd.Process.Pid)
+	killGroup(p.pid)
 	<-p.gone
-	_ = p.logged.end()
 	f.alive = slices.Delete(f.alive, i, i+1) // its replacement comes last, so the next kill is another's turn
 	return p.String(), f.ledger.interrupt(p.running)
 }
@@ -112,7 +106,7 @@ func (f *demoFleet) kill() (name string, running int) {
 // stop stops all workers as an operator does, and kills those that do not end.
 func (f *demoFleet) stop() {
 	for _, p := range f.alive {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		_ = syscall.Kill(p.pid, syscall.SIGTERM)
 	}
 	// Longer than a worker's shutdown timeout and what it may wait for Redis as well.
 	patience := time.After(demoShutdown + 4*time.Second)
@@ -122,9 +116,8 @@ func (f *demoFleet) stop() {
 		case <-patience:
 			patience = time.After(0)
 		}
-		killGroup(p.cmd.Process.Pid)
+		killGroup(p.pid)
 		<-p.gone
-		_ = p.logged.end()
 	}
 	f.alive = nil
 }

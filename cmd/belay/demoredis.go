@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -29,7 +27,7 @@ type demoRedis struct {
 // openDemoRedis uses the Redis of --redis, or starts one in memory. It ignores the environment: "belay demo"
 // must never run in production by accident.
 func openDemoRedis(ctx context.Context, at *redisFlags) (*demoRedis, error) {
-	s := &demoRedis{client: at.client, prefix: "belay-demo-" + rand.Text()[:10]}
+	s := &demoRedis{client: at.client, prefix: demoPrefix + rand.Text()[:10]}
 	if at.prefix != "" {
 		s.prefix = at.prefix + ":" + s.prefix
 	}
@@ -57,8 +55,6 @@ func openDemoRedis(ctx context.Context, at *redisFlags) (*demoRedis, error) {
 	return s, nil
 }
 
-var redisVersion = regexp.MustCompile(`redis_version:(\d+)\.([0-9.]+)`)
-
 // identify reads the version, and refuses one that is too old for Belay's scripts.
 func (s *demoRedis) identify(ctx context.Context) error {
 	if s.embedded != nil {
@@ -70,13 +66,10 @@ func (s *demoRedis) identify(ctx context.Context) error {
 		return fmt.Errorf("read the version of Redis: %w", reply.Err)
 	}
 	text, _ := reply.Value.(string)
-	found := redisVersion.FindStringSubmatch(text)
-	if found == nil {
-		return errors.New("this Redis does not report its version")
-	}
-	s.name = found[1] + "." + found[2]
-	if major, _ := strconv.Atoi(found[1]); major < 7 {
-		return fmt.Errorf("this Redis is %s: Belay needs 7.0 or newer", s.name)
+	_, text, _ = strings.Cut(text, "redis_version:")
+	s.name, _, _ = strings.Cut(text, "\r\n")
+	if major, _, _ := strings.Cut(s.name, "."); len(major) == 1 && major < "7" || major == "" {
+		return fmt.Errorf("this Redis is %q: Belay needs 7.0 or newer", s.name)
 	}
 	return nil
 }
@@ -166,6 +159,10 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {
 		names = append(names, keys.ProcessedOn(day), keys.FailedOn(day))
+	}
+	// Redis keeps the statistics of a longer demonstration for some hours or days.
+	for at := now.Add(-time.Hour); at.Before(now.Add(2 * time.Minute)); at = at.Add(time.Minute) {
+		names = append(names, keys.ClassMinute(at), keys.ClassTen(at), keys.RunHistogram(demoClass, at), keys.WaitHistogram(demoClass, at))
 	}
 	return names
 }

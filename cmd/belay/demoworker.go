@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 const (
 	demoWorkerName = "demo-worker"
+	demoPrefix     = "belay-demo-" // and random characters
 	demoQueue      = "demo"
 	demoClass      = "Demo"
 	// demoJobTime is how long a job takes on average: long enough to be interrupted, short enough for
@@ -24,21 +26,18 @@ const (
 
 // newDemoWorker makes the hidden command that the demonstration's workers run.
 func newDemoWorker(at *redisFlags) *cobra.Command {
-	var fd int
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use: demoWorkerName, Hidden: true, Short: "A worker of belay demo", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if fd == 0 {
+			if !strings.Contains(at.prefix, demoPrefix) {
 				return usage("this command is a part of belay demo")
 			}
-			return demoWork(cmd, at, os.NewFile(uintptr(fd), "reports"))
+			return demoWork(cmd, at)
 		},
 	}
-	cmd.Flags().IntVar(&fd, "fd", 0, "open file for the reports of this worker")
-	return cmd
 }
 
-func demoWork(cmd *cobra.Command, at *redisFlags, file *os.File) error {
+func demoWork(cmd *cobra.Command, at *redisFlags) error {
 	redis, err := at.open()
 	if err != nil {
 		return err
@@ -60,15 +59,15 @@ func demoWork(cmd *cobra.Command, at *redisFlags, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	server.HandleRaw(demoClass, demoHandler(file))
+	server.HandleRaw(demoClass, demoHandler(cmd.OutOrStdout()))
 	return belay.Process{Server: server}.Run(context.Background())
 }
 
 // demoHandler reports the start of a job before it begins, and its end. Each line is one small write to a
 // pipe: what was written before a SIGKILL is in the pipe, and no line is split.
-func demoHandler(reports *os.File) func(context.Context, *belay.Job) error {
+func demoHandler(reports io.Writer) func(context.Context, *belay.Job) error {
 	return func(ctx context.Context, j *belay.Job) error {
-		if _, err := reports.WriteString(lineStart + j.JID() + "\n"); err != nil {
+		if _, err := io.WriteString(reports, lineStart+j.JID()+"\n"); err != nil {
 			return err
 		}
 		select {
@@ -76,7 +75,7 @@ func demoHandler(reports *os.File) func(context.Context, *belay.Job) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		_, err := reports.WriteString(lineEnd + j.JID() + "\n")
+		_, err := io.WriteString(reports, lineEnd+j.JID()+"\n")
 		return err
 	}
 }

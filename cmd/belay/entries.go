@@ -22,7 +22,7 @@ are shown as escapes. An unreadable entry is shown with the reason.
 
 With --json it prints one JSON object a line, with these stable fields:
   id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
-  failed_at, bytes; for an unreadable entry also problem, and payload (its first bytes)
+  failed_at (first), retried_at (last), bytes; for an unreadable entry also problem, and payload (its first bytes)
 id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-". in is retries,
 scheduled, dead, queue or quarantined. at is when the job runs, or when it died.
 
@@ -282,6 +282,7 @@ func printEntry(out io.Writer, e inspect.Entry, asJSON bool) {
 		line("failed runs", failures(e))
 	}
 	instant("first failed", e.FailedAt)
+	instant("failed again", e.RetriedAt)
 	if e.Interrupted > 0 {
 		line("crashes", strconv.Itoa(e.Interrupted))
 	}

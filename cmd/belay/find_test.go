@@ -63,6 +63,43 @@ func TestQueuesMove(t *testing.T) {
 	}
 }
 
+// A class gets a queue of its own: none of its jobs goes to the old queue any more, whenever it runs.
+func TestMoveTakesAClassToAnotherQueue(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"), deadJob("B", "2"), deadJob("A", "3"))
+	h.do("LPUSH", h.key("belay:suspects:mail"), deadJob("A", "4"))
+	for _, set := range []string{"schedule", "retry", "dead"} {
+		h.do("ZADD", h.key(set), "1800000000", deadJob("A", "of-"+set), "1800000000", deadJob("B", "of-"+set))
+	}
+	require.Equal(t, said{0, "6 moved\n", ""}, h.invoke("", "move", "--class", "A", "--from", "mail", "--to", "go_mail"))
+	require.Equal(t, said{0, "0 moved\n", ""}, h.invoke("", "move", "--class", "A", "--from", "mail", "--to", "go_mail"), "a second time")
+	in := func(queue string) (jids []string) {
+		for _, home := range []string{"scheduled", "retries", "dead"} {
+			for line := range strings.Lines(h.invoke("", home, "--json").out) {
+				var entry inspect.Entry
+				require.NoError(t, json.Unmarshal([]byte(line), &entry))
+				if entry.Queue == queue {
+					jids = append(jids, entry.Class+entry.ID)
+				}
+			}
+		}
+		for _, payload := range append(h.payloads("LRANGE", h.key("belay:suspects:"+queue), "0", "-1"), h.payloads("LRANGE", h.key("queue:"+queue), "0", "-1")...) {
+			var waiting struct{ Class, JID string }
+			require.NoError(t, json.Unmarshal([]byte(payload), &waiting))
+			jids = append(jids, waiting.Class+waiting.JID)
+		}
+		return jids
+	}
+	require.Equal(t, []string{"Aof-schedule", "Aof-retry", "Aof-dead", "A4", "A3", "A1"}, in("go_mail"))
+	require.Equal(t, []string{"Bof-schedule", "Bof-retry", "Bof-dead", "B2"}, in("mail"))
+
+	require.Contains(t, h.invoke("", "move", "--from", "go_mial", "--to", "mail").errs, "did you mean go_mail")
+	for _, words := range []string{"move", "move --from a", "move --to a", "move --from a --to a", "move x --from a --to b"} {
+		require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
+	}
+}
+
 func TestAMisspelledNameGetsASuggestion(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{

@@ -47,11 +47,3 @@ func untilSignal() (ctx context.Context, stop func()) {
 		cancel(nil)
 	}
 }
-
-// surviveBrokenPipes turns a write to a reader that has gone into an error. Without it Go's runtime ends the
-// program at once, without a summary.
-func surviveBrokenPipes() (stop func()) {
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	return func() { signal.Stop(broken) }
-}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,6 @@ const patience = 100 * time.Millisecond
 // jobLines reads jobs from lines of JSON. It refuses lines that are not jobs, and skips empty ones.
 type jobLines struct {
 	lines    <-chan jobLine
-	closed   chan struct{}
 	reading  context.Context
 	defaults client.RawJob
 	refuse   func(line int, why error)
@@ -49,12 +49,9 @@ type jobLine struct {
 // read.
 func newJobLines(reading context.Context, in io.Reader, defaults client.RawJob, refuse func(int, error)) *jobLines {
 	lines := make(chan jobLine) // unbuffered: a line may be long
-	l := &jobLines{lines: lines, closed: make(chan struct{}), reading: reading, defaults: defaults, refuse: refuse}
-	go readLines(reading, in, lines, l.closed)
-	return l
+	go readLines(reading, in, lines)
+	return &jobLines{lines: lines, reading: reading, defaults: defaults, refuse: refuse}
 }
-
-func (l *jobLines) close() { close(l.closed) }
 
 // batch returns the next jobs: as many as one push takes, and fewer if the input pauses or ends.
 func (l *jobLines) batch() (jobs []numbered) {
@@ -112,44 +109,32 @@ func (l *jobLines) stop(why error) {
 	}
 }
 
-// readLines sends the lines of in, one by one, and its end.
-func readLines(reading context.Context, in io.Reader, lines chan<- jobLine, closed <-chan struct{}) {
-	buffered := bufio.NewReaderSize(endingReader{reading, in}, 64<<10)
-	for number := 1; ; number++ {
-		line := readLine(buffered)
-		line.number = number
-		select {
-		case lines <- line:
-		case <-closed:
-			return
-		}
-		if line.end != nil {
-			return
-		}
-	}
-}
-
-// readLine reads a line, without the text of one that is too long.
-func readLine(in *bufio.Reader) (line jobLine) {
-	some := false
-	for {
-		part, err := in.ReadSlice('\n')
-		some = some || len(part) > 0
-		if line.long = line.long || len(line.text)+len(part) > mostLine; line.long {
-			line.text = nil
-		} else {
-			line.text = append(line.text, part...)
-		}
+// readLines sends the lines of in, without the text of those that are too long, and its end.
+func readLines(reading context.Context, in io.Reader, lines chan<- jobLine) {
+	scanner, number, long := bufio.NewScanner(endingReader{reading, in}), 1, false
+	scanner.Buffer(nil, mostLine+bufio.MaxScanTokenSize)
+	scanner.Split(func(data []byte, atEnd bool) (advance int, line []byte, err error) {
+		advance, line, err = bufio.ScanLines(data, atEnd)
 		switch {
-		case err == nil:
-			return line
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && some: // the last line may lack its line break; the next read returns EOF again
-			return line
-		default:
-			return jobLine{end: err}
+		case advance == 0 && len(data) > mostLine:
+			long, advance = true, len(data)
+		case atEnd && reading.Err() != nil && !bytes.Contains(data, []byte{'\n'}): // the rest was not read
+			return 0, nil, nil
 		}
+		return advance, line, err
+	})
+	for ; scanner.Scan(); number++ {
+		line := jobLine{number: number, long: long || len(scanner.Bytes()) > mostLine}
+		if !line.long {
+			line.text = bytes.Clone(scanner.Bytes())
+		}
+		long = false
+		lines <- line
 	}
+	if long { // it ended where the buffer did
+		lines <- jobLine{number: number, long: true}
+	}
+	lines <- jobLine{end: cmp.Or(scanner.Err(), io.EOF)}
 }
 
 // An endingReader reads until its context ends.
@@ -200,6 +185,12 @@ func setField(j *client.RawJob, name string, value json.RawMessage) error {
 		return job.CheckQueue(j.Queue) // to the client an empty name means the default
 	case "jid":
 		return into(&j.JID)
+	case job.FieldExpiresIn:
+		var seconds float64
+		if err := into(&seconds); err != nil || seconds <= 0 || seconds > 1e9 {
+			return fmt.Errorf("the field %q is not a number of seconds", name)
+		}
+		j.ExpiresIn = time.Duration(seconds * float64(time.Second))
 	case "retry_queue":
 		return into(&j.RetryQueue)
 	case "tags":

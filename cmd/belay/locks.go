@@ -11,7 +11,7 @@ import (
 
 const locksHelp = `Lists the locks of unique jobs, those that expire first first: the job that holds each lock, for how long it has held it
 (AGE), and when the lock expires unless it is released or renewed (TTL). While a lock is held, pushes of other jobs that
-count as the same are refused as duplicates. For a job with reschedule once STATE is "started" once a run has begun, and
+count as the same are refused as duplicates. For a job with RescheduleOnce, STATE is "started" after a run has begun, and
 "dirty" if a duplicate was refused since: the job will run once more for it.
 
 Locks come and go while the command reads page by page, so a long list is not a snapshot.
@@ -47,18 +47,12 @@ func newLocks(at *redisFlags) *cobra.Command {
 				return (flags.class == "" || lock.Class == flags.class) && (jid == "" || lock.JID == jid)
 			}
 			return printPage(cmd.OutOrStdout(), flags, i.Locks(context.Background()), int(total), wanted,
-				[]any{"DIGEST", "CLASS", "JID", "AGE", "TTL", "STATE"}, func(lock inspect.Lock) []any {
-					state := word(lock.Started, "started")
-					if lock.Dirty {
-						state = "dirty"
-					}
-					return []any{lock.Digest, cut(lock.Class, 40), lock.JID, short(lock.Age), short(lock.TTL), state}
-				})
+				lockHeads, lockCells)
 		}),
 	}
 	flags.register(cmd.Flags())
 	cmd.Flags().StringVar(&jid, "jid", "", "show only the lock of the job with this `JID`")
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(newLockOf(at), &cobra.Command{
 		Use:   "release DIGEST...",
 		Short: "Release locks",
 		Long: `Releases locks, whatever job holds them, and prints the holders. It is for locks whose job no longer exists, such as one
@@ -74,6 +68,16 @@ Exit status: 0 if all were released; 1 if Redis cannot be reached; 2 for a wrong
 		RunE: withInspector(at, releaseLocks),
 	})
 	return cmd
+}
+
+var lockHeads = []any{"DIGEST", "CLASS", "JID", "AGE", "TTL", "STATE"}
+
+func lockCells(lock inspect.Lock) []any {
+	state := word(lock.Started, "started")
+	if lock.Dirty {
+		state = "dirty"
+	}
+	return []any{lock.Digest, cut(lock.Class, 40), lock.JID, short(lock.Age), short(lock.TTL), state}
 }
 
 func releaseLocks(cmd *cobra.Command, i *inspect.Inspector, digests []string) error {

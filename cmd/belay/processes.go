@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ func newProcesses(at *redisFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "processes",
-		Short: "List workers, quiet and stop them",
+		Short: "List workers, quiet, stop and dump them",
 		Long:  processesHelp,
 		Example: `  belay processes
   belay processes quiet vm:12923:f641267bd2b0
@@ -40,7 +41,9 @@ func newProcesses(at *redisFlags) *cobra.Command {
 	cmd.AddCommand(newOrder(at, inspect.Quiet, "Stop workers from taking jobs",
 		"Stops workers from taking jobs. They finish the jobs they have, and live until they are stopped; quiet cannot be undone."),
 		newOrder(at, inspect.Stop, "Stop workers", `Stops workers: they take no more jobs, give running jobs the shutdown timeout, and requeue unfinished jobs.
-A supervisor may start them again.`))
+A supervisor may start them again.`),
+		newOrder(at, inspect.Dump, "Let workers log what they run",
+			"Lets workers write their running jobs and the stacks of all goroutines (Sidekiq: threads) to their logs."))
 	return cmd
 }
 
@@ -51,7 +54,7 @@ func printProcesses(t *table, s inspect.Status) {
 	}
 	for _, p := range s.Processes {
 		t.row(p.Identity, string(p.State)+word(p.Quiet, ", quiet"), fmt.Sprintf("%d/%d", p.Busy, p.Concurrency),
-			strings.Join(p.Queues, ","), fmt.Sprintf("%d MB", p.RSS/1024), p.Tag)
+			queuesOf(p), fmt.Sprintf("%d MB", p.RSS/1024), p.Tag)
 	}
 	headed := false
 	for _, p := range s.Processes {
@@ -61,11 +64,32 @@ func printProcesses(t *table, s inspect.Status) {
 				t.row("JOB", "CLASS", "QUEUE", "FOR", "PROCESS")
 				headed = true
 			}
-			// Overdue: the handler ignores the cancellation of its context.
-			overdue := word(run.Overdue.Duration > 0, ", overdue for "+short(run.Overdue))
-			t.row(run.JID, run.Class, run.Queue, short(run.Elapsed)+overdue, p.Identity)
+			t.row(run.JID, run.Class, run.Queue, runFor(run), p.Identity)
 		}
 	}
+}
+
+// queuesOf returns the queues of a process, by capsules if there are several: critical,mail; or
+// default (25, strict): critical,mail; unsafe (1, weighted): thumbnails*3,previews*1.
+func queuesOf(p inspect.Process) string {
+	if len(p.Capsules) < 2 {
+		return strings.Join(p.Queues, ",")
+	}
+	capsules := make([]string, len(p.Capsules))
+	for n, c := range p.Capsules {
+		queues := slices.Clone(c.Queues)
+		for i, name := range queues {
+			queues[i] += word(c.Weights[name] > 0, fmt.Sprintf("*%d", c.Weights[name]))
+		}
+		capsules[n] = fmt.Sprintf("%s (%d, %s): %s", c.Name, c.Concurrency, c.Mode, strings.Join(queues, ","))
+	}
+	return strings.Join(capsules, "; ")
+}
+
+// runFor returns how long a run has been running. Overdue: the handler ignores the cancellation of its
+// context.
+func runFor(run inspect.Run) string {
+	return short(run.Elapsed) + word(run.Overdue.Duration > 0, ", overdue for "+short(run.Overdue))
 }
 
 // newOrder makes a command that sends an order to processes.

@@ -20,6 +20,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher/service"
 )
 
 const pushHelp = `Enqueues a job and prints its jid.
@@ -30,8 +31,8 @@ as in Ruby; put a longer decimal into a string. A string needs its own quotes in
 
 With --file each line of a file (- is standard input) is one job, a JSON object:
   {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
-Only class is required. args, queue, retry, jid, at, retry_for, retry_queue, backtrace, dead and tags mean the same as in
-Sidekiq; other fields go into the job too. -q and --retry are the defaults for lines without these fields. A line that
+Only class is required. args, queue, retry, jid, at, expires_in, retry_for, retry_queue, backtrace, dead and tags mean the
+same as in Sidekiq; other fields go into the job too. -q, --retry and --expires-in are the defaults for lines without these fields. A line that
 cannot be pushed is reported with its number, and the others are pushed; an unreachable Redis ends the push. Files of any
 length are pushed while they are read. Lines from a pipe are pushed when the pipe pauses for a tenth of a second. Standard
 error shows the progress every two seconds, and a summary at the end.
@@ -74,6 +75,7 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
 type pushFlags struct {
 	queue, retry, jid, file, at string
 	in, repeatFor               time.Duration
+	expiresIn, deadline         time.Duration
 	asJSON                      bool
 	unique                      uniqueFlags
 	wal                         map[string]string
@@ -97,7 +99,7 @@ func newPush(at *redisFlags) *cobra.Command {
 				return err
 			}
 			defer func() { _ = pusher.Close() }()
-			defer surviveBrokenPipes()()
+			service.OutliveReaders() // a broken pipe is an error in the summary
 			if flags.file != "" {
 				return pushFile(cmd, pusher, flags, rule)
 			}
@@ -110,6 +112,8 @@ func newPush(at *redisFlags) *cobra.Command {
 		"retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
 	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
+	set.DurationVar(&flags.expiresIn, "expires-in", 0, "drop it if it would start later than this after now, or after --in or --at")
+	set.DurationVar(&flags.deadline, "deadline", 0, "the same, and end its run then if it is not done")
 	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
@@ -134,6 +138,8 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.at == "" && cmd.Flags().Changed("at"): // likewise; the job would run now
 		return usage("--at: the instant is empty; leave it out for now")
+	case f.expiresIn < 0 || f.deadline < 0:
+		return usage("--expires-in and --deadline must not be negative")
 	case f.repeatFor < 0:
 		return usage("--repeat-for %v: it must not be negative", f.repeatFor)
 	case f.file == "" && len(args) == 0:
@@ -198,6 +204,7 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	ctx := context.Background()
 	receipt, err := pusher.Push(ctx, client.RawJob{
 		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, PushOnce: true,
+		ExpiresIn: flags.expiresIn, Deadline: flags.deadline,
 		Unique: flags.unique.rule(), WAL: wal,
 	})
 	receipts, err := persist(ctx, pusher, cmd.ErrOrStderr(), flags.repeatFor, []client.Receipt{receipt}, err, false)
@@ -310,44 +317,35 @@ const shielded = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)
 
-// joinUnique allows --unique without a value, and still accepts a value as a separate word, as older versions
-// required. The next word is the value if it is empty (which is an error) or begins like the two values.
-func joinUnique(args []string) []string {
-	var out []string
-	for i := 0; i < len(args); i++ {
-		if args[i] == "--" {
-			return append(out, args[i:]...)
-		}
-		if out = append(out, args[i]); args[i] != "--unique" || i+1 == len(args) {
-			continue
-		}
-		if next := args[i+1]; next == "" || strings.HasPrefix(next, "until") {
-			out[len(out)-1] += "=" + next
-			i++
-		}
-	}
-	return out
-}
-
-// shieldNegatives marks negative numbers among the arguments of push, because the flag parser takes -5 for
-// the flag 5. It leaves the values of flags alone.
+// shieldNegatives prepares the arguments of push for the flag parser. It marks negative numbers, because -5
+// would be the flag 5, and leaves the values of flags alone. It joins --unique, which needs no value, with a
+// value in the next word, as older versions required: one that is empty (which is an error) or begins like the
+// two values.
 func shieldNegatives(root *cobra.Command, args []string) []string {
 	at := slices.Index(args, "push")
 	push, _, err := root.Find([]string{"push"})
 	if at < 0 || err != nil {
 		return slices.Clone(args)
 	}
-	args = append(slices.Clone(args[:at]), joinUnique(args[at:])...)
-	out := slices.Clone(args)
+	out := slices.Clone(args[:at+1])
 	flags := true
 	for i := at + 1; i < len(args); i++ {
-		switch {
-		case flags && args[i] == "--":
-			flags = false
-		case flags && takesNext(push, args[i]):
+		next, hasNext := "", i+1 < len(args)
+		if hasNext {
+			next = args[i+1]
+		}
+		switch word := args[i]; {
+		case flags && word == "--unique" && hasNext && (next == "" || strings.HasPrefix(next, "until")):
+			out = append(out, word+"="+next)
 			i++
-		case negative.MatchString(args[i]):
-			out[i] = shielded + args[i]
+		case flags && takesNext(push, word) && hasNext:
+			out = append(out, word, next)
+			i++
+		case negative.MatchString(word):
+			out = append(out, shielded+word)
+		default:
+			flags = flags && word != "--"
+			out = append(out, word)
 		}
 	}
 	return out

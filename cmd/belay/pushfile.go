@@ -59,9 +59,9 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 		pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), queues: hints{},
 		began: now, reportedAt: now, every: progressEvery,
 	}
-	defaults := client.RawJob{Queue: flags.queue, Retry: rule, PushOnce: true, Unique: flags.unique.rule()}
+	defaults := client.RawJob{Queue: flags.queue, Retry: rule, PushOnce: true, Unique: flags.unique.rule(),
+		ExpiresIn: flags.expiresIn, Deadline: flags.deadline}
 	lines := newJobLines(reading, in, defaults, b.refuse)
-	defer lines.close()
 	var err error
 	for err == nil && !lines.ended {
 		err = b.push(context.Background(), lines.batch()) // not reading: what was read before a signal is pushed

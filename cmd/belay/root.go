@@ -33,7 +33,7 @@ Exit status, of every command:
   2  the command line is wrong
   3  a push was refused as a duplicate
   4  the job, queue, process or lock is not there, or not any more (belay find: 1)
-  5  belay find did not find the job, and its search was incomplete
+  5  belay find or belay cancel did not find a job, and its search was incomplete
   130 or 143  INT or TERM ended it before it was done
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
@@ -43,10 +43,11 @@ const rootExample = `  belay demo                                   watch worker
   belay work -q mail,2 -q default --exec 'WelcomeEmail=./send-welcome'
   belay push WelcomeEmail 42 '"welcome"' -q mail
   belay status
+  belay top                                    the same in the whole terminal, live
   belay find 217d2cffc30f4a168b3a76d9          where is it?
   belay dead retry --class WelcomeEmail        run dead jobs again
   belay queues pause mail
-  belay check                                  is this Redis fit for it?`
+  belay check                                  is this Redis fit for Belay?`
 
 // newRoot makes the root command with all commands below it.
 func newRoot() *cobra.Command {
@@ -60,8 +61,7 @@ func newRoot() *cobra.Command {
 		Args:              noWords,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return readEverywhere(cmd.Flags()) },
 	}
-	// Not by cobra's Version and its template: text/template calls methods by name, so the linker would keep
-	// all methods of both Redis clients, and the program would be twice as large.
+	// Not by cobra's Version: it prints by a template of its own, and belay version prints this line too.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
@@ -73,8 +73,8 @@ func newRoot() *cobra.Command {
 	at := &redisFlags{}
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
-	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newCheck(at), newVersion(),
-		newFindJob(at), newQueues(at), newProcesses(at), newLocks(at))
+	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newTop(at), newCheck(at), newVersion(),
+		newFindJob(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newWeb(at), newClasses(at), newPeriodic(at))
 	root.AddCommand(newSets(at)...)
 	completeAll(at, root)
 	return root

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,14 +22,13 @@ import (
 // A runner runs jobs as programs.
 type runner struct {
 	spawner  *spawner
-	start    func(*exec.Cmd) error // the spawner's
+	start    func(*exec.Cmd) (<-chan syscall.WaitStatus, error) // the spawner's
 	environ  []string
 	log      zerolog.Logger
 	shortage shortage
 }
 
-func newRunner(log zerolog.Logger) *runner {
-	spawner := newSpawner()
+func newRunner(log zerolog.Logger, spawner *spawner) *runner {
 	return &runner{
 		spawner: spawner, start: spawner.start, environ: withoutRedis(os.Environ()), log: log,
 		shortage: shortage{log: log, now: time.Now},
@@ -75,63 +74,50 @@ func failedRuns(j *job.Job) int {
 	return max(count+1, 0)
 }
 
-// run runs one process until it ends or ctx ends. It passes only files to exec, never Go readers and writers:
-// for those exec would wait until every process that inherited the other end has closed it, grandchildren
-// included.
+// run runs one process until it ends or ctx ends.
 func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	pipes, err := r.connect(cmd)
-	if err != nil {
-		return fmt.Errorf("run %s: %w", cmd.Args[0], r.shortage.judge(err))
+	said, printed := &tail{}, &tail{}
+	cmd.Stdin, cmd.Stderr = strings.NewReader(j.ArgsJSON()), said
+	if r.log.GetLevel() <= zerolog.DebugLevel {
+		cmd.Stdout = printed
 	}
-	err = r.start(cmd)
-	pipes.handedOver()
+	exit, err := r.start(cmd)
 	if err != nil {
-		pipes.close()
 		return fmt.Errorf("run %s: %w", cmd.Args[0], r.shortage.judge(err))
 	}
 	r.shortage.started()
-	go func() {
-		// A program need not read its input, so an error means nothing.
-		_, _ = io.WriteString(pipes.input, j.ArgsJSON())
-		_ = pipes.input.Close()
-	}()
-	err = r.wait(ctx, cmd)
-	said, printed := pipes.close()
-	if len(printed) > 0 {
-		r.log.Debug().Str("jid", j.JID()).Str("stdout", printed).Msg("printed")
+	how, err := awaitEnd(ctx, cmd, exit)
+	if len(printed.kept) > 0 {
+		r.log.Debug().Str("jid", j.JID()).Str("stdout", printed.String()).Msg("printed")
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return &programError{how: exit.Error(), said: said}
+	if how != "" {
+		return &programError{how: how, said: said.String()}
 	}
 	return err
 }
 
-// wait waits for the process, and ends its group if ctx ends first. The exit status of a cancelled program is
-// ignored: many exit with status 0 at SIGTERM, and the job would be lost.
-func (r *runner) wait(ctx context.Context, cmd *exec.Cmd) error {
-	var err error
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		err = r.spawner.wait(cmd)
-	}()
+// awaitEnd waits for a process, and ends its group if ctx ends first. The exit status of a cancelled program
+// is ignored: many exit with status 0 at SIGTERM, and the job would be lost.
+func awaitEnd(ctx context.Context, cmd *exec.Cmd, exit <-chan syscall.WaitStatus) (how string, err error) {
 	select {
-	case <-exited:
-		return err
+	case status := <-exit:
+		finish(cmd, pipeGrace)
+		return ending(status), nil
 	case <-ctx.Done():
 	}
 	select {
-	case <-exited: // both at once: the program ended by itself
-		return err
+	case status := <-exit: // both at once: the program ended by itself
+		finish(cmd, pipeGrace)
+		return ending(status), nil
 	default:
 	}
 	endGroup(cmd.Process.Pid)
-	<-exited
-	return context.Cause(ctx)
+	<-exit
+	finish(cmd, time.Nanosecond) // what it printed is ignored too
+	return "", context.Cause(ctx)
 }
 
 // A programError reports that a program ended with a status other than 0.

@@ -27,7 +27,7 @@ const soon = 20 * time.Second
 // runShell runs a job as a shell script in a directory of its own.
 func runShell(ctx context.Context, t *testing.T, log zerolog.Logger, payload, script string) (dir string, err error) {
 	t.Helper()
-	r := newRunner(log)
+	r := newRunner(log, newSpawner(false))
 	defer r.spawner.close()
 	dir = t.TempDir()
 	j, err := job.Parse(payload)
@@ -139,7 +139,7 @@ func TestRunner(t *testing.T) {
 	})
 	t.Run("a_missing_program_is_a_failure", func(t *testing.T) {
 		t.Parallel()
-		r := newRunner(nop)
+		r := newRunner(nop, newSpawner(false))
 		defer r.spawner.close()
 		j, err := job.Parse(payload("[]", ""))
 		require.NoError(t, err)

@@ -23,6 +23,9 @@ func newSets(at *redisFlags) []*cobra.Command {
 		for _, action := range actions {
 			cmd.AddCommand(newSetAct(at, p, action))
 		}
+		if home != inspect.Dead() {
+			cmd.AddCommand(newReschedule(at, p))
+		}
 		cmd.AddCommand(newClear(at, p, &cobra.Command{
 			Use: "clear", Short: "Delete all jobs", Args: noArgs,
 			Long:    "Deletes all jobs permanently, as delete --all does.",
@@ -45,7 +48,7 @@ func newSets(at *redisFlags) []*cobra.Command {
 
 // setActs are the texts of the commands that act on the jobs of a set.
 var setActs = map[inspect.Action]struct{ short, long, yes string }{
-	inspect.Retry: {"Run jobs now", `Sends jobs to the backs of their queues, now. They get one run more than they had left, and their crashes are forgotten,
+	inspect.Retry: {"Run jobs now", `Moves jobs to the backs of their queues. They get one run more than they had left, and their crash counts are cleared,
 so a job that died because it killed its workers runs like any other. Unreadable entries are refused. Jobs that died
 because of their size are refused while they exceed --payload-limit: they would die again. A dead unique job is refused
 while another job holds its lock; the answer names that job.`, ""},

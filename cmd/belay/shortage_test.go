@@ -22,14 +22,14 @@ import (
 func TestAShortageOfProcessesIsNotAFailedRun(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	r := newRunner(zerolog.New(&log))
+	r := newRunner(zerolog.New(&log), newSpawner(false))
 	defer r.spawner.close()
 	now := time.Unix(1_800_000_000, 0)
 	r.shortage.now = func() time.Time { return now }
 	var refusal error
-	r.start = func(cmd *exec.Cmd) error {
+	r.start = func(cmd *exec.Cmd) (<-chan syscall.WaitStatus, error) {
 		if refusal != nil {
-			return &fs.PathError{Op: "fork/exec", Path: cmd.Path, Err: refusal}
+			return nil, &fs.PathError{Op: "fork/exec", Path: cmd.Path, Err: refusal}
 		}
 		return r.spawner.start(cmd)
 	}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
@@ -10,20 +13,42 @@ import (
 
 // A spawner starts child processes that die with this one. Linux sends a parent-death signal when the
 // *thread* that forked ends, not the process; so one thread starts all children and does nothing else.
+//
+// The spawner also waits for them, whenever the kernel signals that a child has ended: exec.Cmd.Wait would
+// block a thread for each, and at the limit on threads Go's runtime would crash the worker.
 type spawner struct {
 	starts chan start
+	ended  chan os.Signal
+	// only reports that all children of this process are the spawner's, and orphans of these: where a process
+	// is the first of a container, it must wait for orphans too.
+	only bool
 
-	mu       sync.Mutex  // held while a child is started, so that the table is complete
-	children map[int]int // by pid: how many children exec waits for; briefly two when a pid is reused
+	mu       sync.Mutex // held while a child is started, so that the table is complete
+	children map[int]chan<- syscall.WaitStatus
 }
 
 type start struct {
 	cmd  *exec.Cmd
-	done chan<- error
+	done chan<- started
 }
 
-func newSpawner() *spawner {
-	s := &spawner{starts: make(chan start), children: make(map[int]int)}
+// started is the answer: how the child ends is sent to exit.
+type started struct {
+	exit <-chan syscall.WaitStatus
+	err  error
+}
+
+func newSpawner(only bool) *spawner {
+	s := &spawner{
+		starts: make(chan start), ended: make(chan os.Signal, 1), only: only,
+		children: make(map[int]chan<- syscall.WaitStatus),
+	}
+	signal.Notify(s.ended, syscall.SIGCHLD)
+	go func() {
+		for range s.ended {
+			s.reap()
+		}
+	}()
 	go func() {
 		// Never unlocked: when this goroutine ends, its thread and its children end.
 		runtime.LockOSThread()
@@ -34,40 +59,85 @@ func newSpawner() *spawner {
 	return s
 }
 
-func (s *spawner) startChild(cmd *exec.Cmd) error {
+func (s *spawner) startChild(cmd *exec.Cmd) started {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := cmd.Start()
-	if err == nil {
-		s.children[cmd.Process.Pid]++
+	if err := cmd.Start(); err != nil {
+		return started{err: err}
 	}
-	return err
+	exit := make(chan syscall.WaitStatus, 1)
+	s.children[cmd.Process.Pid] = exit
+	return started{exit: exit}
 }
 
-// wait waits for a child. After that its pid may belong to another process.
-func (s *spawner) wait(cmd *exec.Cmd) error {
-	awaitExit(cmd)
-	err := cmd.Wait()
+// reap waits for the children that have ended, one signal may stand for several of them.
+func (s *spawner) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.children[cmd.Process.Pid]--; s.children[cmd.Process.Pid] == 0 {
-		delete(s.children, cmd.Process.Pid)
+	if s.only {
+		for s.reapOne(-1) {
+		}
+		return
 	}
-	return err
+	for pid := range s.children {
+		s.reapOne(pid)
+	}
+}
+
+// reapOne waits for one child, or for any (-1), and reports whether one had ended.
+func (s *spawner) reapOne(which int) bool {
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(which, &status, syscall.WNOHANG, nil)
+	if err == syscall.EINTR {
+		return s.reapOne(which)
+	}
+	if exit := s.children[pid]; exit != nil {
+		exit <- status
+		delete(s.children, pid)
+	}
+	return pid > 0
+}
+
+// ending describes the end of a child as package os does: "exit status 3" or "signal: killed"; empty for
+// success.
+func ending(status syscall.WaitStatus) string {
+	switch {
+	case status.Signaled():
+		return "signal: " + status.Signal().String() + word(status.CoreDump(), " (core dumped)")
+	case status.ExitStatus() != 0:
+		return fmt.Sprintf("exit status %d", status.ExitStatus())
+	}
+	return ""
 }
 
 // start starts cmd in a process group of its own, so that its children can be ended with it, and so that a
 // Ctrl-C in a terminal reaches only the worker.
-func (s *spawner) start(cmd *exec.Cmd) error {
+func (s *spawner) start(cmd *exec.Cmd) (exit <-chan syscall.WaitStatus, err error) {
 	cmd.SysProcAttr = diesWithParent()
 	cmd.SysProcAttr.Setpgid = true
-	done := make(chan error, 1)
+	done := make(chan started, 1)
 	s.starts <- start{cmd, done}
-	return <-done
+	answer := <-done
+	return answer.exit, answer.err
+}
+
+// pipeGrace is how long a job waits for the last output of a program that has ended, if processes that it
+// left behind hold the pipes. The output itself is in the pipes by then.
+const pipeGrace = 200 * time.Millisecond
+
+// finish closes the pipes of a child that the spawner has waited for, after it has read what is in them.
+func finish(cmd *exec.Cmd, limit time.Duration) {
+	_ = cmd.Process.Release()
+	cmd.WaitDelay = limit
+	_ = cmd.Wait() // only for its pipes: the process is gone
 }
 
 // close ends every child that still runs. No start may follow.
-func (s *spawner) close() { close(s.starts) }
+func (s *spawner) close() {
+	close(s.starts)
+	signal.Stop(s.ended)
+	close(s.ended)
+}
 
 const (
 	// grace is how long a cancelled program has between SIGTERM and SIGKILL. It is shorter than the second

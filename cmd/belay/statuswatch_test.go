@@ -40,7 +40,7 @@ func TestStatusWatch(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		var o, e bytes.Buffer
-		require.NoError(t, watchStatus(ctx, newStatusView(&o, asJSON), &e, time.Millisecond, pictures(stop, all...)))
+		require.NoError(t, watchStatus(ctx, &o, asJSON, &e, time.Millisecond, pictures(stop, all...)))
 		return o.String(), e.String()
 	}
 	t.Run("prints_jobs_per_second", func(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/logbook"
@@ -53,35 +53,12 @@ func printJSON(out io.Writer, value any) error {
 	return err
 }
 
-// plain returns text that is safe to show: each character that could move a cursor, change a colour or turn
-// the writing direction is written as an escape.
-func plain(text string) string {
-	var out strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			out.WriteString(`\x` + strconv.FormatUint(uint64(text[0]), 16))
-		case strconv.IsPrint(r):
-			out.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRune(r)
-			out.WriteString(quoted[1 : len(quoted)-1])
-		}
-		text = text[size:]
-	}
-	return out.String()
-}
+func plain(text string) string { return logbook.Plain(text) }
 
 func isPlain(text string) bool { return plain(text) == text }
 
-// cut shortens a text to a number of characters.
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most-1]) + "…"
-}
+// cut shortens a text to a number of columns.
+func cut(text string, most int) string { return ansi.Truncate(plain(text), most, "…") }
 
 // short formats a duration with as many digits as are useful.
 func short(d inspect.Seconds) string {

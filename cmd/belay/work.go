@@ -12,6 +12,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/metrics"
 )
 
 const workHelp = `Takes jobs and runs each in a process of its own, a child of the worker.
@@ -159,7 +160,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	if err != nil {
 		return err
 	}
-	runner := newRunner(journal.Logger)
+	runner := newRunner(journal.Logger, newSpawner(true))
 	defer runner.spawner.close()
 	for _, p := range programs {
 		if p.class == launcher.AnyClass {
@@ -168,11 +169,14 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 			server.HandleRaw(p.class, runner.handler(p))
 		}
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
 	if _, secret := hiddenURL(at.address()); secret && exposed != nil {
 		journal.Warn().Err(exposed).Msg("programs can read the Redis URL of this worker in /proc")
 	}
-	runner.spawner.reapOrphans(ctx.Done())
-	return belay.Process{Server: server, HealthAddr: cfg.HealthAddr, Reopen: journal.reopen}.Run(ctx)
+	handler, err := metrics.ForServer(client, server)
+	if err != nil {
+		return err
+	}
+	return belay.Process{
+		Server: server, HealthAddr: cfg.HealthAddr, MetricsAddr: cfg.MetricsAddr, Metrics: handler, Reopen: journal.reopen,
+	}.Run(context.Background())
 }

@@ -132,6 +132,18 @@ func (h *house) push(args ...string) {
 	require.Zero(h.t, answer.code, answer.errs)
 }
 
+func TestCapsulesOfAWorkerAreShown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.startWorker(t, "-c", "7", "-q", "mail,2", "-q", "calls,1", "--exec", "*=true",
+		"--config", configFile(t, "capsules: {unsafe: {concurrency: 1, queues: [thumbs, previews]}}"))
+	require.Eventually(t, func() bool {
+		return strings.Contains(h.invoke("", "processes").out, "default (7, weighted): mail*2,calls*1; unsafe (1, strict): thumbs,previews  ")
+	}, soon, 10*time.Millisecond, "%s", h.invoke("", "processes").out)
+	require.Contains(t, h.invoke("", "processes", "--json").out,
+		`{"name":"unsafe","concurrency":1,"mode":"strict","queues":["thumbs","previews"],"weights":{"previews":0,"thumbs":0}}]`)
+}
+
 func TestWork(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {

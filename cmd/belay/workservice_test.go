@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -35,6 +36,46 @@ func TestWorkServesHealthChecks(t *testing.T) {
 	answer := h.invoke("", "work", "--health-addr", address[1], "--exec", "A=true")
 	require.Equal(t, exitFailure, answer.code)
 	require.Contains(t, answer.errs, "listen for health checks")
+}
+
+func TestWorkServesMetrics(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"flag": {"--metrics", "127.0.0.1:0"},
+		"file": {"--config", configFile(t, "metrics: 127.0.0.1:0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			w := h.startWorker(t, append(args, "-q", "mail", "--exec", "A=true")...)
+			address := regexp.MustCompile(`"address":"([^"]+)"`).FindStringSubmatch(w.errs.String())
+			require.NotNil(t, address, w.errs.String())
+			get := func(path string) (int, string) {
+				response, err := http.Get("http://" + address[1] + path)
+				require.NoError(t, err)
+				defer func() { _ = response.Body.Close() }()
+				text, err := io.ReadAll(response.Body)
+				require.NoError(t, err)
+				return response.StatusCode, string(text)
+			}
+			h.push("A", "-q", "mail")
+			require.Eventually(t, func() bool {
+				status, text := get("/metrics")
+				return status == http.StatusOK && strings.Contains(text, `belay_jobs_total{class="A",outcome="done",queue="mail"} 1`)
+			}, soon, 5*time.Millisecond)
+			_, text := get("/metrics")
+			for _, line := range []string{"belay_redis_up 1\n", `belay_queue_jobs{queue="mail"} 0`, "belay_fleet_processed_total 1\n", "go_goroutines "} {
+				require.Contains(t, text, line)
+			}
+			for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/": http.StatusNotFound} {
+				status, _ := get(path)
+				require.Equal(t, want, status, path)
+			}
+			answer := h.invoke("", "work", "--metrics", address[1], "--exec", "A=true")
+			require.Equal(t, exitFailure, answer.code)
+			require.Contains(t, answer.errs, "listen for metrics")
+		})
+	}
 }
 
 func TestWorkIsAServiceAndItsProgramsAreNot(t *testing.T) {

@@ -1,11 +1,13 @@
 package main
 
 import (
-	"go/ast"
+	"go/token"
+	"go/types"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
 )
 
 var idempotence = &analysis.Analyzer{
@@ -14,53 +16,60 @@ var idempotence = &analysis.Analyzer{
 
 Every job may: when its worker dies after the work was done and before that was known. So a belay.Define says Idempotent, or
 NotIdempotent with the reason why a second effect is acceptable.`,
-	Requires: []*analysis.Analyzer{definitions},
+	Requires: []*analysis.Analyzer{sources},
 	Run: func(pass *analysis.Pass) (any, error) {
-		c, _ := pass.ResultOf[definitions].(*classes)
-		if c == nil {
+		s, _ := pass.ResultOf[sources].(*source)
+		if s == nil {
 			return nil, nil //nolint:nilnil // this analyzer has no result
 		}
-		for _, d := range c.defined {
-			if c.mayBeLax(d.call) {
-				continue
-			}
-			c.checkDeclared(pass, d)
+		for _, fn := range s.functions {
+			calls(fn, func(call *ssa.Call) {
+				switch name := called(call); {
+				case s.isThrownAway(call.Pos()):
+				case name == "Define":
+					s.checkDeclared(pass, call)
+				case name == "NotIdempotent":
+					if reason, known := text(call.Call.Args[0]); known && strings.TrimSpace(reason) == "" {
+						pass.Reportf(call.Pos(), "NotIdempotent has no reason: say why a second effect is acceptable")
+					}
+				}
+			})
 		}
-		c.checkReasons(pass)
 		return nil, nil //nolint:nilnil // this analyzer has no result
 	},
 }
 
-// mayBeLax reports whether a call is in a test that is no example. Tests define classes to throw away; examples
-// are copied.
-func (s *source) mayBeLax(call *ast.CallExpr) bool {
-	name := filepath.Base(s.Fset.Position(call.Pos()).Filename)
-	test, isTest := strings.CutSuffix(name, "_test.go")
+// isThrownAway reports whether a position is in a test that is not an example. Tests define classes to throw
+// away; examples are copied.
+func (s *source) isThrownAway(pos token.Pos) bool {
+	test, isTest := strings.CutSuffix(filepath.Base(s.Fset.Position(pos).Filename), "_test.go")
 	return isTest && !strings.HasPrefix(test, "example") && !strings.HasSuffix(test, "_example")
 }
 
-func (c *classes) checkDeclared(pass *analysis.Pass, d *definition) {
-	yes, no := d.options["Idempotent"], d.options["NotIdempotent"]
-	switch {
-	case yes != nil && no != nil:
-		pass.ReportRangef(no, "%s says both Idempotent and NotIdempotent", d.name())
-	case yes == nil && no == nil && !d.guessed:
-		pass.ReportRangef(d.call, "%s says neither Idempotent nor NotIdempotent, and its jobs run twice when a worker dies at the wrong moment", d.name())
+// checkDeclared checks the options of a call of Define. It believes options that it cannot see.
+func (s *source) checkDeclared(pass *analysis.Pass, define *ssa.Call) {
+	class, known := text(define.Call.Args[0])
+	if !known {
+		class = "a class"
+	}
+	options, all := s.elements(define.Call.Args[1])
+	given := map[string]bool{}
+	for _, option := range options {
+		name := called(s.value(option))
+		given[name] = true
+		all = all && (name != "" || isJobOption(s.value(option).Type()))
+	}
+	switch yes, no := given["Idempotent"], given["NotIdempotent"]; {
+	case yes && no:
+		pass.Reportf(define.Pos(), "%s says both Idempotent and NotIdempotent", class)
+	case !yes && !no && all:
+		pass.Reportf(define.Pos(),
+			"%s says neither Idempotent nor NotIdempotent, and its jobs run twice when a worker dies at the wrong moment", class)
 	}
 }
 
-// checkReasons looks at every NotIdempotent, whatever becomes of it.
-func (s *source) checkReasons(pass *analysis.Pass) {
-	for _, file := range s.Files {
-		ast.Inspect(file, func(node ast.Node) bool {
-			call, ok := node.(*ast.CallExpr)
-			if !ok || s.called(call) != "NotIdempotent" || s.mayBeLax(call) {
-				return true
-			}
-			if reason, known := s.text(call.Args[0]); known && strings.TrimSpace(reason) == "" {
-				pass.ReportRangef(call, "NotIdempotent has no reason: say why a second effect is acceptable")
-			}
-			return true
-		})
-	}
+// isJobOption reports whether an option is one that jobs may have, too: those say nothing of the class.
+func isJobOption(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && isBelay(named.Obj().Pkg()) && named.Obj().Name() == "JobOption"
 }

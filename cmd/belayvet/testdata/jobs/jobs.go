@@ -4,6 +4,7 @@ package jobs
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/belayq/belay"
 )
@@ -48,6 +49,7 @@ const report = "Report"
 var (
 	_ = belay.Define[int]("Welcome")                                                              // want `^Welcome says neither Idempotent nor NotIdempotent, and its jobs run twice when a worker dies at the wrong moment$`
 	_ = belay.Define[WelcomeArgs](report, belay.Queue("mail"), belay.Unique(belay.UntilExecuted)) // want `^Report says neither`
+	_ = belay.DefineResult[int, int]("Sum", belay.Track(time.Hour))                               // want `^Sum says neither`
 	_ = belay.Define[int](os.Getenv("CLASS"))                                                     // want `^a class says neither`
 	_ = belay.Define[int]("Welcome", nil...)                                                      // want `^Welcome says neither`
 	_ = belay.Define[int]("Welcome", plain, seldom)                                               // want `^Welcome says neither`

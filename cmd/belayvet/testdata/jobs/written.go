@@ -57,8 +57,8 @@ func looked() {
 	if len(p) > 0 && p != nil {
 		_ = append(p, belay.Idempotent())
 	}
-	_ = belay.Define[int]("Looked", p...) // want `^Looked says neither`
-	_ = belay.Define[int]("Indexed", o...)
+	_ = belay.Define[int]("Looked", p...)  // want `^Looked says neither`
+	_ = belay.Define[int]("Indexed", o...) // want `^Indexed says neither`
 }
 
 // Config is filled in by others, too.

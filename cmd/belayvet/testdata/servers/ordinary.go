@@ -173,3 +173,10 @@ func many(ctx context.Context, server *belay.Server) {
 	_, _ = orError(ctx, server)
 	_, _ = orError(ctx, server) // want `^Welcome gets a second handler`
 }
+
+func results(server *belay.Server) {
+	sum := belay.DefineResult[int, int]("Sum", belay.Track(1<<40), belay.Idempotent())
+	handler := func(context.Context, int) (int, error) { return 1, nil }
+	sum.Handle(server, handler)
+	sum.Handle(server, handler) // want `^Sum gets a second handler`
+}

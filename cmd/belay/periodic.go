@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/scheduler"
+)
+
+const periodicHelp = `Lists the periodic jobs, the next one to be due first: the schedule, the time of the last tick and of the next one, and
+whose definition is in force (BY): that of a program's code, or an operator's. Times are local.
+
+The workers' poller enqueues the job of each tick, once for the whole fleet.
+
+With --json it prints one JSON object a line, with these stable fields:
+  name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process ("" for an operator's), paused,
+  last_at and next_at (null for none), last_run (null, or as in belay periodic history), and problem, if this version cannot use the definition
+
+Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
+
+const periodicAddHelp = `Adds a periodic job, or changes the one of that name. It stays until it is removed. If programs have a job of that name in
+their code, the one that is added here is in force until it is removed.
+
+CRON is one word of five fields: minute, hour, day of the month, month and day of the week. It may also be @hourly, @daily,
+@weekly, @monthly, @yearly, or "@every 90s" with whole seconds, which count from 1970. A time that clocks skip in spring is
+due when they are set; one that comes twice in autumn is due the first time.
+
+CLASS and each JSON-ARG are as in belay push. Put -- before arguments that begin with a dash.
+
+A changed schedule or zone counts from now; a change of the rest moves no tick.
+
+Exit status: 0, also if it was so already; 1 if Redis cannot be reached; 2 for a wrong command line.`
+
+func newPeriodic(at *redisFlags) *cobra.Command {
+	var asJSON bool
+	list := func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+		all, err := i.Periodic(context.Background())
+		if err != nil {
+			return err
+		}
+		return printParts(cmd.OutOrStdout(), asJSON, all, func(t *table) { printPeriodic(t, all) })
+	}
+	cmd := &cobra.Command{
+		Use:   "periodic",
+		Short: "List periodic jobs and act on them",
+		Long:  periodicHelp,
+		Example: `  belay periodic
+  belay periodic add nightly '0 3 * * *' Report '"all"' --zone Europe/Berlin -q reports
+  belay periodic run nightly
+  belay periodic pause nightly
+  belay periodic history nightly`,
+		Args: noWords,
+		RunE: withInspector(at, list),
+	}
+	sub := &cobra.Command{
+		Use: "list", Short: "List periodic jobs", Long: periodicHelp, Args: noWords,
+		Example: "  belay periodic list\n  belay periodic list --json | jq -r .name", RunE: withInspector(at, list),
+	}
+	for _, one := range []*cobra.Command{cmd, sub} {
+		one.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	}
+	cmd.AddCommand(sub, newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
+		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. One that a live process has in its code cannot be removed, because it
+would come back: pause it, or remove it from the program. If an operator's job hides one in code, that one is in force
+again half a minute later.`, "removed", "", func(ctx context.Context, i *inspect.Inspector, name string) (bool, error) {
+			return true, i.RemovePeriodic(ctx, name)
+		}),
+		newPeriodicAct(at, "pause", "Let the ticks of periodic jobs pass", `Lets the ticks of periodic jobs pass until they are resumed. They are not caught up with. New versions of the program do
+not change that.`, "paused", "it is paused already", func(ctx context.Context, i *inspect.Inspector, name string) (bool, error) {
+			return i.PausePeriodic(ctx, name)
+		}),
+		newPeriodicAct(at, "resume", "Let the ticks of paused periodic jobs count again", `Lets the ticks of paused periodic jobs count again, from now on.`,
+			"resumed", "it is not paused", func(ctx context.Context, i *inspect.Inspector, name string) (bool, error) {
+				return i.ResumePeriodic(ctx, name)
+			}))
+	return cmd
+}
+
+// localTime is a time for a table; "-" for none.
+func localTime(at *time.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return at.Local().Format(time.DateTime)
+}
+
+// printPeriodic prints the list.
+func printPeriodic(t *table, all []inspect.Periodic) {
+	if len(all) > 0 {
+		t.row("NAME", "SCHEDULE", "ZONE", "CLASS", "QUEUE", "LAST", "NEXT", "BY")
+	}
+	for _, one := range all {
+		next, by, zone := localTime(one.NextAt), "code", one.Zone
+		switch {
+		case one.Paused:
+			next = "paused"
+		case one.Problem != "":
+			next = one.Problem
+		}
+		if one.Process == "" {
+			by = "operator"
+		}
+		if zone == "" {
+			zone = "UTC"
+		}
+		t.row(one.Name, one.Cron, zone, cut(one.Class, 40), one.Queue, localTime(one.LastAt), next, by)
+	}
+	if len(all) == 0 {
+		t.row("no periodic jobs")
+	}
+}
+
+func newPeriodicAdd(at *redisFlags) *cobra.Command {
+	var zone, catchUp, overlap, queue, retry string
+	var jitter time.Duration
+	var definition *scheduler.Periodic
+	cmd := &cobra.Command{
+		Use: "add NAME CRON CLASS [JSON-ARG]...", Short: "Add or change a periodic job", Long: periodicAddHelp,
+		Example: `  belay periodic add nightly '0 3 * * *' Report '"all"' --zone Europe/Berlin -q reports
+  belay periodic add sync '@every 90s' Sync --overlap skip --catch-up skip
+  belay periodic add invoices '0 6 1 * *' Invoices --catch-up all`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 3 {
+				return usage("give a name, a schedule and a class, such as: belay periodic add nightly '0 3 * * *' Report")
+			}
+			argsJSON, err := joinArgs(args[3:])
+			if err != nil {
+				return err
+			}
+			rule, err := parseRetry(retry)
+			if err != nil {
+				return err
+			}
+			raw := client.RawJob{Class: args[2], ArgsJSON: argsJSON, Queue: queue, Retry: rule}
+			definition, err = raw.Periodic(scheduler.Periodic{
+				Name: args[0], Cron: args[1], Zone: zone, CatchUp: scheduler.CatchUp(catchUp), Overlap: scheduler.Overlap(overlap), Jitter: jitter,
+			})
+			if err != nil {
+				return usage("%w", err)
+			}
+			return nil
+		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			changed, err := i.AddPeriodic(context.Background(), definition)
+			if err != nil {
+				return err
+			}
+			said := "it was so already"
+			if changed {
+				said = "added; the first tick is at " + definition.Schedule().Next(time.Now()).Format(time.RFC3339)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), plain(args[0]+": "+said))
+			return err
+		}),
+	}
+	set := cmd.Flags()
+	set.StringVar(&zone, "zone", "", "the `ZONE` of the schedule, such as Europe/Berlin (default UTC)")
+	set.StringVar(&catchUp, "catch-up", string(scheduler.CatchUpOnce),
+		"ticks that passed while no worker ran: `skip`, once (one job for all) or all (a job for each of the last thousand)")
+	set.StringVar(&overlap, "overlap", string(scheduler.OverlapSkip),
+		"a tick while the job of an earlier one waits or runs: `skip` it, queue one job, or allow any number")
+	set.DurationVar(&jitter, "jitter", 0, "delay each tick by less than this")
+	set.StringVarP(&queue, "queue", "q", client.DefaultQueue, "queue of the jobs")
+	set.StringVar(&retry, "retry", "true",
+		"retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
+	return cmd
+}
+
+func newPeriodicRun(at *redisFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "run NAME", Short: "Enqueue the job of a periodic job now",
+		Long: `Enqueues the job of a periodic job now, also if it is paused, and prints its jid. Its ticks stay as they are.
+
+With --json it prints one JSON object with the fields of belay periodic history --json.
+
+Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line; 3 if it was refused, because the job of an earlier
+tick waits or runs (the printed jid is that one's); 4 if there is none of this name.`,
+		Example: "  belay periodic run nightly",
+		Args:    onePeriodic,
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			run, err := i.RunPeriodic(context.Background(), args[0])
+			if err != nil {
+				return periodicError(err)
+			}
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), run)
+			} else {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), plain(run.JID))
+			}
+			if err == nil && run.Outcome != "enqueued" {
+				return statusError{fmt.Errorf("refused: the job %s of an earlier tick holds the lock", run.JID), exitDuplicate}
+			}
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func newPeriodicHistory(at *redisFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "history NAME", Short: "List the last runs of a periodic job",
+		Long: `Lists the last 25 ticks of a periodic job, the newest first: the time at which each was meant to be, when its job was
+enqueued, what became of the job, when it ended, and its jid. The outcome is enqueued (it waits, or has just begun),
+running, retrying, done, dead, discarded, cancelled or expired; or it is refused: the tick was skipped, because the job of
+an earlier one, with this jid, held the lock.
+
+With --json it prints one JSON object a line, with these stable fields:
+  tick_at (null for belay periodic run), at, outcome, ended_at (null before the end), jid
+
+Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if there is none of this name.`,
+		Example: "  belay periodic history nightly\n  belay find $(belay periodic history nightly --json | head -1 | jq -r .jid)",
+		Args:    onePeriodic,
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			_, runs, err := i.PeriodicHistory(context.Background(), args[0])
+			if err != nil {
+				return periodicError(err)
+			}
+			return printParts(cmd.OutOrStdout(), asJSON, runs, func(t *table) {
+				t.row("TICK", "AT", "OUTCOME", "ENDED", "JID")
+				for _, run := range runs {
+					tick := "by hand"
+					if run.TickAt != nil {
+						tick = run.TickAt.Format(time.RFC3339)
+					}
+					t.row(tick, run.At.Local().Format(time.DateTime), run.Outcome, localTime(run.EndedAt), run.JID)
+				}
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return cmd
+}
+
+func onePeriodic(_ *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return usage("name one periodic job, as belay periodic shows it")
+	}
+	return nil
+}
+
+// periodicError gives an error about a periodic job its exit status.
+func periodicError(err error) error {
+	if errors.Is(err, inspect.ErrNoPeriodic) {
+		return statusError{err, exitAbsent}
+	}
+	return err
+}
+
+// newPeriodicAct makes a command that does one thing to each periodic job that is named.
+func newPeriodicAct(
+	at *redisFlags, verb, short, long, done, already string, do func(ctx context.Context, i *inspect.Inspector, name string) (changed bool, err error),
+) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " NAME...", Short: short,
+		Long: long + `
+
+Exit status: 0, also if it was so already; 1 if Redis cannot be reached or it cannot be done; 2 for a wrong command line; 4 if
+one is not there.`,
+		Example: "  belay periodic " + verb + " nightly",
+		Args:    someArgs("name periodic jobs, as belay periodic shows them"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {
+			var missing []string
+			for _, name := range names {
+				changed, err := do(context.Background(), i, name)
+				switch {
+				case errors.Is(err, inspect.ErrNoPeriodic):
+					missing = append(missing, name)
+					continue
+				case err != nil:
+					return err
+				}
+				said := done
+				if !changed {
+					said = already
+				}
+				_, _ = fmt.Fprintln(cmd.OutOrStdout(), plain(name+": "+said))
+			}
+			if len(missing) > 0 {
+				return absent(missing)
+			}
+			return nil
+		}),
+	}
+}

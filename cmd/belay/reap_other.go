@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// reapOrphans does nothing here: containers are Linux'.
-func (s *spawner) reapOrphans(<-chan struct{}) {}

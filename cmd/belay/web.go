@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/metrics"
+	"github.com/belayq/belay/web"
+)
+
+const webHelp = `Serves a dashboard: counters and plots, queues, processes and running jobs, scheduled, retried and dead jobs, locks, and the
+acts on them. Viewing pages changes nothing. The dashboard has Redis connections of its own.
+
+An address that other machines can reach needs users. --auth USER:FILE adds a user; FILE has lines NAME:HASH, as htpasswd -B
+writes them, or one line with the hash alone. HASH is of bcrypt, or the SHA-256 of a long random password:
+  htpasswd -nB alice > users
+  printf %s "$SECRET" | sha256sum > secret
+It does not serve TLS: put a proxy that serves https in front of it. On a loopback address it answers only requests for
+localhost, 127.0.0.1, ::1 and the names of --host.
+
+/metrics is for Prometheus: the figures of the fleet, read over a Redis connection of its own. It needs a user if there are
+any: basic_auth in Prometheus' scrape_configs.
+
+Each act is logged on standard error, with the user, the address and what was acted on. /healthz answers 200 while Redis can
+be read, to users and others; everything else needs a user if there are any.
+
+Exit status: 0 after INT or TERM; 1 if the address cannot be opened; 2 for a wrong command line.`
+
+type webFlags struct {
+	addr, base     string
+	users, viewers []string
+	hosts, origins []string
+	readOnly       bool
+}
+
+func newWeb(at *redisFlags) *cobra.Command {
+	var flags webFlags
+	cmd := &cobra.Command{
+		Use:   "web",
+		Short: "Serve the dashboard",
+		Long:  webHelp,
+		Example: `  belay web
+  belay web --read-only --addr 127.0.0.1:8080
+  belay web --addr :7420 --auth alice:/etc/belay/users --viewer guest:/etc/belay/users
+  belay web --base-path /jobs --host admin.example.com`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveWeb(cmd, at, flags) },
+	}
+	set := cmd.Flags()
+	set.StringVar(&flags.addr, "addr", "127.0.0.1:7420", "`HOST:PORT` to listen on")
+	set.StringArrayVar(&flags.users, "auth", nil, "admit a user: `USER:FILE`, FILE with the hash of the password; again for more")
+	set.StringArrayVar(&flags.viewers, "viewer", nil, "admit a user who may not act: `USER:FILE`; again for more")
+	set.BoolVar(&flags.readOnly, "read-only", false, "show no buttons and refuse all acts")
+	set.StringVar(&flags.base, "base-path", "", "`PATH` before all others, if a proxy does not remove it")
+	set.StringArrayVar(&flags.hosts, "host", nil, "answer requests for this `NAME` too (on a loopback address); again for more")
+	set.StringArrayVar(&flags.origins, "origin", nil, "trust acts from pages of this `ORIGIN`, such as https://admin.example.com; again for more")
+	return cmd
+}
+
+func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
+	users, badUsers := flags.readUsers()
+	redis, badRedis := at.open()
+	if err := errors.Join(badUsers, badRedis); err != nil {
+		return statusError{err, exitUsage}
+	}
+	defer func() { _ = redis.Close() }()
+	log := zerolog.New(zerolog.ConsoleWriter{Out: cmd.ErrOrStderr(), NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00"}).
+		With().Timestamp().Logger()
+	scraped, err := redis.Lane(1) // a scrape delays no page
+	if err != nil {
+		return err
+	}
+	defer func() { _ = scraped.Close() }()
+	cfg := web.Config{
+		Prefix: at.prefix, BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
+		Logger:  slog.New(zerolog.NewSlogHandler(log)),
+		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(scraped, at.prefix)})),
+	}
+	listener, err := web.Listen(flags.addr, users)
+	if err != nil {
+		return fmt.Errorf("%w; --auth USER:FILE adds a user, and --addr 127.0.0.1:7420 is for this machine only", err)
+	}
+	if tcp, is := listener.Addr().(*net.TCPAddr); is && tcp.IP.IsLoopback() {
+		cfg.Hosts = append(web.LoopbackHosts(), flags.hosts...)
+	}
+	dashboard, err := web.New(redis, cfg)
+	if err != nil {
+		_ = listener.Close()
+		return statusError{err, exitUsage}
+	}
+	defer func() { _ = dashboard.Close() }()
+	ctx, stop := untilSignal()
+	defer stop()
+	cmd.PrintErrf("the dashboard is at http://%s%s/\n", listener.Addr(), strings.TrimSuffix("/"+strings.Trim(flags.base, "/"), "/"))
+	return web.Serve(ctx, listener, dashboard, users)
+}
+
+// readUsers reads the files of all users.
+func (f webFlags) readUsers() (*web.Users, error) {
+	users := web.NewUsers()
+	var wrong []error
+	for flag, list := range map[string][]string{"--auth": f.users, "--viewer": f.viewers} {
+		for _, one := range list {
+			if err := readUser(users, one, flag == "--viewer"); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %w", flag, err))
+			}
+		}
+	}
+	return users, errors.Join(wrong...)
+}
+
+func readUser(users *web.Users, text string, viewer bool) error {
+	name, path, found := strings.Cut(text, ":")
+	if !found || path == "" {
+		return errors.New("it is USER:FILE, and FILE has the hash of the password")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return users.Add(name, file, viewer)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWebNeedsUsersBeyondThisMachine(t *testing.T) {
+	t.Parallel()
+	got := invoke("", "web", "--addr", "0.0.0.0:0")
+	require.Equal(t, exitFailure, got.code)
+	require.Contains(t, got.errs, "no user is configured")
+	require.Contains(t, got.errs, "--auth")
+}
+
+func TestWebMistakes(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "users")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, args := range [][]string{
+		{"--auth", "alice"}, {"--auth", "alice:"}, {"--auth", "alice:" + empty}, {"--viewer", ":" + empty}, {"--auth", "alice:/nonexistent"},
+		{"--base-path", "/a?b"}, {"--origin", "not an origin"}, {"extra"},
+	} {
+		got := invoke("", append([]string{"web", "--addr", "127.0.0.1:0"}, args...)...)
+		require.Equal(t, exitUsage, got.code, "%v: %s", args, got.errs)
+	}
+}
+
+func TestWebServesUntilTERM(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, fmt.Appendf(nil, "%x  -\n", sha256.Sum256([]byte("long enough"))), 0o600))
+	cmd := exec.Command(binary, "web", "--addr", "127.0.0.1:0", "--redis", h.server.URL(), "--prefix", h.prefix, "--auth", "alice:"+secret,
+		"--base-path", "jobs")
+	errs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewReader(errs)
+	line, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	_, url, found := strings.Cut(strings.TrimSpace(line), "the dashboard is at ")
+	require.True(t, found, line)
+	require.True(t, strings.HasSuffix(url, "/jobs/"), url)
+
+	ask := func(method, path, host, password string) (int, string) {
+		request, err := http.NewRequest(method, url+path, strings.NewReader("name=mail&do=pause"))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.SetBasicAuth("alice", password)
+		request.Host = host
+		response, err := http.DefaultTransport.RoundTrip(request)
+		require.NoError(t, err)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode, string(text)
+	}
+	status, text := ask("GET", "", "localhost", "long enough")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, "This Redis has no jobs and no workers yet.")
+	status, text = ask("GET", "metrics", "localhost", "long enough")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, "belay_redis_up 1\n")
+	require.Contains(t, text, "belay_processes 0\n")
+	status, _ = ask("GET", "metrics", "localhost", "wrong")
+	require.Equal(t, http.StatusUnauthorized, status)
+	status, _ = ask("GET", "", "localhost", "wrong")
+	require.Equal(t, http.StatusUnauthorized, status)
+	status, _ = ask("GET", "", "evil.example.com", "long enough")
+	require.Equal(t, http.StatusForbidden, status)
+	status, _ = ask("POST", "queue", "localhost", "long enough")
+	require.Equal(t, http.StatusSeeOther, status)
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	rest, err := io.ReadAll(lines)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
+	require.Contains(t, string(rest), "act=pause")
+	require.Contains(t, string(rest), "user=alice")
+	require.NotContains(t, string(rest), "long enough")
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
