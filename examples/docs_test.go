@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 )
 
 // guides are the documents whose pieces of Go are compiled.
-var guides = []string{"from-sidekiq.md", "from-asynq.md"}
+var guides = []string{"from-sidekiq.md", "from-asynq.md", "ruby.md"}
 
 // What the pieces of Go in guides may use besides what they declare.
 const guideImports = `package main
@@ -34,6 +35,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/activejob"
 	"github.com/belayq/belay/belaytest"
 )
 
@@ -47,6 +49,7 @@ var (
 	_ testing.TB
 	_ time.Time
 	_ belay.RawJob
+	_ activejob.Envelope
 	_ *belaytest.Kit
 )
 `
@@ -112,7 +115,7 @@ func read(t *testing.T, document string) string {
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	for _, folder := range []string{"..", "../client", "../fetch", "../janitor", "../lua", "../launcher", "../launcher/service", "../scheduler", "../logbook", "../cmd/belay"} {
+	for _, folder := range []string{"..", "../client", "../fetch", "../janitor", "../lua", "../launcher", "../launcher/service", "../scheduler", "../logbook", "../cmd/belay", "../contrib/outbox"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		require.NoError(t, err)
 		for _, file := range files {
@@ -187,4 +190,27 @@ func TestOperationsRuleForTheUserIsEnough(t *testing.T) {
 	require.Regexp(t, `(?m)^ok +permissions `, said)
 	require.Regexp(t, `(?m)^ok +blocking `, said)
 	require.Equal(t, 1, strings.Count(said, "\nbad "), said)
+}
+
+// The table of docs/ruby.md names tests that there are.
+func TestTheTestsBesideRubyExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/ruby.md")
+	require.NoError(t, err)
+	there := make(map[string]bool)
+	require.NoError(t, filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(string(code), -1) {
+			there[found[1]] = true
+		}
+		return err
+	}))
+	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)
+	require.Greater(t, len(named), 30)
+	for _, name := range named {
+		require.True(t, there[name], "docs/ruby.md names %s", name)
+	}
 }

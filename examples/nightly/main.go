@@ -1,15 +1,10 @@
-// Command nightly runs a job at regular times without cron: each run pushes the next one.
+// Command nightly runs a job at the times of a schedule.
 //
-//	go run ./examples/nightly               midnight by UTC, every day
-//	go run ./examples/nightly -every 2s     to watch it
+//	go run ./examples/nightly                       at three in the morning in Berlin, every day
+//	go run ./examples/nightly -cron '@every 2s'     to watch it
 //
-// Start several, stop them, kill them: each scheduled time has one run. Each process pushes the next run when
-// it starts, and a run that is repeated after a crash pushes its successor again. The job is unique even
-// while it is scheduled, so all but the first of these pushes are refused.
-//
-// A late push, such as from a machine whose clock is behind, may still schedule a time whose run has ended.
-// So the first run claims the time with its jid. A repeated run has the same jid and continues; other runs
-// stop.
+// Start several, stop them, kill them: each time has one run. A run whose process was killed is repeated with
+// the same time, so let the work be idempotent by that. `belay periodic` lists the schedule, and runs it now.
 package main
 
 import (
@@ -19,52 +14,22 @@ import (
 	"time"
 
 	"github.com/belayq/belay"
-	"github.com/belayq/belay/driver"
 )
 
-type NightlyArgs struct{ Time time.Time }
+type NightlyArgs struct{ Tenant string }
 
-var Nightly = belay.Define[NightlyArgs]("Nightly", belay.Retries(5), belay.Idempotent(),
-	belay.Unique(belay.UntilExecuted, belay.IncludingScheduled()))
+var Nightly = belay.Define[NightlyArgs]("Nightly", belay.Retries(5), belay.Idempotent())
 
-var every = flag.Duration("every", 24*time.Hour, "time between two runs")
+var cron = flag.String("cron", "0 3 * * *", "when it runs")
 
 func main() {
-	belay.Main(func(ctx context.Context, app *belay.App) error {
+	belay.Main(func(_ context.Context, app *belay.App) error {
 		Nightly.Handle(app.Server, func(ctx context.Context, args NightlyArgs) error {
-			return run(ctx, app.Client, args.Time)
+			info, _ := belay.Info(ctx)
+			fmt.Println("nightly", info.TickAt.Format(time.RFC3339), args.Tenant) // the work
+			return nil
 		})
-		return pushNext(ctx, app.Client, time.Now())
+		return app.Server.Schedule(
+			belay.Periodic("nightly", *cron, Nightly.Job(NightlyArgs{Tenant: "acme"}), belay.Zone("Europe/Berlin")))
 	}, belay.MainConfig{})
-}
-
-func run(ctx context.Context, client *belay.Client, at time.Time) error {
-	info, _ := belay.Info(ctx)
-	// A table of your own database, with the time as its key, serves as well.
-	claim := driver.Command("SET", "nightly:"+at.Format(time.RFC3339), info.JID, "NX", "GET", "EX", "604800")
-	switch holder := client.Driver().Do(ctx, claim)[0]; {
-	case holder.Err != nil:
-		return holder.Err
-	case holder.Value != nil && holder.Value != info.JID:
-		return belay.Discard(nil) // another job has this time; without a cause it counts as no failure
-	}
-	// The next one first: should this one fail for good, the chain goes on. Times that passed while no worker
-	// ran are skipped.
-	after := at
-	if now := time.Now(); now.After(at) {
-		after = now
-	}
-	if err := pushNext(ctx, client, after); err != nil {
-		return err
-	}
-	fmt.Println("nightly", at.Format(time.RFC3339)) // the work; it may be repeated, so let it be idempotent
-	return nil
-}
-
-// pushNext pushes the run for the next time after an instant. If it is scheduled already, that is not an
-// error: the receipt reports it.
-func pushNext(ctx context.Context, client *belay.Client, after time.Time) error {
-	next := after.UTC().Truncate(*every).Add(*every)
-	_, err := Nightly.Enqueue(ctx, client, NightlyArgs{Time: next}, belay.At(next))
-	return err
 }

@@ -1,0 +1,79 @@
+package belayotel
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/job"
+)
+
+const (
+	// mostState bounds tracestate, in bytes: as much as W3C Trace Context asks to pass on. A handler's
+	// requests carry it as a header, and servers refuse long ones.
+	mostState = 512
+	// mostField bounds other fields, in bytes: the bound of W3C Baggage, the longest of them.
+	mostField = 8 << 10
+)
+
+// A pushed is a propagation.TextMapCarrier that writes into a job before its push.
+type pushed struct{ *belay.RawJob }
+
+// Get returns a field that the program has set.
+func (p pushed) Get(key string) string {
+	at := p.index(key)
+	if at < 0 {
+		return ""
+	}
+	var text string
+	_ = json.Unmarshal([]byte(p.Extra[at].JSON), &text) // another type is no context
+	return text
+}
+
+// Set sets a field, unless its name is one that a push would refuse.
+func (p pushed) Set(key, value string) {
+	field := job.SetString(key, value)
+	if job.CheckExtra(field) != nil {
+		return
+	}
+	p.Extra = append(slices.DeleteFunc(slices.Clone(p.Extra), func(f job.Edit) bool { return f.Name == key }), field)
+}
+
+// Keys returns the names of the fields.
+func (p pushed) Keys() []string {
+	keys := make([]string, len(p.Extra))
+	for i, field := range p.Extra {
+		keys[i] = field.Name
+	}
+	return keys
+}
+
+func (p pushed) index(key string) int {
+	return slices.IndexFunc(p.Extra, func(field job.Edit) bool { return field.Name == key })
+}
+
+// A taken is a propagation.TextMapCarrier that reads a job's payload.
+type taken struct{ *belay.Job }
+
+// Get returns a field, if it is a string that is not too long.
+func (t taken) Get(key string) string {
+	if !strings.Contains(t.Raw(), key) { // most jobs of other programs have none; this is far faster than a scan
+		return ""
+	}
+	most := mostField
+	if key == "tracestate" {
+		most = mostState
+	}
+	if raw, _ := t.Field(key); len(raw) > most {
+		return ""
+	}
+	text, _ := t.Text(key)
+	return text
+}
+
+// Set does nothing: a payload never changes.
+func (taken) Set(string, string) {}
+
+// Keys returns nothing: no propagator of OpenTelemetry's own asks for it.
+func (taken) Keys() []string { return nil }

@@ -1,0 +1,167 @@
+package belayotel
+
+import (
+	"cmp"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/retry"
+)
+
+// Config configures Push and Run. The zero value is ready.
+type Config struct {
+	// TracerProvider receives the spans, and MeterProvider the metrics. Default: the global ones of package
+	// otel.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	// Propagator writes the context of a push into the fields of its job, and reads it for the run. The
+	// programs that push and run a job need the same. Default: propagation.TraceContext, whatever the global
+	// one is, because that one does nothing unless the program sets it. With propagation.Baggage beside it,
+	// the baggage of a request is stored with its jobs.
+	Propagator propagation.TextMapPropagator
+	// LinkRuns begins a new trace for each run, linked to the span of its push. Use it if jobs are pushed by
+	// programs that you do not trust, or run so much later that one trace would be too long. Default: the
+	// span of a run is a child of the span of its push, and linked to it.
+	LinkRuns bool
+	// MostNames bounds the queues, the classes and the types of errors that metrics keep apart, in the order
+	// in which they first occur; others are "(other)", and types of errors "_OTHER". Default: 100.
+	MostNames int
+	// RedactError returns what spans show of an error; ServerConfig.RedactError concerns the log. It is called
+	// concurrently. If it panics, nothing is shown. Default: the error's text.
+	RedactError func(class string, err error) string
+}
+
+const (
+	scope = "github.com/belayq/belay/contrib/otel"
+	// system is messaging.system.
+	system = "belay"
+
+	// mostText bounds an error's text in a span, in bytes, and mostStack the stack of a panic: both can be of
+	// any length, and the exporter holds thousands of spans.
+	mostText  = 4 << 10
+	mostStack = 16 << 10
+	// mostName bounds names in attributes, as a push bounds those of classes and queues. A payload that another
+	// program has pushed may have longer ones.
+	mostName = 255
+)
+
+// Attributes of Belay's own.
+const (
+	keyClass   = attribute.Key("belay.job.class")
+	keyAttempt = attribute.Key("belay.job.attempt")
+	keyOutcome = attribute.Key("belay.job.outcome")
+	keyStatus  = attribute.Key("belay.push.status")
+)
+
+// instrumentation is what Push and Run have in common.
+type instrumentation struct {
+	cfg     Config
+	tracer  trace.Tracer
+	meter   metric.Meter
+	queues  names
+	classes names
+	errors  names
+}
+
+func newInstrumentation(cfg Config) *instrumentation {
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = otel.GetTracerProvider()
+	}
+	if cfg.MeterProvider == nil {
+		cfg.MeterProvider = otel.GetMeterProvider()
+	}
+	if cfg.Propagator == nil {
+		cfg.Propagator = propagation.TraceContext{}
+	}
+	most := cmp.Or(max(cfg.MostNames, 0), 100)
+	return &instrumentation{
+		cfg:     cfg,
+		tracer:  cfg.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(belay.Version), trace.WithSchemaURL(semconv.SchemaURL)),
+		meter:   cfg.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(belay.Version), metric.WithSchemaURL(semconv.SchemaURL)),
+		queues:  names{most: most, other: "(other)"},
+		classes: names{most: most, other: "(other)"},
+		errors:  names{most: most, other: "_OTHER"}, // the conventions' own
+	}
+}
+
+// must returns the instrument; its error goes where OpenTelemetry's own errors go.
+func must[T any](instrument T, err error) T {
+	if err != nil {
+		otel.Handle(err)
+	}
+	return instrument
+}
+
+// fail records an error in a span, as what made it fail at an instant. It returns the error.type for metrics.
+func (i *instrumentation) fail(span trace.Span, at time.Time, class, kind string, err error) attribute.KeyValue {
+	text := i.text(class, err)
+	event := []attribute.KeyValue{semconv.ExceptionType(retry.Class(err)), semconv.ExceptionMessage(text)}
+	if panicked := retry.Panicked(err); panicked != nil {
+		event = append(event, semconv.ExceptionStacktrace(cut(string(panicked.Stack), mostStack)))
+	}
+	known := semconv.ErrorTypeKey.String(i.errors.of(kind))
+	span.AddEvent(semconv.ExceptionEventName, trace.WithTimestamp(at), trace.WithAttributes(event...))
+	span.SetAttributes(known)
+	span.SetStatus(codes.Error, text)
+	return known
+}
+
+// text returns what a span shows of an error.
+func (i *instrumentation) text(class string, err error) (text string) {
+	if i.cfg.RedactError == nil {
+		return cut(retry.Text(err), mostText)
+	}
+	defer func() {
+		if recover() != nil {
+			text = "(not shown: its redaction panicked)"
+		}
+	}()
+	return cut(i.cfg.RedactError(class, err), mostText)
+}
+
+// names keeps a bounded number of names apart.
+type names struct {
+	most  int
+	other string // stands for the names beyond most
+	mu    sync.RWMutex
+	seen  map[string]bool
+}
+
+// of returns the name, or other.
+func (n *names) of(name string) string {
+	name = cut(name, mostName)
+	n.mu.RLock()
+	known, full := n.seen[name], len(n.seen) >= n.most
+	n.mu.RUnlock()
+	switch {
+	case known:
+		return name
+	case full:
+		return n.other
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.seen == nil {
+		n.seen = make(map[string]bool)
+	}
+	if !n.seen[name] && len(n.seen) >= n.most {
+		return n.other
+	}
+	n.seen[name] = true
+	return name
+}
+
+// cut returns at most so many bytes of a text, as valid UTF-8.
+func cut(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}

@@ -1,0 +1,48 @@
+// Package belayotel joins Belay's jobs to OpenTelemetry: a span for each push, a span for each run as its
+// child, also in another process, and the metrics of the messaging conventions.
+//
+// It is two middlewares, one for the client and one for the server:
+//
+//	client.Use("otel", belayotel.Push(belayotel.Config{}), belay.Last())
+//	server.Use("otel", belayotel.Run(belayotel.Config{}), belay.First())
+//
+// The context of a push travels in the job's payload, in the fields traceparent and tracestate of W3C Trace
+// Context. The OpenTelemetry instrumentation of Ruby's Sidekiq uses the same fields, so traces go on between Go
+// and Ruby. Every run of a job has a span of its own under the span of its push, its retries included.
+//
+// # Spans
+//
+// Names and attributes are those of the semantic conventions for messaging, version 1.43.0. Both spans have
+// messaging.system ("belay"), messaging.destination.name (the queue), messaging.message.id (the jid),
+// messaging.operation.name and messaging.operation.type, and
+//
+//	span           kind      attributes of Belay
+//	push QUEUE     producer  belay.job.class, belay.push.status: queued, scheduled, prepared (in an
+//	                         outbox), duplicate, refused, unknown or not_pushed
+//	run QUEUE      consumer  belay.job.class, belay.job.attempt, belay.job.outcome: done, retry, dead,
+//	                         discarded, cancelled, expired, snoozed or requeued; lost if the job runs
+//	                         elsewhere since its process was declared dead
+//
+// The span of a push lasts until Redis has answered. In a bulk push each job has its own. The span of a run
+// lasts as long as its handler. A failed push or run has the status Error, error.type, and the error as an
+// event. error.type of a push is unknown, full, invalid or old_worker for the errors of that name, else the
+// error's type; that of a run is what the dashboard shows as the error's class, panic for a panic.
+//
+// # Metrics
+//
+//	messaging.client.sent.messages       jobs that were sent to Redis
+//	messaging.client.operation.duration  how long their pushes took
+//	messaging.client.consumed.messages   runs
+//	messaging.process.duration           how long they took
+//
+// Their attributes are the system, the operation, the queue, the class, the status or the outcome, and
+// error.type. Of each, Config.MostNames values are kept apart.
+//
+// # Trust
+//
+// Whatever can push to Redis chooses the trace that its job's run belongs to, and whether it is sampled. Set
+// Config.LinkRuns to begin a new trace for each run. A context of the wrong form or size is ignored.
+//
+// This package must never fail a push or a run, and never make an attribute without a bound out of what a
+// payload says.
+package belayotel

@@ -1,0 +1,119 @@
+package belayotel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/belayq/belay"
+	belayotel "github.com/belayq/belay/contrib/otel"
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+// asWorker in the environment makes the test's binary a worker of the Redis with that URL, for keys with the
+// prefix in asPrefix. It exports its spans to its standard output.
+const (
+	asWorker = "BELAY_OTEL_TEST_IS_THE_WORKER"
+	asPrefix = "BELAY_OTEL_TEST_PREFIX"
+)
+
+var welcome = belay.Define[string]("Welcome", belay.Queue("mail"), belay.NotIdempotent("this is a test"))
+
+// work is the second process.
+func work() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exporter, err := stdouttrace.New()
+	exit(err)
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	cfg := belayotel.Config{TracerProvider: tracers}
+	client, err := belay.Open(ctx, os.Getenv(asWorker), &belay.ClientConfig{Prefix: os.Getenv(asPrefix)})
+	exit(err)
+	client.Use("otel", belayotel.Push(cfg), belay.Last())
+	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail", "default")})
+	exit(err)
+	server.Use("otel", belayotel.Run(cfg), belay.First())
+	attempts := 0
+	welcome.Handle(server, func(ctx context.Context, name string) error {
+		if attempts++; attempts == 1 {
+			return belay.RetryIn(0, errors.New("not yet"))
+		}
+		_, err := client.Push(ctx, belay.RawJob{Class: "Next"})
+		return err
+	})
+	server.HandleRaw("Next", func(context.Context, *belay.Job) error { return nil })
+	exit(server.Run(ctx))
+	exit(errors.Join(client.Close(), tracers.Shutdown(context.Background())))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// exported is a span as the exporter of the worker writes it.
+type exported struct {
+	Name                string
+	SpanContext, Parent struct {
+		TraceID, SpanID string
+		Remote          bool
+	}
+	Attributes []struct {
+		Key   string
+		Value struct{ Value any }
+	}
+}
+
+// This process pushes, a real second one runs: the first collects the spans of both, and they are one trace.
+func TestTracesJoinProcesses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	worker := exec.CommandContext(t.Context(), os.Args[0])
+	worker.Env = append(os.Environ(), asWorker+"="+drivertest.Redis(t).URL(), asPrefix+"="+r.prefix)
+	worker.Stderr = t.Output()
+	out, err := worker.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, worker.Start())
+
+	ctx, request := r.tracer.Start(t.Context(), "request")
+	receipt, err := welcome.Enqueue(ctx, r.client, "Ada")
+	require.NoError(t, err)
+	request.End()
+	push := r.await("push mail", 1)[0]
+	var spans []exported
+	for lines := json.NewDecoder(out); len(spans) < 4; {
+		var one exported
+		require.NoError(t, lines.Decode(&one), "%v", spans)
+		spans = append(spans, one)
+		require.Equal(t, push.SpanContext.TraceID().String(), one.SpanContext.TraceID, one.Name)
+	}
+	require.NoError(t, worker.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, worker.Wait())
+
+	parents := map[string][]string{} // by the parent's id: the names of its children
+	for _, one := range spans {
+		parents[one.Parent.SpanID] = append(parents[one.Parent.SpanID], one.Name)
+	}
+	require.Equal(t, []string{"run mail", "run mail"}, parents[push.SpanContext.SpanID().String()], "both attempts, below the push of another process")
+	for _, one := range spans {
+		switch one.Name {
+		case "run mail":
+			require.True(t, one.Parent.Remote)
+			require.Contains(t, fmt.Sprint(one.Attributes), receipt.JID)
+		case "push default":
+			require.Equal(t, []string{"run default"}, parents[one.SpanContext.SpanID])
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package belayotel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/messagingconv"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/retry"
+)
+
+// Run returns middleware for Server.Use that begins a span for each run, as a child of the span of its push.
+// Handlers have it in their context, so what they call and push belongs to it. Add it at the place
+// belay.First, so that other middleware runs within the span. A panic is recorded and passes on. Outside of a
+// Server, for example in a test that calls a handler, it does nothing.
+func Run(cfg Config) belay.Middleware {
+	r := &runner{instrumentation: newInstrumentation(cfg)}
+	r.consumed = must(messagingconv.NewClientConsumedMessages(r.meter)).Inst()
+	r.took = must(messagingconv.NewProcessDuration(r.meter, bounds)).Inst()
+	return r.around
+}
+
+type runner struct {
+	*instrumentation
+	consumed metric.Int64Counter
+	took     metric.Float64Histogram
+}
+
+// processes are the attributes of every run.
+var processes = []attribute.KeyValue{
+	semconv.MessagingSystemKey.String(system), semconv.MessagingOperationName("run"), semconv.MessagingOperationTypeProcess,
+}
+
+// outcomeLost stands for the outcome of a run whose job was recovered by another process.
+const outcomeLost = "lost"
+
+func (r *runner) around(next belay.Handler) belay.Handler {
+	return func(ctx context.Context, j *belay.Job) error {
+		one := &run{runner: r, begun: time.Now()}
+		if !belay.AfterRun(ctx, one.finish) {
+			return next(ctx, j)
+		}
+		ctx = one.begin(ctx, j)
+		defer func() { one.ended = time.Now() }()
+		return next(ctx, j)
+	}
+}
+
+// A run is one run and its span.
+type run struct {
+	*runner
+	begun, ended time.Time
+	ctx          context.Context
+	span         trace.Span
+	class, queue string
+}
+
+// begin begins the span.
+func (r *run) begin(ctx context.Context, j *belay.Job) context.Context {
+	info, _ := belay.Info(ctx)
+	r.class, r.queue = cut(info.Class, mostName), cut(info.Queue, mostName)
+	options := []trace.SpanStartOption{
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(r.begun), trace.WithAttributes(processes...),
+		trace.WithAttributes(
+			semconv.MessagingDestinationName(r.queue), semconv.MessagingMessageID(cut(info.JID, mostName)),
+			semconv.MessagingClientID(info.Identity), keyClass.String(r.class), keyAttempt.Int(info.Attempt)),
+	}
+	// A span of the program around Server.Run is no parent of its runs.
+	ctx = r.cfg.Propagator.Extract(trace.ContextWithSpanContext(ctx, trace.SpanContext{}), taken{j})
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		options = append(options, trace.WithLinks(trace.LinkFromContext(ctx)))
+		if r.cfg.LinkRuns {
+			options = append(options, trace.WithNewRoot())
+		}
+	}
+	r.ctx, r.span = r.tracer.Start(ctx, "run "+r.queue, options...)
+	return r.ctx
+}
+
+// finish ends the span with the outcome of the run.
+func (r *run) finish(outcome belay.Outcome, err error) {
+	exit := string(outcome.Exit())
+	if errors.Is(context.Cause(r.ctx), belay.ErrOwnershipLost) {
+		exit = outcomeLost // whatever the handler has returned, nothing is stored
+	}
+	attributes := append(slices.Clip(processes), semconv.MessagingDestinationName(r.queues.of(r.queue)),
+		keyClass.String(r.classes.of(r.class)), keyOutcome.String(exit))
+	r.span.SetAttributes(keyOutcome.String(exit))
+	if _, failed := outcome.Counts(); failed {
+		attributes = append(attributes, r.fail(r.span, r.ended, r.class, retry.Class(err), err))
+	}
+	r.span.End(trace.WithTimestamp(r.ended))
+	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	r.consumed.Add(r.ctx, 1, set)
+	r.took.Record(r.ctx, r.ended.Sub(r.begun).Seconds(), set)
+}

@@ -1,0 +1,96 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay"
+)
+
+// Config configures New. The zero value is ready.
+type Config struct {
+	// MaxInterval is the maximum time between two questions of an idle relay to the database, from 10 ms to
+	// 10 s. Default: 500 ms.
+	MaxInterval time.Duration
+	// Logger receives what operators should know of the relay. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// An Outbox writes jobs into a database, and relays them to Redis. Its methods may be called from any
+// goroutine.
+type Outbox struct {
+	client *belay.Client
+	cfg    Config
+}
+
+// New returns an Outbox whose jobs get the middleware and the checks of client, and are pushed by it. It opens
+// nothing. The error names everything that is wrong with its arguments.
+func New(client *belay.Client, cfg Config) (*Outbox, error) {
+	if cfg.MaxInterval == 0 {
+		cfg.MaxInterval = 500 * time.Millisecond
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	var wrong []error
+	if client == nil {
+		wrong = append(wrong, errors.New("the client is nil; was the error of Open looked at?"))
+	}
+	if cfg.MaxInterval < leastInterval || cfg.MaxInterval > mostInterval {
+		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it lies between %v and %v", cfg.MaxInterval, leastInterval, mostInterval))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, fmt.Errorf("configure an outbox: %w", err)
+	}
+	return &Outbox{client: client, cfg: cfg}, nil
+}
+
+// An Execer is a transaction: *sql.Tx, or *sql.Conn and *sql.DB, whose statements are transactions of their
+// own.
+type Execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// mostRows is how many jobs one statement inserts: each has two of its 65,535 parameters.
+const mostRows = 1000
+
+// Insert writes jobs into the outbox. They are pushed when tx is committed, in the order of their ids; jobs of
+// concurrent transactions may mix. Make jobs by Definition.Job, or write a belay.RawJob.
+//
+// The client's middleware runs here, with ctx, and may refuse a job: then its receipt has StatusRefused, and
+// it is not written. The other receipts have StatusPrepared. Whether a unique job is a duplicate is decided
+// when it is pushed. In, ExpiresIn and Deadline count from here.
+//
+// If Insert returns an error, roll tx back: nothing, or only some of the jobs, are written.
+func (o *Outbox) Insert(ctx context.Context, tx Execer, jobs ...belay.RawJob) ([]belay.Receipt, error) {
+	receipts := make([]belay.Receipt, len(jobs))
+	var args []any
+	for i, j := range jobs {
+		prepared, receipt, err := o.client.Prepare(ctx, j)
+		if err != nil {
+			return nil, err
+		}
+		receipts[i] = receipt
+		if receipt.Status == belay.StatusRefused {
+			continue
+		}
+		due := sql.NullTime{Time: prepared.At, Valid: !prepared.At.IsZero()}
+		args = append(args, due, prepared.Payload)
+	}
+	for some := range slices.Chunk(args, 2*mostRows) {
+		var rows strings.Builder
+		for i := range len(some) / 2 {
+			fmt.Fprintf(&rows, ",($%d::timestamptz,$%d)", 2*i+1, 2*i+2)
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO belay_outbox (due_at, payload) VALUES "+rows.String()[1:], some...); err != nil {
+			return nil, fmt.Errorf("insert into the outbox: %w", err)
+		}
+	}
+	return receipts, nil
+}

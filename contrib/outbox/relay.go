@@ -1,0 +1,199 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// leastInterval is the first interval between two questions to the database: a shorter one would rarely
+	// find more. mostInterval bounds Config.MaxInterval.
+	leastInterval, mostInterval = 10 * time.Millisecond, 10 * time.Second
+	// standby is how often a process that does not relay tries to get the lock. The end of a relay is noticed
+	// by PostgreSQL at once, if its machine is there.
+	standby = time.Second
+	// silence is after how long PostgreSQL ends the session of a relay that is frozen, or whose machine is
+	// gone, and frees the lock. It is above mostInterval, and above the timeout of a push.
+	silence = 15 * time.Second
+	// firstPause and longestPause bound the pauses between attempts after an error.
+	firstPause, longestPause = 50 * time.Millisecond, 2 * time.Second
+	// sayAgain is how often an error that goes on is logged.
+	sayAgain = time.Minute
+	// mostPayload leaves room in lua.MostBytes for the enqueued_at of each job. The largest payload is half
+	// of that, so every job fits in a claim.
+	mostPayload = lua.MostBytes - lua.MostItems*64
+)
+
+const (
+	// The table's own number tells outboxes of one database apart; the other number is drawn at random.
+	tryLock = `SELECT pg_try_advisory_lock('belay_outbox'::regclass::oid::int4, 7311)`
+
+	setUp = `SELECT set_config('idle_session_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $1, false)`
+
+	// One statement, so one snapshot: the claim and its jobs. A claim without jobs is one row.
+	readClaim = `SELECT c.number, c.scope, c.mark, o.due_at, o.payload
+		FROM belay_outbox_claim c LEFT JOIN belay_outbox o ON o.id = ANY (c.ids) ORDER BY o.id`
+
+	// It deletes what the claim $1 has pushed, and claims what comes next. It does nothing if there is a later
+	// claim, or nothing to do. Both parts see the rows as they were before.
+	nextClaim = `WITH pushed AS (
+			DELETE FROM belay_outbox WHERE id IN (SELECT unnest(ids) FROM belay_outbox_claim WHERE number = $1)
+		)
+		UPDATE belay_outbox_claim c SET number = c.number + 1, mark = gen_random_uuid()::text, ids = ARRAY (
+			SELECT id FROM (
+				SELECT id, sum(octet_length(payload)) OVER (ORDER BY id) AS bytes, row_number() OVER (ORDER BY id) AS place
+				FROM (SELECT id, payload FROM belay_outbox WHERE id <> ALL (c.ids) ORDER BY id LIMIT $2::int) AS waiting
+			) AS sized WHERE bytes <= $3::bigint OR place = 1 ORDER BY id)
+		WHERE c.number = $1 AND (c.ids <> '{}' OR EXISTS (SELECT 1 FROM belay_outbox))`
+
+	// The same jobs, under a number that Redis has not seen.
+	renewScope = `UPDATE belay_outbox_claim SET scope = gen_random_uuid()::text, number = number + 1 WHERE number = $1`
+)
+
+// Run relays jobs from the outbox in db to Redis, until ctx ends; then it returns nil. Errors do not end it: it
+// logs them, and tries again. It takes one connection of db while it relays, and gives it up afterwards.
+func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
+	if db == nil {
+		return errors.New("run an outbox: the database is nil")
+	}
+	var backoff lua.Backoff
+	var said time.Time
+	worked := func() {
+		if backoff.Reset(); !said.IsZero() {
+			said = time.Time{}
+			o.cfg.Logger.Info("outbox relay works again")
+		}
+	}
+	for ctx.Err() == nil {
+		err := o.relay(ctx, db, worked)
+		if err == nil || ctx.Err() != nil {
+			wait(ctx, lua.Jitter(standby))
+			continue
+		}
+		if said.IsZero() || time.Since(said) > sayAgain {
+			said = time.Now()
+			o.cfg.Logger.Warn("outbox relay failed; will retry", "error", err.Error())
+		}
+		wait(ctx, backoff.Next(firstPause, longestPause))
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// relay moves jobs until there is an error. Without one another process relays.
+func (o *Outbox) relay(ctx context.Context, db *sql.DB, worked func()) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	var ours bool
+	if err := conn.QueryRowContext(ctx, tryLock).Scan(&ours); err != nil {
+		return fmt.Errorf("lock the outbox: %w", err)
+	}
+	if !ours {
+		worked()
+		return nil
+	}
+	// The end of the session frees the lock, whatever state the session is in, and no other user of db gets it.
+	defer func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }()
+	if _, err := conn.ExecContext(ctx, setUp, fmt.Sprintf("%dms", silence.Milliseconds())); err != nil {
+		return fmt.Errorf("set up the session: %w", err)
+	}
+	interval := leastInterval
+	for {
+		moved, err := o.pass(ctx, conn)
+		switch {
+		case err != nil:
+			return err
+		case moved:
+			interval = leastInterval
+		default:
+			wait(ctx, interval)
+			interval = min(2*interval, o.cfg.MaxInterval)
+		}
+		worked()
+	}
+}
+
+// A claim is the jobs that the relay pushes as one.
+type claim struct {
+	key  client.IdempotencyKey
+	jobs []client.Prepared
+}
+
+// pass pushes the current claim, deletes its rows and makes the next claim. It reports whether there is one.
+func (o *Outbox) pass(ctx context.Context, conn *sql.Conn) (moved bool, err error) {
+	current, err := read(ctx, conn)
+	if err != nil {
+		return false, fmt.Errorf("read the claim: %w", err)
+	}
+	if len(current.jobs) > 0 {
+		_, err := o.client.PushPrepared(ctx, current.key, current.jobs)
+		if errors.Is(err, client.ErrStale) {
+			return true, o.renew(ctx, conn, current)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	result, err := conn.ExecContext(ctx, nextClaim, current.key.Number, lua.MostItems, mostPayload)
+	if err != nil {
+		return false, fmt.Errorf("claim jobs: %w", err)
+	}
+	changed, err := result.RowsAffected()
+	return changed > 0, err
+}
+
+func read(ctx context.Context, conn *sql.Conn) (c claim, err error) {
+	rows, err := conn.QueryContext(ctx, readClaim)
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = rows.Close() }()
+	found := false
+	for rows.Next() {
+		var due sql.NullTime
+		var payload sql.NullString
+		if err := rows.Scan(&c.key.Number, &c.key.Scope, &c.key.Mark, &due, &payload); err != nil {
+			return c, err
+		}
+		found = true
+		if payload.Valid {
+			c.jobs = append(c.jobs, client.Prepared{Payload: payload.String, At: due.Time})
+		}
+	}
+	c.key.Scope = "outbox:" + c.key.Scope
+	if err := rows.Err(); err != nil || found {
+		return c, err
+	}
+	return c, errors.New("belay_outbox_claim has no row: run the Schema again")
+}
+
+// renew is for a claim that Redis takes for an old one. Unless another relay has made the next claim, the
+// database has gone back in time. Then nothing says whether these jobs were pushed before, and it is worse to
+// lose a job than to run it twice.
+func (o *Outbox) renew(ctx context.Context, conn *sql.Conn, c claim) error {
+	result, err := conn.ExecContext(ctx, renewScope, c.key.Number)
+	if err != nil {
+		return fmt.Errorf("renew the scope: %w", err)
+	}
+	changed, err := result.RowsAffected()
+	if changed > 0 {
+		o.cfg.Logger.Error("outbox database went back in time; pushing its jobs, some perhaps once more", "jobs", len(c.jobs))
+	}
+	return err
+}

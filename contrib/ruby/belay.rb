@@ -1,0 +1,435 @@
+# Belay's unique jobs for Ruby: one file beside the sidekiq gem (6.4 or newer), to copy into a program.
+#
+#   class Reindex
+#     include Sidekiq::Job
+#     sidekiq_options belay_unique: {until: "until_executed", ttl: 3600}
+#   end
+#
+# A push of a job that Belay or Ruby holds the lock of answers nil, as Sidekiq Enterprise's does; a job that Ruby runs,
+# kills or deletes releases its lock. The options are those of Go's Unique:
+#
+#   until      "until_executing" (the default) or "until_executed"
+#   ttl        seconds until a lock expires that is not released; six hours. Longer than the longest run: Ruby does not
+#              renew locks while a job runs
+#   again      true: one more run for duplicates that were refused during the run (RescheduleOnce)
+#   scheduled  true: pushes for later take the lock too (IncludingScheduled)
+#   mark       true: duplicates are stored and marked (MarkDuplicates)
+#   per_queue  true: equal jobs of different queues are different
+#
+# All arguments identify a job. A class method belay_unique_args(*args) can answer an array of some of them.
+#
+# Keys have no prefix; a namespace of redis-namespace (Sidekiq 6) is Belay's --prefix. A job that a Ruby process takes with
+# it when it is killed keeps its lock until the TTL: only Sidekiq Pro would bring back the job.
+
+require "bigdecimal"
+require "bigdecimal/util"
+require "digest"
+require "json"
+require "securerandom"
+require "sidekiq"
+require "sidekiq/api"
+
+module Belay
+  FIELD = "belay_unique"
+  # What a rerun does not inherit.
+  RUN_FIELDS = %w[retry_count failed_at retried_at error_class error_message error_backtrace discarded_at
+    interrupted_count interrupted_at expiry belay_deadline_ms at].freeze
+
+  # Belay's own script, byte for byte.
+  PUSH_UNIQUE = <<'LUA'
+#!lua
+-- push_unique: store new jobs, each unique one together with its lock and only if the lock is free.
+-- Why one script: a lock without its job would refuse all others until it expires, and a job without its lock
+-- would refuse none. A duplicate that is marked instead of refused is marked in the step that finds it to be
+-- one, or the mark could name a job that has ended. The WAL positions of a refused duplicate are left with
+-- the lock: the owner's run replaces the duplicate's, and start returns them. If the duplicate comes after
+-- that run has begun, and the owner's rule asks for it (see unlock), one more run follows. The owner's rule
+-- decides, because its payload is what will run.
+-- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
+-- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
+--          5 slot, only with an idempotency key (see push)  then for each group its queue list, if it is for
+--          now, and its jobs' locks, if they have any
+-- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
+--          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
+--          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
+--          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
+--          leaves positions (0|1), how many jobs, and for each its bytes; in a group with locks also digest
+--          and owner, and then the positions, if it leaves any
+-- Returns  {"pushed", for each job "" or the jid of the job that holds its lock ...} | {"stale"} (see push)
+-- Repeat   with an idempotency key: the same answer, and nothing is written. Without: a job that holds its
+--          lock is not stored twice. While it waits, its own push is not a duplicate; after the start of a run
+--          that counts (see unlock), it is
+-- Cost     O(jobs * log locks of all)
+local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
+local numbered = number ~= ''
+
+-- may: nil if this user may call the command, else the error. A command that is denied only after a job has
+-- left its list would lose the job. (miniredis cannot check this.)
+local function may(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user may not ' .. command .. ' ' .. key)
+  end
+end
+
+-- must_be: nil if a key has this type or does not exist, and this user may call the command on it; else the
+-- error. For the checks before a script's first write.
+local function must_be(key, kind, ...)
+  local is = redis.call('TYPE', key).ok
+  if is ~= 'none' and is ~= kind then
+    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. kind)
+  end
+  return may(...)
+end
+-- leave: adds positions in write-ahead logs to a lock's value and keeps the later one of each connection.
+-- lines has one "NAME LSN" per line, after the lock's own value. An LSN is two hexadecimal numbers, which
+-- would sort wrongly as text. Names beyond most are dropped, because every refused push reads the lock.
+local function leave(value, lines)
+  local most = 16
+  local head, tail = string.match(value, '^(.[^\n]*\n[^\n]*\n%d+)(.*)$')
+  local names, position = {}, {}
+  for name, text, high, low in string.gmatch((tail or '') .. '\n' .. lines, '([^ \n]+) ((%x+)/(%x+))') do
+    local now, was = { text, tonumber(high, 16), tonumber(low, 16) }, position[name]
+    if not was and #names < most then
+      names[#names + 1], position[name] = name, now
+    elseif was and (now[2] > was[2] or now[2] == was[2] and now[3] > was[3]) then
+      position[name] = now
+    end
+  end
+  for at, name in ipairs(names) do
+    names[at] = '\n' .. name .. ' ' .. position[name][1]
+  end
+  return head and head .. table.concat(names) or value
+end
+local last = numbered and redis.pcall('GET', slot)
+if last and type(last) ~= 'string' then
+  return last -- it has another type, or must not be read
+end
+local wrong = numbered and may('SET', slot, '') or nil
+local known = last and string.match(last, '^([^\n]*)')
+if last and known == number .. ' ' .. mark then
+  local answer = { 'pushed' }
+  for holder in string.gmatch(string.sub(last, #known + 1), '\n([^\n]*)') do
+    answer[#answer + 1] = holder
+  end
+  return answer
+end
+local seen = known and string.match(known, '^%d+')
+if known and (not seen or tonumber(number) <= tonumber(seen)) then
+  return { 'stale' }
+end
+
+local groups, at, key = {}, first_group, numbered and 6 or 5
+while at <= #ARGV do
+  local group = {
+    when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
+    leaves = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7, step = 1, list = false, lock = false, values = false,
+  }
+  if group.when == 'now' then
+    group.list, key = KEYS[key], key + 1
+    wrong = wrong or must_be(group.list, 'list', 'LPUSH', group.list, '')
+  else
+    wrong = wrong or must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
+  end
+  if group.hold_ms ~= '' then
+    group.step, group.lock = group.leaves and 4 or 3, key
+    key = key + group.count
+    -- Locks differ only by their digest: a user that may write one may write all.
+    local lock = KEYS[group.lock]
+    wrong = wrong or may('SET', lock, '')
+    -- MGET returns nothing for a key of another type, which is then replaced.
+    group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
+    wrong = wrong or group.values.err and group.values
+  end
+  groups[#groups + 1] = group
+  at = group.first + group.count * group.step
+end
+if wrong then
+  return wrong
+end
+
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local now_ms = math.floor(now * 1000)
+local since = string.format('%.0f', now_ms)
+-- One command per job would cost more than all the rest, so commands for several jobs are gathered.
+local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
+for _, group in ipairs(groups) do
+  local due, arg, stored, listed, until_ms = now, group.first, {}, {}, nil
+  if group.when ~= 'now' then
+    due = group.seconds + (group.when == 'in' and now or 0)
+  end
+  if group.lock then
+    until_ms = string.format('%.0f', now_ms + math.floor(group.hold_ms + math.max(0, due - now) * 1000))
+  end
+  for job = 0, group.count - 1 do
+    local lock = group.lock and KEYS[group.lock + job]
+    local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
+    local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
+    -- It is stored already. (Once its run has begun, the push counts as a duplicate: the run may have missed
+    -- its change.)
+    local waits = value and string.sub(value, 2, #owner + 1) == owner and state ~= 's' and state ~= 'd'
+    if not value then
+      if lock then
+        taken[lock] = '-' .. owner .. since
+        redis.call('SET', lock, taken[lock], 'PXAT', until_ms)
+        listed[#listed + 1] = until_ms
+        listed[#listed + 1] = ARGV[arg + 1]
+      end
+    else
+      if not waits then
+        -- A value without an owner is not ours, and refuses all the same; '' would say that the job is stored.
+        holder = string.match(value, '^.([^\n]+)') or '?'
+      end
+      if group.duplicate == 'mark' and not waits then
+        -- Belay's jids need no JSON escapes; in other ones a quotation mark must not end the string.
+        local plain = string.gsub(holder, '[%c"\\\128-\255]', '?')
+        bytes = string.sub(bytes, 1, -2) .. ',"duplicate-of":"' .. plain .. '"}'
+      else
+        bytes, refused = nil, refused + (waits and 0 or 1)
+        local marked = group.leaves and leave(value, ARGV[arg + 3]) or value
+        if state == 's' then
+          marked = 'd' .. string.sub(marked, 2)
+        end
+        if marked ~= value then
+          redis.call('SET', lock, marked, 'KEEPTTL')
+        end
+        taken[lock] = marked
+      end
+    end
+    if bytes then
+      if not group.list then
+        stored[#stored + 1] = due
+      end
+      stored[#stored + 1] = bytes
+    end
+    position = position + 1
+    answer[position] = holder
+    arg = arg + group.step
+  end
+  if #stored > 0 and group.list then
+    redis.call('LPUSH', group.list, unpack(stored))
+    redis.pcall('SADD', queues, group.name)
+  elseif #stored > 0 then
+    redis.call('ZADD', schedule, unpack(stored))
+  end
+  if #listed > 0 then
+    redis.pcall('ZADD', index, unpack(listed))
+  end
+end
+-- pcall: the index, the counter and the names of queues are only for listing, and the jobs are stored.
+if refused > 0 then
+  redis.pcall('INCRBY', refusals, refused)
+end
+if numbered then
+  redis.call('SET', slot, number .. ' ' .. mark .. '\n' .. table.concat(answer, '\n', 2), 'PX', remember_ms)
+end
+return answer
+LUA
+
+  # lock: what the run or the end of a job in Ruby means for its lock, if it is still the job's own.
+  # KEYS 1 lock  2 index of locks  3 queue list  4 queues
+  # ARGV 1 "take" (if it is free) | "hold" (prolong) | "mark" (hold, for one that runs once more) | "free"
+  #      2 digest  3 owner  4 ttl_ms  5 owner and 6 bytes of one more run, "" for none  7 the queue's bare name
+  LOCK = <<'LUA'
+local what, digest, owner, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local value = redis.pcall('GET', KEYS[1])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local until_ms = string.format('%.0f', now_ms + ttl_ms)
+local state = type(value) == 'string' and string.sub(value, 2, #owner + 1) == owner and string.sub(value, 1, 1)
+if what == 'take' then
+  if not value then
+    redis.call('SET', KEYS[1], string.format('-%s%.0f', owner, now_ms), 'PX', ttl_ms)
+    redis.call('ZADD', KEYS[2], until_ms, digest)
+  end
+elseif not state then
+  return 'lost'
+elseif what == 'free' and not (state == 'd' and ARGV[6] ~= '') then
+  redis.call('DEL', KEYS[1])
+  redis.call('ZREM', KEYS[2], digest)
+elseif what == 'free' then
+  local left = string.match(value, '^%d+(\n.*)$', #owner + 2) or ''
+  redis.call('SET', KEYS[1], string.format('-%s%.0f', ARGV[5], now_ms) .. left, 'PX', ttl_ms)
+  redis.call('LPUSH', KEYS[3], ARGV[6])
+  redis.call('SADD', KEYS[4], ARGV[7])
+  redis.call('ZADD', KEYS[2], until_ms, digest)
+else
+  redis.call('PEXPIRE', KEYS[1], ttl_ms)
+  redis.call('ZADD', KEYS[2], until_ms, digest)
+  if what == 'mark' and state == '-' then
+    redis.call('SETRANGE', KEYS[1], 0, 's')
+  end
+end
+return 'ok'
+LUA
+
+  class << self
+    def install
+      [:configure_client, :configure_server].each do |configure|
+        Sidekiq.public_send(configure) do |config|
+          config.client_middleware { |chain| chain.add ClientMiddleware }
+          config.death_handlers << DEATH
+        end
+      end
+      Sidekiq.configure_server { |config| config.server_middleware { |chain| chain.add ServerMiddleware } }
+      Sidekiq::Client.prepend Pushed
+      Sidekiq::JobRecord.prepend Deleted
+      Sidekiq::SortedEntry.prepend Deleted
+      Sidekiq::Queue.prepend Cleared
+      Sidekiq::JobSet.prepend Cleared
+    end
+
+    # The digest of a job, by the documentation of Go's dedup.Digest.
+    def digest(klass, queue, args)
+      args = JSON.parse(JSON.generate(args), decimal_class: BigDecimal, max_nesting: false)
+      Digest::SHA256.hexdigest(text("belay unique v1") + text(klass) + text(queue) + value(args))[0, 32]
+    end
+
+    # The lock in a payload, once a push has put it there; nil if there is none.
+    def stored(job)
+      lock = job.is_a?(Hash) ? job[FIELD] : nil
+      lock if lock.is_a?(Hash) && lock["digest"].to_s.match?(/\A[0-9a-f]{32,128}\z/) && lock["ttl_ms"].to_i > 0
+    end
+
+    # The lock that a class' options describe.
+    def lock(options, worker_class, job)
+      options = options.transform_keys(&:to_s)
+      args = job["args"]
+      args = worker_class.belay_unique_args(*args) if worker_class.respond_to?(:belay_unique_args)
+      lock = {"digest" => digest(job["class"].to_s, options["per_queue"] ? job["queue"] : "", args),
+              "until" => (options["until"] || "until_executing").to_s, "ttl_ms" => ((options["ttl"] || 21_600).to_f * 1000).ceil}
+      raise ArgumentError, "belay_unique: until is until_executing or until_executed" unless %w[until_executing until_executed].include?(lock["until"])
+      raise ArgumentError, "belay_unique: again needs until_executed, without mark" if options["again"] && (lock["until"] != "until_executed" || options["mark"])
+      %w[again scheduled mark].each { |name| lock[name] = true if options[name] }
+      lock
+    end
+
+    # Stores a job together with its lock. Answers whether it is stored.
+    def push(job, lock)
+      at, job = job["at"], job.reject { |name, _| name == "at" }
+      job["enqueued_at"] = now(job) unless at
+      group = at ? ["at", at.to_s, ""] : ["now", "0", job["queue"]]
+      keys = ["queues", "schedule", "belay:unique", "belay:stat:duplicates"]
+      keys << "queue:#{job["queue"]}" unless at
+      answer = call(PUSH_UNIQUE, keys << "belay:lock:#{lock["digest"]}", ["", "", "", *group, lock["ttl_ms"], lock["mark"] ? "mark" : "refuse",
+        "0", "1", Sidekiq.dump_json(job), lock["digest"], owner(job)])
+      answer[1] == "" || lock["mark"] == true
+    end
+
+    # Does something to the lock of a job, which may be none.
+    def change(what, job)
+      return unless (lock = stored(job))
+      queue, rerun = job["queue"] || "default", nil
+      if what == "free" && lock["again"]
+        rerun = job.reject { |name, _| RUN_FIELDS.include?(name) }
+        rerun.update("jid" => SecureRandom.hex(12), "created_at" => now(job), "enqueued_at" => now(job))
+      end
+      call(LOCK, ["belay:lock:#{lock["digest"]}", "belay:unique", "queue:#{queue}", "queues"],
+        [what, lock["digest"], owner(job), lock["ttl_ms"], rerun ? owner(rerun) : "", rerun ? Sidekiq.dump_json(rerun) : "", queue])
+    end
+
+    private
+
+    def call(script, keys, args)
+      Sidekiq.redis { |conn| conn.call("EVAL", script, keys.size, *keys, *args.map(&:to_s)) }
+    end
+
+    def owner(job)
+      [job["jid"], job["class"]].map { |name| name.to_s.tr("\n", " ") + "\n" }.join
+    end
+
+    # Milliseconds since Sidekiq 8, seconds before.
+    def now(job)
+      job["created_at"].is_a?(Integer) ? (Time.now.to_f * 1000).to_i : Time.now.to_f
+    end
+
+    def text(string)
+      "#{string.bytesize}:".b + string.b
+    end
+
+    def number(number)
+      return "0" if number.zero?
+      sign, digits, _, exponent = number.to_d.split # 0.DIGITS * 10**exponent
+      "#{"-" if sign < 0}#{digits}e#{exponent - digits.length}"
+    end
+
+    def value(value)
+      case value
+      when nil then "n".b
+      when true then "t".b
+      when false then "f".b
+      when String then "s".b + text(value)
+      when Numeric then "d".b + text(number(value))
+      when Array then "[".b + value.map { |element| value(element) }.join + "]".b
+      when Hash
+        members = value.sort_by { |name, _| name.b }.map { |name, member| text(name) + value(member) }
+        "{".b + Digest::SHA256.digest(members.join)
+      end
+    end
+  end
+
+  # Pushes unique jobs by Belay's script. Other middleware, wherever it stands, is asked first.
+  class ClientMiddleware
+    def call(worker_class, job, _queue, _pool)
+      return yield unless job[FIELD].is_a?(Hash)
+      again = Belay.stored(job)
+      job[FIELD] = Belay.lock(job[FIELD], worker_class, job) unless again
+      pushed = yield
+      return pushed unless pushed
+      lock = job[FIELD]
+      if again # a retry, or a job that is due: it was accepted, and takes its lock if it may have one
+        started = lock["until"] == "until_executing" && job["failed_at"]
+        Belay.change("take", job) unless started || job["at"]
+      elsif !job["at"] || lock["scheduled"]
+        return false unless Belay.push(job, lock)
+        job.instance_variable_set(:@belay_stored, true)
+      end
+      pushed
+    end
+  end
+
+  # Leaves out of a push what the script has stored already.
+  module Pushed
+    private
+
+    def raw_push(payloads)
+      rest = payloads.reject { |job| job.instance_variable_get(:@belay_stored) }
+      rest.empty? || super(rest)
+    end
+  end
+
+  # A run that fails keeps its lock for its retry; DEATH releases that of the last one.
+  class ServerMiddleware
+    def call(_worker, job, _queue)
+      lock = Belay.stored(job)
+      return yield unless lock
+      if lock["until"] == "until_executing"
+        Belay.change("free", job)
+        return yield
+      end
+      Belay.change(lock["again"] ? "mark" : "hold", job)
+      result = yield
+      Belay.change("free", job)
+      result
+    end
+  end
+
+  DEATH = ->(job, _error) { Belay.change("free", job) }
+
+  # What Sidekiq's pages delete.
+  module Deleted
+    def delete
+      super.tap { |deleted| Belay.change("free", item) if deleted }
+    end
+  end
+
+  module Cleared
+    def clear
+      held = select { |job| Belay.stored(job.item) }.map(&:item)
+      super.tap { held.each { |job| Belay.change("free", job) } }
+    end
+  end
+end
+
+Belay.install
