@@ -1,5 +1,6 @@
 # The checks, run by hand and by CI. `make quick` is for each save, `make test` for each commit, and `make check`
-# runs everything: it installs what it needs (as root on Debian) or says how to, and fails if any step fails.
+# runs everything: it installs what it needs (as root on Debian) or says how to, goes on after a step that fails,
+# and fails if any did.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,16 +9,16 @@ SHELL := /bin/bash
 ifndef TOGETHER
 .NOTPARALLEL:
 endif
-.PHONY: help quick check need format vet belayvet lint lua test integration replica mutants bench-guard torture \
+.PHONY: help quick check need format vet belayvet lint lua test integration browser postgres mutants bench-guard torture \
 	fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
 RACE := go test -race -p 2
 # The other modules. They have dependencies that a program with Belay must not get.
-MODULES := bench cmd/belayvet integration/replica
+MODULES := bench cmd/belayvet contrib/otel contrib/outbox examples/outbox integration/browser integration/postgres
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
 PURE := ./job/... ./retry ./dedup/... ./driver ./driver/drivertest/resp ./integration/verdict ./integration/chaosplan
-# Linters yield to the tests beside them, whose bounds are seconds on the wall clock.
+# What mostly computes yields to the tests beside it, whose bounds are seconds on the wall clock.
 YIELD = $(if $(TOGETHER),nice -n 10)
 SEED ?=
 OUT ?=
@@ -34,10 +35,12 @@ quick: ## vet, and the tests that need no Redis (less than half a minute)
 	@go test -skip OnARealRedis ./belaytest
 	@go test -run 'Imports|Links|EveryPackage|NoFileNames|Words' .
 
-# The tests of real processes mostly wait, so everything that mostly computes runs beside them: make starts the
-# next of the steps whenever one of the two that run has ended, and prints each step's output when it has ended.
-check: need format vet lua bench-guard ## everything, in the order that takes the least time
-	@$(MAKE) --no-print-directory -j 2 -O TOGETHER=1 integration lint belayvet test mutants replica
+# The tests of real processes have bounds of seconds on the wall clock, so nothing runs beside them. Then two
+# steps run at a time: make prints each step's output when it has ended.
+check: need format vet lua bench-guard ## everything
+	@failed=0; $(MAKE) --no-print-directory integration || failed=1; \
+	$(MAKE) --no-print-directory -k -j 2 -O TOGETHER=1 test lint belayvet browser mutants postgres || failed=1; \
+	exit $$failed
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -70,9 +73,10 @@ lua: ## luacheck on the scripts
 	@luacheck --no-color -q lua/*.lua lua/shared/*.lua
 
 test: ## tests of every package but integration, with the race detector, on real Redis servers (minutes)
-	@echo "== test: $(RACE), all but integration, and in bench"
+	@echo "== test: $(RACE), all but integration, and in bench and contrib/otel"
 	@$(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
 	@cd bench && $(RACE) -timeout 10m ./...
+	@cd contrib/otel && $(RACE) -timeout 10m ./...
 
 # Real servers, processes and signals are not in the key of Go's test cache, hence -count=1. One package at a
 # time, because their bounds are seconds on the wall clock; eight tests, because they mostly wait.
@@ -81,13 +85,18 @@ integration: ## the README's promises against real processes and signals (minute
 	@go test -race -count=1 -p 1 -parallel 8 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
 
 # In a module of its own, because it brings a driver for SQL.
-replica: ## the promises of package dedup/wal, with a real PostgreSQL and a replica of it
-	@echo "== replica: go test -race -count=1, in integration/replica"
-	@cd integration/replica && go test -race -count=1 ./...
+postgres: ## the promises of dedup/wal and contrib/outbox, with real PostgreSQL servers
+	@echo "== postgres: go test -race -count=1, in integration/postgres"
+	@cd integration/postgres && go test -race -count=1 ./...
+
+# In a module of its own, because it brings a browser's protocol.
+browser: ## the dashboard in Chromium: every page and button; OUT=FOLDER keeps its screenshots
+	@echo "== browser: go test -count=1, in integration/browser"
+	@cd integration/browser && BELAY_BROWSER_OUT="$(abspath $(OUT))" go test -count=1 ./...
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 ./integration/mutants"
-	@go test -count=1 -timeout 15m ./integration/mutants
+	@$(YIELD) go test -count=1 -timeout 30m ./integration/mutants
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
 )
 
 var backlogMeasure = measurement{
@@ -40,20 +44,48 @@ func backlog(ctx context.Context, b *bench, r *report.Result) error {
 }
 
 func (b *bench) backlogTurn(r *report.Result, c contender, task subject.Task) turn {
-	which := fmt.Sprintf("%s waiting", report.Count(task.Backlog))
-	return turn{who: c, what: which, run: func(ctx context.Context) (string, error) {
-		cost := b.costs(c)
-		done, err := b.do(ctx, c, task, func(e subject.Event) error { return cost.at(ctx, e) })
-		if err != nil {
-			return "", err
+	return b.turn(r, c, report.Count(task.Backlog)+" waiting", task, func(f found) (map[string]float64, string) {
+		ended := f.Extra["ended"]
+		return rate(map[string]float64{"jobs/s": ended / f.Seconds, "redis": f.us(subject.Pushed, subject.Done, ended)}, "jobs/s")
+	})
+}
+
+// belayBacklog fills the queue to its length, and then works jobs off while as many are pushed.
+func belayBacklog(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
+	if err := p.employ(launcher.Config{Concurrency: p.task.Concurrency}); err != nil {
+		return err
+	}
+	p.worker.Handle(measure.Noop, func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	if err := p.fill(ctx, talk, p.task.Backlog); err != nil {
+		return err
+	}
+	started := time.Now()
+	p.run(ctx)
+	ended, err := p.replace(ctx, p.task.Jobs)
+	if err != nil {
+		return err
+	}
+	// Said before the worker stops: what it still works off meanwhile is not in Seconds, and must not be in
+	// Redis' CPU.
+	return talk.Done(subject.Event{
+		Seconds: time.Since(started).Seconds(), Extra: map[string]float64{"ended": float64(ended)},
+		Settings: fmt.Sprintf("concurrency %d", p.task.Concurrency),
+	})
+}
+
+// replace pushes a job for each that has ended, until so many have, and says how many that were in the end.
+func (p *belayPeer) replace(ctx context.Context, jobs int) (ended int, err error) {
+	for pushed := 0; ended < jobs; {
+		if ended, err = p.processed(ctx); err != nil {
+			return ended, err
 		}
-		ended := done.Extra["ended"]
-		row := c.row(which)
-		row.Settings = fmt.Sprintf("%s; %s jobs worked off", done.Settings, report.Count(task.Jobs))
-		row.Metric = "jobs/s"
-		r.Add(row, ended/done.Seconds)
-		row.Metric = "redis"
-		r.Add(row, perJob(cost.cpu[subject.Done]-cost.cpu[subject.Pushed], int(ended)))
-		return report.Figure(ended/done.Seconds) + " jobs/s", nil
-	}}
+		if err := p.EnqueueAll(ctx, ended-pushed, measure.Noops); err != nil {
+			return ended, err
+		}
+		pushed = ended
+		if err := measure.Pause(ctx, 2*time.Millisecond); err != nil {
+			return ended, err
+		}
+	}
+	return ended, nil
 }

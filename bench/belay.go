@@ -2,28 +2,39 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
-	"maps"
+	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"time"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/lua"
 )
 
-// belaySubject is what Belay's subject does, by the task's measure.
+// belaySubject is what Belay's subject does, by the task's measure: what its peers do too, what is of interest
+// with Belay alone, and the floors.
 func belaySubject() map[string]subject.Func {
-	all := map[string]subject.Func{
-		"version": belayVersion, "drain": pushing(belayDrain), "enqueue": pushing(belayEnqueue), "bulk": pushing(belayBulk),
-		"push": pushing(belayPush), "backlog": pushing(belayBacklog),
+	all := measure.Of(measure.System{Name: "Belay", Open: func(ctx context.Context, task subject.Task) (measure.Peer, error) {
+		return openBelay(ctx, task)
+	}})
+	all["backlog"], all["fleet"] = withBelay(belayBacklog), fleetSubject
+	all["floor-drain"], all["pingpong"] = withBelay(floorDrain), withBelay(pingpong)
+	floor := measure.Of(measure.System{Name: "bare commands", Open: openFloor})
+	for _, name := range []string{"enqueue", "bulk", "push"} {
+		all["floor-"+name] = floor[name]
 	}
-	maps.Copy(all, floorSubject())
-	maps.Copy(all, timedSubject())
 	return all
 }
 
@@ -39,97 +50,230 @@ func openClient(name, url string) (driver.Client, error) {
 	}
 }
 
-func belayVersion(ctx context.Context, _ subject.Task, talk *subject.Talk) error {
-	if err := talk.Ready(ctx); err != nil {
-		return err
-	}
-	return talk.Done(subject.Event{Settings: "this checkout, " + runtime.Version()})
-}
-
-// A pusher is Belay's client in a subject, its connection open.
-type pusher struct {
+// A belayPeer is Belay in a subject: a client, and a worker over the same connections.
+type belayPeer struct {
 	*client.Client
-	conn driver.Client
+	conn   driver.Client
+	task   subject.Task
+	worker *launcher.Launcher
+	ended  chan error // nil until the worker runs
 }
 
-// openPusher opens what the task names, and dials, so that no connection is opened while the clock runs.
-func openPusher(ctx context.Context, task subject.Task) (*pusher, error) {
+// openBelay opens what the task names. It dials as many connections as there are producers, so that none is
+// dialled while the clock runs. The caller closes it.
+func openBelay(ctx context.Context, task subject.Task) (*belayPeer, error) {
 	conn, err := openClient(task.Client, task.URL)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.Do(ctx, driver.Command("PING"))[0].Err; err != nil {
-		_ = conn.Close()
-		return nil, err
+	p := &belayPeer{conn: conn, task: task}
+	callers := max(1, task.Producers)
+	err = measure.Share(callers, callers, func(int) error { return conn.Do(ctx, driver.Command("PING"))[0].Err })
+	if err == nil {
+		p.Client, err = client.New(conn, client.Config{Prefix: task.Prefix})
 	}
-	c, err := client.New(conn, client.Config{Prefix: task.Prefix})
 	if err != nil {
-		_ = conn.Close()
-		return nil, err
+		return nil, errors.Join(err, conn.Close())
 	}
-	return &pusher{Client: c, conn: conn}, nil
+	return p, nil
 }
 
-// pushing is a subject that works with a pusher of its own.
-func pushing(do func(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error) subject.Func {
+// withBelay is a subject that does one measure with Belay's client open.
+func withBelay(do func(ctx context.Context, talk *subject.Talk, p *belayPeer) error) subject.Func {
 	return func(ctx context.Context, task subject.Task, talk *subject.Talk) error {
-		p, err := openPusher(ctx, task)
+		p, err := openBelay(ctx, task)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = p.Close() }()
-		return do(ctx, task, talk, p)
+		return errors.Join(do(ctx, talk, p), p.Close(ctx))
 	}
 }
 
-// pushAll pushes the jobs in bulk and says how long that took.
-func (p *pusher) pushAll(ctx context.Context, jobs iter.Seq[client.RawJob]) (time.Duration, error) {
-	started := time.Now()
-	for _, err := range p.PushSlices(ctx, jobs) {
+// Enqueue stores one job.
+func (p *belayPeer) Enqueue(ctx context.Context, j measure.Job) error {
+	_, err := p.Push(ctx, raw(j))
+	return err
+}
+
+// EnqueueAll stores jobs in bulk.
+func (p *belayPeer) EnqueueAll(ctx context.Context, count int, job func(n int) measure.Job) error {
+	for _, err := range p.PushSlices(ctx, rawJobs(count, job)) {
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return time.Since(started), nil
+	return nil
 }
 
-// fill is ready, pushes the jobs in bulk, says so, and holds still until the bench says go. It answers how
-// long the push took.
-func (p *pusher) fill(ctx context.Context, talk *subject.Talk, jobs iter.Seq[client.RawJob]) (took time.Duration, err error) {
-	if err := talk.Ready(ctx); err != nil {
-		return 0, err
-	}
-	if took, err = p.pushAll(ctx, jobs); err != nil {
-		return 0, err
-	}
-	return took, talk.Pushed(ctx, took)
-}
-
-// noop is the job that does nothing and knows its number.
-func noop(n int) client.RawJob {
-	return client.RawJob{Class: "Noop", ArgsJSON: "[" + strconv.Itoa(n) + "]"}
-}
-
-func welcome(n int) client.RawJob {
-	return client.RawJob{Class: "WelcomeEmail", ArgsJSON: "[" + strconv.Itoa(n) + `,"welcome",{"locale":"en"}]`}
-}
-
-// numbered are so many jobs, from 0.
-func numbered(jobs int, make func(n int) client.RawJob) iter.Seq[client.RawJob] {
+func rawJobs(count int, job func(n int) measure.Job) iter.Seq[client.RawJob] {
 	return func(yield func(client.RawJob) bool) {
-		for n := range jobs {
-			if !yield(make(n)) {
+		for n := range count {
+			if !yield(raw(job(n))) {
 				return
 			}
 		}
 	}
 }
 
-// belayPush stores the jobs and holds still, for the bench to look at the store.
-func belayPush(ctx context.Context, task subject.Task, talk *subject.Talk, p *pusher) error {
-	took, err := p.fill(ctx, talk, numbered(task.Jobs, welcome))
-	if err != nil {
+func raw(j measure.Job) client.RawJob {
+	args := "[" + strconv.Itoa(j.N) + "]"
+	if j.Class == measure.Email {
+		args = args[:len(args)-1] + `,"welcome",{"locale":"en"}]`
+	}
+	return client.RawJob{Class: j.Class, ArgsJSON: args, Queue: j.Queue, At: j.DueAt}
+}
+
+// fill is ready, stores as many jobs in bulk, says so, and holds still until the bench says go.
+func (p *belayPeer) fill(ctx context.Context, talk *subject.Talk, jobs int) error {
+	if err := talk.Ready(ctx); err != nil {
 		return err
 	}
-	return talk.Done(subject.Event{Seconds: took.Seconds(), Settings: "in bulk"})
+	began := time.Now()
+	if err := p.EnqueueAll(ctx, jobs, measure.Noops); err != nil {
+		return err
+	}
+	return talk.Pushed(ctx, time.Since(began))
+}
+
+// bestConcurrency is what Belay chooses for itself when it is asked for its best: a batch is half of it, and
+// more than a hundred in a batch bring little more.
+const bestConcurrency = 200
+
+// alone says that the worker leaves all cores but one to Redis. Jobs that do nothing are run by one of Go's
+// processors as fast as by two. Jobs that compute want all of them, so this is no default.
+func (p *belayPeer) alone() bool {
+	return p.task.Best && p.task.Measure == "drain" && runtime.NumCPU() <= 2
+}
+
+// Start starts a worker with Belay's defaults in everything but the queue and the concurrency. One that runs
+// timed jobs has run a job before, so that its scripts are loaded.
+func (p *belayPeer) Start(ctx context.Context, queue string, handle measure.Handler) error {
+	config := launcher.Config{Concurrency: p.task.Concurrency}
+	if queue != "" {
+		config.Queues = []fetch.Queue{{Name: queue}}
+	}
+	if p.task.Measure == "drain" && p.task.Best {
+		p.task.Concurrency, config.Concurrency = bestConcurrency, bestConcurrency
+	}
+	if err := p.employ(config); err != nil {
+		return err
+	}
+	p.worker.Handle(measure.Noop, func(_ context.Context, j *job.Job) error {
+		args := j.ArgsJSON()
+		n, err := strconv.Atoi(args[1 : len(args)-1])
+		if err != nil {
+			return err
+		}
+		return handle(n, j.JID())
+	}, launcher.Class{})
+	if p.alone() {
+		runtime.GOMAXPROCS(1)
+	}
+	if p.task.Profile != "" {
+		file, err := os.Create(p.task.Profile)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(file); err != nil { // until Close; the process ends soon after
+			return err
+		}
+	}
+	if measure.Timed(p.task.Measure) {
+		return p.warm(ctx)
+	}
+	p.run(ctx)
+	return nil
+}
+
+// employ makes the worker. What config does not say is Belay's default.
+func (p *belayPeer) employ(config launcher.Config) (err error) {
+	config.Client, config.Prefix = p.conn, p.task.Prefix
+	p.worker, err = launcher.New(config)
+	return err
+}
+
+// run starts the worker.
+func (p *belayPeer) run(ctx context.Context) {
+	p.ended = make(chan error, 1)
+	go func() { p.ended <- p.worker.Run(ctx) }()
+}
+
+// startWithin is how long a worker may take to run its first job. It takes milliseconds.
+const startWithin = 30 * time.Second
+
+// warm starts the worker and returns when it has run a job.
+func (p *belayPeer) warm(ctx context.Context) error {
+	const warmUp = "WarmUp"
+	up := make(chan struct{}, 1)
+	p.worker.Handle(warmUp, func(context.Context, *job.Job) error {
+		up <- struct{}{}
+		return nil
+	}, launcher.Class{})
+	p.run(ctx)
+	if _, err := p.Push(ctx, client.RawJob{Class: warmUp}); err != nil {
+		return err
+	}
+	if err := measure.Await(ctx, up, startWithin); err != nil {
+		return fmt.Errorf("a worker that has just started ran no job: %w", err)
+	}
+	return nil
+}
+
+// Rest does nothing: Redis is as it was.
+func (p *belayPeer) Rest(context.Context) error { return nil }
+
+// WaitAcknowledged waits until so many runs have been counted: a run is counted in the step that settles it.
+func (p *belayPeer) WaitAcknowledged(ctx context.Context, runs int) error {
+	last, moved := 0, time.Now()
+	for {
+		processed, err := p.processed(ctx)
+		switch {
+		case err != nil || processed == runs:
+			return err
+		case processed != last:
+			last, moved = processed, time.Now()
+		case time.Since(moved) > startWithin:
+			return fmt.Errorf("stuck: %d of %d jobs done and nothing has moved for %v", processed, runs, startWithin)
+		}
+		if err := measure.Pause(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// processed is how many runs have been counted.
+func (p *belayPeer) processed(ctx context.Context) (int, error) {
+	reply := p.conn.Do(ctx, driver.Command("GET", lua.NewKeys(p.task.Prefix).Processed()))[0]
+	text, counted := reply.Value.(string)
+	if reply.Err != nil || !counted {
+		return 0, reply.Err
+	}
+	return strconv.Atoi(text)
+}
+
+// Settings are those in use.
+func (p *belayPeer) Settings() string {
+	switch {
+	case p.task.Measure == "enqueue":
+		return fmt.Sprintf("%d goroutines, one client", p.task.Producers)
+	case measure.Stores(p.task.Measure):
+		return "PushSlices, one goroutine"
+	case p.alone():
+		return fmt.Sprintf("concurrency %d, GOMAXPROCS 1", p.task.Concurrency)
+	case p.task.Measure == "drain":
+		return fmt.Sprintf("concurrency %d, default settings", p.task.Concurrency)
+	}
+	return "default settings"
+}
+
+// Close stops the worker, if there is one, and closes the connections.
+func (p *belayPeer) Close(context.Context) error {
+	var stopped error
+	if p.ended != nil {
+		p.worker.Stop()
+		stopped = <-p.ended
+		p.ended = nil
+	}
+	pprof.StopCPUProfile()
+	return errors.Join(stopped, p.Client.Close())
 }

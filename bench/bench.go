@@ -6,14 +6,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/launcher/service"
 )
 
 // A bench is one run: the servers that it has started, and whom it can measure.
@@ -56,10 +59,9 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 	if err := b.mustBeEmpty(ctx); err != nil {
 		return b, err
 	}
-	if b.versions["redis"], err = info(ctx, b.look, "server", "redis_version"); err != nil {
-		return b, err
-	}
-	return b, nil
+	text, err := b.info(ctx)
+	b.versions["redis"], _ = fieldOf(text, "redis_version")
+	return b, err
 }
 
 // ourVersion is the commit of this checkout, if git can tell.
@@ -123,4 +125,23 @@ func (b *bench) empty(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // millions of keys take seconds
 	defer cancel()
 	return b.look.Do(ctx, driver.Command("FLUSHDB", "SYNC"))[0].Err
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	defer stop()
+	// A closed pipe is an error of the write, and must not end the bench with servers and folders left
+	// behind. The signal is not ignored either, because subjects would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", withoutCredentials(err.Error()))
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
+	}
+}
+
+// endings are the signals after which the bench clears up and ends. SIGHUP, of a closed terminal, is one
+// unless nohup ignores it.
+func endings() []os.Signal {
+	return append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
@@ -23,26 +24,24 @@ type contender struct {
 	cannot map[string]string
 }
 
-// row is the beginning of a row of its.
-func (c contender) row(which string) report.Row {
-	return report.Row{Subject: c.name, Kind: c.kind, Case: which}
+// tell adds figures to its rows, by metric.
+func (c contender) tell(r *report.Result, which, settings string, figures map[string]float64) {
+	for metric, value := range figures {
+		r.Add(report.Row{Subject: c.name, Kind: c.kind, Case: which, Settings: settings, Metric: metric}, value)
+	}
 }
 
 // belays are Belay with each of the clients asked for.
-func (b *bench) belays() []contender {
-	var all []contender
-	for _, client := range b.clients() {
-		all = append(all, contender{name: "Belay, " + client, kind: report.Belay, client: client, command: b.self})
-	}
-	return all
-}
+func (b *bench) belays() []contender { return b.overClients(report.Belay, "Belay") }
 
 // floors are what Redis allows at best through each of the clients asked for: this program's subject again,
 // at work that does nothing for a job.
-func (b *bench) floors(what string) []contender {
+func (b *bench) floors(what string) []contender { return b.overClients(report.Floor, what) }
+
+func (b *bench) overClients(kind report.Kind, name string) []contender {
 	var all []contender
 	for _, client := range b.clients() {
-		all = append(all, contender{name: what + ", " + client, kind: report.Floor, client: client, command: b.self})
+		all = append(all, contender{name: name + ", " + client, kind: kind, client: client, command: b.self})
 	}
 	return all
 }
@@ -58,6 +57,27 @@ func (b *bench) able(r *report.Result) []contender {
 		able = append(able, peer)
 	}
 	return able
+}
+
+// A variant is a contender with settings of one kind.
+type variant struct {
+	who  contender
+	best bool
+	name string // the case of its rows
+}
+
+// variants are Belay as it comes, and the peers that can do the measure. Those that look for jobs from time
+// to time, as the named ones do here, are asked twice: as they come, which is what their users meet, and with
+// the settings under which jobs run soonest, which is what they can do.
+func (b *bench) variants(r *report.Result, pollers ...string) []variant {
+	var all []variant
+	for _, who := range append(b.belays(), b.able(r)...) {
+		all = append(all, variant{who: who, name: "as it comes"})
+		if slices.Contains(pollers, who.name) {
+			all = append(all, variant{who: who, best: true, name: "its soonest"})
+		}
+	}
+	return all
 }
 
 // patience is how long a subject may be silent. It covers opening, pushing and running a million jobs, and is

@@ -80,28 +80,10 @@ func (b *bench) drainTurn(r *report.Result, c contender, task subject.Task) turn
 	case !task.Best:
 		which = fmt.Sprintf("concurrency %d", task.Concurrency)
 	}
-	return turn{who: c, what: which, run: func(ctx context.Context) (string, error) {
-		if c.kind == report.Belay {
-			task.Profile = b.profile
-		}
-		cost := b.costs(c)
-		done, err := b.do(ctx, c, task, func(e subject.Event) error { return cost.at(ctx, e) })
-		if err != nil {
-			return "", err
-		}
-		row := c.row(which)
-		row.Settings = fmt.Sprintf("%s; %s jobs", done.Settings, report.Count(task.Jobs))
-		rate := float64(task.Jobs) / done.Seconds
-		row.Metric = "jobs/s"
-		r.Add(row, rate)
-		for name, value := range cost.perJob(task.Jobs) {
-			row.Metric = name
-			r.Add(row, value)
-		}
-		if allocs, known := done.Extra["allocs_per_job"]; known {
-			row.Metric = "allocations"
-			r.Add(row, allocs)
-		}
-		return report.Figure(rate) + " jobs/s", nil
-	}}
+	if c.kind == report.Belay {
+		task.Profile = b.profile
+	}
+	return b.turn(r, c, which, task, func(f found) (map[string]float64, string) {
+		return rate(f.perJob(c, task), "jobs/s")
+	})
 }

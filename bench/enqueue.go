@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
@@ -58,20 +56,14 @@ func enqueue(ctx context.Context, b *bench, r *report.Result) error {
 // enqueueTurn is one contender's run of one of the two ways.
 func (b *bench) enqueueTurn(r *report.Result, c contender, metric string, task subject.Task) turn {
 	task.Best = true // no worker runs, so there is no concurrency to keep equal
-	return turn{who: c, what: metric, run: func(ctx context.Context) (string, error) {
-		cost := b.costs(c)
-		done, err := b.do(ctx, c, task, func(e subject.Event) error { return cost.at(ctx, e) })
-		if err != nil {
-			return "", err
-		}
-		rate := float64(task.Jobs) / done.Seconds
-		row := c.row("")
-		row.Metric, row.Settings = metric, fmt.Sprintf("%s; %s jobs", done.Settings, report.Count(task.Jobs))
-		r.Add(row, rate)
+	t := b.turn(r, c, "", task, func(f found) (map[string]float64, string) {
+		jobs := float64(task.Jobs)
+		figures := map[string]float64{metric: jobs / f.Seconds}
 		if !c.postgres {
-			row.Metric = "redis, " + metric
-			r.Add(row, perJob(cost.cpu[subject.Done]-cost.cpu[subject.Ready], task.Jobs))
+			figures["redis, "+metric] = f.us(subject.Ready, subject.Done, jobs)
 		}
-		return report.Figure(rate) + " jobs/s in " + time.Duration(done.Seconds*float64(time.Second)).Round(time.Millisecond).String(), nil
-	}}
+		return rate(figures, metric)
+	})
+	t.what = metric
+	return t
 }

@@ -2,13 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/launcher"
 )
 
 var fleetMeasure = measurement{
@@ -33,92 +35,108 @@ var fleetMeasure = measurement{
 
 const (
 	fleetSize = 500
-	// settleFor is how long the fleet is left alone after the last has registered: some heartbeats.
-	settleFor = 5 * time.Second
-	watchFor  = 30 * time.Second
+	// watchFor is for how long the fleet is watched, after a sixth of that in which it is left alone.
+	watchFor = 30 * time.Second
 )
 
 func fleet(ctx context.Context, b *bench, r *report.Result) error {
-	task := subject.Task{Measure: "fleet", Jobs: fleetSize}
+	task := subject.Task{Measure: "fleet", Concurrency: fleetSize, Seconds: watchFor.Seconds()}
 	var turns []turn
 	for _, who := range b.belays() {
-		what := fmt.Sprintf("%d processes", task.Jobs)
-		turns = append(turns, turn{who: who, what: what, run: func(ctx context.Context) (string, error) {
-			var seen map[string]float64
-			done, err := b.do(ctx, who, task, func(e subject.Event) (err error) {
-				if e.Event == subject.Pushed {
-					seen, err = b.watchIdle(ctx)
-				}
-				return err
-			})
-			if err != nil {
-				return "", err
-			}
-			seen["fleet CPU"] = done.Extra["fleet_cpu_percent"]
-			row := who.row("")
-			row.Settings = done.Settings
-			for name, value := range seen {
-				row.Metric = name
-				r.Add(row, value)
-			}
-			return fmt.Sprintf("Redis used %s %% of a core", report.Figure(seen["redis CPU"])), nil
-		}})
+		turns = append(turns, b.turn(r, who, "", task, func(f found) (map[string]float64, string) {
+			before, after := f.redis[subject.Pushed], f.redis[subject.Done]
+			seconds := after.at.Sub(before.at).Seconds()
+			share := f.share(subject.Pushed, subject.Done)
+			return map[string]float64{
+				"redis CPU":   share,
+				"commands/s":  (after.commands - before.commands) / seconds,
+				"calls/s":     (after.calls - before.calls) / seconds,
+				"connections": after.connections,
+				"fleet CPU":   f.Extra["fleet_cpu_percent"],
+			}, fmt.Sprintf("Redis used %s %% of a core", report.Figure(share))
+		}))
 	}
 	return b.rounds(ctx, r, b.repeats(1, 3), turns)
 }
 
-// watchIdle looks at Redis for a while.
-func (b *bench) watchIdle(ctx context.Context) (map[string]float64, error) {
-	if err := measure.Pause(ctx, settleFor); err != nil {
-		return nil, err
+// startEvery is how far apart the fleet's workers are started, so that their periods are as little in step as
+// those of processes that came up one after the other.
+const startEvery = 20 * time.Millisecond
+
+// fleetSubject is many idle workers in one process. Each is what a process of its own would be to Redis: it
+// has a client of its own, and so all of the connections, its own heartbeat and duties, and its own wait for
+// a job. What they share is Go's runtime, which Redis does not see. Pushed says that all are up.
+func fleetSubject(ctx context.Context, task subject.Task, talk *subject.Talk) (err error) {
+	var fleet []*belayPeer
+	defer func() {
+		for _, w := range fleet {
+			w.worker.Stop() // all of them first: each takes a moment
+		}
+		for _, w := range fleet {
+			err = errors.Join(err, w.Close(ctx))
+		}
+	}()
+	if err := talk.Ready(ctx); err != nil {
+		return err
 	}
 	began := time.Now()
-	before, err := b.spent(ctx)
-	if err != nil {
-		return nil, err
+	for n := range task.Concurrency {
+		w, err := openBelay(ctx, task)
+		if err != nil {
+			return err
+		}
+		if err := w.employ(launcher.Config{Concurrency: 1}); err != nil {
+			return errors.Join(err, w.Close(ctx))
+		}
+		fleet = append(fleet, w)
+		w.run(ctx)
+		if err := measure.Pause(ctx, time.Until(began.Add(time.Duration(n+1)*startEvery))); err != nil {
+			return err
+		}
 	}
-	if err := measure.Pause(ctx, watchFor); err != nil {
-		return nil, err
+	if err := registered(ctx, fleet); err != nil {
+		return err
 	}
-	after, err := b.spent(ctx)
-	if err != nil {
-		return nil, err
+	watch := time.Duration(task.Seconds * float64(time.Second))
+	if err := measure.Pause(ctx, watch/6); err != nil {
+		return err
 	}
-	seconds := time.Since(began).Seconds()
-	return map[string]float64{
-		"redis CPU":   100 * (after.cpu - before.cpu).Seconds() / seconds,
-		"commands/s":  (after.commands - before.commands) / seconds,
-		"calls/s":     float64(after.calls-before.calls) / seconds,
-		"connections": after.connections,
-	}, nil
+	if err := talk.Pushed(ctx, time.Since(began)); err != nil {
+		return err
+	}
+	took, used := time.Now(), ownCPU()
+	if err := measure.Pause(ctx, watch); err != nil {
+		return err
+	}
+	share := float64(ownCPU()-used) / float64(time.Since(took))
+	err = talk.Done(subject.Event{
+		Settings: "default settings, concurrency 1", Extra: map[string]float64{"fleet_cpu_percent": 100 * share},
+	})
+	<-ctx.Done() // the bench looks at Redis while all are up
+	return err
 }
 
-// A spending is what Redis has done up to now.
-type spending struct {
-	cpu                   time.Duration
-	commands, connections float64
-	calls                 int64
+// registered waits until each worker is known to Redis.
+func registered(ctx context.Context, fleet []*belayPeer) error {
+	deadline := time.Now().Add(startWithin)
+	for n, w := range fleet {
+		for w.worker.Identity() == "" {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("worker %d of %d is not registered %v after the last was started", n+1, len(fleet), startWithin)
+			}
+			if err := measure.Pause(ctx, 10*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-func (b *bench) spent(ctx context.Context) (s spending, err error) {
-	if s.cpu, err = redisCPU(ctx, b.look); err != nil {
-		return s, err
+// ownCPU is the processor time that this process has used so far.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
 	}
-	if s.calls, err = scriptCalls(ctx, b.look); err != nil {
-		return s, err
-	}
-	if s.commands, err = b.number(ctx, "stats", "total_commands_processed"); err != nil {
-		return s, err
-	}
-	s.connections, err = b.number(ctx, "clients", "connected_clients")
-	return s, err
-}
-
-// number is a field of INFO that is one.
-func (b *bench) number(ctx context.Context, section, field string) (float64, error) {
-	text, err := info(ctx, b.look, section, field)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(text, 64)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -77,36 +77,25 @@ func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) (err err
 
 // guarded is what one drain costs, with its floor right after it.
 func (b *bench) guarded(ctx context.Context, g guard) (map[string]float64, error) {
-	who := contender{name: "Belay, " + g.client, kind: report.Belay, client: g.client, command: b.self}
+	b.client = g.client
+	who, floor := b.belays()[0], b.floors("bare scripts")[0]
 	task := subject.Task{Measure: "drain", Jobs: guardJobs, Concurrency: g.concurrency}
-	found, err := b.costOf(ctx, who, task)
+	cost, err := b.run(ctx, who, task)
 	if err != nil {
 		return nil, err
 	}
-	floor := contender{name: "bare scripts", kind: report.Floor, client: g.client, command: b.self}
 	task.Measure, task.Concurrency = "floor-drain", floorOfGuard
-	bare, err := b.costOf(ctx, floor, task)
+	bare, err := b.run(ctx, floor, task)
 	if err != nil {
 		return nil, err
 	}
-	found[cpuToFloor] = found["redis run"] / bare["redis run"]
+	found := cost.perJob(who, task)
+	found[cpuToFloor] = found["redis run"] / bare.perJob(floor, task)["redis run"]
 	return found, nil
 }
 
 // floorOfGuard is the batch of the bare scripts, whatever the concurrency: one measure for all.
 const floorOfGuard = 100
-
-// costOf is what a drain costs for each job.
-func (b *bench) costOf(ctx context.Context, who contender, task subject.Task) (map[string]float64, error) {
-	cost := b.costs(who)
-	done, err := b.do(ctx, who, task, func(e subject.Event) error { return cost.at(ctx, e) })
-	if err != nil {
-		return nil, err
-	}
-	found := cost.perJob(task.Jobs)
-	found[allocationsPerJob] = done.Extra["allocs_per_job"]
-	return found, nil
-}
 
 // lesser is the lesser of each figure.
 func lesser(known, found map[string]float64) map[string]float64 {

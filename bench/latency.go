@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver"
 )
 
 // idleRate is how many jobs a second come to an idle worker. They come one by one: the gaps, 25 ms on
@@ -32,7 +36,7 @@ var latencyMeasure = measurement{
 		"fewer than a thousand jobs, its p99.9 is its slowest job. Redis' processor time is what all of it costs: a worker that looks " +
 		"for jobs often finds them soon, and spends that all day.",
 	unused:  []string{"jobs", "profile"},
-	metrics: append(report.LatencyMetrics("ms", "p50"), report.Metric{Name: "redis CPU", Unit: "% of a core", Less: true}),
+	metrics: append(report.LatencyMetrics("ms"), report.Metric{Name: "redis CPU", Unit: "% of a core", Less: true}),
 	run:     latency,
 }
 
@@ -55,22 +59,14 @@ func latency(ctx context.Context, b *bench, r *report.Result) error {
 }
 
 func (b *bench) latencyTurn(r *report.Result, who contender, which string, task subject.Task) turn {
-	return turn{who: who, what: which, run: func(ctx context.Context) (string, error) {
-		var redis load
-		done, err := b.do(ctx, who, task, func(e subject.Event) error { return redis.at(ctx, b, e) })
-		if err != nil {
-			return "", err
-		}
-		latency := report.NewLatency(done.LatenciesUS)
-		row := who.row(which)
-		row.Settings = done.Settings
-		r.AddLatency(row, latency, usPerMS)
+	return b.turn(r, who, which, task, func(f found) (map[string]float64, string) {
+		latency := report.NewLatency(f.LatenciesUS)
+		figures := latency.Percentiles(usPerMS)
 		if !who.postgres {
-			row.Metric = "redis CPU"
-			r.Add(row, redis.percent)
+			figures["redis CPU"] = f.share(subject.Ready, subject.Done)
 		}
-		return saidLatency(latency, done.Extra), nil
-	}}
+		return figures, saidLatency(latency, f.Extra)
+	})
 }
 
 // saidLatency returns a line of progress. It includes how late jobs were sent if the subject reports that.
@@ -82,22 +78,60 @@ func saidLatency(latency *report.Latency, extra map[string]float64) string {
 	return said
 }
 
-// A load is Redis' share of a core from a subject's beginning to its end, in percent.
-type load struct {
-	began   time.Time
-	before  time.Duration
-	percent float64
-}
-
-func (l *load) at(ctx context.Context, b *bench, e subject.Event) error {
-	used, err := redisCPU(ctx, b.look)
-	switch e.Event {
-	case subject.Ready:
-		l.began, l.before = time.Now(), used
-	case subject.Done:
-		l.percent = 100 * (used - l.before).Seconds() / time.Since(l.began).Seconds()
-	}
-	return err
-}
-
 const usPerMS = 1000
+
+// The lists of the pingpong.
+const pingList, pongList = "ping", "pong"
+
+// pingpong is the floor of latency, the least that an idle queue on Redis can be: the same open loop, in which
+// one connection blocks in BLMOVE and another sends LPUSH. No script is in it.
+func pingpong(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
+	waiter, err := p.conn.Waiter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = waiter.Close() }()
+	if err := talk.Ready(ctx); err != nil {
+		return err
+	}
+	timing := measure.NewTiming(measure.Count(p.task))
+	taking, stop := context.WithCancel(ctx)
+	taken := make(chan error, 1)
+	go func() { taken <- takeAll(taking, waiter, timing) }()
+	sent, err := measure.OpenLoop(ctx, p.task, timing.Due, func(n int) error {
+		return p.conn.Do(ctx, driver.Command("LPUSH", pingList, strconv.Itoa(n)))[0].Err
+	})
+	if err != nil {
+		stop()
+		return errors.Join(err, <-taken)
+	}
+	e, err := timing.Finish(ctx)
+	stop()
+	if err := errors.Join(err, <-taken); err != nil {
+		return err
+	}
+	e.Settings, e.Extra = "a blocked BLMOVE and an LPUSH", sent
+	return talk.Done(e)
+}
+
+// takeAll takes values until all have come or ctx ends.
+func takeAll(ctx context.Context, waiter driver.Waiter, timing *measure.Timing) error {
+	for ctx.Err() == nil && timing.Left() > 0 {
+		value, ok, err := waiter.Wait(ctx, pingList, pongList, time.Second)
+		now := time.Now()
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err != nil || !ok {
+			continue
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return err
+		}
+		if err := timing.Starts(n, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}

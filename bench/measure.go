@@ -48,7 +48,10 @@ func (m measurement) help() string {
 
 // allMeasures is the table of measures, in the order of the report.
 func allMeasures() []measurement {
-	return slices.Concat([]measurement{drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure}, timedMeasures())
+	return []measurement{
+		drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure,
+		latencyMeasure, scheduleMeasure, recoveryMeasure, fleetMeasure, rttMeasure,
+	}
 }
 
 // measuredIn are the measures' names of results.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
@@ -41,27 +40,25 @@ func (b *bench) memoryTurn(r *report.Result, c contender, measure string, jobs i
 		if err := b.empty(ctx); err != nil {
 			return "", err
 		}
-		before, err := usedMemory(ctx, b.look)
+		before, err := b.usage(ctx)
 		if err != nil {
 			return "", err
 		}
 		if err := b.fill(ctx, c, subject.Task{Measure: measure, Jobs: jobs}); err != nil {
 			return "", err
 		}
-		after, err := usedMemory(ctx, b.look)
+		after, err := b.usage(ctx)
 		if err != nil {
 			return "", err
 		}
-		bytes := float64(after-before) / float64(jobs)
-		row := c.row("")
-		row.Metric = "bytes/job"
-		row.Settings = report.Count(jobs) + " jobs"
+		bytes := (after.memory - before.memory) / float64(jobs)
+		settings := report.Count(jobs) + " jobs"
 		if c.kind == report.Belay {
 			reply := b.look.Do(ctx, driver.Command("LINDEX", lua.NewKeys("").Queue(bareQueue), "0"))[0]
 			payload, _ := reply.Value.(string)
-			row.Settings += fmt.Sprintf(", payloads of %d bytes", len(payload))
+			settings += fmt.Sprintf(", payloads of %d bytes", len(payload))
 		}
-		r.Add(row, bytes)
+		c.tell(r, "", settings, map[string]float64{"bytes/job": bytes})
 		return fmt.Sprintf("%.1f bytes/job", bytes), nil
 	}}
 }
@@ -81,12 +78,9 @@ func (b *bench) fill(ctx context.Context, c contender, task subject.Task) error 
 	}
 	p.Kill() // what it would still do, it must not: the jobs are to stay as they are
 	for range 500 {
-		text, err := info(ctx, b.look, "clients", "connected_clients")
-		if err != nil {
+		now, err := b.usage(ctx)
+		if err != nil || now.connections <= 1 || b.redis.theirs() {
 			return err
-		}
-		if clients, _ := strconv.Atoi(text); clients <= 1 || b.redis.theirs() {
-			return nil
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -44,19 +44,6 @@ func (o *options) isGiven(flags *pflag.FlagSet) {
 	flags.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = true })
 }
 
-// numbers are the flags that are one, and the most that each may be: a larger one is a slip of the hand,
-// which would end in a lack of memory. A job is some hundred bytes in Redis, and a few in each process.
-func (o *options) numbers() []number {
-	return []number{
-		{"jobs", o.jobs, 100_000_000}, {"concurrency", o.concurrency, 100_000}, {"repeat", o.repeat, 1000},
-	}
-}
-
-type number struct {
-	flag        string
-	value, most int
-}
-
 // refuse is what is wrong with flags that what is asked for has no use for: silence would let people believe
 // that they count.
 func (o *options) refuse(measure string, unused []string) error {
@@ -72,7 +59,12 @@ func (o *options) refuse(measure string, unused []string) error {
 // check names everything that is wrong, at once, and makes sure of the folder now rather than after the runs.
 func (o *options) check() error {
 	var wrong []error
-	for _, n := range o.numbers() {
+	// A larger number is a slip of the hand, which would end in a lack of memory. A job is some hundred bytes
+	// in Redis, and a few in each process.
+	for _, n := range []struct {
+		flag        string
+		value, most int
+	}{{"jobs", o.jobs, 100_000_000}, {"concurrency", o.concurrency, 100_000}, {"repeat", o.repeat, 1000}} {
 		switch {
 		case n.value < 0 || n.value == 0 && o.given[n.flag]:
 			wrong = append(wrong, fmt.Errorf("--%s %d: it is at least 1", n.flag, n.value))

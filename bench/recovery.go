@@ -44,42 +44,32 @@ const (
 	// giveUp is when a job counts as lost. asynq's recoverer looks once a minute for leases that expired half
 	// a minute ago, and what it finds waits as a retry: nearly three minutes at worst.
 	giveUp = 4 * time.Minute
-	// atOnce is how many victims of one contender live at the same time, each in a store of its own. All of
-	// them wait.
-	atOnce = 5
+	// atOnce is how many victims live at the same time, each in a store of its own. All of them wait.
+	atOnce = 20
 )
 
 func recovery(ctx context.Context, b *bench, r *report.Result) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
-	left := map[string]int{}
-	var contenders []contender
+	var contenders []contender // each as often as it is killed
+	add := func(who contender, kills int) {
+		contenders = append(contenders, slices.Repeat([]contender{who}, kills)...)
+	}
 	for _, who := range b.belays() {
-		contenders = append(contenders, who)
-		left[who.name] = b.repeats(3, 20)
+		add(who, b.repeats(3, 20))
 	}
 	for _, who := range b.able(r) {
 		if who.postgres {
 			b.leaveOut(r, who.name, "it declares a job lost after an hour by default; the bench does not wait for that")
 			continue
 		}
-		contenders = append(contenders, who)
-		left[who.name] = b.pick(0, 1, 5)
+		add(who, b.pick(0, 1, 5))
 		if waited := patienceWith(who); waited < giveUp {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s takes a job out of Redis as it fetches it; the bench stopped waiting after %v.", who.name, waited))
 		}
 	}
-	for more := true; more; {
-		var wave []contender
-		more = false
-		for _, who := range contenders {
-			for range min(left[who.name], atOnce) {
-				wave = append(wave, who)
-				left[who.name]--
-			}
-			more = more || left[who.name] > 0
-		}
+	for wave := range slices.Chunk(contenders, atOnce) {
 		if err := b.deaths(ctx, r, wave); err != nil {
 			return err
 		}
@@ -108,22 +98,18 @@ func noteLosses(r *report.Result) {
 // deaths kills a worker of each, all at the same time.
 func (b *bench) deaths(ctx context.Context, r *report.Result, wave []contender) error {
 	b.say("  %d workers are killed, and waited for for %v at most", len(wave), giveUp)
-	died := make(chan death)
+	died := make([]death, len(wave))
 	var dying sync.WaitGroup
-	for _, who := range wave {
+	for i, who := range wave {
 		dying.Go(func() {
-			d := death{who: who}
-			d.err = b.kill(ctx, &d, standBy+rand.N(anyPhase))
-			died <- d
+			died[i].who = who
+			died[i].err = b.kill(ctx, &died[i], standBy+rand.N(anyPhase))
 		})
 	}
-	go func() {
-		dying.Wait()
-		close(died)
-	}()
+	dying.Wait()
 	var wrong error
 	failed := map[string]bool{}
-	for d := range died {
+	for _, d := range died {
 		switch {
 		case d.err == nil:
 			b.tell(r, d)
@@ -139,17 +125,13 @@ func (b *bench) deaths(ctx context.Context, r *report.Result, wave []contender) 
 
 // tell adds a death's figures. A contender that lost everything has no times.
 func (b *bench) tell(r *report.Result, d death) {
-	row := d.who.row("")
-	row.Settings = "default settings"
-	row.Metric = lostJobs
-	r.Add(row, float64(d.lost))
+	figures := map[string]float64{lostJobs: float64(d.lost)}
 	if d.lost < jobsInHand {
-		row.Metric = "first job"
-		r.Add(row, d.first.Seconds())
+		figures["first job"] = d.first.Seconds()
 	}
 	if d.lost == 0 {
-		row.Metric = "last job"
-		r.Add(row, d.last.Seconds())
+		figures["last job"] = d.last.Seconds()
 	}
+	d.who.tell(r, "", "default settings", figures)
 	b.say("  %-22s %s", d.who.name, d.said())
 }

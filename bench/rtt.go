@@ -75,19 +75,9 @@ func rtt(ctx context.Context, b *bench, r *report.Result) error {
 
 // farTurn is one contender's drain through the proxy.
 func (b *bench) farTurn(r *report.Result, who contender, task subject.Task) turn {
-	what := fmt.Sprintf("concurrency %d", task.Concurrency)
-	return turn{who: who, what: what, run: func(ctx context.Context) (string, error) {
-		done, err := b.do(ctx, who, task, nil)
-		if err != nil {
-			return "", err
-		}
-		row := who.row(what)
-		row.Settings = fmt.Sprintf("%s; %s jobs", done.Settings, report.Count(task.Jobs))
-		row.Metric = "jobs/s"
-		rate := float64(task.Jobs) / done.Seconds
-		r.Add(row, rate)
-		return report.Figure(rate) + " jobs/s", nil
-	}}
+	return b.turn(r, who, fmt.Sprintf("concurrency %d", task.Concurrency), task, func(f found) (map[string]float64, string) {
+		return rate(map[string]float64{"jobs/s": float64(task.Jobs) / f.Seconds}, "jobs/s")
+	})
 }
 
 // roundTrip is the median time of a PING.

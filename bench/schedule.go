@@ -46,41 +46,32 @@ func schedule(ctx context.Context, b *bench, r *report.Result) error {
 	}
 	for _, v := range b.variants(r, pollers...) {
 		oneByOne.Best, burst.Best = v.best, v.best
-		turns = append(turns, b.dueTurn(r, v, oneByOne, fmt.Sprintf("%d/s", dueRate), func(add func(string, float64), off *report.Latency, earliest float64) {
-			add("p50", off.At(50))
-			add("p99", off.At(99))
-			add("max", off.Max())
-			add("earliest", earliest)
-		}), b.dueTurn(r, v, burst, report.Count(burst.Jobs)+" due", func(add func(string, float64), off *report.Latency, _ float64) {
-			add("burst p50", off.At(50))
-			add("burst p99", off.At(99))
-			add("burst last", off.Max())
-		}))
+		turns = append(turns,
+			b.dueTurn(r, v, oneByOne, fmt.Sprintf("%d/s", dueRate), func(off *report.Latency, earliest float64) map[string]float64 {
+				return map[string]float64{"p50": off.At(50), "p99": off.At(99), "max": off.Max(), "earliest": earliest}
+			}),
+			b.dueTurn(r, v, burst, report.Count(burst.Jobs)+" due", func(off *report.Latency, _ float64) map[string]float64 {
+				return map[string]float64{"burst p50": off.At(50), "burst p99": off.At(99), "burst last": off.Max()}
+			}))
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("The burst is %s jobs.", report.Count(burst.Jobs)))
 	return b.rounds(ctx, r, b.repeats(1, 5), turns)
 }
 
-// dueTurn is one contender's run of that task; tell adds its figures.
-func (b *bench) dueTurn(r *report.Result, v variant, task subject.Task, what string, tell tellDue) turn {
-	return turn{who: v.who, what: v.name + ", " + what, run: func(ctx context.Context) (string, error) {
-		done, err := b.do(ctx, v.who, task, nil)
-		if err != nil {
-			return "", err
+// dueTurn is one contender's run of that task. figures are of how far off jobs were, and of the least lateness,
+// all in microseconds.
+func (b *bench) dueTurn(r *report.Result, v variant, task subject.Task, what string, figures func(off *report.Latency, earliest float64) map[string]float64) turn {
+	t := b.turn(r, v.who, v.name, task, func(f found) (map[string]float64, string) {
+		off := report.NewLatency(distances(f.LatenciesUS))
+		found := figures(off, slices.Min(f.LatenciesUS))
+		for metric := range found {
+			found[metric] /= usPerMS
 		}
-		off := report.NewLatency(distances(done.LatenciesUS))
-		row := v.who.row(v.name)
-		row.Settings = done.Settings
-		tell(func(metric string, us float64) {
-			row.Metric = metric
-			r.Add(row, us/usPerMS)
-		}, off, slices.Min(done.LatenciesUS))
-		return fmt.Sprintf("off by %s ms (p50), %s ms (max)", report.Figure(off.At(50)/usPerMS), report.Figure(off.Max()/usPerMS)), nil
-	}}
+		return found, fmt.Sprintf("off by %s ms (p50), %s ms (max)", report.Figure(off.At(50)/usPerMS), report.Figure(off.Max()/usPerMS))
+	})
+	t.what += ", " + what
+	return t
 }
-
-// tellDue adds figures of how far off jobs were, and of the least lateness, all in microseconds.
-type tellDue func(add func(metric string, us float64), off *report.Latency, earliest float64)
 
 // distances are the latenesses without their signs: a job that ran half a second before it was due is as
 // wrong as one that ran half a second after.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -51,20 +52,10 @@ func (o *options) hide(text string) string {
 	return text
 }
 
-// A hiddenError is an error without what is secret.
-type hiddenError struct {
-	text string
-	err  error
-}
-
-func (e *hiddenError) Error() string { return e.text }
-
-func (e *hiddenError) Unwrap() error { return e.err }
-
 // hideError takes out of an error's text all that is secret in --redis.
 func (o *options) hideError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &hiddenError{text: o.hide(err.Error()), err: err}
+	return errors.New(o.hide(err.Error()))
 }

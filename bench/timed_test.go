@@ -89,17 +89,18 @@ func TestFleetSubject(t *testing.T) {
 	t.Run("each worker is a process of its own to Redis", func(t *testing.T) {
 		eachBelay(t, func(t *testing.T, b *bench, who contender) {
 			const size = 5
-			var processes, connections any
-			done, err := b.do(bounded(t), who, subject.Task{Measure: "fleet", Jobs: size}, func(e subject.Event) error {
+			var processes any
+			var u usage
+			done, err := b.do(bounded(t), who, subject.Task{Measure: "fleet", Concurrency: size}, func(e subject.Event) (err error) {
 				if e.Event == subject.Pushed {
 					processes = b.look.Do(t.Context(), driver.Command("ZCARD", "belay:alive"))[0].Value
-					connections, _ = b.number(t.Context(), "clients", "connected_clients")
+					u, err = b.usage(t.Context())
 				}
-				return nil
+				return err
 			})
 			require.NoError(t, err)
 			require.Equal(t, int64(size), processes)
-			require.GreaterOrEqual(t, connections, 3.0*size, "each has connections of its own: one that waits, and several that do not")
+			require.GreaterOrEqual(t, u.connections, 3.0*size, "each has connections of its own: one that waits, and several that do not")
 			require.Contains(t, done.Extra, "fleet_cpu_percent")
 		})
 	})

@@ -146,6 +146,7 @@ const (
 // drain lets a calm fleet, two fresh workers among it, end all that there is to do, and stops it.
 func (r *chaos) drain() {
 	r.phase("drain")
+	r.order("ZADD", r.site.keys.Periodic(), "XX", "+inf", chaosplan.Ticks) // paused: it would never be drained
 	for n := range 2 {
 		r.workers = append(r.workers, r.newWorker(r.plan.Settings.Workers+n))
 	}

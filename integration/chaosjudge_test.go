@@ -21,6 +21,7 @@ import (
 func (r *chaos) judge() {
 	t, took := r.t, history.Now()-r.began
 	facts, keys := r.facts()
+	ticks := r.site.list(r.site.keys.PeriodicRuns(chaosplan.Ticks))
 	r.clock.server.Kill()
 	report, err := oracle.Replay(r.redis, oracle.Prefixes(), oracle.ClockMoves())
 	require.NoError(t, err)
@@ -47,6 +48,8 @@ func (r *chaos) judge() {
 	t.Log(report)
 	t.Logf("verdict: %v", v)
 	r.accuse(report, v)
+	require.Positive(t, v.Cancelled, "no job was cancelled")
+	require.NotEmpty(t, ticks, "no periodic job ran")
 	r.readLogs()
 	r.requireNothingLeft(keys, events, len(facts.Left) > 0)
 	requireNoGrowth(t, r.plan.Settings, events)
@@ -55,8 +58,11 @@ func (r *chaos) judge() {
 
 // lasting are the beginnings of the names of keys that may stay for good, or until they expire.
 var lasting = []string{
-	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:tombstones", "belay:process:", "belay:poller", "belay:sweeper",
+	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:tombstones", "belay:process:", "belay:ticker", "belay:sweeper",
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
+	"belay:periodic", "belay:cancelled",
+	"it-",                      // states of tracked jobs, which expire
+	"j|", "h|", "belay:waits|", // statistics of classes, which expire
 }
 
 // requireNothingLeft holds that Redis holds no key but the lasting ones, those of jobs that the verdict has

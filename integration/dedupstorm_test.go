@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
@@ -45,7 +46,7 @@ func TestRivals(t *testing.T) {
 	}
 	var pushers []*stormSlot
 	for n := range 2 {
-		pushers = append(pushers, s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--push", "25", "--seed", fmt.Sprint(seed+uint64(n))))
+		pushers = append(pushers, s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--rivals", "25", "--seed", fmt.Sprint(seed+uint64(n))))
 	}
 	s.rage()
 	for _, p := range pushers {
@@ -78,11 +79,15 @@ type storm struct {
 func newStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
 	s := &storm{t: t, dice: rand.New(rand.NewPCG(seed, 3)), dir: t.TempDir()}
-	s.program = buildWorker(t, "./rival")
+	var err error
+	s.program, err = chaosWorker()
+	require.NoError(t, err)
+	settings := chaosplan.Fast(0)
+	settings.Concurrency = 3
+	require.NoError(t, (&chaosplan.Plan{Settings: settings}).Save(s.dir))
 	// What it has acknowledged survives it.
 	s.server, s.redis = recorded(t, "--appendfsync", "always")
 	s.site = &site{t: t, server: s.server, prefix: "storm", keys: lua.NewKeys("storm"), url: s.server.URL(), client: "go-redis"}
-	var err error
 	s.book, err = history.Create(s.dir, "nemesis")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.book.Close() })

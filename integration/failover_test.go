@@ -207,7 +207,7 @@ func TestAFailoverThatLosesATakeRunsNoJobBesideItself(t *testing.T) {
 			post.lead(second)
 			first.Kill()
 			s = s.on(second)
-			w.awaitLog("not run beside itself")
+			w.awaitLog("duplicate take ignored")
 			book.awaitEnd(jid)
 			eventually(t, "its end to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
 			other := s.push("Any", "default", jsonArgs(2, 0))

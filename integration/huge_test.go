@@ -51,7 +51,7 @@ func TestEnormousEntriesDieWithAReason(t *testing.T) {
 			eventually(t, "it to die", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(1) })
 			eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" && s.text(s.keys.Failed()) == "1" })
 			require.Contains(t, s.set(s.keys.Dead())[0][:200], `"error_class":"Belay::TooLarge","error_message":"too large: `)
-			eventually(t, "the log line for operators", func() bool { return strings.Contains(p.log(), "the payload is too large") })
+			eventually(t, "the log line for operators", func() bool { return strings.Contains(p.log(), "payload too large") })
 			require.Len(t, book.starts(""), 1)
 			used := mostMemory(t, p.pid)
 			t.Logf("the worker needed %d MB at most", used>>20)

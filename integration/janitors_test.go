@@ -94,7 +94,7 @@ func TestWhoComesBackBeforeTheJudgementArrivesIsAlive(t *testing.T) {
 		require.Len(t, book.starts(jid), 1)
 		require.Len(t, w.identities(), 1)
 		require.False(t, w.says("ownership lost"))
-		require.False(t, janitor.says("recovered: a process died"))
+		require.False(t, janitor.says("recovered the jobs of a dead process"))
 		require.Empty(t, s.set(s.keys.Tombstones()))
 	})
 }

@@ -172,7 +172,7 @@ func lateMove(t *testing.T, s *site, end func(p *process)) {
 	late := s.push("Late", "default", jsonArgs(2, 0))
 	before := s.list(s.keys.Queue("default"))
 	gate.Open()
-	survivor.awaitLog("recovered latecomers")
+	survivor.awaitLog("recovered late entries")
 	require.Equal(t, before, s.list(s.keys.Queue("default")), "byte for byte: the job was in no process' hand")
 	book.awaitEnd(late)
 	eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" })

@@ -55,7 +55,7 @@ func goBuild(path, program string, flags ...string) error {
 
 // plainBuild lets the tests that run beside it go first: nothing of theirs is late for a compiler.
 func plainBuild(path, program string, flags ...string) error {
-	words := append(append([]string{"-n", "5", "go", "build", "-o", path}, flags...), program)
+	words := append(append([]string{"-n", "19", "go", "build", "-p", "1", "-o", path}, flags...), program)
 	if out, err := exec.Command("nice", words...).CombinedOutput(); err != nil {
 		return fmt.Errorf("nice %v: %w\n%s", words, err, out)
 	}

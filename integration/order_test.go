@@ -11,18 +11,14 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
 
 // openers are both ways to Redis, for workers in this process.
-var openers = map[string]func(url string) (driver.Client, error){
-	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-}
+var openers = adapters.Open
 
 // What is measured here is finer than the start of a program: the worker runs in this process.
 func TestTaking(t *testing.T) {

@@ -77,7 +77,7 @@ func (o *outage) requireNothingBegun(from, back time.Time) {
 }
 
 // requireModest holds that the outage costs neither us nor Redis much: 2 % of a core, and, once it has been
-// noticed, ten commands and as many connections a second. Beats are five times as fast here as they are by
+// noticed, ten commands and as many connections a second. Beats are more than twice as fast here as they are by
 // default.
 func (o *outage) requireModest(span, used time.Duration, sent tally) {
 	o.t.Helper()

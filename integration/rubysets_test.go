@@ -8,9 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
@@ -157,10 +154,6 @@ func TestRubyRetriesAllThatFailedAtOnce(t *testing.T) {
 // The stack of a panic is what Ruby's dashboard shows as the backtrace.
 func TestRubyShowsThePanicOfAGoHandler(t *testing.T) {
 	t.Parallel()
-	openers := map[string]func(string) (driver.Client, error){
-		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-	}
 	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {
 		client, err := openers[s.client](s.url)
 		require.NoError(t, err)

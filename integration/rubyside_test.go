@@ -30,12 +30,12 @@ func needSidekiq(t *testing.T) {
 	}
 }
 
-// startRuby starts the Ruby side on the Redis at url, until the test ends.
-func startRuby(t *testing.T, url string) *rubySide {
+// startRuby starts the Ruby side on the Redis at url, with these variables, until the test ends.
+func startRuby(t *testing.T, url string, env ...string) *rubySide {
 	t.Helper()
 	needSidekiq(t)
 	cmd := exec.Command("ruby", "-W0", filepath.Join("testdata", "sidekiq_client.rb"))
-	cmd.Env = append(os.Environ(), "REDIS_URL="+url)
+	cmd.Env = append(os.Environ(), append(env, "REDIS_URL="+url)...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

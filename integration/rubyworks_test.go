@@ -110,13 +110,13 @@ func requireFailedByRuby(t *testing.T, s *site, ruby *rubySide) {
 
 // startSidekiq starts Sidekiq's own worker on the queue "ruby", and answers it and the file that its jobs
 // append to. It is stopped when the test ends.
-func startSidekiq(t *testing.T, s *site) (*exec.Cmd, string) {
+func startSidekiq(t *testing.T, s *site, env ...string) (*exec.Cmd, string) {
 	t.Helper()
 	path, err := exec.LookPath("sidekiq")
 	require.NoError(t, err, "the real Sidekiq is missing: apt-get install ruby-sidekiq")
 	book := filepath.Join(t.TempDir(), "ledger")
 	cmd := exec.Command(path, "-r", "./"+filepath.Join("testdata", "sidekiq_worker.rb"), "-q", "ruby", "-c", "2", "-t", "2")
-	cmd.Env = append(os.Environ(), "REDIS_URL="+s.url, "LEDGER="+book, "RUBYOPT=-W0")
+	cmd.Env = append(os.Environ(), append(env, "REDIS_URL="+s.url, "LEDGER="+book, "RUBYOPT=-W0")...)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())

@@ -15,25 +15,19 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
 // Whatever is wrong between a program's server and Redis: the log at its most talkative, by either logger and
 // either client, does not show the password.
 func TestThePasswordIsInNoLineOfALibrarysLog(t *testing.T) {
 	t.Parallel()
-	clients := map[string]func(url string) (driver.Client, error){
-		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-	}
 	logs := map[string]func(w io.Writer) *slog.Logger{
 		"zerolog": func(w io.Writer) *slog.Logger { return belay.Zerolog(zerolog.New(w)) },
 		"slog": func(w io.Writer) *slog.Logger {
 			return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 		},
 	}
-	for client, open := range clients {
+	for client, open := range openers {
 		for name, to := range logs {
 			t.Run(client+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -63,7 +63,7 @@ func stopsInSilence(t *testing.T, s, seen *site, flags []string, begin, end func
 	end()
 	t.Logf("gone %v after its timeout", took.Round(time.Millisecond))
 	require.Less(t, took, stopped)
-	require.Contains(t, p.log(), "left without telling redis")
+	require.Contains(t, p.log(), "deregistration failed")
 	requireHandsGone(t, book)
 
 	s.work("-c", "10", "--exec", next.exec("Endless", "-for", "1ms"))

@@ -22,7 +22,7 @@ func TestAbandonedRun(t *testing.T) {
 	release := filepath.Join(t.TempDir(), "release")
 	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o600) })
 
-	frozen := s.launch(buildWorker(t, "./testdata/deaf"), "-redis", s.url, "-prefix", s.prefix, frozenBook.path, release)
+	frozen := s.launch(buildWorker(t, "./testdata/worker"), "-redis", s.url, "-prefix", s.prefix, frozenBook.path, release)
 	frozen.awaitLog("working")
 	jid := s.push("Deaf", "default", "[]")
 	frozenBook.awaitStart(jid, 1)
@@ -38,7 +38,7 @@ func TestAbandonedRun(t *testing.T) {
 
 	frozen.signal(syscall.SIGCONT)
 	frozen.awaitLog("re-registered with a new identity")
-	frozen.awaitLog("requeued: an earlier run")
+	frozen.awaitLog("requeued: earlier run")
 	var quick []string
 	for range 20 {
 		quick = append(quick, s.push("Quick", "default", "[]"))
@@ -46,7 +46,7 @@ func TestAbandonedRun(t *testing.T) {
 	for _, other := range quick {
 		frozenBook.awaitEnd(other)
 	}
-	frozen.awaitLog("stuck: the handler does not return")
+	frozen.awaitLog("stuck: handler did not return")
 	frozen.awaitLog("stuck run reported")
 	frozen.awaitLog("main.work.func") // where it hangs
 	frozen.awaitLog("ownership lost") // why it should have ended
@@ -72,12 +72,12 @@ func TestStopLeavesADeafHandlerBehind(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t)
 	book := newLedger(t)
-	deaf := s.launch(buildWorker(t, "./testdata/deaf"), "-redis", s.url, "-prefix", s.prefix, book.path, filepath.Join(t.TempDir(), "never"))
+	deaf := s.launch(buildWorker(t, "./testdata/worker"), "-redis", s.url, "-prefix", s.prefix, book.path, filepath.Join(t.TempDir(), "never"))
 	jid := s.push("Deaf", "default", "[]")
 	book.awaitStart(jid, 1)
 	deaf.signal(syscall.SIGTERM)
 	require.Zero(t, deaf.wait(), deaf.log())
-	require.Contains(t, deaf.log(), "left behind: the handler does not return")
+	require.Contains(t, deaf.log(), "abandoned run: handler did not return")
 	require.Contains(t, deaf.log(), `"left":true`)
 	require.Contains(t, deaf.log(), "main.work.func", "where it hangs")
 	back := s.list(s.keys.Queue("default"))

@@ -17,12 +17,13 @@ import (
 type account struct {
 	runs, failed int // that are counted, each once
 	dies         bool
+	cancelled    bool // it is not run again
 }
 
 var accounts = map[string]account{
 	"Done": {runs: 1}, "Slow": {runs: 1}, "Holds": {runs: 1}, "Stays": {runs: 1}, "Snoozes": {runs: 1},
-	"Fails": {runs: 2, failed: 1}, "HoldsFails": {runs: 2, failed: 1},
-	"Dies": {runs: 1, failed: 1, dies: true},
+	"Fails": {runs: 2, failed: 1}, "HoldsFails": {runs: 2, failed: 1}, "ImportsFails": {runs: 2, failed: 1},
+	"Dies": {runs: 1, failed: 1, dies: true}, "Cancelled": {runs: 1, cancelled: true},
 }
 
 // A lying is one job that lies somewhere.
@@ -66,7 +67,7 @@ type outcome struct {
 func (s *stage) foresee() outcome {
 	s.t.Helper()
 	found := s.whereabouts()
-	expect := outcome{again: make(map[string]int)}
+	expect := outcome{processed: s.ticks, again: make(map[string]int)}
 	for jid, class := range s.jobs {
 		its := accounts[class]
 		lies, waits := found[jid]
@@ -77,9 +78,10 @@ func (s *stage) foresee() outcome {
 			continue
 		case !waits:
 			require.False(s.t, its.dies, "job %s is gone", jid)
-			require.NotEmpty(s.t, s.book.ends(jid), "job %s is gone, and never ended", jid)
+			require.True(s.t, its.cancelled || len(s.book.ends(jid)) > 0, "job %s is gone, and never ended", jid)
 		case lies.key == "dead":
 			require.True(s.t, its.dies, "job %s is dead: %s", jid, lies.Raw())
+		case its.cancelled: // it is dropped, and counted
 		case its.dies:
 			expect.again[jid] = 1
 		default:
@@ -135,7 +137,10 @@ func (s *stage) finish() {
 	for jid := range s.jobs {
 		again := slices.DeleteFunc(s.book.starts(jid), func(m mark) bool { return m.Worker != healthy.pid })
 		require.Len(s.t, again, expect.again[jid], "runs of %s by the healthy worker", jid)
+		require.Zero(s.t, s.do("HEXISTS", s.keys.Iteration(jid), "c"), "a cursor ends with its job")
 	}
+	require.Empty(s.t, s.book.of("forgotten", ""), "a failed run's cursor is lost")
+	require.Len(s.t, s.list(s.keys.PeriodicRuns(yearly)), int(s.do("EXISTS", s.keys.PeriodicDefinitions()).(int64)), "the tick is fired once") //nolint:forcetypeassert // Redis answers a number
 	s.nothingIsLeft()
 }
 
@@ -143,7 +148,8 @@ func (s *stage) finish() {
 // with the records of those that lie under them. What expires by itself may.
 func (s *stage) nothingIsLeft() {
 	s.t.Helper()
-	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Tombstones()}
+	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Tombstones(),
+		s.keys.Periodic(), s.keys.PeriodicDefinitions(), s.keys.PeriodicLast(), s.keys.PeriodicSeen(), s.keys.PeriodicUptime(), s.keys.PeriodicRuns(yearly)}
 	for _, identity := range s.set(s.keys.Tombstones()) {
 		stays = append(stays, s.keys.Record(identity))
 	}

@@ -5,11 +5,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // A stage is a keyspace of its own on which one play is played, to the end of its owner.
@@ -21,6 +25,7 @@ type stage struct {
 	proxy   *faultproxy.Proxy
 	owner   *process
 	jobs    map[string]string // class by jid, of all that is surely stored
+	ticks   int               // of a periodic job, that are to be fired
 }
 
 // queues are all there are on a stage.
@@ -38,6 +43,7 @@ var plays = map[string]func(*stage){
 	"worker":  (*stage).worker,
 	"janitor": (*stage).janitor,
 	"pusher":  (*stage).pusher,
+	"clock":   (*stage).clock,
 	newcomer:  (*stage).worker,
 }
 
@@ -63,8 +69,10 @@ func (s *stage) worker() {
 	s.counts(7)
 	s.put("b", "Snoozes", "snoozes")
 	s.counts(8)
+	s.put("b", "ImportsFails", "imports")
+	s.counts(10)
 	s.do("SREM", s.keys.Paused(), "c")
-	s.counts(9)
+	s.counts(11)
 
 	s.put("a", "Stays", "stays")
 	s.put("b", "Stays", "stays-too")
@@ -91,6 +99,32 @@ func (s *stage) janitor() {
 	s.do("RPUSH", s.keys.Quarantine("a"), s.write("a", "Stays", "stays", interrupted))
 	s.starts("stays")
 	s.stop()
+}
+
+// yearly is a periodic job whose last tick was missed.
+const yearly = "yearly"
+
+// clock is one worker that registers a periodic job, fires the tick of another one and runs its job, and has a
+// job in hand that is cancelled.
+func (s *stage) clock() {
+	redis := s.open()
+	definition, err := client.RawJob{Class: "Done", Queue: "a"}.Periodic(client.Periodic{Name: yearly, Cron: "0 0 1 1 *"})
+	require.NoError(s.t, err)
+	_, err = inspect.New(redis, s.prefix).AddPeriodic(s.t.Context(), definition)
+	require.NoError(s.t, err)
+	s.do("HSET", s.keys.PeriodicLast(), yearly, fmt.Sprint("since ", time.Now().AddDate(-1, 0, 0).UnixMilli()))
+	s.put("b", "Cancelled", "cancelled")
+	s.own("-hold", "Cancelled", "-schedule", "work")
+	s.starts("cancelled")
+	_, err = s.keys.Mark([]lua.Mark{{JID: s.jid("cancelled")}}).Do(s.t.Context(), redis)
+	require.NoError(s.t, err)
+	s.counts(2)
+	s.stop()
+	s.ticks = 1
+	for _, run := range s.list(s.keys.PeriodicRuns(yearly)) {
+		s.ticks--
+		s.jobs[strings.Fields(run)[3]] = "Done"
+	}
 }
 
 // pusher is a producer.

@@ -179,7 +179,8 @@ func TestRollingUpgradeAndBack(t *testing.T) {
 	eventually(t, "the flaky to fail, most of them in our hands", func() bool { return r.fieldsKept("Flaky", 24) })
 	r.await("Flaky")
 	eventually(t, "the unknown to be put off", func() bool {
-		return len(r.done("Novel"))+len(r.set(r.keys.Retry())) == r.pushed["Novel"] && r.fieldsKept("Novel", 12)
+		// A job whose worker was killed between its end and its settle is done and waits, too.
+		return len(r.done("Novel"))+len(r.set(r.keys.Retry())) >= r.pushed["Novel"] && r.fieldsKept("Novel", 12)
 	})
 	r.work(r.next)
 	r.await("Novel")

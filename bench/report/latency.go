@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -28,19 +27,13 @@ func (l *Latency) At(percent float64) float64 {
 // Max is the greatest value.
 func (l *Latency) Max() float64 { return l.At(100) }
 
-// LatencyMetrics are the columns that AddLatency fills, in units of so many microseconds: ("ms", 1000).
-// The headline is the named percentile.
-func LatencyMetrics(unit, headline string) []Metric {
-	metrics := make([]Metric, 0, len(percentiles))
+// LatencyMetrics are the columns of Percentiles; the headline comes first.
+func LatencyMetrics(unit string) []Metric {
+	var metrics []Metric
 	for _, p := range percentiles {
 		metrics = append(metrics, Metric{Name: p.name, Unit: unit, Less: true, Log: true, Plot: p.name == "p50" || p.name == "p99"})
 	}
-	at := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == headline })
-	if at < 0 {
-		panic(fmt.Sprintf("report: no percentile %q", headline))
-	}
-	first := metrics[at]
-	return append([]Metric{first}, slices.Delete(metrics, at, at+1)...)
+	return metrics
 }
 
 // percentiles are those that are shown. The last three stand for what an operator sees on a bad day.
@@ -49,11 +42,11 @@ var percentiles = []struct {
 	percent float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}}
 
-// AddLatency adds one repeat's distribution as a figure of each percentile to the rows like row, divided by
-// unitUS.
-func (r *Result) AddLatency(row Row, l *Latency, unitUS float64) {
+// Percentiles is the figure of each percentile by its name, in units of so many microseconds.
+func (l *Latency) Percentiles(unitUS float64) map[string]float64 {
+	figures := make(map[string]float64, len(percentiles))
 	for _, p := range percentiles {
-		row.Metric = p.name
-		r.Add(row, l.At(p.percent)/unitUS)
+		figures[p.name] = l.At(p.percent) / unitUS
 	}
+	return figures
 }

@@ -2,7 +2,6 @@ package chaosplan
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/belayq/belay/driver/drivertest/slowlink"
@@ -151,7 +150,7 @@ func anotherLeft(busy map[target]time.Duration, s Settings, at time.Duration, be
 }
 
 func draw(r *rand.Rand, s Settings) Act {
-	w := ways[weighted(r)]
+	w := weighted(r, ways, func(w way) int { return w.weight })
 	a := Act{Fault: w.fault, Target: w.on, Seed: r.Uint64()}
 	ttls := w.least + r.Float64()*(w.most-w.least)
 	a.For = time.Duration(ttls * float64(s.TTL)).Truncate(time.Millisecond)
@@ -191,11 +190,63 @@ func shift(r *rand.Rand) time.Duration {
 	return by
 }
 
-func weighted(r *rand.Rand) int {
-	all := 0
+// A Fault is something that is done.
+type Fault string
+
+// The faults.
+const (
+	// Signals to a worker or pusher. A worker that was sent TSTP is sent TERM later.
+	Kill  Fault = "KILL"
+	Term  Fault = "TERM"
+	Quiet Fault = "TSTP"
+	// Stop is SIGSTOP until SIGCONT, Freeze the same by the cgroup freezer.
+	Stop   Fault = "stop"
+	Freeze Fault = "freeze"
+
+	// DropRequests and DropReplies lose some of them, each with its connection: what was asked was not
+	// executed, or was and the reply is lost.
+	DropRequests Fault = "drop requests"
+	DropReplies  Fault = "drop replies"
+	// Unreceived and Unanswered leave connections open on which one direction is silent: Redis receives
+	// nothing, or receives and executes and its replies are lost. Blackhole silences both.
+	Unreceived Fault = "unreceived"
+	Unanswered Fault = "unanswered"
+	Blackhole  Fault = "blackhole"
+	// HangUp closes the connections, once.
+	HangUp Fault = "hang up"
+	// Delay delays each reply, by what Text says.
+	Delay Fault = "delay"
+	// Latency and Bandwidth make the connection a slow link with the speed Link. Everything arrives, only
+	// later.
+	Latency   Fault = "latency"
+	Bandwidth Fault = "bandwidth"
+	// Errors answers every request with the error in Text, without executing it.
+	Errors Fault = "errors"
+
+	// RedisStop is SIGSTOP of Redis until SIGCONT. RedisKill is a SIGKILL, and a start when the time is over;
+	// nothing that was acknowledged is lost by it.
+	RedisStop Fault = "redis stop"
+	RedisKill Fault = "redis kill"
+	// FlushScripts is SCRIPT FLUSH, KillClients CLIENT KILL of all of them.
+	FlushScripts Fault = "flush scripts"
+	KillClients  Fault = "kill clients"
+	// PauseAll and PauseWrites are CLIENT PAUSE.
+	PauseAll    Fault = "pause all"
+	PauseWrites Fault = "pause writes"
+	// Full is a Redis at its maxmemory: it refuses pushes, and goes on with all else.
+	Full Fault = "full"
+	// Clock sets Redis' wall clock by Shift, and back when the time is over.
+	Clock Fault = "clock"
+
+	// FleetStop is SIGSTOP of all workers until SIGCONT.
+	FleetStop Fault = "fleet stop"
+)
+
+// Faults are all of them.
+func Faults() []Fault {
+	var all []Fault
 	for _, w := range ways {
-		all += w.weight
+		all = append(all, w.fault)
 	}
-	n := r.IntN(all)
-	return slices.IndexFunc(ways, func(w way) bool { n -= w.weight; return n < 0 })
+	return all
 }

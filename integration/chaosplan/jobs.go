@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,13 @@ import (
 const (
 	Class        = "Chaos"
 	StrangeClass = "Chaos::Stranger's ☂"
+)
+
+// Ticks is a periodic job that each worker has in its code, and TickClass the class of its jobs. The oracle
+// judges them.
+const (
+	Ticks     = "ticks"
+	TickClass = "Chaos::Tick"
 )
 
 // Queues are those of the workers, the first one first, strictly.
@@ -32,6 +40,9 @@ const (
 	Executing = "until_executing"
 	Executed  = "until_executed"
 )
+
+// Cancelled are jobs that an operator cancels right after their push.
+const Cancelled = "cancelled"
 
 // A sort is a kind of jobs and how often it is drawn, of a thousand.
 type sort struct {
@@ -76,6 +87,7 @@ var sorts = []sort{
 		return s
 	}},
 	{"stranger", 5, func(d *dice) history.Spec { return history.Spec{} }},
+	{Cancelled, 30, func(d *dice) history.Spec { return d.spec(1500) }},
 	{Executing, 50, (*dice).unique},
 	{Executed, 50, (*dice).unique},
 }
@@ -162,7 +174,7 @@ func (d *dice) fill(j Job, n int) Job {
 	if n < len(sorts) {
 		chosen = sorts[n]
 	} else if n > len(sorts) && d.Float64() >= d.Long {
-		chosen = d.sort()
+		chosen = weighted(d.Rand, sorts, func(s sort) int { return s.share })
 	}
 	kind, spec := chosen.kind, chosen.make(d)
 	spec.Kind = kind
@@ -174,18 +186,14 @@ func (d *dice) fill(j Job, n int) Job {
 	return j
 }
 
-func (d *dice) sort() sort {
-	all := 0
-	for _, s := range sorts {
-		all += s.share
+// weighted draws one of all, each as often as its weight says.
+func weighted[T any](r *rand.Rand, all []T, weight func(T) int) T {
+	sum := 0
+	for _, one := range all {
+		sum += weight(one)
 	}
-	n := d.IntN(all)
-	for _, s := range sorts {
-		if n -= s.share; n < 0 {
-			return s
-		}
-	}
-	panic("chaosplan: shares that do not add up")
+	n := r.IntN(sum)
+	return all[slices.IndexFunc(all, func(one T) bool { n -= weight(one); return n < 0 })]
 }
 
 // monsters are arguments that programs on the way like to change: the numbers by reading them as floats, the

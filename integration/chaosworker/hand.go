@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	"github.com/belayq/belay/job"
 )
@@ -27,8 +29,8 @@ type runKey struct{}
 func (h *hand) record(next belay.Handler) belay.Handler {
 	return func(ctx context.Context, j *belay.Job) error {
 		args, err := definition.Args(j)
-		if err != nil {
-			return next(ctx, j) // which finds it, too; a class without a handler does not come this far
+		if err != nil || j.Class() == chaosplan.TickClass {
+			return next(ctx, j) // which finds an error, too; a class without a handler does not come this far
 		}
 		e := history.Event{Kind: history.Start, Token: args.Token, JID: j.JID(), Queue: j.Queue(), Run: job.NewJID(), Spec: &args.Spec, Interrupted: j.InterruptedCount()}
 		if count, failed := j.RetryCount(); failed {
@@ -58,7 +60,7 @@ func (h *hand) obey(ctx context.Context, args Args) error {
 	if len(args.Spec.Outcomes) > 0 {
 		h.mark(args.Token, "finished")
 	}
-	return act(outcome)
+	return act(args.Spec, outcome)
 }
 
 // endure takes the time that the job takes. It is false when the context ended first and the job heeds that.
@@ -84,6 +86,9 @@ func (h *hand) finish(start history.Event, outcome string) {
 // outcome is that of the job's next run which finishes. How many have, no payload says, for a snooze counts
 // nothing: they are counted by marks, which processes share and which outlive them.
 func (h *hand) outcome(args Args) string {
+	if args.Spec.Odds > 0 {
+		return rivalsOutcome(args)
+	}
 	if n := h.marks(args.Token, "finished"); n < len(args.Spec.Outcomes) {
 		return args.Spec.Outcomes[n]
 	}
@@ -106,8 +111,11 @@ func (h *hand) mayKill(args Args) bool {
 }
 
 // act ends the run in the way that an outcome says.
-func act(outcome string) error {
-	cause := errors.New("as asked, é")
+func act(spec history.Spec, outcome string) error {
+	cause, snooze, later := errors.New("as asked, é"), 700*time.Millisecond, 900*time.Millisecond
+	if spec.Odds > 0 {
+		snooze, later = rand.N(400*time.Millisecond), rand.N(400*time.Millisecond)
+	}
 	switch outcome {
 	case history.OK:
 		return nil
@@ -116,9 +124,9 @@ func act(outcome string) error {
 	case history.Exits:
 		runtime.Goexit()
 	case history.Snoozed:
-		return belay.Snooze(700 * time.Millisecond)
+		return belay.Snooze(snooze)
 	case history.Later:
-		return belay.RetryIn(900*time.Millisecond, cause)
+		return belay.RetryIn(later, cause)
 	case history.Discarded:
 		return belay.Discard(cause)
 	case history.Killed:

@@ -1,5 +1,6 @@
 // Command chaosworker is the processes of a chaos run that may die at any instruction: a worker, or, with
-// --push, a pusher of its share of a plan. Both record what happens to them, by single appends.
+// --push, a pusher of its share of a plan, or, with --rivals, a pusher of unique jobs until TERM. All record
+// what happens to them, by single appends.
 //
 // It is a user's program: of Belay it knows what users import.
 package main
@@ -8,41 +9,37 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
-	"os"
 	"time"
 
-	"github.com/belayq/belay"
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
+	"github.com/belayq/belay/integration/program"
 )
 
 // flags are what the run tells a process.
 type flags struct {
-	url, client, prefix string
-	dir, proc           string
+	program.Flags
+	dir, proc string
 	// pusher is whose share of the plan to push; -1 is to work. began is when the run did, by history.Now.
 	pusher int
 	began  time.Duration
+	// rivals is how many push unique jobs, instead of working; seed decides which.
+	rivals, interruptions int
+	seed                  uint64
 }
 
 func main() {
 	var f flags
-	flag.StringVar(&f.url, "redis", "", "URL of Redis")
-	flag.StringVar(&f.client, "client", "go-redis", "go-redis or rueidis")
-	flag.StringVar(&f.prefix, "prefix", "", "prefix of every key")
+	f.Add()
 	flag.StringVar(&f.dir, "dir", "", "folder of the run, with its plan")
 	flag.StringVar(&f.proc, "proc", "", "name of this process in the run")
 	flag.IntVar(&f.pusher, "push", -1, "push the jobs of this pusher instead of working")
 	flag.DurationVar(&f.began, "began", 0, "when the run began")
+	flag.IntVar(&f.rivals, "rivals", 0, "how many push unique jobs, instead of working")
+	flag.Uint64Var(&f.seed, "seed", 1, "decides which unique jobs are pushed")
+	flag.IntVar(&f.interruptions, "max-interruptions", 3, "in how many crashes a job may be in hand")
 	flag.Parse()
-	if err := f.run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	program.Exit(f.run())
 }
 
 func (f *flags) run() error {
@@ -54,27 +51,19 @@ func (f *flags) run() error {
 	if err != nil {
 		return err
 	}
-	redis, err := f.open()
+	redis, client, err := f.Open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = redis.Close() }()
-	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: f.prefix})
-	if err != nil {
-		return err
-	}
+	defer func() { _ = client.Close() }()
 	ctx := context.Background()
+	if f.rivals > 0 {
+		return f.pushRivals(book, client)
+	}
 	if f.pusher >= 0 {
 		return newPusher(f, plan, book, client, redis).run(ctx)
 	}
 	return work(ctx, f, plan, book, client)
-}
-
-func (f *flags) open() (driver.Client, error) {
-	if f.client == "rueidis" {
-		return rueidisdriver.Open(f.url)
-	}
-	return goredisdriver.Open(f.url)
 }
 
 // Args is what every job is called with. Spec keeps its ballast byte for byte.

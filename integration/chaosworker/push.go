@@ -16,6 +16,7 @@ import (
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 const (
@@ -32,11 +33,12 @@ type pusher struct {
 	plan   *chaosplan.Plan
 	book   *history.Writer
 	client *belay.Client
-	raw    rawPusher
+	redis  driver.Client
+	keys   lua.Keys
 }
 
 func newPusher(f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client, redis driver.Client) *pusher {
-	return &pusher{flags: f, plan: plan, book: book, client: client, raw: newRawPusher(redis, f.prefix)}
+	return &pusher{flags: f, plan: plan, book: book, client: client, redis: redis, keys: lua.NewKeys(f.Prefix)}
 }
 
 // run ends when all has been pushed. What those before it have begun, who were killed, is left as it is.
@@ -109,6 +111,9 @@ func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 		cancel()
 		for _, t := range batch {
 			p.book.Append(history.Event{Kind: t.answer(), Token: t.job.Token, JID: t.job.JID, Text: t.why})
+			if t.job.Spec.Kind == chaosplan.Cancelled && t.answer() == history.Accepted {
+				p.cancel(ctx, t.job)
+			}
 		}
 		var wrong *client.InvalidError
 		if errors.As(err, &wrong) || errors.Is(err, belay.ErrNotRepeatable) {
@@ -179,6 +184,14 @@ func (p *pusher) repeat(ctx context.Context, batch []*try) error {
 	return note(batch, receipts, err)
 }
 
+// cancel marks a job, as an operator does, once: if that fails, it may still be cancelled.
+func (p *pusher) cancel(ctx context.Context, j chaosplan.Job) {
+	p.book.Append(history.Event{Kind: history.Marked, Token: j.Token, JID: j.JID})
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, _ = p.keys.Mark([]lua.Mark{{JID: j.JID}}).Do(within, p.redis)
+}
+
 func note(batch []*try, receipts []belay.Receipt, err error) error {
 	for i, t := range batch {
 		if i < len(receipts) {
@@ -191,16 +204,32 @@ func note(batch []*try, receipts []belay.Receipt, err error) error {
 	return err
 }
 
+// pushRaw stores one job by plain commands, as Ruby's Sidekiq does.
 func (p *pusher) pushRaw(ctx context.Context, t *try) error {
-	err := p.raw.push(ctx, t.job)
-	status := belay.StatusQueued
-	switch {
-	case errors.Is(err, belay.ErrUnknown):
-		status = belay.StatusUnknown
-	case err != nil:
+	now, err := lua.TimeOf(p.redis.Do(ctx, lua.AskTime)[0])
+	if err != nil {
+		return note([]*try{t}, []belay.Receipt{{Status: belay.StatusNotPushed}}, err) // asking stores nothing
+	}
+	j := t.job
+	payload := fmt.Sprintf(`{"retry":true,"queue":%q,"class":%q,"args":%s,"jid":%q,"created_at":%s,"enqueued_at":%[5]s}`,
+		j.Queue, j.Class, asJSON(j), j.JID, seconds(now))
+	calls := []driver.Call{driver.Command("SADD", p.keys.Queues(), j.Queue), driver.Command("LPUSH", p.keys.Queue(j.Queue), payload)}
+	if j.Spec.DelayMillis > 0 {
+		due := now.Add(time.Duration(j.Spec.DelayMillis) * time.Millisecond)
+		calls = []driver.Call{driver.Command("ZADD", p.keys.Schedule(), seconds(due), payload)}
+	}
+	status, replies := belay.StatusQueued, p.redis.Do(ctx, calls...)
+	switch err = replies[len(replies)-1].Err; {
+	case err != nil && driver.Certain(err):
 		status = belay.StatusNotPushed
+	case err != nil:
+		status = belay.StatusUnknown
 	}
 	return note([]*try{t}, []belay.Receipt{{Status: status}}, err)
+}
+
+func seconds(at time.Time) string {
+	return strconv.FormatFloat(float64(at.UnixMicro())/1e6, 'f', 6, 64)
 }
 
 func (p *pusher) item(j chaosplan.Job) belay.RawJob {
@@ -216,12 +245,4 @@ func (p *pusher) item(j chaosplan.Job) belay.RawJob {
 		i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: j.Spec.Retries}
 	}
 	return i
-}
-
-// unknown marks an error after which the job may or may not be there.
-func unknown(err error) error {
-	if driver.Certain(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", belay.ErrUnknown, err)
 }

@@ -26,7 +26,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	s := plan.Settings
 	server, err := belay.NewServer(client, belay.ServerConfig{
 		Name: f.proc, Queues: belay.Queues(chaosplan.Queues...), Concurrency: s.Concurrency,
-		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout,
+		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout, MaxInterruptions: f.interruptions,
 		RetryFormula: retry.Sidekiq4, // it adds no jitter of many seconds to a class' own delay
 		Logger:       belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
 	})
@@ -36,6 +36,16 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	h := &hand{dir: f.dir, book: book}
 	server.Use("record", h.record)
 	definition.Handle(server, h.obey)
+	for _, class := range rivals {
+		class.Handle(server, h.obey)
+	}
+	server.HandleRaw(chaosplan.TickClass, func(context.Context, *belay.Job) error { return nil })
+	if len(plan.Jobs) > 0 {
+		ticks := belay.Periodic(chaosplan.Ticks, "@every 1s", belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]})
+		if err := server.Schedule(ticks); err != nil {
+			return err
+		}
+	}
 	ending, ended := context.WithCancel(ctx)
 	defer ended()
 	go watch(ending, server, book)

@@ -18,6 +18,8 @@ const (
 	Refused Kind = "refused"
 	// Duplicate: the push was refused because another job has its lock; Text is that one's jid.
 	Duplicate Kind = "duplicate"
+	// Marked: an accepted job is about to be marked as cancelled.
+	Marked Kind = "marked"
 	// Unknown: Redis may or may not have it. Without any of these three the pusher died meanwhile.
 	Unknown Kind = "unknown"
 )
@@ -89,6 +91,8 @@ type Spec struct {
 	Retries int `json:"retries"`
 	// DelayMillis is how long from its push it is not to start: 0 is at once.
 	DelayMillis int `json:"delay,omitempty"`
+	// Odds is of how many runs one fails; 0 is as Outcomes says.
+	Odds int `json:"odds,omitempty"`
 	// Deaf jobs do not heed the end of their context.
 	Deaf bool `json:"deaf,omitempty"`
 	// Ballast is carried along, to be found unchanged.

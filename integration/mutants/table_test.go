@@ -43,8 +43,8 @@ var bugs = []mutant{
 			"fetch/settle.go", `	for i, r := range gathered {
 		settled[i]`, `	for i, r := range gathered {
 		if r.outcome.Exit() == job.ExitRetry {
-			at := k.cfg.Clock.Now().Add(r.outcome.After()).UnixMicro()
-			k.lane.Do(session.Context, driver.Command("ZADD", k.cfg.Keys.Retry(), fmt.Sprintf("%.6f", float64(at)/1e6), r.outcome.Payload()))
+			at := k.Clock.Now().Add(r.outcome.After()).UnixMicro()
+			k.link.Client.Do(session.Context, driver.Command("ZADD", k.Keys.Retry(), fmt.Sprintf("%.6f", float64(at)/1e6), r.outcome.Payload()))
 			r.outcome = job.Discarded(true)
 		}
 		settled[i]`,
@@ -208,7 +208,7 @@ var bugs = []mutant{
 			"fetch/settle.go", `	for i, r := range gathered {
 		settled[i]`, `	for i, r := range gathered {
 		if processed, failed := r.outcome.Counts(); processed && !failed {
-			k.lane.Do(session.Context, driver.Command("INCR", k.cfg.Keys.Processed()))
+			k.link.Client.Do(session.Context, driver.Command("INCR", k.Keys.Processed()))
 		}
 		settled[i]`,
 		}},
@@ -284,16 +284,16 @@ var bugs = []mutant{
 		name: "the lock first, then the job",
 		harm: "a producer that dies between the two calls, or whose push is refused, leaves a lock that no job frees",
 		edits: []edit{{
-			"client/push.go", `	if s.unique {
-		push := c.keys.PushUnique(nil, s.jobs)
-`, `	for i := range s.jobs {
-		if lock := s.jobs[i].Lock; lock != nil && !s.once {
+			"client/push.go", `	if unique {
+		push := c.keys.PushUnique(key, jobs)
+`, `	for i := range jobs {
+		if lock := jobs[i].Lock; lock != nil && key == nil {
 			c.driver.Do(context.Background(), driver.Command("SET", c.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
-			s.jobs[i].Lock = nil
+			jobs[i].Lock = nil
 		}
 	}
-	if s.unique {
-		push := c.keys.PushUnique(nil, s.jobs)
+	if unique {
+		push := c.keys.PushUnique(key, jobs)
 `,
 		}},
 		pkg: "./integration", run: "TestPushThatStoresNothingTakesNoLock/go-redis",
@@ -304,12 +304,12 @@ var bugs = []mutant{
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
 			"fetch/start.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
-			lock.Again = dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit)
+			lock.Again = dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
-`, `		value, _ := k.lane.Do(r.Session.Context, driver.Command("GET", k.cfg.Keys.Lock(lock.Digest)))[0].Value.(string)
+`, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
 		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
-			k.lane.Do(r.Session.Context, driver.Command("SETRANGE", k.cfg.Keys.Lock(lock.Digest), "0", "s"))
-			k.lane.Do(r.Session.Context, driver.Command("LPUSH", k.cfg.Keys.Queue(r.Queue), dedup.Again(parsed, r.Queue, k.cfg.Clock.Now(), k.cfg.Unit).Bytes))
+			k.link.Client.Do(r.Session.Context, driver.Command("SETRANGE", k.Keys.Lock(lock.Digest), "0", "s"))
+			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
 		}
 `,
 		}},
@@ -395,7 +395,7 @@ var bugs = []mutant{
 `, ``,
 		}},
 		pkg: "./client", run: "TestPushesThatShareACall/are_certainly_not_stored",
-		caught: "TestPushesThatShareACall/are_certainly_not_stored_together_when_Redis_refuses/goredis", says: "out of memory",
+		caught: "TestPushesThatShareACall/are_certainly_not_stored_together_when_Redis_refuses/go-redis", says: "out of memory",
 	},
 	{
 		name: "one deadline for a whole pass",
@@ -424,5 +424,206 @@ var bugs = []mutant{
 		}},
 		pkg: "./lua", run: "TestPaceAsksForLess",
 		caught: "TestPaceAsksForLessAndWaitsLongerAfterFailures", says: "expected: 4096",
+	},
+	{
+		name: "a cancelled job is one that failed",
+		harm: "a job that an operator has cancelled is retried for three weeks",
+		edits: []edit{{
+			"launcher/processor.go", `	if r.pulled() && !r.lost() || l.marks.Binds(r.job) {`, `	if r.pulled() && err == nil {`,
+		}},
+		pkg: "./launcher", run: "TestCancelEndsARunningJob/go-redis",
+		caught: "TestCancelEndsARunningJob/go-redis", says: "waited in vain for all to be counted",
+	},
+	{
+		name: "a mark binds a jid for ever",
+		harm: "a job that is pushed after another one with its jid was cancelled is dropped",
+		edits: []edit{{
+			"lua/marks.go", `return !dated || !created.After(marked.Add(time.Microsecond))`, `return !dated || !created.After(marked.Add(KeepMarks))`,
+		}},
+		pkg: "./lua", run: "TestMarks/bind_what",
+		caught: "TestMarks/bind_what_was_created_before_and_nothing_created_later/goredis", says: "a later job of the same jid",
+	},
+	{
+		name: "marks are ordered by the clock alone",
+		harm: "after a step of Redis' clock no worker reads new marks, and a job that is reported as stopping runs on",
+		edits: []edit{{
+			"lua/mark.lua", `math.max(time[1] * 1000000 + time[2], newest + 1)`, `time[1] * 1000000 + time[2]`,
+		}},
+		pkg: "./lua", run: "TestMarks/are_newer",
+		caught: "TestMarks/are_newer_than_those_before_though_the_clock_was_set_back/goredis", says: "Should be true",
+	},
+	{
+		name: "the search drops the mark of a running job",
+		harm: "Cancel reports that a job is stopping, and no worker stops it",
+		edits: []edit{{
+			"inspect/cancel.go", `if result.Result == CancelRemoved || result.Result == CancelDone {`, `if result.Result != CancelMarked {`,
+		}},
+		pkg: "./inspect", run: "TestCancel/says_what_it_did",
+		caught: "TestCancel/says_what_it_did_about_each_job,_wherever_it_was/go-redis", says: "marks of jobs that may still come",
+	},
+	{
+		name: "a tick does not compare the last one",
+		harm: "two pollers that fire one tick enqueue it twice",
+		edits: []edit{{
+			"lua/tick.lua", `(planned == 'inf' or redis.call('HGET', lasts, name) ~= expected)`, `planned == 'inf'`,
+		}},
+		pkg: "./lua", run: "TestTick/stores_the_job",
+		caught: "TestTick/stores_the_job_and_notes_the_tick_once", says: "stale",
+	},
+	{
+		name: "a refused tick is not noted",
+		harm: "the tick fires late, when the job before it has ended, and again and again meanwhile",
+		edits: []edit{{
+			"lua/tick.lua", `if last ~= '' then`, `if last ~= '' and not value then`,
+		}},
+		pkg: "./lua", run: "TestTick/notes_the_tick",
+		caught: "TestTick/notes_the_tick_of_a_job_that_is_refused", says: "2026-03-30T03:00:00+02:00",
+	},
+	{
+		name: "a skipped local time is no tick",
+		harm: "in the night in which clocks are set forward a nightly job does not run",
+		edits: []edit{{
+			"scheduler/schedule.go", `return start.In(s.zone)`, `return start.Add(-time.Hour).In(s.zone)`,
+		}},
+		pkg: "./scheduler", run: "TestNext",
+		caught: "TestNext", says: "a skipped time is at the change",
+	},
+	{
+		name: "a worker starts without the marks",
+		harm: "a worker that starts during an outage runs a job again that Cancel has answered is stopping",
+		edits: []edit{{
+			"launcher/cancel.go", `		l.report.Fail("cancel", err)
+		select {`, `		if err != nil {
+			return
+		}
+		select {`,
+		}},
+		pkg: "./launcher", run: "TestNothingStartsBeforeTheMarksAreRead",
+		caught: "TestNothingStartsBeforeTheMarksAreRead/go-redis", says: `actual  : "cancelled"`,
+	},
+	{
+		name: "a first read of the marks that failed was a complete one",
+		harm: "a worker that could not read the marks takes jobs as if none were cancelled",
+		edits: []edit{{
+			"lua/marks.go", `case noticed == read && !m.partial:`, `case noticed == read:`,
+		}},
+		pkg: "./launcher", run: "TestNothingStartsBeforeTheMarksAreRead",
+		caught: "TestNothingStartsBeforeTheMarksAreRead/go-redis", says: `actual  : "cancelled"`,
+	},
+	{
+		name: "ticks are tracked as long as their class asks",
+		harm: "the history of a nightly job does not say what became of it last week",
+		edits: []edit{{
+			"scheduler/periodic.go", `return max(asked, leastTracked, min(`, `return max(asked, min(leastTracked, `,
+		}},
+		pkg: ".", run: "TestTheHistoryOfAPeriodicJobHasOutcomes",
+		caught: "TestTheHistoryOfAPeriodicJobHasOutcomes", says: "as long as the next ticks take",
+	},
+	{
+		name: "cancelling asks for no permission",
+		harm: "a user who may only look cancels jobs in the dashboard",
+		edits: []edit{{
+			"web/cancel.go", `	if err := d.permit(v, act); err != nil {
+`, `	if err := d.permit(v, act); err != nil && d == nil {
+`,
+		}},
+		pkg: "./web", run: "TestAViewerMayLookAndNotAct",
+		caught: "TestAViewerMayLookAndNotAct", says: "/cancel",
+	},
+	{
+		name: "a claim is pushed without its number",
+		harm: "a relay of the outbox that is killed before it has deleted its rows doubles up to 256 jobs",
+		edits: []edit{{
+			"client/prepared.go", `	answer, err := c.store(ctx, &stored, s.jobs, s.unique)
+`, `	_ = stored
+	answer, err := c.store(ctx, nil, s.jobs, s.unique)
+`,
+		}},
+		pkg: "./client", run: "TestPreparedJobs/are_stored_once",
+		caught: "TestPreparedJobs/are_stored_once,_however_often_they_are_pushed", says: "should have 1 item(s), but has 3",
+	},
+	{
+		name: "a claim is remembered for a day",
+		harm: "a relay of the outbox that comes back after a week doubles its last claim",
+		edits: []edit{{
+			"client/prepared.go", `Remember: keepScope}`, `Remember: remember}`,
+		}},
+		pkg: "./client", run: "TestPreparedJobs/may_be_repeated",
+		caught: "TestPreparedJobs/may_be_repeated_after_any_time", says: "is not greater than",
+	},
+	{
+		name: "an act writes the state of a job that has left",
+		harm: "a job that a worker has taken meanwhile is reported as deleted, and its result is not waited for",
+		edits: []edit{{
+			"lua/act.lua", `if moves and group.state then`, `if group.state then`,
+		}},
+		pkg: "./lua", run: "TestTrackedJobs/that_are_not_there",
+		caught: "TestTrackedJobs/that_are_not_there_any_more_are_as_they_were", says: `actual  : "cancelled"`,
+	},
+	{
+		name: "a crash leaves the state of a job that it kills",
+		harm: "a job is dead, and those that wait for its result wait for ever",
+		edits: []edit{{
+			"lua/recover.lua", `        end_state(group, job + 1)
+`, ``,
+		}},
+		pkg: "./lua", run: "TestTrackedJobs/that_a_crash",
+		caught: "TestTrackedJobs/that_a_crash_moves_to_the_dead_set_are_dead_and_others_are_as_they_were", says: "dead",
+	},
+	{
+		name: "a subscription does not read again",
+		harm: "a result that comes while the subscription begins is found by the slow poll only",
+		edits: []edit{{
+			"client/wait.go", `func() { s.poll(math.MaxInt) }`, `func() { _ = math.MaxInt }`,
+		}},
+		pkg: "./client", run: "TestWait$/misses_nothing",
+		caught: "TestWait/misses_nothing_that_ends_before_its_subscription_has_begun", says: "did not return before the poll",
+	},
+	{
+		name: "saves have no order",
+		harm: "a save that was delayed on the network puts an older cursor in the place of a newer one, and the job's next run repeats hours of work",
+		edits: []edit{{
+			"lua/save.lua", `elseif version <= state_version(state, created) then`, `elseif version <= 0 * state_version(state, created) then`,
+		}},
+		pkg: "./lua", run: "TestSave/a_delayed",
+		caught: "TestSave/a_delayed_save_changes_nothing", says: "stale",
+	},
+	{
+		name: "a save does not check the owner",
+		harm: "a worker that was frozen and wakes up writes the cursor of a job that runs elsewhere",
+		edits: []edit{{
+			"lua/save.lua", `if not redis.call('LPOS', list, bytes) then`, `if redis.call('LPOS', list, bytes) == '' then`,
+		}},
+		pkg: "./lua", run: "TestSave/a_job_in_other_hands",
+		caught: "TestSave/a_job_in_other_hands_is_lost", says: "lost",
+	},
+	{
+		name: "a cursor is for every job with its jid",
+		harm: "a job that is pushed with the jid of one that an operator deleted skips all that the other had done",
+		edits: []edit{{
+			"lua/save.go", `if created != s.Created &&`, `if created == s.Created && created != s.Created &&`,
+		}},
+		pkg: "./lua", run: "TestSave/state_of_an_earlier",
+		caught: "TestSave/state_of_an_earlier_job_with_the_same_jid_does_not_count/goredis", says: "1000",
+	},
+	{
+		name: "the last cursor stays behind at a stop",
+		harm: "each deploy repeats the items since the last save",
+		edits: []edit{{
+			"fetch/saved.go", `		if len(state.Fields) == 0 && (!s.exists || r.outcome.After() == 0) {
+			return nil`, `		if exit == job.ExitRequeued || len(state.Fields) == 0 {
+			return nil`,
+		}},
+		pkg: "./launcher", run: "TestALongJobGoesOnElsewhereAfterAStop/go-redis",
+		caught: "TestALongJobGoesOnElsewhereAfterAStop/go-redis", says: "301",
+	},
+	{
+		name: "all crashes of a long job count",
+		harm: "an import that is in its third deploy by kill -9 is quarantined, and dies by the next, however far it came",
+		edits: []edit{{
+			"janitor/crash.go", `if excused > 0 && excused < count {`, `if excused > 0 && excused < 0 {`,
+		}},
+		pkg: "./janitor", run: "TestCrashPolicy",
+		caught: "TestCrashPolicy/go-redis/a_job_whose_cursor_advanced_in_its_last_run_is_not_quarantined", says: "a_job_whose_cursor_advanced",
 	},
 }

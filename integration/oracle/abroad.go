@@ -2,8 +2,8 @@ package oracle
 
 import "time"
 
-// abroad is the state of a job that a foreign program has taken out, in a step of its own, to put it elsewhere
-// in another.
+// abroad is the state of a job that a foreign program has taken out, in a step of its own, to put it
+// elsewhere in another.
 type abroad struct {
 	from  Place
 	since time.Time

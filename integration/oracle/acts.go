@@ -25,6 +25,11 @@ func init() {
 		{Dead, Nowhere}:       (*crossing).deleted,
 		{Queue, Nowhere}:      (*crossing).deleted,
 		{Quarantine, Nowhere}: (*crossing).deleted,
+
+		{Queue, Queue}:           (*crossing).moved,
+		{Quarantine, Quarantine}: (*crossing).moved,
+		{Schedule, Schedule}:     (*crossing).rescheduled,
+		{Retry, Retry}:           (*crossing).rescheduled,
 	}
 }
 
@@ -32,9 +37,11 @@ func init() {
 // Of what both would do alike it does not matter which it was.
 func (c *crossing) byHand() bool {
 	switch {
+	case c.out.at == nil: // only its score has changed
+		return true
 	case c.out.at.place == Dead && c.in.place() == Nowhere:
 		return !(c.kills && strings.HasPrefix(c.out.verb, "ZREMRANGE"))
-	case c.in.place() != Queue || c.out.at.place == Dead:
+	case c.in.place() != Queue || c.out.at.place == Dead || c.out.at.place == Queue:
 		return true
 	}
 	found := c.changed()
@@ -50,11 +57,6 @@ func (c *crossing) tooEarly() bool {
 
 // sent is an operator's retry: the job has one more run, and its crashes are forgotten.
 func (c *crossing) sent() Move {
-	c.requireEnd(c.in, false)
-	found := c.changed()
-	if stamp, ok := found["enqueued_at"]; c.of.named && (!ok || !c.isFresh(stamp.new)) {
-		c.fail(Bytes, "enqueued_at is not set afresh: %q", stamp.new)
-	}
 	if c.of.named {
 		want := valueOf(c.before(), "retry_count")
 		if was, ok := integerOf(want); ok && c.out.at.place != Schedule {
@@ -67,20 +69,9 @@ func (c *crossing) sent() Move {
 			c.fail(Interruptions, "interrupted_count is %s after an operator's retry", left)
 		}
 	}
-	c.requireOnly(found, func(name string, ch change) bool {
-		switch name {
-		case "enqueued_at", "retry_count":
-			return true
-		case "queue":
-			return ch.new == `"default"`
-		case "at", "interrupted_count", "interrupted_at":
-			return ch.new == ""
-		}
-		return false
+	c.requireEnqueued(func(name string, ch change) bool {
+		return name == "retry_count" || (name == "interrupted_count" || name == "interrupted_at") && ch.new == ""
 	})
-	if queue := queueOf(c.after()); c.of.named && queue != c.in.at.queue {
-		c.fail(IllegalEdge, "its queue is %q, and it came to %q", queue, c.in.at.queue)
-	}
 	return Sent
 }
 
@@ -91,3 +82,15 @@ func (c *crossing) killed() Move {
 }
 
 func (c *crossing) deleted() Move { return Deleted }
+
+// moved is a job in another queue, or one that took the place of a job that left its queue.
+func (c *crossing) moved() Move {
+	if c.out.at == c.in.at {
+		c.requireSameBytes()
+	}
+	c.requireOnly(c.changed(), func(name string, _ change) bool { return name == "queue" })
+	return Moved
+}
+
+// rescheduled is a job that waits for another time: the same member of its set with another score.
+func (c *crossing) rescheduled() Move { return Rescheduled }

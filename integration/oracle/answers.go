@@ -19,8 +19,8 @@ const slack = 2 * time.Second
 type Answers struct {
 	Events []history.Event
 	Zero   time.Time
-	// Again is the kind of the jobs that run once more for the duplicates refused while they ran, Until that of
-	// the jobs whose lock ends with their start. The locks of all others end with the job.
+	// Again is the kind of the jobs that run once more for the duplicates refused while they ran, Until that
+	// of the jobs whose lock ends with their start. The locks of all others end with the job.
 	Again, Until string
 	// Dead are the jids in the dead set at the end.
 	Dead map[string]bool
@@ -37,8 +37,9 @@ type unique struct {
 	starts                                int
 }
 
-// JudgeAnswers holds what pushers and handlers saw against the log. The log shows that a lock has one owner at
-// a time, and goes with its job; what it does not show is what a push was answered, and which handler ran when:
+// JudgeAnswers holds what pushers and handlers saw against the log. The log shows that a lock has one owner
+// at a time, and goes with its job; what it does not show is what a push was answered, and which handler ran
+// when:
 //
 //   - an accepted push had the lock, and its job has ended; a refused one has not run;
 //   - a refusal names a job of the same key that held the lock then;

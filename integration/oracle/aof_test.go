@@ -57,7 +57,8 @@ const start = 1_800_000_000
 // ms is an instant by the millisecond, as beats and tombstones are written.
 func ms(second float64) string { return strconv.FormatFloat((start+second)*1000, 'f', 0, 64) }
 
-// save writes the file where a server would have it, after the base given, and answers the server's directory.
+// save writes the file where a server would have it, after the base given, and answers the server's
+// directory.
 func (a *aof) save(t *testing.T, base string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,7 +1,7 @@
 // Package oracle judges, after the event, everything that happened to every job: it replays the append-only
-// file of a redis-server 7 step by step and holds Belay's laws at each. What Redis wrote between MULTI and EXEC
-// is one step, a script's writes; a plain command is a step of its own. It exists because a test that looks at
-// Redis from outside sees a few instants, and what loses or doubles a job lasts microseconds.
+// file of a redis-server 7 step by step and holds Belay's laws at each. What Redis wrote between MULTI and
+// EXEC is one step, a script's writes; a plain command is a step of its own. It exists because a test that
+// looks at Redis from outside sees a few instants, and what loses or doubles a job lasts microseconds.
 //
 // Start the server with
 //
@@ -18,6 +18,10 @@
 //     promotion enqueued_at, a recovery interrupted_count, by exactly one;
 //   - a recovery is from a process with a tombstone, and a tombstone stands for a process that had lapsed,
 //     for two looks;
+//   - the job of a periodic job's tick comes in the step that notes the tick: once, in the order of the ticks,
+//     and not before its time;
+//   - the state of a job is written while a process has the job in hand, or in the step in which it leaves that
+//     hand, each time with a higher version, and its cursor goes in the step in which the job ends;
 //   - the counters moved in the step of the runs that they count, by as many;
 //   - a lock comes in the step that stores its job, has an end, is listed until then, and goes with its
 //     job's end, with its start where the payload says so, or with its time; and the one more run that a
@@ -42,10 +46,10 @@
 //   - which of the lawful ways was the wise one: that a job was taken, or recovered in time, is for other
 //     tests to see.
 //
-// It reads key names by their first words, which nothing else in Belay does, except working lists: whose those
-// are it knows from what processes registered. A write to a key that holds jobs, by a command that it does not
-// know, is a violation. Memory is linear in the jobs that live (and eight bytes or so for each of the last
-// hundred thousand that ended).
+// It reads key names by their first words, which nothing else in Belay does, except working lists: whose
+// those are it knows from what processes registered. A write to a key that holds jobs, by a command that it
+// does not know, is a violation. Memory is linear in the jobs that live (and eight bytes or so for each of
+// the last hundred thousand that ended).
 //
 // It is for tests, and imports what it judges only for names: payloads are compared by a reader of its own.
 package oracle

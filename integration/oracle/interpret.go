@@ -22,6 +22,8 @@ type stride struct {
 	// turns are what it does to locks, by digest, and turned are those in the order of the commands.
 	turns  map[string]*turn
 	turned []string
+	// noted is what it says of the last ticks of periodic jobs, by name.
+	noted map[string]string
 }
 
 // counts are by how much the step moved the counters.
@@ -48,12 +50,12 @@ var verbs = map[string]func(s *stride, c []string){
 	"LPOP":             func(s *stride, c []string) { s.pop(c, false) },
 	"RPOP":             func(s *stride, c []string) { s.pop(c, true) },
 	"LREM":             (*stride).lrem,
+	"LSET":             (*stride).lset,
 	"LMOVE":            func(s *stride, c []string) { s.move(c, isRight(c[3]), isRight(c[4])) },
 	"RPOPLPUSH":        func(s *stride, c []string) { s.move(c, true, false) },
 	"ZADD":             (*stride).zadd,
 	"ZINCRBY":          (*stride).zincrby,
 	"ZREM":             (*stride).zrem,
-	"ZPOPMIN":          (*stride).zpopmin,
 	"ZREMRANGEBYRANK":  (*stride).zremrangebyrank,
 	"ZREMRANGEBYSCORE": (*stride).zremrangebyscore,
 	"DEL":              (*stride).del,
@@ -72,8 +74,8 @@ var verbs = map[string]func(s *stride, c []string){
 
 func isRight(word string) bool { return strings.EqualFold(word, "RIGHT") }
 
-// do takes in one command. One that is not understood and names a key that matters cannot be judged, and so is
-// reported.
+// do takes in one command. One that is not understood and names a key that matters cannot be judged, and so
+// is reported.
 func (s *stride) do(c []string) {
 	verb, known := verbs[c[0]]
 	if known {
@@ -130,8 +132,8 @@ func (s *stride) out(e *entry, l leg) {
 	t.outs = append(t.outs, l)
 }
 
-// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, or to a
-// key that is damaged, damages it.
+// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, or to
+// a key that is damaged, damages it.
 func (s *stride) lists(key string) *spot { return s.typed(key, false) }
 
 func (s *stride) sets(key string) *spot { return s.typed(key, true) }
@@ -161,7 +163,7 @@ func (s *stride) empty(spot *spot, verb string) {
 	for _, e := range spot.entries() {
 		s.out(e, leg{at: spot, verb: verb})
 	}
-	spot.list = deque{}
+	spot.list = nil
 	clear(spot.set)
 }
 
@@ -206,13 +208,29 @@ func (s *stride) lrem(c []string) {
 	count, _ := strconv.Atoi(c[2])
 	right, most := count < 0, max(count, -count)
 	for n := 0; most == 0 || n < most; n++ {
-		i := spot.list.find(c[3], right)
-		if i < 0 {
+		e, atRight := spot.list.remove(c[3], right)
+		if e == nil {
 			break
 		}
-		atRight := i == spot.list.len()-1
-		s.out(spot.list.remove(i), leg{at: spot, right: atRight, verb: c[0]})
+		s.out(e, leg{at: spot, right: atRight, verb: c[0]})
 	}
+}
+
+// lset puts one entry in the place of another.
+func (s *stride) lset(c []string) {
+	spot := s.lists(c[1])
+	if spot == nil {
+		return
+	}
+	index, _ := strconv.Atoi(c[2])
+	if index < 0 {
+		index = -index - 1
+	} else {
+		index = len(spot.list) - 1 - index
+	}
+	s.out(spot.list[index], leg{at: spot, verb: c[0]})
+	spot.list[index] = &entry{text: c[3], of: s.k.subject(c[3])}
+	s.in(spot.list[index], leg{at: spot, verb: c[0]})
 }
 
 func (s *stride) move(c []string, fromRight, toRight bool) {

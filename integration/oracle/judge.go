@@ -1,5 +1,7 @@
 package oracle
 
+import "slices"
+
 // A way is an edge without its meaning.
 type way struct{ from, to Place }
 
@@ -10,7 +12,8 @@ type crossing struct {
 	out, in leg
 }
 
-// laws is what holds of each way that a job may go, and what going it means. A way that is not here is illegal.
+// laws is what holds of each way that a job may go, and what going it means. A way that is not here is
+// illegal.
 var laws map[way]func(c *crossing) Move
 
 func init() { // in a function, because the rules themselves look at the step that is judged by them
@@ -134,7 +137,7 @@ func (s *stride) judgeTwins(of *subject, t *trip, before int) {
 		to += " " + l.place().String()
 	}
 	switch {
-	case of.copies > before && s.allowed(of, t):
+	case of.copies > before && s.allowed(t):
 	case of.copies > before:
 		s.violate(of, Doubled, "it lies in %d places: out of [%s ] it came into [%s ]", of.copies, from, to)
 	case of.copies < before && of.copies == 0:
@@ -153,13 +156,8 @@ func (s *stride) judgeTwins(of *subject, t *trip, before int) {
 }
 
 // allowed reports whether a second copy came to where the test may put jobs.
-func (s *stride) allowed(_ *subject, t *trip) bool {
-	for _, l := range t.ins {
-		if !s.k.allow[way{Nowhere, l.place()}] {
-			return false
-		}
-	}
-	return true
+func (s *stride) allowed(t *trip) bool {
+	return !slices.ContainsFunc(t.ins, func(l leg) bool { return !s.k.allow[way{Nowhere, l.place()}] })
 }
 
 // judge judges one crossing.
@@ -220,4 +218,46 @@ func (c *crossing) tally(e Edge) {
 		r.Merged++
 	}
 	c.note(c.of, e)
+}
+
+// exits are the ends of runs in one step, as they must be counted.
+type exits struct {
+	// ended are the runs after which the job was gone. Whether one of them failed too (a job that is not to
+	// be kept) only the counter tells.
+	ended int
+	// failed are those that went to the retry set or to the dead set: of their failure, of a crash too many,
+	// or unread.
+	failed int
+}
+
+// judgeCounts holds that the counters moved in the step of the edges that they count, and by as much.
+func (s *stride) judgeCounts() {
+	runs := s.exits.ended + s.exits.failed
+	c := s.count
+	if c == (counts{}) && runs == 0 {
+		return
+	}
+	if len(s.k.damaged) > 0 {
+		return // a counter was made something else, and a run must end all the same
+	}
+	if s.k.foreign != nil && runs == 0 {
+		return // a foreign worker counts in steps of their own
+	}
+	if c.processed != runs || c.failed < s.exits.failed || c.failed > runs {
+		s.violate(s.any(), Counters, "processed moved by %d and failed by %d; %d runs ended, and at least %d of them failed",
+			c.processed, c.failed, runs, s.exits.failed)
+	}
+	if c.processedToday != c.processed || c.failedToday != c.failed {
+		s.violate(s.any(), Counters, "the day's counters moved by %d and %d, those of all days by %d and %d",
+			c.processedToday, c.failedToday, c.processed, c.failed)
+	}
+	s.k.report.Discarded += max(c.failed-s.exits.failed, 0)
+}
+
+// any is one of the jobs that the step touched, to find it by; nil when there is none.
+func (s *stride) any() *subject {
+	if len(s.touched) == 0 {
+		return nil
+	}
+	return s.touched[0]
 }

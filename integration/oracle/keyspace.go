@@ -2,8 +2,10 @@ package oracle
 
 import (
 	"encoding/json"
-	"hash/maphash"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -14,15 +16,17 @@ type keyspace struct {
 	*replay
 	prefix    string
 	keys      lua.Keys
-	spots     map[string]*spot    // by key
-	jobs      map[string]*subject // by jid, or by text
-	workings  map[string]hand     // by key: nothing is parsed out of a name
-	processes map[string]*process // by identity
-	damaged   map[string]bool     // counters that are no numbers
-	locks     map[string]*lock    // by digest
-	holders   map[string]*lock    // by their owner's jid
-	listed    map[string]float64  // the index of locks: until when
-	ended     recently
+	spots     map[string]*spot     // by key
+	jobs      map[string]*subject  // by jid, or by text
+	workings  map[string]hand      // by key: nothing is parsed out of a name
+	processes map[string]*process  // by identity
+	damaged   map[string]bool      // counters that are no numbers
+	locks     map[string]*lock     // by digest
+	holders   map[string]*lock     // by their owner's jid
+	listed    map[string]float64   // the index of locks: until when
+	ticks     map[string]time.Time // the last tick of each periodic job
+	states    map[string]jobState  // by jid
+	ended     map[string]bool      // the jids of jobs that are gone, to know one that comes again
 }
 
 // A hand is what a key of a working list stands for.
@@ -44,19 +48,12 @@ func (s *spot) len() int {
 	if s.place.sorted() {
 		return len(s.set)
 	}
-	return s.list.len()
+	return len(s.list)
 }
 
 // entries are all copies in it.
 func (s *spot) entries() []*entry {
-	var found []*entry
-	for i := range s.list.len() {
-		found = append(found, s.list.at(i))
-	}
-	for _, e := range s.set {
-		found = append(found, e)
-	}
-	return found
+	return slices.AppendSeq(slices.Clone(s.list), maps.Values(s.set))
 }
 
 func newKeyspace(r *replay, prefix string) *keyspace {
@@ -66,13 +63,14 @@ func newKeyspace(r *replay, prefix string) *keyspace {
 	return k
 }
 
-// forget is FLUSHALL: only the names of working lists are remembered, for a move that was parked before it may
-// still come.
+// forget is FLUSHALL: only the names of working lists are remembered, for a move that was parked before it
+// may still come.
 func (k *keyspace) forget() {
 	k.spots, k.jobs = make(map[string]*spot), make(map[string]*subject)
 	k.damaged = make(map[string]bool)
 	k.locks, k.holders, k.listed = make(map[string]*lock), make(map[string]*lock), make(map[string]float64)
-	k.ended = recently{}
+	k.ended, k.states = make(map[string]bool), make(map[string]jobState)
+	k.ticks = make(map[string]time.Time)
 	for _, p := range k.processes {
 		*p = process{identity: p.identity, queues: p.queues}
 	}
@@ -148,7 +146,7 @@ func (k *keyspace) drop(s *subject) {
 	}
 	if s.named {
 		delete(k.jobs, "jid "+s.jid)
-		k.ended.add(s.jid)
+		k.ended[s.jid] = true
 		return
 	}
 	delete(k.jobs, s.jid)
@@ -167,32 +165,18 @@ type process struct {
 	forgotten       bool    // and so is its tombstone
 	expiry, before  float64 // until when it is alive, now and before the step in which that last changed
 	expiryChangedAt int
-	beats           [keptBeats]float64 // when it beat, the last ones, by Redis' clock in ms
-	beat            int                // how many it beat in all
-	claimant        string             // who last claimed to recover it
+	beats           []float64 // when it beat, by Redis' clock in ms
+	claimant        string    // who last claimed to recover it
 }
 
-// keptBeats is more beats than a process makes between two looks.
-const keptBeats = 16
-
-// beatAt notes a beat.
-func (p *process) beatAt(ms float64) {
-	p.beats[p.beat%keptBeats] = ms
-	p.beat++
-}
-
-// firstBeatFrom is its first beat at or after an instant, and how many there were; ok is false when that is not
-// known any more.
-func (p *process) firstBeatFrom(ms float64) (first float64, count int, ok bool) {
-	for n := max(p.beat-keptBeats, 0); n < p.beat; n++ {
-		if at := p.beats[n%keptBeats]; at >= ms {
-			if count == 0 {
-				first = at
-			}
-			count++
+// beatsFrom are its beats at or after an instant.
+func (p *process) beatsFrom(ms float64) []float64 {
+	for i, at := range p.beats {
+		if at >= ms {
+			return p.beats[i:]
 		}
 	}
-	return first, count, count < keptBeats
+	return nil
 }
 
 func (k *keyspace) process(identity string) *process {
@@ -245,32 +229,3 @@ func (k *keyspace) kill(p *process) {
 	delete(k.spots, k.keys.QuarantineRun(p.identity))
 	delete(k.processes, p.identity)
 }
-
-// recently remembers so many jids of jobs that have ended, to know one that comes again; more would be memory
-// without end.
-type recently struct {
-	known map[uint64]bool
-	ring  []uint64
-	next  int
-}
-
-const remembered = 1 << 17
-
-var seed = maphash.MakeSeed()
-
-func (r *recently) add(jid string) {
-	if r.known == nil {
-		r.known = make(map[uint64]bool)
-	}
-	hash := maphash.String(seed, jid)
-	if len(r.ring) < remembered {
-		r.ring = append(r.ring, hash)
-	} else {
-		delete(r.known, r.ring[r.next])
-		r.ring[r.next] = hash
-		r.next = (r.next + 1) % remembered
-	}
-	r.known[hash] = true
-}
-
-func (r *recently) has(jid string) bool { return r.known[maphash.String(seed, jid)] }

@@ -17,8 +17,8 @@ type lock struct {
 	// of is its owner, and rule what that one's payload says of it.
 	of   *subject
 	rule uniqueness
-	// excused is set when nothing more can be asked of it: its owner went by hands that know of no locks, or a
-	// breach has been reported.
+	// excused is set when nothing more can be asked of it: its owner went by hands that know of no locks, or
+	// a breach has been reported.
 	excused bool
 }
 
@@ -131,7 +131,8 @@ func leftIn(value string) map[string]uint64 {
 	return found
 }
 
-// firstLines are a lock's holder, the holder's class and since when it is held, without the state before them.
+// firstLines are a lock's holder, the holder's class and since when it is held, without the state before
+// them.
 func firstLines(value string) string {
 	lines := strings.SplitN(value, "\n", 4)
 	return strings.Join(lines[:min(len(lines), 3)], "\n")[min(len(value), 1):]
@@ -296,8 +297,8 @@ func (s *stride) judgeTaking(l *lock) {
 	}
 }
 
-// judgeState holds how a lock's state changes: "s" when a run has begun, "d" when a duplicate was refused after
-// that.
+// judgeState holds how a lock's state changes: "s" when a run has begun, "d" when a duplicate was refused
+// after that.
 func (s *stride) judgeState(was string, l *lock) {
 	switch {
 	case was == "-" && l.state() == "s" && l.of != nil && l.of.inHand() && l.of.movedAt != s.Number:
@@ -367,8 +368,8 @@ func (of *subject) inHand() bool { return of.edge.To == Working || of.edge.To ==
 // between.
 const clockSlack = 2000
 
-// latest is the latest that it can have been, in ms, when the step was taken: its second is all that is written
-// of it.
+// latest is the latest that it can have been, in ms, when the step was taken: its second is all that is
+// written of it.
 func (s *stride) latest() float64 {
 	if s.At.IsZero() || s.k.clockMoves {
 		return math.Inf(1)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A Step is what Redis did at one instant: the writes between a MULTI and its EXEC, which is how it writes down
-// what a script or a transaction did, or one write alone.
+// A Step is what Redis did at one instant: the writes between a MULTI and its EXEC, which is how it writes
+// down what a script or a transaction did, or one write alone.
 type Step struct {
 	// Number counts the steps from 1.
 	Number int
@@ -39,7 +39,6 @@ type Log struct {
 
 type part struct {
 	path string
-	seq  int
 	base bool
 }
 
@@ -66,30 +65,17 @@ func Open(dir string) (*Log, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(l.parts, func(a, b part) int {
-		if a.base != b.base {
-			if a.base {
-				return -1
-			}
-			return 1
-		}
-		return a.seq - b.seq
-	})
 	return l, nil
 }
 
-// add takes in one line of the manifest: file NAME seq N type b|i|h. History (h) is what a rewrite has
-// replaced.
+// add takes in one line of the manifest: file NAME seq N type b|i|h, the base first and the others in order.
+// History (h) is what a rewrite has replaced.
 func (l *Log) add(dir, line string) error {
 	words := strings.Fields(line)
-	if len(words) != 6 || words[0] != "file" || words[2] != "seq" || words[4] != "type" {
+	if len(words) != 6 || words[0] != "file" || words[2] != "seq" || words[4] != "type" || strings.Trim(words[3], "0123456789") != "" {
 		return fmt.Errorf("unknown line of a manifest: %q", line)
 	}
-	seq, err := strconv.Atoi(words[3])
-	if err != nil {
-		return fmt.Errorf("unknown line of a manifest: %q", line)
-	}
-	p := part{path: filepath.Join(dir, words[1]), seq: seq, base: words[5] == "b"}
+	p := part{path: filepath.Join(dir, words[1]), base: words[5] == "b"}
 	switch {
 	case words[5] == "h":
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A foreign poller takes a job out in one step and pushes it in another; in between it is nowhere, but not for
-// long.
+// A foreign poller takes a job out in one step and pushes it in another; in between it is nowhere, but not
+// for long.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	scheduled := func() *aof {

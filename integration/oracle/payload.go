@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -23,8 +24,8 @@ type subject struct {
 	// abroad is set while a foreign program has it: since when, and out of which place.
 	abroad *abroad
 	trip   *trip // what the present step does to it
-	// edge is the way it went last, in the step movedAt; text is what it was then, and score its due time in a
-	// set.
+	// edge is the way it went last, in the step movedAt; text is what it was then, and score its due time in
+	// a set.
 	edge    Edge
 	movedAt int
 	text    string
@@ -66,24 +67,17 @@ type member struct{ name, value string }
 // that is used to change payloads must not be the one that judges the changes.
 func membersOf(text string) []member {
 	var found []member
-	at := strings.IndexByte(text, '{') + 1
-	for {
-		at += len(text[at:]) - len(strings.TrimLeft(text[at:], " \t\r\n,"))
-		if at >= len(text) || text[at] == '}' {
-			return found
+	d := json.NewDecoder(strings.NewReader(text))
+	_, err := d.Token() // the brace
+	for err == nil && d.More() {
+		name, _ := d.Token()
+		plain, _ := name.(string)
+		var value json.RawMessage
+		if err = d.Decode(&value); err == nil {
+			found = append(found, member{plain, string(value)})
 		}
-		name := text[at:endOfValue(text, at)]
-		at += len(name)
-		at += strings.IndexByte(text[at:], ':') + 1
-		at += len(text[at:]) - len(strings.TrimLeft(text[at:], " \t\r\n"))
-		value := text[at:endOfValue(text, at)]
-		at += len(value)
-		var plain string
-		if json.Unmarshal([]byte(name), &plain) != nil {
-			plain = name
-		}
-		found = append(found, member{plain, value})
 	}
+	return found
 }
 
 // apart gives every field of a payload a name of its own: the last of a name is what counts and keeps it, and
@@ -101,43 +95,11 @@ func apart(members []member) []member {
 	return members
 }
 
-// endOfValue is where the JSON value that begins at at ends.
-func endOfValue(text string, at int) int {
-	depth := 0
-	for ; at < len(text); at++ {
-		switch text[at] {
-		case '"':
-			for at++; at < len(text) && text[at] != '"'; at++ {
-				if text[at] == '\\' {
-					at++
-				}
-			}
-			if depth == 0 {
-				return at + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return at + 1
-			}
-			if depth < 0 {
-				return at
-			}
-		case ',', ' ', '\t', '\r', '\n', ':':
-			if depth == 0 {
-				return at
-			}
-		}
-	}
-	return len(text)
-}
-
 // A change is one field before and after; "" is a field that is not there.
 type change struct{ old, new string }
 
-// moved is the name under which changes tells that fields which stayed do not stand in the order in which they
-// stood.
+// moved is the name under which changes tells that fields which stayed do not stand in the order in which
+// they stood.
 const moved = "\x00order"
 
 // changes compares two payloads field by field. It is nil for equal texts.
@@ -198,4 +160,56 @@ func valueOf(text, name string) string {
 		}
 	}
 	return value
+}
+
+// largeReason matches the members right behind the brace of a payload that died because of its size.
+var largeReason = regexp.MustCompile(`^\s*\{("error_class":"Belay::TooLarge","error_message":"too large: (\d+) bytes, limit \d+","failed_at":[0-9.]+,)`)
+
+// original returns the text of a job that died unread, without its reason; tooLarge reports that it died
+// because of its size. ok is false for any other text. Like all of the oracle it does not use the product's
+// parser.
+func original(text string) (raw string, tooLarge, ok bool) {
+	if parsed, err := job.Parse(text); err == nil {
+		if kept, is := parsed.Kept(); is {
+			class, _ := parsed.Text("error_class")
+			return kept, class == job.TooLargeClass, true
+		}
+	}
+	at := largeReason.FindStringSubmatchIndex(text)
+	if at == nil {
+		return "", false, false
+	}
+	reason := text[at[2]:at[3]]
+	raw = text[:at[2]] + text[at[3]:]
+	length, _ := strconv.Atoi(text[at[4]:at[5]])
+	if len(raw) > length { // it had error fields of its own, so the reason is at its end, too
+		if end := strings.LastIndex(raw, ","+strings.TrimSuffix(reason, ",")); end >= 0 {
+			raw = raw[:end] + raw[end+len(reason):]
+		}
+	}
+	raw = strings.TrimRight(raw, " ") + text[len(strings.TrimRight(text, " ")):]
+	return raw, true, len(raw) == length
+}
+
+// diesUnread checks the death of an entry that no worker could run: it must have its reason and all its
+// bytes. It counts as a failed run, whatever moved it.
+func (c *crossing) diesUnread() bool {
+	raw, tooLarge, ok := original(c.after())
+	if !ok || c.after() == c.before() {
+		return false
+	}
+	if earlier, _, again := original(c.before()); again && earlier == raw {
+		raw = c.before() // it died so before, and an operator retried it
+	}
+	if raw != c.before() {
+		return false
+	}
+	if readable(c.before(), c.k.largest) {
+		c.fail(IllegalEdge, "only an entry that cannot be run moves from %s to %s", c.out.at.place, c.in.at.place)
+	}
+	if tooLarge && len(raw) <= c.k.largest {
+		c.fail(IllegalEdge, "its reason says that it is too large, and it has %d bytes", len(raw))
+	}
+	c.exits.failed++
+	return true
 }

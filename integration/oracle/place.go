@@ -32,26 +32,28 @@ type Move string
 
 // The moves.
 const (
-	Accepted   Move = "accepted"
-	Taken      Move = "taken"
-	Ended      Move = "ended"      // done, or discarded
-	Retried    Move = "retried"    // failed, to run again
-	Died       Move = "died"       // failed for good, or crashed alone once too often
-	Unreadable Move = "unreadable" // cannot be read or is too large; its bytes are kept, with the reason
-	Snoozed    Move = "snoozed"    // asked to run later
-	Requeued   Move = "requeued"   // as if it had not been taken
-	Recovered  Move = "recovered"  // from the dead, one interruption counted
-	Found      Move = "found"      // with the dead, but in no process' hand
-	Promoted   Move = "promoted"
-	Sent       Move = "sent"      // to its queue, by an operator
-	Killed     Move = "killed"    // to the dead, by an operator
-	Deleted    Move = "deleted"   // by an operator
-	Trimmed    Move = "trimmed"   // dropped from a dead set that was full
-	Emigrated  Move = "emigrated" // into the hand of a foreign program
-	Returned   Move = "returned"
-	Allowed    Move = "allowed"  // not Belay's own; see Allow
-	Flushed    Move = "flushed"  // gone with all data
-	Restored   Move = "restored" // was there when the log began
+	Accepted    Move = "accepted"
+	Taken       Move = "taken"
+	Ended       Move = "ended"      // done, or discarded
+	Retried     Move = "retried"    // failed, to run again
+	Died        Move = "died"       // failed for good, or crashed alone once too often
+	Unreadable  Move = "unreadable" // cannot be read or is too large; its bytes are kept, with the reason
+	Snoozed     Move = "snoozed"    // asked to run later
+	Requeued    Move = "requeued"   // as if it had not been taken
+	Recovered   Move = "recovered"  // from the dead, one interruption counted
+	Found       Move = "found"      // with the dead, but in no process' hand
+	Promoted    Move = "promoted"
+	Sent        Move = "sent"        // to its queue, by an operator
+	Killed      Move = "killed"      // to the dead, by an operator
+	Deleted     Move = "deleted"     // by an operator
+	Moved       Move = "moved"       // to another queue, or to another place of its queue, by an operator
+	Rescheduled Move = "rescheduled" // to another time, by an operator
+	Trimmed     Move = "trimmed"     // dropped from a dead set that was full
+	Emigrated   Move = "emigrated"   // into the hand of a foreign program
+	Returned    Move = "returned"
+	Allowed     Move = "allowed"  // not Belay's own; see Allow
+	Flushed     Move = "flushed"  // gone with all data
+	Restored    Move = "restored" // was there when the log began
 
 	// What no law allows.
 	Illegal  Move = "illegal"

@@ -34,14 +34,15 @@ func Prefixes() Option {
 	}
 }
 
-// Allow lets jobs go from a place to another by hands that are not Belay's, a test's or an operator's; nothing
-// is asked of such a move. Nowhere to a place is planting a job there, a place to Nowhere deleting it.
+// Allow lets jobs go from a place to another by hands that are not Belay's, a test's or an operator's;
+// nothing is asked of such a move. Nowhere to a place is planting a job there, a place to Nowhere deleting
+// it.
 func Allow(from, to Place) Option {
 	return func(r *replay) { r.allow[way{from, to}] = true }
 }
 
-// Operators lets people do in one step what Sidekiq's pages and commands do: delete and clear, retry and kill,
-// and give another time to what lies in a sorted set.
+// Operators lets people do in one step what Sidekiq's pages and commands do: delete and clear, retry and
+// kill, and give another time to what lies in a sorted set.
 func Operators() Option {
 	return func(r *replay) {
 		for _, set := range []Place{Schedule, Retry, Dead} {
@@ -58,9 +59,9 @@ func Operators() Option {
 // for those that it may.
 func Acts() Option { return func(r *replay) { r.acts = true } }
 
-// Foreign says that programs which are not Belay share the keyspace and move jobs as Sidekiq does: out of a set
-// in one step and into a queue in another, at most within later; and out of a queue into a hand that no key
-// shows, and from there to a queue or a set, or nowhere. Their counters move when they like.
+// Foreign says that programs which are not Belay share the keyspace and move jobs as Sidekiq does: out of a
+// set in one step and into a queue in another, at most within later; and out of a queue into a hand that no
+// key shows, and from there to a queue or a set, or nowhere. Their counters move when they like.
 func Foreign(within time.Duration) Option {
 	return func(r *replay) { r.foreign = &foreigners{within} }
 }
@@ -72,8 +73,8 @@ func ClockMoves() Option { return func(r *replay) { r.clockMoves = true } }
 // long as a worker takes by default.
 func Largest(bytes int) Option { return func(r *replay) { r.largest = bytes } }
 
-// MostInterruptions is the workers' --max-interruptions, which decides who is a quarantined job. Without it, it
-// is the default; 0 is for a fleet whose workers do not agree, and then nothing is decided by it.
+// MostInterruptions is the workers' --max-interruptions, which decides who is a quarantined job. Without it,
+// it is the default; 0 is for a fleet whose workers do not agree, and then nothing is decided by it.
 func MostInterruptions(n int) Option { return func(r *replay) { r.crashLimit = n } }
 
 // replay is one reading of a log.
@@ -91,9 +92,9 @@ type replay struct {
 	report Report
 }
 
-// Replay judges the append-only file of the server whose directory is dir, from its first step to its last. The
-// server must be gone, or quiet. An error says that the log could not be read; what is wrong with what it tells
-// is in the Report.
+// Replay judges the append-only file of the server whose directory is dir, from its first step to its last.
+// The server must be gone, or quiet. An error says that the log could not be read; what is wrong with what it
+// tells is in the Report.
 func Replay(dir string, options ...Option) (*Report, error) {
 	r := newReplay(options)
 	r.report.dir, r.report.options = dir, options

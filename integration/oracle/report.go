@@ -27,6 +27,8 @@ const (
 	Early         Rule = "early"          // promoted before its time
 	Counters      Rule = "counters"       // move with the edges that they count
 	Locks         Rule = "locks"          // come and go with the jobs that own them
+	Tick          Rule = "tick"           // of a periodic job: comes once, in order, in the step that notes it
+	States        Rule = "states"         // are written for running jobs, in order, and go with their jobs
 	Vanished      Rule = "vanished"       // the totals do not agree
 	CannotJudge   Rule = "cannot judge"   // a write that this package does not understand
 )
@@ -69,18 +71,19 @@ type Report struct {
 	// Accepted counts the jobs that came in, those that were there when the log began included. Each is in
 	// exactly one of the other counts.
 	Accepted int
-	// Done are those whose last run ended and left nothing; Discarded are how many of them failed in it (which
-	// only the counters tell: a job that its handler discards without an error looks like one that is done).
+	// Done are those whose last run ended and left nothing; Discarded are how many of them failed in it
+	// (which only the counters tell: a job that its handler discards without an error looks like one that is
+	// done).
 	Done, Discarded int
 	// Dead lie in the dead set at the end, Trimmed fell out of it. Waiting are those in the other places.
 	Dead, Trimmed int
 	Waiting       map[Place]int
-	// Deleted are those that an operator or the test took away, Abroad those that foreign workers took, Flushed
-	// those that went with all data, Merged those that were equal in every byte to another in a sorted set.
-	// Lost should be none.
+	// Deleted are those that an operator or the test took away, Abroad those that foreign workers took,
+	// Flushed those that went with all data, Merged those that were equal in every byte to another in a
+	// sorted set. Lost should be none.
 	Deleted, Abroad, Flushed, Merged, Lost int
-	// Locks is how many stand at the end. Tenures are, by jid, when jobs held theirs; Follows has for each job
-	// that was run once more for duplicates the jid of that run.
+	// Locks is how many stand at the end. Tenures are, by jid, when jobs held theirs; Follows has for each
+	// job that was run once more for duplicates the jid of that run.
 	Locks   int
 	Tenures map[string][]Tenure
 	Follows map[string]string

@@ -43,9 +43,10 @@ func (c *crossing) accepted() Move {
 	if c.in.at.place == Queue {
 		c.requireEnd(c.in, false)
 	}
-	if c.of.named && c.k.ended.has(c.of.jid) {
+	if c.of.named && c.k.ended[c.of.jid] {
 		c.fail(Again, "it had ended, and is accepted once more")
 	}
+	c.requireTick()
 	return Accepted
 }
 
@@ -84,6 +85,7 @@ func (c *crossing) unrunnable() Move {
 }
 
 func (c *crossing) ended() Move {
+	c.requireNoCursor()
 	c.exits.ended++
 	return Ended
 }
@@ -99,7 +101,9 @@ func (c *crossing) snoozed() Move {
 		c.requireSameBytes()
 		return Snoozed
 	}
-	c.requireOnly(c.changed(), func(name string, ch change) bool { return name == leftPositions && ch.new != "" })
+	c.requireOnly(c.changed(), func(name string, ch change) bool {
+		return name == leftPositions && ch.new != "" || c.forgives(name, ch)
+	})
 	return Snoozed
 }
 
@@ -196,13 +200,16 @@ func (c *crossing) requireInterruption(found map[string]change) {
 	})
 }
 
-// requireHome holds where a job goes that was in hand in so many crashes: among quarantined jobs from one short
-// of the limit on, and to the dead only from the limit on, when it crashed alone.
+// requireHome holds where a job goes that was in hand in so many crashes: among quarantined jobs from one
+// short of the limit on, and to the dead only from the limit on, when it crashed alone.
 func (c *crossing) requireHome(interruptions int) {
 	if c.k.crashLimit == 0 {
 		return
 	}
 	home := Queue
+	if before := c.k.states[c.of.jid].crashes; before < interruptions {
+		interruptions -= before
+	}
 	switch {
 	case c.out.at.place == Alone && interruptions >= c.k.crashLimit:
 		home = Dead
@@ -241,7 +248,7 @@ func (c *crossing) requireFailure() {
 		case "at":
 			return ch.new == ""
 		}
-		return false
+		return c.forgives(name, ch)
 	})
 }
 
@@ -261,10 +268,21 @@ const (
 )
 
 func (c *crossing) promoted() Move {
-	c.requireEnd(c.in, false)
 	if c.tooEarly() {
 		c.fail(Early, "due at %f, promoted in the second %d", c.out.entry.score, c.At.Unix())
 	}
+	c.requireEnqueued(func(string, change) bool { return false })
+	if c.of.named {
+		n, _ := integerOf(valueOf(c.after(), "interrupted_count"))
+		c.requireHome(n)
+	}
+	return Promoted
+}
+
+// requireEnqueued holds of a job out of a sorted set that it comes to its own queue, with a new enqueued_at.
+// may says what else may change.
+func (c *crossing) requireEnqueued(may func(name string, ch change) bool) {
+	c.requireEnd(c.in, false)
 	found := c.changed()
 	if stamp, ok := found["enqueued_at"]; c.of.named && (!ok || !c.isFresh(stamp.new)) {
 		c.fail(Bytes, "enqueued_at is not set afresh: %q", stamp.new)
@@ -278,16 +296,11 @@ func (c *crossing) promoted() Move {
 		case "at":
 			return ch.new == ""
 		}
-		return false
+		return may(name, ch)
 	})
-	if c.of.named {
-		n, _ := integerOf(valueOf(c.after(), "interrupted_count"))
-		c.requireHome(n)
-	}
 	if queue := queueOf(c.after()); c.of.named && queue != c.in.at.queue {
 		c.fail(IllegalEdge, "its queue is %q, and it came to %q", queue, c.in.at.queue)
 	}
-	return Promoted
 }
 
 // isFresh reports whether a stamp, in seconds or milliseconds, is of about now.

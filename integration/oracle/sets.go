@@ -133,26 +133,14 @@ func (s *spot) ordered() []*entry {
 	return all
 }
 
-func (s *stride) zpopmin(c []string) {
-	count := 1
-	if len(c) > 2 {
-		count, _ = strconv.Atoi(c[2])
-	}
-	s.unrank(c, 0, count-1)
-}
-
+// zremrangebyrank takes out the members of these ranks; negative ones count from the end.
 func (s *stride) zremrangebyrank(c []string) {
-	first, _ := strconv.Atoi(c[2])
-	last, _ := strconv.Atoi(c[3])
-	s.unrank(c, first, last)
-}
-
-// unrank takes out the members of these ranks; negative ones count from the end.
-func (s *stride) unrank(c []string, first, last int) {
 	spot := s.sets(c[1])
 	if spot == nil {
 		return
 	}
+	first, _ := strconv.Atoi(c[2])
+	last, _ := strconv.Atoi(c[3])
 	if first < 0 {
 		first = max(len(spot.set)+first, 0)
 	}

@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,78 +9,60 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
-// readCommand reads one command, its name in capitals. Annotations on the way ("#TS:SECONDS") set at; io.EOF is
-// the end before a command, io.ErrUnexpectedEOF the end within one.
+// readCommand reads one command, its name in capitals. Annotations on the way ("#TS:SECONDS") set at; io.EOF
+// is the end before a command, io.ErrUnexpectedEOF the end within one.
 func readCommand(r *bufio.Reader, at *time.Time) ([]string, error) {
-	count := 0
-	for count == 0 {
-		line, err := r.ReadString('\n')
-		switch {
-		case errors.Is(err, io.EOF) && line != "":
-			return nil, io.ErrUnexpectedEOF
-		case err != nil:
-			return nil, err
-		case strings.HasPrefix(line, "#TS:"):
-			seconds, err := strconv.ParseInt(strings.TrimSpace(line[4:]), 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("unknown annotation %q", line)
-			}
-			*at = time.Unix(seconds, 0)
-		case line[0] == '#':
-		default:
-			if count, err = number('*', line); err != nil {
-				return nil, err
-			}
-		}
-	}
-	command := make([]string, count)
-	for i := range command {
-		word, err := readWord(r)
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
+	for {
+		first, err := r.Peek(1)
 		if err != nil {
 			return nil, err
 		}
-		command[i] = word
-	}
-	command[0] = strings.ToUpper(command[0])
-	return command, nil
-}
-
-func readWord(r *bufio.Reader) (string, error) {
-	line, err := r.ReadSlice('\n')
-	if err != nil {
-		return "", err
-	}
-	length, err := number('$', string(line))
-	if err != nil {
-		return "", err
-	}
-	word := make([]byte, length+2)
-	if _, err := io.ReadFull(r, word); err != nil {
-		return "", err
-	}
-	if !bytes.HasSuffix(word, []byte("\r\n")) {
-		return "", fmt.Errorf("a word of %d bytes does not end where it should", length)
-	}
-	return string(word[:length]), nil
-}
-
-// number reads a line that is kind, a number and the end of line.
-func number(kind byte, line string) (int, error) {
-	if line[0] == kind && strings.HasSuffix(line, "\r\n") {
-		if n, err := strconv.Atoi(line[1 : len(line)-2]); err == nil && n >= 0 {
-			return n, nil
+		if first[0] == '#' {
+			if err := readAnnotation(r, at); err != nil {
+				return nil, err
+			}
+			continue
 		}
+		value, err := resp.Read(r)
+		words, _ := value.([]any)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		case len(words) == 0:
+			return nil, fmt.Errorf("not a command of a log: %.60q", fmt.Sprint(value))
+		}
+		command := make([]string, len(words))
+		for i, word := range words {
+			command[i] = fmt.Sprint(word)
+		}
+		command[0] = strings.ToUpper(command[0])
+		return command, nil
 	}
-	return 0, fmt.Errorf("not a line of a log: %.60q", line)
 }
 
-// requireEmptySnapshot holds that a snapshot (RDB) has nothing but remarks in it, because this package reads no
-// keys from one: after the header, remarks (0xFA, name and value), then the end (0xFF).
+func readAnnotation(r *bufio.Reader, at *time.Time) error {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return io.ErrUnexpectedEOF
+	}
+	if text, is := strings.CutPrefix(line, "#TS:"); is {
+		seconds, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err != nil {
+			return fmt.Errorf("unknown annotation %q", line)
+		}
+		*at = time.Unix(seconds, 0)
+	}
+	return nil
+}
+
+// requireEmptySnapshot holds that a snapshot (RDB) has nothing but remarks in it, because this package reads
+// no keys from one: after the header, remarks (0xFA, name and value), then the end (0xFF).
 func requireEmptySnapshot(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -98,7 +79,8 @@ func requireEmptySnapshot(path string) error {
 	return nil
 }
 
-// skipText answers where a short text of a snapshot ends; beyond the end of the file for what no remark holds.
+// skipText answers where a short text of a snapshot ends; beyond the end of the file for what no remark
+// holds.
 func skipText(text []byte, at int) int {
 	if at >= len(text) {
 		return at
@@ -112,8 +94,8 @@ func skipText(text []byte, at int) int {
 	return len(text)
 }
 
-// describe renders a step's commands for people, those left out that are only about other jobs than jid; "" is
-// all of them.
+// describe renders a step's commands for people, those left out that are only about other jobs than jid; ""
+// is all of them.
 func describe(commands [][]string, jid string) string {
 	const most = 12
 	var shown []string
@@ -137,8 +119,8 @@ func describe(commands [][]string, jid string) string {
 	return strings.Join(shown, "; ")
 }
 
-// shorten keeps both ends of a long word: a payload begins with what it is, and ends with what has happened to
-// it.
+// shorten keeps both ends of a long word: a payload begins with what it is, and ends with what has happened
+// to it.
 func shorten(word string) string {
 	const first, last = 100, 200
 	if len(word) > first+last+20 {

@@ -11,6 +11,7 @@ require "securerandom"
 
 Sidekiq.configure_client { |config| config.redis = {url: ENV.fetch("REDIS_URL")} }
 Sidekiq.logger.level = Logger::WARN
+require ENV["BELAY_RB"] if ENV["BELAY_RB"]
 
 class Letter
   include Sidekiq::Worker
@@ -140,6 +141,10 @@ VERBS = {
     status, _, body = Sidekiq::Web.new.call(env)
     {status: status, html: body.each.to_a.join}
   },
+
+  "queue_delete" => ->(name, jid) { Sidekiq::Queue.new(name).find_job(jid).delete },
+  "queue_clear" => ->(name) { Sidekiq::Queue.new(name).clear && true },
+  "clear" => ->(name) { sets.fetch(name).new.clear && true },
 
   "load_page" => ->(name) { load_page(name).size },
   "clicks" => ->(list) { list.map { |one| click(*one) } }

@@ -3,6 +3,7 @@
 # Ran appends what it was given to the file LEDGER, one line a run; Raises fails as Ruby fails.
 
 require "sidekiq"
+require ENV["BELAY_RB"] if ENV["BELAY_RB"]
 
 Sidekiq.configure_server do |config|
   config.redis = {url: ENV.fetch("REDIS_URL")}
@@ -16,6 +17,15 @@ class Ran
   def perform(*args)
     line = JSON.generate([jid, JSON.generate(args)]) + "\n"
     File.open(ENV.fetch("LEDGER"), File::WRONLY | File::APPEND | File::CREAT) { |file| file.syswrite(line) }
+  end
+end
+
+# Waits runs until the file that it is given exists.
+class Waits
+  include Sidekiq::Worker
+
+  def perform(path)
+    sleep 0.01 until File.exist?(path)
   end
 end
 

@@ -55,7 +55,13 @@ func main() {
 // asked is the run that a command line asks for.
 func asked(args []string) (*torture, error) {
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
-	seed := flags.String("seed", "", "number that everything is drawn from; a new one without it")
+	seed := rand.Uint64N(1_000_000)
+	flags.Func("seed", "`number` that everything is drawn from; a new one without it", func(text string) (err error) {
+		if text != "" {
+			seed, err = strconv.ParseUint(text, 10, 64)
+		}
+		return err
+	})
 	minutes := flags.Float64("minutes", 25, "how long it is to take, about, besides the build; fractions are allowed")
 	out := flags.String("out", "", "file to which a line of JSON is added for each round")
 	flags.SetOutput(io.Discard) // main prints an error once
@@ -64,47 +70,21 @@ func asked(args []string) (*torture, error) {
 		flags.SetOutput(os.Stdout)
 		flags.PrintDefaults()
 	}
-	if err != nil {
+	const most = 7 * 24 * 60 // a week, and more is a slip of the hand
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if flags.NArg() > 0 {
+	case flags.NArg() > 0:
 		return nil, fmt.Errorf("%q is no flag: it takes -seed, -minutes and -out, and no other words", flags.Arg(0))
-	}
-	number, err := seedOf(*seed)
-	if err != nil {
-		return nil, err
-	}
-	lasting, err := lastingOf(*minutes)
-	if err != nil {
-		return nil, err
+	case !(*minutes > 0 && *minutes <= most): // so written, what is no number is refused too
+		return nil, fmt.Errorf("-minutes must be more than 0 and at most %d, not %v", most, *minutes)
 	}
 	path, err := lineFile(*out)
 	if err != nil {
 		return nil, err
 	}
-	return &torture{plan: newPlan(number, lasting), out: path}, nil
-}
-
-// most is a week, and more is a slip of the hand.
-const most = 7 * 24 * time.Hour
-
-func lastingOf(minutes float64) (time.Duration, error) {
-	// So written, what is no number is refused too.
-	if !(minutes > 0 && minutes <= most.Minutes()) {
-		return 0, fmt.Errorf("-minutes must be more than 0 and at most %g, not %v", most.Minutes(), minutes)
-	}
-	return time.Duration(minutes * float64(time.Minute)).Round(time.Second), nil
-}
-
-func seedOf(text string) (uint64, error) {
-	if text == "" {
-		return rand.Uint64N(1_000_000), nil
-	}
-	seed, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("-seed %q is no whole number", text)
-	}
-	return seed, nil
+	lasting := time.Duration(*minutes * float64(time.Minute)).Round(time.Second)
+	return &torture{plan: newPlan(seed, lasting), out: path}, nil
 }
 
 // lineFile is the file for the rounds' lines, by a path that a test finds too, which runs in another folder.

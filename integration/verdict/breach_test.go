@@ -66,6 +66,8 @@ func TestBreaches(t *testing.T) {
 		"later than promised":                     {verdict.Late, many(1, 17.5)},
 		"later than promised by the last":         {verdict.Late, many(3, 16.85)},
 		"late, while a slow link excuses nothing": {verdict.Late, many(1, 17.5).fault(3, 16, "latency", "b")},
+		"late, while a third process is frozen": {verdict.Late, newStory("a", "b", "c").push(0, "T").hangs(1, "a", "T").kill(2, "a").
+			fault(3, 21, "freeze", "c").run(22, 23, "b", "T", history.OK, seen{interrupted: 1})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,6 +147,8 @@ func TestEnds(t *testing.T) {
 		"out of crashes": {breaker(newStory("a", "b", "c"), 3), func(v *verdict.Verdict) int { return v.Crashed }},
 		"without a handler": {newStory("a").spec("T", history.Spec{Kind: "stranger"}).push(0, "T").lies("dead", "T", `,"retry_count":0`),
 			func(v *verdict.Verdict) int { return v.Dead }},
+		"cancelled": {newStory("a").push(0, "T").add(0.1, history.Event{Kind: history.Marked, Proc: "pusher", Token: "T", JID: "jid-T"}),
+			func(v *verdict.Verdict) int { return v.Cancelled }},
 		"refused at first": {newStory("a").pushed(0, "T", history.Refused).push(1, "T").run(2, 3, "a", "T", history.OK),
 			func(v *verdict.Verdict) int { return v.Done }},
 	} {

@@ -2,7 +2,7 @@
 // the nemesis wrote (package history), what lies in Redis at the end, and how often Redis gave each job to a
 // worker.
 //
-//   - Lost: each accepted job is done, or dead for a reason.
+//   - Lost: each accepted job is done, or dead for a reason, or an operator has cancelled it.
 //   - Phantom: each start has a push and a take, with the bytes of the push, and none follows a recorded
 //     success.
 //   - Early: no job starts before its time by Redis' clock.

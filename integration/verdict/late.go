@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// The promise of recovery holds while some process can judge who is dead, some process can take jobs, and
-// nothing else is wrong. Other time is excused: the rounds of chaos that only kill have none of it.
+// The promise of recovery holds while one process can judge who is dead, some process can take jobs, and
+// nothing is wrong with Redis, with these two, or with what the dead one left. Other time is excused: the time
+// of a fault, and what its effects last at most. The rounds of chaos that only kill have none of it.
 
 // turn is how long a processor must have nothing to do to count as free: between two jobs it has a moment.
 const turn = 100 * time.Millisecond
@@ -17,7 +18,7 @@ const turn = 100 * time.Millisecond
 func (w *world) judgeRecoveries() {
 	v := w.verdict
 	next := w.followers()
-	excused := w.excused()
+	busy := w.busy()
 	for _, p := range w.sorted() {
 		died, ok := p.died()
 		if !ok || p.up == 0 {
@@ -34,10 +35,7 @@ func (w *world) judgeRecoveries() {
 				continue
 			}
 			took := span{died, again.start}
-			charged := took.length() - took.within(excused)
-			if !w.witnessed(p, took) {
-				charged = 0
-			}
+			charged := w.charged(p, again.proc, took, busy)
 			if took.length()-charged < turn {
 				v.Recoveries = append(v.Recoveries, took.length())
 			} else {
@@ -70,27 +68,55 @@ func (w *world) followers() map[*run]follower {
 	return next
 }
 
-// witnessed reports whether one process, and not several after each other, could judge the dead one all the
-// time.
-func (w *world) witnessed(dead *process, took span) bool {
-	return slices.ContainsFunc(w.sorted(), func(p *process) bool {
-		return p != dead && p.up != 0 && p.up+w.TTL+2*w.Beat < took.from+w.TTL && p.until() > took.to
-	})
+// charged is how much of the time until a job of a dead process ran in its heir nothing excuses, by the process
+// that could judge the dead one all the time and had the least trouble itself.
+func (w *world) charged(dead, heir *process, took span, busy []span) (most time.Duration) {
+	for _, judge := range w.sorted() {
+		if judge == dead || judge.up == 0 || judge.up+2*w.Beat >= took.from || judge.until() <= took.to {
+			continue
+		}
+		excused, claims := slices.Clone(busy), 0
+		for _, p := range w.sorted() {
+			wrong := w.wrong(p)
+			switch {
+			case p == dead || p == judge || p == heir:
+				excused = append(excused, wrong...)
+			case took.within(wrong) == 0:
+			case p.until() < took.to: // the job may have come to it, unnoticed, and waited for its end to be noticed
+				excused = append(excused, span{took.from, p.until() + w.Recovery})
+			default:
+				claims++
+			}
+		}
+		// A process may be stopped right after it has claimed the dead one, and nothing renews its claim then.
+		claimed := time.Duration(claims) * max(w.Beat, min(w.TTL, longestClaim))
+		most = max(most, took.length()-took.within(union(excused))-claimed)
+	}
+	return most
 }
 
-// excused is the time in which something other than a kill was wrong, or no processor was free.
-func (w *world) excused() []span {
-	var wrong, free []span
+// longestClaim is the janitor's.
+const longestClaim = 4 * time.Second
+
+// wrong is the time in which something other than a kill was wrong with Redis or a process.
+func (w *world) wrong(p *process) []span {
+	var wrong []span
 	for _, f := range w.faults {
-		if !f.slow() {
+		if !f.slow() && (f.proc == "" || f.proc == p.name) {
 			// A janitor needs two checks two heartbeats apart, the delay that it draws, and another's claim,
 			// each below a heartbeat; after a step of Redis' clock it must know the clock for a TTL.
 			wrong = append(wrong, f.later(max(w.healing()+4*w.Beat, w.TTL+2*w.Beat)))
 		}
 	}
+	return union(wrong)
+}
+
+// busy is the time in which no process that was in order had a processor free.
+func (w *world) busy() []span {
+	var free []span
 	for _, p := range w.sorted() {
 		if p.up != 0 {
-			free = append(free, minus(span{p.up, min(p.until(), w.end())}, union(w.full(p)))...)
+			free = append(free, minus(span{p.up, min(p.until(), w.end())}, union(append(w.full(p), w.wrong(p)...)))...)
 		}
 	}
 	// While a job is quarantined, one process may stand aside for it besides the one that runs it.
@@ -101,7 +127,7 @@ func (w *world) excused() []span {
 			busy = append(busy, s)
 		}
 	}
-	return union(slices.Concat(wrong, busy))
+	return busy
 }
 
 // full is when a process had no processor free for long enough to matter, or ran a quarantined job.

@@ -31,6 +31,8 @@ type token struct {
 	pushes []*push
 	runs   []*run // by their starts
 	left   []remnant
+	// marked says that an operator may have cancelled it.
+	marked bool
 }
 
 // A push is one attempt to put a job in. answer is empty until the pusher has read it.
@@ -210,6 +212,8 @@ func (w *world) readJob(e history.Event, runs map[string]*run) {
 				return
 			}
 		}
+	case history.Marked:
+		w.token(e.Token).marked = true
 	case history.Start:
 		t, p := w.token(e.Token), w.process(e.Proc)
 		r := &run{proc: p, start: e.At, failures: e.Failures, interrupted: e.Interrupted}
@@ -217,7 +221,7 @@ func (w *world) readJob(e history.Event, runs map[string]*run) {
 		w.judgeStart(t, e)
 	case history.Cancelled:
 		// A job's own timeout is a failure. The others are none of its own.
-		if r := runs[e.Run]; r != nil && (strings.Contains(e.Text, "shutdown") || strings.Contains(e.Text, "ownership lost")) {
+		if r := runs[e.Run]; r != nil && (strings.Contains(e.Text, "an operator cancelled") || strings.Contains(e.Text, "shutdown") || strings.Contains(e.Text, "ownership lost")) {
 			r.cancelled = true
 		}
 	case history.Finish:

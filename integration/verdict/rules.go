@@ -157,6 +157,8 @@ func (w *world) judgeEnd(t *token) {
 		v.Done++
 	case ended(history.Discarded):
 		v.Discarded++
+	case t.marked:
+		v.Cancelled++
 	default:
 		v.Missing++
 		w.violate(Lost, t.name, "it was accepted, started %d times, has not ended, and is nowhere", len(t.runs))

@@ -61,9 +61,9 @@ func (f Facts) withDefaults() Facts {
 // A Verdict is what was found.
 type Verdict struct {
 	// Tokens counts the jobs that were pushed, Accepted those that must have been in Redis: the push was
-	// acknowledged, or a handler started. Each accepted job is in exactly one of the next five counts.
-	Tokens, Accepted                        int
-	Done, Discarded, Dead, Crashed, Missing int
+	// acknowledged, or a handler started. Each accepted job is in exactly one of the next six counts.
+	Tokens, Accepted                                   int
+	Done, Discarded, Cancelled, Dead, Crashed, Missing int
 	// Starts counts handlers that started, Again those of a job that had started before.
 	Starts, Again int
 	// Kills counts processes that died otherwise than by a graceful stop. Quarantined jobs wait for an idle
@@ -123,8 +123,8 @@ func (v *Verdict) String() string {
 		}
 	}
 	lines = append(lines,
-		fmt.Sprintf("jobs: %d pushed, %d accepted: %d done, %d discarded, %d dead, %d dead of crashes", v.Tokens, v.Accepted,
-			v.Done, v.Discarded, v.Dead, v.Crashed),
+		fmt.Sprintf("jobs: %d pushed, %d accepted: %d done, %d discarded, %d cancelled, %d dead, %d dead of crashes", v.Tokens, v.Accepted,
+			v.Done, v.Discarded, v.Cancelled, v.Dead, v.Crashed),
 		fmt.Sprintf("starts: %d, %d of them again; %d kills, %d jobs ran in quarantine", v.Starts, v.Again, v.Kills, v.Quarantined),
 		"recovery: "+spread(v.Recoveries),
 		"recovery with other faults: "+spread(v.Excused),

@@ -1,3 +1,4 @@
+// Command asynq is the subject that measures asynq, a job system on Redis written in Go.
 package main
 
 import (
@@ -14,6 +15,11 @@ import (
 	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/subject"
 )
+
+// system is asynq. It takes part in every measure.
+var system = measure.System{Name: "asynq", Module: "github.com/hibiken/asynq", Open: open}
+
+func main() { measure.Main(system) }
 
 // defaultQueue is asynq's own name for it.
 const defaultQueue = "default"
@@ -124,10 +130,8 @@ func (p *peer) WaitAcknowledged(ctx context.Context, runs int) error {
 		if err != nil || count-p.before >= runs {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(2 * time.Millisecond):
+		if err := measure.Pause(ctx, 2*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

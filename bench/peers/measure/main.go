@@ -41,7 +41,10 @@ func Of(system System) map[string]subject.Func {
 			if err != nil {
 				return fmt.Errorf("open %s: %w", system.Name, err)
 			}
-			done, err := do(&task{Task: asked, talk: talk, peer: peer}, ctx)
+			var done subject.Event
+			if err = talk.Ready(ctx); err == nil {
+				done, err = do(&task{Task: asked, talk: talk, peer: peer}, ctx)
+			}
 			if err = errors.Join(err, peer.Close(context.WithoutCancel(ctx))); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}

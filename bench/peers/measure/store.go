@@ -3,7 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
-	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,20 +17,20 @@ const (
 	Email = "WelcomeEmail" // has a payload such as people have, is stored, and never runs
 )
 
-func noops(n int) Job  { return Job{N: n, Class: Noop} }
+// Noops are the jobs that do nothing.
+func Noops(n int) Job { return Job{N: n, Class: Noop} }
+
 func emails(n int) Job { return Job{N: n, Class: Email} }
 
 // enqueue times Producers callers who store Jobs jobs between them, one call each, every reply awaited.
-func (t *task) enqueue(ctx context.Context) (subject.Event, error) {
+func (t *task) enqueue(ctx context.Context) (e subject.Event, err error) {
 	if t.Jobs < 1 || t.Producers < 1 {
-		return subject.Event{}, errors.New("jobs and producers are at least 1")
-	}
-	if err := t.talk.Ready(ctx); err != nil {
-		return subject.Event{}, err
+		return e, errors.New("jobs and producers are at least 1")
 	}
 	started := time.Now()
-	err := Share(t.Jobs, t.Producers, func(n int) error { return t.peer.Enqueue(ctx, noops(n)) })
-	return subject.Event{Seconds: time.Since(started).Seconds()}, err
+	err = Share(t.Jobs, t.Producers, func(n int) error { return t.peer.Enqueue(ctx, Noops(n)) })
+	e.Seconds = time.Since(started).Seconds()
+	return e, err
 }
 
 // Share calls do for every number below count from so many goroutines, and returns their errors when all have
@@ -52,23 +52,17 @@ func Share(count, goroutines int, do func(n int) error) error {
 
 // bulk times the same jobs stored in the system's fastest way.
 func (t *task) bulk(ctx context.Context) (subject.Event, error) {
-	if err := t.talk.Ready(ctx); err != nil {
-		return subject.Event{}, err
-	}
-	took, err := t.storeAll(ctx, noops)
+	took, err := t.storeAll(ctx, Noops)
 	return subject.Event{Seconds: took.Seconds()}, err
 }
 
 // push stores jobs with a payload and holds still, so that the bench can look at the store's memory.
 func (t *task) push(ctx context.Context) (subject.Event, error) {
-	if err := t.talk.Ready(ctx); err != nil {
-		return subject.Event{}, err
-	}
 	took, err := t.storeAll(ctx, emails)
-	if err != nil {
-		return subject.Event{}, err
+	if err == nil {
+		err = t.talk.Pushed(ctx, took)
 	}
-	return subject.Event{Seconds: took.Seconds()}, t.talk.Pushed(ctx, took)
+	return subject.Event{Seconds: took.Seconds()}, err
 }
 
 // storeAll stores the task's jobs in bulk and returns how long that took.
@@ -77,8 +71,36 @@ func (t *task) storeAll(ctx context.Context, job func(n int) Job) (time.Duration
 		return 0, errors.New("jobs is at least 1")
 	}
 	started := time.Now()
-	if err := t.peer.EnqueueAll(ctx, t.Jobs, job); err != nil {
-		return 0, fmt.Errorf("store %d jobs: %w", t.Jobs, err)
+	err := t.peer.EnqueueAll(ctx, t.Jobs, job)
+	return time.Since(started), err
+}
+
+// drain times one worker that empties a full queue, from its start to the last completion in the store: not
+// until the queue is empty, which comes earlier.
+func (t *task) drain(ctx context.Context) (e subject.Event, err error) {
+	pushed, err := t.storeAll(ctx, Noops)
+	if err == nil {
+		err = t.peer.Rest(ctx)
 	}
-	return time.Since(started), nil
+	if err == nil {
+		err = t.talk.Pushed(ctx, pushed)
+	}
+	if err != nil {
+		return e, err
+	}
+	timing := NewTiming(t.Jobs)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	started := time.Now()
+	err = t.peer.Start(ctx, "", func(n int, _ string) error { return timing.Starts(n, started) })
+	if err == nil {
+		err = t.peer.WaitAcknowledged(ctx, t.Jobs)
+	}
+	e.Seconds = time.Since(started).Seconds()
+	if err != nil {
+		return e, err
+	}
+	runtime.ReadMemStats(&after)
+	e.Extra = map[string]float64{"allocs_per_job": float64(after.Mallocs-before.Mallocs) / float64(t.Jobs)}
+	return e, timing.check()
 }

@@ -9,13 +9,10 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-// startTimed waits for the bench and starts the worker that will run so many timed jobs.
+// startTimed starts the worker that will run so many timed jobs.
 func (t *task) startTimed(ctx context.Context, jobs int) (*Timing, error) {
 	if jobs < 1 {
 		return nil, errors.New("there is not one job to time: rate, seconds or jobs is missing")
-	}
-	if err := t.talk.Ready(ctx); err != nil {
-		return nil, err
 	}
 	timing := NewTiming(jobs)
 	return timing, t.peer.Start(ctx, "", func(n int, _ string) error { return timing.Starts(n, time.Now()) })
@@ -24,16 +21,15 @@ func (t *task) startTimed(ctx context.Context, jobs int) (*Timing, error) {
 // latency enqueues at instants that were fixed beforehand, into an idle worker, and times each job from its
 // instant: a system that stalls makes all the jobs late that came meanwhile, not only the one that was being
 // sent.
-func (t *task) latency(ctx context.Context) (subject.Event, error) {
+func (t *task) latency(ctx context.Context) (e subject.Event, err error) {
 	timing, err := t.startTimed(ctx, Count(t.Task))
 	if err != nil {
-		return subject.Event{}, err
+		return e, err
 	}
-	sent, err := OpenLoop(ctx, t.Task, timing.Due, func(n int) error { return t.peer.Enqueue(ctx, noops(n)) })
-	if err != nil {
-		return subject.Event{}, err
+	sent, err := OpenLoop(ctx, t.Task, timing.Due, func(n int) error { return t.peer.Enqueue(ctx, Noops(n)) })
+	if err == nil {
+		e, err = timing.Finish(ctx)
 	}
-	e, err := timing.Finish(ctx)
 	e.Extra = sent
 	return e, err
 }
@@ -94,41 +90,36 @@ const (
 )
 
 // victim takes jobs that do not end and waits to be killed.
-func (t *task) victim(ctx context.Context) (subject.Event, error) {
+func (t *task) victim(ctx context.Context) (e subject.Event, err error) {
 	if t.Jobs < 1 || t.Jobs > t.Concurrency {
-		return subject.Event{}, fmt.Errorf("%d jobs cannot all start at a concurrency of %d", t.Jobs, t.Concurrency)
-	}
-	if err := t.talk.Ready(ctx); err != nil {
-		return subject.Event{}, err
+		return e, fmt.Errorf("%d jobs cannot all start at a concurrency of %d", t.Jobs, t.Concurrency)
 	}
 	if _, err := t.storeAll(ctx, func(n int) Job { return Job{N: n, Class: Noop, Queue: RecoverQueue} }); err != nil {
-		return subject.Event{}, err
+		return e, err
 	}
 	timing := NewTiming(t.Jobs)
-	if err := t.peer.Start(ctx, RecoverQueue, func(n int, _ string) error {
+	err = t.peer.Start(ctx, RecoverQueue, func(n int, _ string) error {
 		if err := timing.Starts(n, time.Now()); err != nil {
 			return err
 		}
 		return Pause(ctx, held)
-	}); err != nil {
-		return subject.Event{}, err
+	})
+	if err == nil {
+		err = timing.wait(ctx, patience)
 	}
-	if err := timing.wait(ctx, patience); err != nil {
-		return subject.Event{}, err
+	if err == nil {
+		err = t.talk.SayAndWait(ctx, subject.Event{Event: subject.Holding})
 	}
-	return subject.Event{}, t.talk.SayAndWait(ctx, subject.Event{Event: subject.Holding})
+	return e, err
 }
 
 // survivor runs what the victim has left, at the system's default settings, until the bench ends it.
-func (t *task) survivor(ctx context.Context) (subject.Event, error) {
-	if err := t.talk.Ready(ctx); err != nil {
-		return subject.Event{}, err
-	}
-	if err := t.peer.Start(ctx, RecoverQueue, func(_ int, id string) error {
+func (t *task) survivor(ctx context.Context) (e subject.Event, err error) {
+	err = t.peer.Start(ctx, RecoverQueue, func(_ int, id string) error {
 		return t.talk.Say(subject.Event{Event: subject.Ran, JID: id, UnixNS: time.Now().UnixNano()})
-	}); err != nil {
-		return subject.Event{}, err
+	})
+	if err == nil {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
-	return subject.Event{}, nil
+	return e, err
 }

@@ -1,3 +1,4 @@
+// Command river is the subject that measures River, a job system on PostgreSQL written in Go.
 package main
 
 import (
@@ -15,6 +16,26 @@ import (
 	"github.com/belayq/belay/bench/peers/measure"
 	"github.com/belayq/belay/bench/subject"
 )
+
+// system is River.
+var system = measure.System{
+	Name:    "River",
+	Module:  "github.com/riverqueue/river",
+	Open:    open,
+	Refuses: refuses,
+}
+
+func main() { measure.Main(system) }
+
+// refuses says why River has no figure in a measure.
+func refuses(name string) string {
+	switch name {
+	case "victim", "survivor":
+		return "River takes a killed process's job back once it has been running for RescueStuckJobsAfter, an hour by default"
+	default:
+		return ""
+	}
+}
 
 // A peer is River, connected to a database that holds River's tables.
 type peer struct {

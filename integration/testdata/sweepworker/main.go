@@ -1,18 +1,20 @@
 // Command sweepworker is who dies in the sweep of crash points: a worker whose runs end in every way there is,
 // or a producer of jobs.
 //
-//	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] [-hold CLASS] [-queue Q]... work
+//	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] [-hold CLASS] [-schedule] [-queue Q]... work
 //	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] push
+//
+// With -schedule the worker has a periodic job in its code, which is not due.
 //
 // What a run does is its job's class: one that begins with what -hold says goes on until it is cancelled. Any
 // other ends; Slow a little later, Dies by a failure each time, Snoozes by asking once to run later, and what
-// ends in Fails fails once. Each run appends to the ledger when it starts and when it has done its work, and
-// each push once it is acknowledged, in lines as the program hand writes them.
+// ends in Fails fails once. Imports have a cursor, which they advance by one in each run; a run after a failure
+// that finds none notes that it has forgotten. Each run appends to the ledger when it starts and when it has
+// done its work, and each push once it is acknowledged, in lines as the program hand writes them.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,9 +24,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay"
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/integration/program"
 )
 
 const (
@@ -45,20 +45,23 @@ type actor struct {
 	prefix string
 	ledger string
 	hold   string
+	// schedule says that the worker has a periodic job.
+	schedule bool
 }
 
 func main() {
-	url, prefix := flag.String("redis", "", "URL of Redis"), flag.String("prefix", "", "of every key")
-	library := flag.String("client", "go-redis", "go-redis or rueidis")
+	var f program.Flags
+	f.Add()
 	ledger, hold := flag.String("ledger", "", "file to append to"), flag.String("hold", "-", "classes that begin so are held")
+	schedule := flag.Bool("schedule", false, "register a periodic job")
 	var queues []string
 	flag.Func("queue", "to take from; again for more", func(name string) error { queues = append(queues, name); return nil })
 	flag.Parse()
-	client, err := open(*library, *url, *prefix)
+	_, client, err := f.Open()
 	if err != nil {
-		die(err)
+		program.Exit(err)
 	}
-	a := &actor{client: client, prefix: *prefix, ledger: *ledger, hold: *hold}
+	a := &actor{client: client, prefix: f.Prefix, ledger: *ledger, hold: *hold, schedule: *schedule}
 	switch flag.Arg(0) {
 	case "work":
 		err = a.work(queues)
@@ -67,33 +70,22 @@ func main() {
 	default:
 		err = fmt.Errorf("%q: work or push?", flag.Arg(0))
 	}
-	if err != nil {
-		die(err)
-	}
-}
-
-func open(library, url, prefix string) (*belay.Client, error) {
-	var redis driver.Client
-	var err error
-	if library == "rueidis" {
-		redis, err = rueidisdriver.Open(url)
-	} else {
-		redis, err = goredisdriver.Open(url)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
+	program.Exit(err)
 }
 
 func (a *actor) work(queues []string) error {
 	server, err := belay.NewServer(a.client, belay.ServerConfig{
-		Queues: belay.Queues(queues...), Concurrency: 3, Heartbeat: beat, TTL: ttl, ShutdownTimeout: grace,
+		Queues: belay.Queues(queues...), Concurrency: 3, Heartbeat: beat, TTL: ttl, ShutdownTimeout: grace, SaveInterval: time.Nanosecond,
 	})
 	if err != nil {
 		return err
 	}
 	server.HandleUnknown(a.run)
+	if a.schedule {
+		if err := server.Schedule(belay.Periodic("code", "0 0 1 1 *", belay.RawJob{Class: "Done", Queue: "a"}, belay.CatchUpSkip)); err != nil {
+			return err
+		}
+	}
 	return belay.Process{Server: server}.Run(context.Background())
 }
 
@@ -108,6 +100,11 @@ func (a *actor) run(ctx context.Context, j *belay.Job) error {
 	}
 	defer a.note("end", j.Class(), j.JID())
 	_, failed := j.RetryCount()
+	if strings.HasPrefix(j.Class(), "Imports") {
+		if err := a.goOn(ctx, j, failed); err != nil {
+			return err
+		}
+	}
 	switch class := j.Class(); {
 	case strings.HasSuffix(class, "Fails") && !failed:
 		return belay.RetryIn(soon, errors.New("it fails once"))
@@ -117,6 +114,18 @@ func (a *actor) run(ctx context.Context, j *belay.Job) error {
 		return belay.Snooze(soon)
 	}
 	return nil
+}
+
+// goOn advances a job's cursor.
+func (a *actor) goOn(ctx context.Context, j *belay.Job, failed bool) error {
+	done, resumed, err := belay.Resume[int](ctx)
+	if err != nil {
+		return err
+	}
+	if failed && !resumed {
+		a.note("forgotten", j.Class(), j.JID())
+	}
+	return belay.Checkpoint(ctx, done+1)
 }
 
 // first says once of each job, to all processes together, that this is the first run: a snooze leaves no trace
@@ -159,24 +168,9 @@ func (a *actor) item(name, queue string, in time.Duration) belay.RawJob {
 	return belay.RawJob{Class: "Done", Queue: queue, JID: a.prefix + "-" + name, In: in}
 }
 
-// note appends a line in a single write, so that lines of several processes never mix and a kill leaves no half
-// of one.
 func (a *actor) note(what, class, jid string) {
-	line, err := json.Marshal(map[string]any{"what": what, "class": class, "jid": jid, "worker": os.Getpid(), "at": time.Now().UnixNano()})
+	err := program.Note(a.ledger, map[string]any{"what": what, "class": class, "jid": jid, "worker": os.Getpid(), "at": time.Now().UnixNano()})
 	if err != nil {
-		die(err)
+		program.Exit(err)
 	}
-	file, err := os.OpenFile(a.ledger, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		die(err)
-	}
-	if _, err := file.Write(append(line, '\n')); err != nil {
-		die(err)
-	}
-	_ = file.Close()
-}
-
-func die(err error) {
-	fmt.Fprintln(os.Stderr, "sweepworker:", err)
-	os.Exit(1)
 }

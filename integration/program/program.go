@@ -1,0 +1,67 @@
+// Package program is what the programs that integration tests start have in common: the flags that say where
+// Redis is, and a ledger of single appends.
+//
+// It must never import a package that a user's program cannot import.
+package program
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
+)
+
+// Flags are those of every program.
+type Flags struct{ URL, Client, Prefix string }
+
+// Add adds the flags to the command line.
+func (f *Flags) Add() {
+	flag.StringVar(&f.URL, "redis", "", "URL of Redis")
+	flag.StringVar(&f.Client, "client", "go-redis", "go-redis or rueidis")
+	flag.StringVar(&f.Prefix, "prefix", "", "prefix of every key")
+}
+
+// Open opens the Redis client that the flags name, and Belay's client over it. The caller closes the second.
+func (f *Flags) Open() (redis driver.Client, client *belay.Client, err error) {
+	if f.Client == "rueidis" {
+		redis, err = rueidisdriver.Open(f.URL)
+	} else {
+		redis, err = goredisdriver.Open(f.URL)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err = belay.NewClient(redis, &belay.ClientConfig{Prefix: f.Prefix})
+	return redis, client, err
+}
+
+// Exit ends the program, with its error if there is one.
+func Exit(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		os.Exit(70)
+	}
+	os.Exit(0)
+}
+
+// Note appends fields to a ledger, as one line by a single write: lines of several programs never mix, and a
+// kill leaves no half of one.
+func Note(path string, fields map[string]any) error {
+	line, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	ledger, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = ledger.Write(append(line, '\n'))
+	return errors.Join(err, ledger.Close())
+}

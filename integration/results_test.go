@@ -1,0 +1,185 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/integration/oracle"
+)
+
+// clientOf is a client of a keyspace, by an address of its Redis.
+func (s *site) clientOf(url string) *belay.Client {
+	s.t.Helper()
+	redis, err := openers[s.client](url)
+	require.NoError(s.t, err)
+	c, err := belay.NewClient(apart{redis, s.open()}, &belay.ClientConfig{Prefix: s.prefix})
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, c.Close()) })
+	return c
+}
+
+// An apart listens past the proxy by which its calls go: a proxy knows no replies without a call.
+type apart struct {
+	driver.Client
+	past driver.Client
+}
+
+func (a apart) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+	return a.past.Listen(ctx, channel, subscribed, received)
+}
+
+// commands is how many commands Redis has executed, those of scripts included, and how many of one name.
+func (s *site) commands(name string) (all, named int) {
+	s.t.Helper()
+	for _, found := range callsOf.FindAllStringSubmatch(s.do("INFO", "commandstats").(string), -1) {
+		n, err := strconv.Atoi(found[2])
+		require.NoError(s.t, err)
+		if all += n; found[1] == name {
+			named = n
+		}
+	}
+	return all, named
+}
+
+var callsOf = regexp.MustCompile(`cmdstat_(\S+):calls=(\d+)`)
+
+type numbered struct{ N int }
+
+// A hundred callers in four programs wait for the results of jobs that fifty workers run. While the jobs take
+// their time, the programs send Redis next to nothing; when the jobs end, each result is read about once.
+func TestWaitersCostRedisLittle(t *testing.T) {
+	const jobs, workers, programs = 100, 50, 4
+	s := ordinarySite(t)
+	class := belay.DefineResult[numbered, numbered]("Square", belay.Track(time.Hour))
+	release := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for range workers {
+		server, err := belay.NewServer(s.clientOf(s.url), belay.ServerConfig{Concurrency: 1})
+		require.NoError(t, err)
+		class.Handle(server, func(ctx context.Context, n numbered) (numbered, error) {
+			belay.Progress(ctx, int64(n.N), jobs)
+			<-release
+			return numbered{n.N * n.N}, nil
+		})
+		running.Go(func() { _ = server.Run(ctx) })
+	}
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	pusher := s.clientOf(s.url)
+	jids := make([]string, jobs)
+	for n := range jobs {
+		receipt, err := class.Enqueue(ctx, pusher, numbered{n})
+		require.NoError(t, err)
+		jids[n] = receipt.JID
+	}
+	eventually(t, "all workers to have a job", func() bool { return s.do("LLEN", s.keys.Queue("default")) == int64(jobs-workers) })
+	time.Sleep(2 * time.Second) // their progress is written
+	rate := func(over time.Duration) float64 {
+		before, _ := s.commands("")
+		time.Sleep(over)
+		after, _ := s.commands("")
+		return float64(after-before) / over.Seconds()
+	}
+	alone := rate(5 * time.Second)
+
+	var proxies []*faultproxy.Proxy
+	sent := func() (all, reads int) {
+		for _, proxy := range proxies {
+			for name, n := range proxy.Counts() {
+				if all += n; name == "HMGET" {
+					reads += n
+				}
+			}
+		}
+		return all, reads
+	}
+	var waiting sync.WaitGroup
+	for p := range programs {
+		proxy := faultproxy.New(t, s.server.Addr())
+		proxies = append(proxies, proxy)
+		c := s.clientOf(proxy.URL())
+		for n := p; n < jobs; n += programs {
+			waiting.Go(func() {
+				result, err := class.Wait(ctx, c, jids[n])
+				if err != nil || result.N != n*n {
+					t.Errorf("the result of %d is %d: %v", n, result.N, err)
+				}
+			})
+		}
+	}
+	time.Sleep(2 * time.Second)
+	const span = 20 * time.Second
+	before, _ := sent()
+	together := rate(span)
+	after, _ := sent()
+	perSecond := float64(after-before) / span.Seconds()
+	t.Logf("while they wait, %d callers in %d programs send %.1f commands a second beside their PINGs; Redis executes %.0f a second, and %.0f without them",
+		jobs, programs, perSecond, together, alone)
+	require.Less(t, perSecond, 1.5*jobs/10.0, "each job is read every ten seconds")
+	_, subscribed := s.commands("subscribe")
+	require.Equal(t, programs, subscribed, "one subscription for all callers of a program")
+
+	_, published := s.commands("publish")
+	_, readBefore := sent()
+	close(release)
+	waiting.Wait()
+	_, readAfter := sent()
+	_, nowPublished := s.commands("publish")
+	t.Logf("the ends of %d jobs took %d PUBLISH and %d reads", jobs, nowPublished-published, readAfter-readBefore)
+	require.LessOrEqual(t, nowPublished-published, jobs)
+	require.LessOrEqual(t, readAfter-readBefore, 2*jobs)
+	_, nowSubscribed := s.commands("subscribe")
+	require.Equal(t, subscribed, nowSubscribed)
+}
+
+// Workers are killed while callers wait for the results of their jobs. Each caller gets the result of its job,
+// or learns that it is dead.
+func TestResultsOfJobsWhoseWorkersDie(t *testing.T) {
+	const jobs = 100
+	eachClient(t, func(t *testing.T, s *site) {
+		book := newLedger(t)
+		path, c := buildWorker(t, "./testdata/worker"), s.clientOf(s.url)
+		start := func() *process { return s.launch(path, "-redis", s.url, "-prefix", s.prefix, "-c", "10", book.path) }
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var waiting sync.WaitGroup
+		for n := range jobs {
+			job := client.RawJob{Class: "Any", ArgsJSON: fmt.Sprintf("[%d,%d]", n, 200+rand.IntN(800)), Track: time.Hour}
+			receipt, err := c.Push(ctx, job)
+			require.NoError(t, err)
+			waiting.Go(func() {
+				tracked, err := c.Wait(ctx, receipt.JID)
+				want, _ := json.Marshal(receipt.JID)
+				if err != nil || string(tracked.Result) != string(want) {
+					t.Errorf("the result of %s is %s: %v", receipt.JID, tracked.Result, err)
+				}
+			})
+		}
+		fleet := []*process{start(), start(), start()}
+		for n := range 6 {
+			time.Sleep(time.Duration(300+rand.IntN(700)) * time.Millisecond) // between two faults
+			fleet[n%3].kill()
+			fleet[n%3] = start()
+		}
+		waiting.Wait()
+		starts := len(book.starts(""))
+		t.Logf("%d jobs began %d times", jobs, starts)
+		require.Greater(t, starts, jobs, "no worker was killed while it ran a job")
+	}, oracle.MostInterruptions(1000))
+}

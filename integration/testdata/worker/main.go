@@ -1,0 +1,86 @@
+// Command worker is a worker of the integration tests in Go, for what no program run by belay work --exec can
+// do: ignore its end, or have hundreds of jobs in hand at once.
+//
+//	worker -redis URL -prefix TEXT [-c N] [-ttl 1s] LEDGER [RELEASE]
+//
+// A job takes as many milliseconds as its second argument says, or until it is cancelled; one of class Deaf
+// ends when there is a file RELEASE, and heeds nothing else. Each run appends a line to LEDGER when it starts
+// and one when it ends, as the program hand does. The result of a tracked job is its jid.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/integration/program"
+)
+
+func main() {
+	var f program.Flags
+	f.Add()
+	most := flag.Int("c", 4, "how many jobs at once")
+	ttl := flag.Duration("ttl", time.Second, "how long it counts as alive after a beat")
+	flag.Parse()
+	program.Exit(work(&f, *most, *ttl))
+}
+
+func work(f *program.Flags, most int, ttl time.Duration) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	_, client, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	log := zerolog.New(os.Stderr)
+	server, err := belay.NewServer(client, belay.ServerConfig{
+		Heartbeat: 200 * time.Millisecond, TTL: ttl, Concurrency: most, ShutdownTimeout: time.Second, MaxInterruptions: 1000,
+		Logger: belay.Zerolog(log),
+	})
+	if err != nil {
+		return err
+	}
+	server.OnStuck(func(run belay.StuckRun) {
+		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).
+			AnErr("because", run.Cause).Msg("stuck run reported")
+	})
+	server.HandleUnknown(func(ctx context.Context, j *belay.Job) error {
+		var args []time.Duration
+		_ = json.Unmarshal([]byte(j.ArgsJSON()), &args) // without a second one it takes no time
+		if err := note("start", j); err != nil {
+			return err
+		}
+		for j.Class() == "Deaf" && !exists(flag.Arg(1)) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if len(args) > 1 {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(args[1] * time.Millisecond):
+			}
+		}
+		_ = belay.SetResult(ctx, j.JID()) // of a tracked job
+		return note("end", j)
+	})
+	return server.Run(ctx)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func note(what string, j *belay.Job) error {
+	return program.Note(flag.Arg(0), map[string]any{
+		"what": what, "jid": j.JID(), "class": j.Class(), "worker": os.Getpid(), "pid": os.Getpid(), "at": time.Now().UnixNano(),
+	})
+}
