@@ -11,6 +11,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 func TestCapsule(t *testing.T) {
@@ -49,7 +50,7 @@ func TestCapsule(t *testing.T) {
 		require.Equal(t, map[string]int{"unsafe": 1, "default": 2}, count)
 		require.Equal(t, identities["unsafe"], identities["default"])
 		require.Equal(t, server.Identity(), identities["default"])
-		require.Eventually(t, func() bool {
+		drivertest.Eventually(t, func() bool {
 			processes := client.Driver().Do(t.Context(), driver.Command("SCARD", client.Config().Prefix+":processes"))[0]
 			return processes == driver.Reply{Value: int64(1)}
 		}, patience, 5*time.Millisecond, "they are one process to Sidekiq's readers")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // readyAt is what /readyz answers.
@@ -31,7 +32,7 @@ func TestAServerSaysHowItIs(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, "not_running", reason)
 	done := running(t, server)
-	require.Eventually(t, func() bool { status, _ := readyAt(t, server); return status == http.StatusOK }, patience, 5*time.Millisecond)
+	drivertest.Eventually(t, func() bool { status, _ := readyAt(t, server); return status == http.StatusOK }, patience, 5*time.Millisecond)
 	server.Quiet()
 	_, reason = readyAt(t, server)
 	require.Equal(t, "quiet", reason)
@@ -47,7 +48,7 @@ func TestAProcessRunsItsServer(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- belay.Process{Server: server}.Run(ctx) }()
-	require.Eventually(t, func() bool { status, _ := readyAt(t, server); return status == http.StatusOK }, patience, 5*time.Millisecond)
+	drivertest.Eventually(t, func() bool { status, _ := readyAt(t, server); return status == http.StatusOK }, patience, 5*time.Millisecond)
 	stop()
 	require.NoError(t, awaitValue(t, "the end", done))
 	require.Error(t, server.Run(t.Context()), "it runs once")

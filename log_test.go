@@ -157,7 +157,7 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 		for range jobs {
 			awaitValue(t, "all jobs", ends)
 		}
-		require.Eventually(t, func() bool { return server.DroppedLines() > 0 }, patience, time.Millisecond)
+		drivertest.Eventually(t, func() bool { return server.DroppedLines() > 0 }, patience, time.Millisecond)
 
 		identity := server.Identity()
 		expiry := func() float64 {
@@ -169,7 +169,7 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 			return until
 		}
 		from := expiry()
-		require.Eventually(t, func() bool { return expiry() > from+float64(ttl.Milliseconds()) }, patience, 20*time.Millisecond,
+		drivertest.Eventually(t, func() bool { return expiry() > from+float64(ttl.Milliseconds()) }, patience, 20*time.Millisecond,
 			"beats go on for longer than one would do")
 		require.Equal(t, identity, server.Identity())
 		server.Stop()
@@ -314,7 +314,7 @@ func TestClientLog(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, belay.StatusDuplicate, second.Status)
 			const message = "push refused: duplicate"
-			require.Eventually(t, func() bool { return len(text.lines(t, message)) > 0 }, patience, time.Millisecond)
+			drivertest.Eventually(t, func() bool { return len(text.lines(t, message)) > 0 }, patience, time.Millisecond)
 			lines := text.lines(t, message)
 			require.Len(t, lines, 1)
 			require.Equal(t, "info", lines[0]["level"])

@@ -92,7 +92,7 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 	inspector := inspect.New(client.Driver(), client.Config().Prefix)
 	for _, what := range []string{"done", "retrying", "dead", "cancelled"} {
 		var run inspect.PeriodicRun
-		require.Eventually(t, func() bool {
+		drivertest.Eventually(t, func() bool {
 			var err error
 			run, err = inspector.RunPeriodic(t.Context(), what)
 			return err == nil
@@ -104,14 +104,14 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 			return runs[len(runs)-1]
 		}
 		if what == "cancelled" {
-			require.Eventually(t, func() bool { return last().Outcome == "running" }, patience, tick)
+			drivertest.Eventually(t, func() bool { return last().Outcome == "running" }, patience, tick)
 			again, err := inspector.RunPeriodic(t.Context(), what)
 			require.NoError(t, err)
 			require.Equal(t, inspect.PeriodicRun{At: again.At, Outcome: "refused", JID: run.JID}, again)
 			_, err = belay.Cancel(t.Context(), client, run.JID)
 			require.NoError(t, err)
 		}
-		require.Eventually(t, func() bool { return last().Outcome == what }, patience, tick, what)
+		drivertest.Eventually(t, func() bool { return last().Outcome == what }, patience, tick, what)
 		require.Equal(t, run.JID, last().JID)
 		require.Equal(t, what != "retrying", last().EndedAt != nil)
 		kept, ok := client.Driver().Do(t.Context(), driver.Command("TTL", lua.NewKeys(client.Config().Prefix).Iteration(run.JID)))[0].Value.(int64)

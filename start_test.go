@@ -39,7 +39,7 @@ func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
 	require.Equal(t, []string{"*", "Welcome"}, server.Classes())
 	require.PanicsWithValue(t, "belay: Register: a registration is empty; make it by Definition.Handler", func() { server.Register(belay.Registration{}) })
 	running(t, server)
-	require.Eventually(t, func() bool { return waiting(t, producer) == 0 }, patience, tick)
+	drivertest.Eventually(t, func() bool { return waiting(t, producer) == 0 }, patience, tick)
 }
 
 // What is probably a misspelled or forgotten queue is logged once, at the start, in one line for each kind.
@@ -87,10 +87,10 @@ func TestQueuesThatDoNotFitTheHandlersAreWarnedOf(t *testing.T) {
 				return found
 			}
 			if c.unknown != nil {
-				require.Eventually(t, func() bool { return len(lines("taken queue does not exist")) == 1 }, patience, tick)
+				drivertest.Eventually(t, func() bool { return len(lines("taken queue does not exist")) == 1 }, patience, tick)
 				require.Equal(t, c.unknown, lines("taken queue does not exist")[0]["queues"])
 			}
-			require.Eventually(t, func() bool { return len(lines("working")) > 0 }, patience, tick)
+			drivertest.Eventually(t, func() bool { return len(lines("working")) > 0 }, patience, tick)
 			server.Stop()
 			require.NoError(t, awaitValue(t, "the end", done))
 			if c.unknown == nil {

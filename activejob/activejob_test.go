@@ -104,7 +104,7 @@ func (r *rails) work(queue string) {
 // runs are the lines that Ruby's jobs wrote, once there are so many.
 func (r *rails) runs(count int) (runs [][]any) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool {
+	drivertest.Eventually(r.t, func() bool {
 		text, _ := os.ReadFile(r.ledger)
 		runs = nil
 		for line := range bytes.Lines(text) {
@@ -218,7 +218,7 @@ func TestWhatGoPushesRailsRuns(t *testing.T) {
 	require.NoError(t, err)
 	r.runs(2)
 	inspector := inspect.New(r.client.Driver(), "")
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		tally, err := inspector.Act(t.Context(), inspect.Task{Home: inspect.Retries(), Action: inspect.Move, To: "go", Selection: inspect.Selection{Class: "Billing::InvoiceJob"}}, nil)
 		return err == nil && tally.Moved == 1
 	}, soon, 20*time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
@@ -50,7 +51,7 @@ func groupOf(ctx context.Context, w *world, jids ...string) (shared *group, outc
 			answer <- outcome{receipt, err}
 		}()
 	}
-	require.Eventually(w, func() bool {
+	drivertest.Eventually(w, func() bool {
 		w.client.groups.mu.Lock()
 		defer w.client.groups.mu.Unlock()
 		return len(shared.slice.receipts) == 1+len(jids)

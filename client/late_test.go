@@ -49,7 +49,7 @@ func (l *late) arrive() {
 	l.Helper()
 	before := l.executed()
 	l.gate.Open()
-	require.Eventually(l, func() bool { return l.executed() == before+1 }, 20*time.Second, time.Millisecond)
+	drivertest.Eventually(l, func() bool { return l.executed() == before+1 }, 20*time.Second, time.Millisecond)
 }
 
 // executed is how many pushes Redis has executed, whatever became of their answers.
@@ -88,7 +88,7 @@ func (l *late) giveUp() {
 // awaitFree waits until so many slots are free.
 func (c *Client) awaitFree(t *testing.T, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		runtime.GC()
 		c.pushKeys.mu.Lock()
 		defer c.pushKeys.mu.Unlock()
@@ -191,7 +191,7 @@ func TestRepeat_toAStoppedServer(t *testing.T) {
 			receipt, err = w.client.Repeat(t.Context(), receipt)
 			require.NoError(t, err)
 			require.Equal(t, StatusQueued, receipt.Status)
-			require.Eventually(t, func() bool { return w.executed() >= before+sent+1 }, 20*time.Second, time.Millisecond)
+			drivertest.Eventually(t, func() bool { return w.executed() >= before+sent+1 }, 20*time.Second, time.Millisecond)
 			require.Equal(t, []string{"job"}, w.jids("q"))
 		})
 	}

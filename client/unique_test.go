@@ -58,7 +58,7 @@ func TestRefusalsAreReported(t *testing.T) {
 				}
 				return found
 			}
-			require.Eventually(w, func() bool { return len(lines()) >= 2 }, 10*time.Second, time.Millisecond)
+			drivertest.Eventually(w, func() bool { return len(lines()) >= 2 }, 10*time.Second, time.Millisecond)
 			require.Len(w, lines(), 2)
 			for i, want := range []struct {
 				jid  string

@@ -160,7 +160,7 @@ func closingEnds(t *testing.T, w *world) {
 	require.Less(t, time.Since(start), 3*time.Second)
 	require.NoError(t, lane.Close())
 	requireNotSent(t, lane.Do(t.Context(), driver.Command("PING"))[0].Err)
-	require.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
+	drivertest.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
 }
 
 // canary is a password that must be seen nowhere.

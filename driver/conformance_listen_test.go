@@ -108,7 +108,7 @@ func aListenEnds(t *testing.T, w *world) {
 	require.Equal(t, 1, proxy.Open())
 	l.end()
 	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
-	require.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
+	drivertest.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
 }
 
 func aBrokenListen(t *testing.T, w *world) {

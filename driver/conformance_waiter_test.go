@@ -371,7 +371,7 @@ func waitsDelayNoOtherCalls(t *testing.T, w *world) {
 	for i := range outcomes {
 		outcomes[i] = wait(t, w.waiter(t, client), p+strconv.Itoa(i), p+"to", 20*time.Second)
 	}
-	require.Eventually(t, func() bool { return proxy.Count("BLMOVE") == waiters }, 15*time.Second, 5*time.Millisecond)
+	drivertest.Eventually(t, func() bool { return proxy.Count("BLMOVE") == waiters }, 15*time.Second, 5*time.Millisecond)
 	require.Equal(t, "PONG", client.Do(within(t, 5*time.Second), driver.Command("PING"))[0].Value)
 	for i := range outcomes {
 		get(t, client, "LPUSH", p+strconv.Itoa(i), "job")

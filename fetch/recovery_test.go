@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -38,7 +39,7 @@ func (r *rig) newJanitor() (*janitor.Janitor, *Session) {
 // recover lets a janitor look and follow until a condition holds.
 func (r *rig) recover(j *janitor.Janitor, session *Session, until func() bool) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool {
+	drivertest.Eventually(r.t, func() bool {
 		reply, err := session.Beat(context.Background(), r.direct, r.keys, r.clock)
 		require.NoError(r.t, err)
 		j.Look(reply.HeartbeatReply, reply.SentAt, 0)

@@ -102,7 +102,7 @@ func TestCheckOnAPrimaryWithAReplica(t *testing.T) {
 	primary := drivertest.Start(t)
 	host, port, _ := strings.Cut(primary.Addr(), ":")
 	drivertest.Start(t, "--replicaof", host+" "+port)
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		return strings.Contains(do(t, primary, "INFO", "replication").(string), "connected_slaves:1")
 	}, 20*time.Second, 20*time.Millisecond)
 	findings := checked(t, primary, "", CheckConfig{})

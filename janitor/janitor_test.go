@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -231,7 +232,7 @@ func TestRecovery(t *testing.T) {
 				return j.Pass(context.Background(), session.Identity)
 			}
 			var wrong error
-			require.Eventually(t, func() bool {
+			drivertest.Eventually(t, func() bool {
 				if err := round(); err != nil {
 					wrong = err
 				}
@@ -240,7 +241,7 @@ func TestRecovery(t *testing.T) {
 			require.ErrorContains(t, wrong, "broken")
 			require.Len(t, r.working("broken"), 1, "not lost")
 			r.do("DEL", r.keys.Queue("broken"))
-			require.Eventually(t, func() bool {
+			drivertest.Eventually(t, func() bool {
 				require.NoError(t, round())
 				return len(r.list(r.keys.Queue("broken"))) == 1
 			}, 10*time.Second, 20*time.Millisecond)
@@ -281,7 +282,7 @@ func TestLatecomers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		sweep := func(r *rig, j *Janitor, session *process, until func() bool) {
-			require.Eventually(r.t, func() bool {
+			drivertest.Eventually(r.t, func() bool {
 				swept(r.t, j, session.Identity)
 				return until()
 			}, 10*time.Second, 20*time.Millisecond)
@@ -298,7 +299,7 @@ func TestLatecomers(t *testing.T) {
 				_, moved, err := waiter.Wait(r.ctx, r.keys.Queue("mail"), r.keys.Working("mail", r.victim), 20*time.Second)
 				answered <- moved && err == nil
 			}()
-			require.Eventually(t, func() bool {
+			drivertest.Eventually(t, func() bool {
 				return strings.Contains(fmt.Sprint(r.do("CLIENT", "LIST")), "cmd=blmove")
 			}, 10*time.Second, 5*time.Millisecond)
 			left, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)

@@ -133,7 +133,7 @@ func (r *rig) watch(j *Janitor, p *process) {
 // recover lets a janitor look and follow until a condition holds.
 func (r *rig) recover(j *Janitor, p *process, until func() bool) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool {
+	drivertest.Eventually(r.t, func() bool {
 		r.watch(j, p)
 		require.NoError(r.t, j.Pass(context.Background(), p.Identity))
 		return until()

@@ -46,7 +46,7 @@ func TestAFailedRecoveryStopsNoOther(t *testing.T) {
 		r.take(1)
 		r.do("ZADD", r.keys.Alive(), "XX", "1000", r.victim) // after them
 		j, session := r.newJanitor()
-		require.Eventually(t, func() bool {
+		drivertest.Eventually(t, func() bool {
 			r.watch(j, session)
 			_ = j.Pass(r.ctx, session.Identity) // which reports the others
 			return len(r.list(r.keys.Queue("good"))) == 1
@@ -69,7 +69,7 @@ func TestAFailedRecoveryStopsNoOther(t *testing.T) {
 		r.take(1)
 		r.lapse(r.victim)
 		j, session := r.newJanitor()
-		require.Eventually(t, func() bool {
+		drivertest.Eventually(t, func() bool {
 			r.watch(j, session)
 			require.ErrorContains(t, j.Pass(r.ctx, session.Identity), "WRONGTYPE")
 			_, err := j.Sweep(r.ctx, session.Identity)
@@ -159,7 +159,7 @@ func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, lua.StateDead, answer.State)
 	j, session := r.newJanitor()
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		r.look(j, session)
 		require.NoError(t, j.Pass(r.ctx, session.Identity))
 		swept(t, j, session.Identity)

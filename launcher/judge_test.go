@@ -144,7 +144,7 @@ func TestLauncherJudges(t *testing.T) {
 		r.startJudged(l)
 		r.awaitReady(l, "")
 		var found launcher.Finding
-		require.Eventually(t, func() bool { // the first beat may come after it is ready
+		drivertest.Eventually(t, func() bool { // the first beat may come after it is ready
 			r.do("ZADD", r.keys.Alive(), "1", l.Identity())
 			found = l.Ready(t.Context())
 			return found.Reason == "no_lease"

@@ -37,7 +37,7 @@ func runJudged(t *testing.T, url string, cfg Config, grace time.Duration) (l *La
 
 func awaitFinding(t *testing.T, ask func(context.Context) Finding, want Finding) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		found := ask(t.Context())
 		return found.OK == want.OK && found.Reason == want.Reason
 	}, 20*time.Second, 10*time.Millisecond)
@@ -67,7 +67,7 @@ func TestAHeartThatAloneIsSilentIsFoundOut(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
 	l, end := runJudged(t, proxy.URL(), Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}, 0)
-	require.Eventually(t, func() bool { return l.report.AnsweredWithin(time.Minute) }, 10*time.Second, time.Millisecond,
+	drivertest.Eventually(t, func() bool { return l.report.AnsweredWithin(time.Minute) }, 10*time.Second, time.Millisecond,
 		"another connection has had a reply")
 	for _, token := range []string{"TIME", "EVAL", "evalsha"} {
 		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: token, Do: faultproxy.Fail("ERR max number of clients reached")})

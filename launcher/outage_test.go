@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
@@ -21,7 +22,7 @@ func TestARefusedDutyIsReportedAndStopsNoOther(t *testing.T) {
 		ran := make(chan string, 1)
 		l.Handle("Any", func(_ context.Context, j *job.Job) error { ran <- j.JID(); return nil }, launcher.Class{})
 		r.start(l)
-		require.Eventually(t, func() bool { return strings.Contains(r.log.String(), `"call":"poll"`) }, patience, 5*time.Millisecond)
+		drivertest.Eventually(t, func() bool { return strings.Contains(r.log.String(), `"call":"poll"`) }, patience, 5*time.Millisecond)
 		r.push("Any", "[]")
 		receive(t, "the run", ran)
 		time.Sleep(time.Second) // in which the poller fails some more times

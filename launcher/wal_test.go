@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/lua"
@@ -56,7 +57,7 @@ func TestPositionsOfARun(t *testing.T) {
 				}, launcher.Class{})
 				r.start(l)
 				want := map[bool]int{true: 1, false: 2}[fails == nil]
-				require.Eventually(t, func() bool {
+				drivertest.Eventually(t, func() bool {
 					return r.counter(r.keys.Processed()) == map[string]string{"a failure": "2", "a snooze": "1", "none": "1"}[name]
 				},
 					patience, 5*time.Millisecond, name)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 )
@@ -199,7 +200,7 @@ func TestStackOf(t *testing.T) {
 		}()
 		its := <-number
 		require.Positive(t, its)
-		require.Eventually(t, func() bool { return strings.Contains(stackOf(allStacks(), its), "standHere") }, 20*time.Second, time.Millisecond)
+		drivertest.Eventually(t, func() bool { return strings.Contains(stackOf(allStacks(), its), "standHere") }, 20*time.Second, time.Millisecond)
 		require.NotContains(t, stackOf(allStacks(), its), "TestStackOf.func1(", "of no other")
 		require.Contains(t, stackOf(allStacks(), goroutine()), "TestStackOf")
 		close(release)
@@ -240,7 +241,7 @@ func TestStackOf(t *testing.T) {
 		go func() { number <- goroutine(); _ = deep(90, release) }()
 		its := <-number
 		var stack string
-		require.Eventually(t, func() bool {
+		drivertest.Eventually(t, func() bool {
 			stack = stackOf(allStacks(), its)
 			return strings.Contains(stack, "standHere")
 		}, 20*time.Second, time.Millisecond)

@@ -34,7 +34,7 @@ func TestDueJobsComeThroughASmallOutputBuffer(t *testing.T) {
 					r.due(set, job.Draft{Class: "T", Queue: "mail", ArgsJSON: `["` + strings.Repeat("x", 200_000) + `"]`}.Encode())
 				}
 			}
-			require.Eventually(t, func() bool {
+			drivertest.Eventually(t, func() bool {
 				_, _ = r.poller.Pass(t.Context(), "me")
 				return r.do("LLEN", r.keys.Queue("mail")) == int64(60)
 			}, 20*time.Second, time.Millisecond)

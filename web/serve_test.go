@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // serve serves the rig's dashboard and returns its address. It ends with the test.
@@ -111,7 +113,7 @@ func TestTheRecorderKeepsWhatThePlotsShow(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.dash.Run(ctx) }()
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		return strings.Contains(r.get("/series.json").body, `"name":"mail","size":[2]`)
 	}, 10*time.Second, 10*time.Millisecond)
 	cancel()

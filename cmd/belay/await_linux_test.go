@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // A running program costs its worker no thread: where the kernel gives no more of them, Go's runtime ends the
@@ -20,7 +22,7 @@ func TestRunningProgramsKeepNoThreads(t *testing.T) {
 		h.push("A")
 	}
 	w := h.startWorker(t, "-c", strconv.Itoa(jobs), "--exec", "A=sh -c 'echo >>out; sleep 60'")
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		text, _ := os.ReadFile(w.dir + "/out")
 		return strings.Count(string(text), "\n") == jobs
 	}, 3*soon, 20*time.Millisecond, "the log:\n%s", w.errs)

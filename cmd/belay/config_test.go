@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // configFile writes a configuration file into a directory of the test's own.
@@ -278,7 +280,7 @@ func TestWorkWithAConfigFile(t *testing.T) {
 	h.push("A", "-q", "unsafe")
 	require.Equal(t, "mail\n", w.awaitFile("mail"))
 	require.Equal(t, "unsafe\n", w.awaitFile("unsafe"))
-	require.Eventually(t, func() bool { return h.do("SCARD", h.key("processes")) == int64(1) }, soon, 5*time.Millisecond)
+	drivertest.Eventually(t, func() bool { return h.do("SCARD", h.key("processes")) == int64(1) }, soon, 5*time.Millisecond)
 	w.signal(os.Interrupt)
 	require.Zero(t, w.awaitEnd())
 	w.awaitLog("average_scheduled_poll_interval is read as poll")

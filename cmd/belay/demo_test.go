@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -62,11 +64,11 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 			var out buffer
 			cmd.Stdout = &out
 			require.NoError(t, cmd.Start())
-			require.Eventually(t, func() bool { return strings.Contains(out.String(), " done, ") }, soon, 5*time.Millisecond)
+			drivertest.Eventually(t, func() bool { return strings.Contains(out.String(), " done, ") }, soon, 5*time.Millisecond)
 			require.NotEmpty(t, workersOf(h.prefix))
 			require.NoError(t, cmd.Process.Signal(sig))
 			require.Error(t, cmd.Wait())
-			require.Eventually(t, func() bool { return len(workersOf(h.prefix)) == 0 }, soon, 5*time.Millisecond)
+			drivertest.Eventually(t, func() bool { return len(workersOf(h.prefix)) == 0 }, soon, 5*time.Millisecond)
 			left, err := os.ReadDir(temp)
 			require.NoError(t, err)
 			require.Empty(t, left)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // A stream is a push of what comes through a pipe.
@@ -60,7 +62,7 @@ func (s *stream) write(text string) {
 
 func (s *stream) awaitStored(n int) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.do("LLEN", s.key("queue:default")) == int64(n) }, soon, 5*time.Millisecond)
+	drivertest.Eventually(s.t, func() bool { return s.do("LLEN", s.key("queue:default")) == int64(n) }, soon, 5*time.Millisecond)
 }
 
 const aLine = `{"class":"A"}` + "\n"
@@ -85,7 +87,7 @@ func TestPushOfAPipe(t *testing.T) {
 		t.Parallel()
 		s := newStream(t, nil)
 		s.write(aLine)
-		require.Eventually(t, func() bool {
+		drivertest.Eventually(t, func() bool {
 			s.write("\n")
 			return s.do("LLEN", s.key("queue:default")) == int64(1)
 		}, soon, 5*time.Millisecond)
@@ -147,7 +149,7 @@ func TestASignalDoesNotLoseLinesInMemory(t *testing.T) {
 			}
 		}
 	}()
-	require.Eventually(t, func() bool { return s.do("LLEN", s.key("queue:default")).(int64) > 2000 }, soon, time.Millisecond)
+	drivertest.Eventually(t, func() bool { return s.do("LLEN", s.key("queue:default")).(int64) > 2000 }, soon, time.Millisecond)
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 143, s.end())
 	<-stopped

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // adoptsVariable has the test's own program become the one that its arguments name, as a process to which
@@ -65,10 +67,10 @@ func TestAWorkerReapsOrphansAndOnlyThem(t *testing.T) {
 	w.cmd.Path, w.cmd.Stderr = os.Args[0], w.errs
 	w.cmd.Env = append(w.cmd.Env, adoptsVariable+"=1")
 	w.start()
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		return fmt.Sprint(h.do("GET", h.key("stat:processed"))) == strconv.Itoa(2*jobs)
 	}, 3*soon, 20*time.Millisecond, "the log:\n%s", w.errs)
-	require.Eventually(t, func() bool { return ended(t, w.cmd.Process.Pid) == 0 }, soon, 20*time.Millisecond, "orphans are left")
+	drivertest.Eventually(t, func() bool { return ended(t, w.cmd.Process.Pid) == 0 }, soon, 20*time.Millisecond, "orphans are left")
 	dead := h.payloads("ZRANGE", h.key("dead"), "0", "-1")
 	require.Len(t, dead, jobs)
 	for _, payload := range dead {

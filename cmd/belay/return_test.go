@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // The way back to Sidekiq: what a killed worker held, and what is quarantined, ends in plain queues.
@@ -22,7 +24,7 @@ func TestReturnGivesBackWhatOnlyBelayWouldRun(t *testing.T) {
 			}
 			h.do("LPUSH", h.key("belay:suspects:low"), `{"class":"A","jid":"q1","queue":"low","args":[],"retry_count":1,"interrupted_count":2,"interrupted_at":1.5}`)
 			h.do("SADD", h.key("queues"), "low")
-			require.Eventually(t, func() bool { return h.do("LLEN", h.key("queue:mail")) == int64(1) }, soon, 10*time.Millisecond)
+			drivertest.Eventually(t, func() bool { return h.do("LLEN", h.key("queue:mail")) == int64(1) }, soon, 10*time.Millisecond)
 
 			alive := h.invoke("", "return", "--to-ruby", "--client", client)
 			require.Equal(t, exitFailure, alive.code)
@@ -33,7 +35,7 @@ func TestReturnGivesBackWhatOnlyBelayWouldRun(t *testing.T) {
 
 			require.NoError(t, w.cmd.Process.Kill())
 			var last said
-			require.Eventually(t, func() bool {
+			drivertest.Eventually(t, func() bool {
 				last = h.invoke("", "return", "--to-ruby", "--json", "--client", client)
 				return last.code == 0
 			}, soon, 100*time.Millisecond, "%v", &last)

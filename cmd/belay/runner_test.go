@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 )
 
@@ -134,7 +135,7 @@ func TestRunner(t *testing.T) {
 			}()
 			_, err := runShell(ctx, t, nop, payload("[]", ""), "cd "+dir+"; "+script)
 			require.ErrorIs(t, err, cause, script)
-			require.Eventually(t, func() bool { return dead(pidIn(t, dir)) }, soon, 5*time.Millisecond, script)
+			drivertest.Eventually(t, func() bool { return dead(pidIn(t, dir)) }, soon, 5*time.Millisecond, script)
 		}
 	})
 	t.Run("a_missing_program_is_a_failure", func(t *testing.T) {

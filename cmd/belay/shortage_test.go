@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/retry"
 )
@@ -76,7 +77,7 @@ func TestAWorkerWithTooFewDescriptorsLosesNoJob(t *testing.T) {
 	w.cmd.Path, w.cmd.Args, w.cmd.Stderr = sh, append([]string{"sh"}, words...), w.errs
 	w.start()
 	w.awaitLog("no room to start a program")
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		return fmt.Sprint(h.do("GET", h.key("stat:processed"))) == "60"
 	}, 3*soon, 50*time.Millisecond, "the log:\n%s", w.errs)
 	require.Empty(t, h.payloads("ZRANGE", h.key("dead"), "0", "-1"))

@@ -88,7 +88,7 @@ func TestStatusShowsJobsHeldByDeadWorkers(t *testing.T) {
 	require.NotContains(t, h.invoke("", "status").out, "dead workers")
 	w.signal(syscall.SIGKILL)
 	<-w.gone
-	require.Eventually(t, func() bool { return strings.Contains(h.invoke("", "status").out, "lapsed") }, soon, 20*time.Millisecond)
+	drivertest.Eventually(t, func() bool { return strings.Contains(h.invoke("", "status").out, "lapsed") }, soon, 20*time.Millisecond)
 	out := h.invoke("", "status").out
 	require.Regexp(t, `(?m)^held by dead workers: 1$`, out)
 	require.Regexp(t, `(?m)^mail +0 .*held by dead workers: 1 no consumer`, out)

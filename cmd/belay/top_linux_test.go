@@ -11,6 +11,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // A screen is belay top, or another command, in a terminal of its own.
@@ -114,7 +116,7 @@ func TestTopInATerminal(t *testing.T) {
 	s.press("q")
 	require.Zero(t, s.awaitEnd().ExitCode())
 	require.Equal(t, s.before, s.modes(), "the terminal is as it was")
-	require.Eventually(t, func() bool { return strings.Contains(s.printed.String(), "\x1b[?1049l") }, soon, 5*time.Millisecond)
+	drivertest.Eventually(t, func() bool { return strings.Contains(s.printed.String(), "\x1b[?1049l") }, soon, 5*time.Millisecond)
 	require.Contains(t, s.printed.String(), "\x1b[?25h", "the cursor is back")
 }
 

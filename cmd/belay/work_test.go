@@ -102,13 +102,13 @@ func (w *worker) signal(sig os.Signal) {
 
 func (w *worker) awaitLog(text string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return strings.Contains(w.errs.String(), text) }, soon, 5*time.Millisecond, "log: %q", text)
+	drivertest.Eventually(w.t, func() bool { return strings.Contains(w.errs.String(), text) }, soon, 5*time.Millisecond, "log: %q", text)
 }
 
 func (w *worker) awaitFile(name string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
-	require.Eventually(w.t, func() bool {
+	drivertest.Eventually(w.t, func() bool {
 		text, err := os.ReadFile(path)
 		return err == nil && strings.HasSuffix(string(text), "\n")
 	}, soon, 5*time.Millisecond, "file %s; the log:\n%s", name, w.errs)
@@ -137,7 +137,7 @@ func TestCapsulesOfAWorkerAreShown(t *testing.T) {
 	h := newHouse(t)
 	h.startWorker(t, "-c", "7", "-q", "mail,2", "-q", "calls,1", "--exec", "*=true",
 		"--config", configFile(t, "capsules: {unsafe: {concurrency: 1, queues: [thumbs, previews]}}"))
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		return strings.Contains(h.invoke("", "processes").out, "default (7, weighted): mail*2,calls*1; unsafe (1, strict): thumbs,previews  ")
 	}, soon, 10*time.Millisecond, "%s", h.invoke("", "processes").out)
 	require.Contains(t, h.invoke("", "processes", "--json").out,
@@ -166,7 +166,7 @@ func TestWork(t *testing.T) {
 		w := h.startWorker(t, "--exec", "Bad=sh -c 'echo SECRETSAID >&2; exit 3'")
 		h.push("Bad", "--retry", "1")
 		w.awaitLog("run failed")
-		require.Eventually(t, func() bool { return h.do("ZCARD", h.key("retry")) == int64(1) }, soon, 5*time.Millisecond)
+		drivertest.Eventually(t, func() bool { return h.do("ZCARD", h.key("retry")) == int64(1) }, soon, 5*time.Millisecond)
 		require.Contains(t, h.payloads("ZRANGE", h.key("retry"), "0", "-1")[0], `"error_message":"exit status 3: SECRETSAID"`)
 		require.NotContains(t, w.errs.String(), "SECRETSAID")
 	})
@@ -201,7 +201,7 @@ func TestWork(t *testing.T) {
 				w.signal(syscall.SIGTERM)
 			}
 			require.Zero(t, w.awaitEnd())
-			require.Eventually(t, func() bool { return dead(pidIn(t, w.dir)) }, soon, 5*time.Millisecond, "its program is gone with it")
+			drivertest.Eventually(t, func() bool { return dead(pidIn(t, w.dir)) }, soon, 5*time.Millisecond, "its program is gone with it")
 			back := h.payloads("LRANGE", h.key("queue:default"), "0", "-1")
 			require.Len(t, back, 1)
 			require.NotContains(t, back[0], "error_message")
@@ -216,7 +216,7 @@ func TestWork(t *testing.T) {
 		w.awaitFile("pid")
 		w.signal(syscall.SIGKILL)
 		w.awaitEnd()
-		require.Eventually(t, func() bool { return dead(pidIn(t, w.dir)) }, soon, 5*time.Millisecond)
+		drivertest.Eventually(t, func() bool { return dead(pidIn(t, w.dir)) }, soon, 5*time.Millisecond)
 	})
 	t.Run("TERM_ends_a_worker_that_waits_for_redis", func(t *testing.T) {
 		t.Parallel()
@@ -240,7 +240,7 @@ func TestWorkObeysSignals(t *testing.T) {
 	w.awaitFile("begun")
 	logged := func(name, text string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		drivertest.Eventually(t, func() bool {
 			all, err := os.ReadFile(filepath.Join(w.dir, name))
 			return err == nil && strings.Contains(string(all), text)
 		}, soon, 5*time.Millisecond, text)
@@ -266,7 +266,7 @@ func TestWorkObeysSignals(t *testing.T) {
 // awaitLog's twin for a worker that only speaks through Redis.
 func (h *house) awaitProcessed(n string) {
 	h.t.Helper()
-	require.Eventually(h.t, func() bool { return h.do("GET", h.key("stat:processed")) == n }, soon, 5*time.Millisecond)
+	drivertest.Eventually(h.t, func() bool { return h.do("GET", h.key("stat:processed")) == n }, soon, 5*time.Millisecond)
 }
 
 func TestAStuckReaderOfTheLogDoesNotStopTheWorker(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 func TestWorkServesHealthChecks(t *testing.T) {
@@ -27,10 +29,10 @@ func TestWorkServesHealthChecks(t *testing.T) {
 		defer func() { _ = response.Body.Close() }()
 		return response.StatusCode
 	}
-	require.Eventually(t, func() bool { return status("/readyz") == http.StatusOK }, soon, 5*time.Millisecond)
+	drivertest.Eventually(t, func() bool { return status("/readyz") == http.StatusOK }, soon, 5*time.Millisecond)
 	require.Equal(t, http.StatusNotFound, status("/"))
 	w.signal(syscall.SIGTSTP)
-	require.Eventually(t, func() bool { return status("/readyz") == http.StatusServiceUnavailable }, soon, 5*time.Millisecond)
+	drivertest.Eventually(t, func() bool { return status("/readyz") == http.StatusServiceUnavailable }, soon, 5*time.Millisecond)
 	require.Equal(t, http.StatusOK, status("/healthz"))
 
 	answer := h.invoke("", "work", "--health-addr", address[1], "--exec", "A=true")
@@ -59,7 +61,7 @@ func TestWorkServesMetrics(t *testing.T) {
 				return response.StatusCode, string(text)
 			}
 			h.push("A", "-q", "mail")
-			require.Eventually(t, func() bool {
+			drivertest.Eventually(t, func() bool {
 				status, text := get("/metrics")
 				return status == http.StatusOK && strings.Contains(text, `belay_jobs_total{class="A",outcome="done",queue="mail"} 1`)
 			}, soon, 5*time.Millisecond)

@@ -76,7 +76,7 @@ func TestAReplicaIsDialledAnew(t *testing.T) {
 	}
 	started := time.Now()
 	require.Equal(t, []int{1, 2}, []int{refused(), refused()}, "at once")
-	require.Eventually(t, func() bool { return refused() == 3 }, 10*time.Second, 10*time.Millisecond, "while it is a replica")
+	drivertest.Eventually(t, func() bool { return refused() == 3 }, 10*time.Second, 10*time.Millisecond, "while it is a replica")
 	require.Greater(t, time.Since(started), time.Second, "each second, not each call")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 )
@@ -83,7 +84,7 @@ func TestIdleConnectionsDoNotDelayProbes(t *testing.T) {
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 
 	const bound = 64
-	require.Eventually(t, func() bool {
+	drivertest.Eventually(t, func() bool {
 		open := 0
 		for _, conn := range conns {
 			_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond))

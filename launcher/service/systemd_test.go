@@ -68,7 +68,7 @@ func (s *systemd) count(line string) int {
 
 func (s *systemd) await(t *testing.T, line string, atLeast int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.count(line) >= atLeast }, patience, 5*time.Millisecond, "systemd never received %q", line)
+	drivertest.Eventually(t, func() bool { return s.count(line) >= atLeast }, patience, 5*time.Millisecond, "systemd never received %q", line)
 }
 
 func TestSystemd(t *testing.T) {
