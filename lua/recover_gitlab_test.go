@@ -48,6 +48,17 @@ func TestGitLabListsAreReadFromTheirNames(t *testing.T) {
 	require.Equal(t, `a\*\[b\]:working:queue:*`, NewKeys("a*[b]").GitLabPattern())
 }
 
+// With these prefixes, the gem's cleaner would take Belay's keys for lists of dead processes.
+func TestPrefixesThatLookLikeGitLabsListsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"working", "working:queue", "a:working", "working:queue:x", "a:working:queue:b"} {
+		require.ErrorContains(t, CheckPrefix(prefix), "choose another one", prefix)
+	}
+	for _, prefix := range []string{"", "shop", "workings", "networking", "working:x", "queue", "{working}"} {
+		require.NoError(t, CheckPrefix(prefix), prefix)
+	}
+}
+
 func TestRecoverGitLab(t *testing.T) {
 	page := Orphans{Queue: "q", Entries: []Orphan{{Old: "c", New: "c+"}, {Old: "b", New: "b+"}, {Old: "gone", New: "gone+"}, {Old: "a", New: "a+"}}}
 	keep(
