@@ -75,14 +75,6 @@ func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
 	return a.Read(client.Do(ctx, a.Call)[0])
 }
 
-// alike returns the key of the first item, and how many items from the first on have it.
-func alike[T any, K comparable](items []T, keyOf func(item *T) K) (key K, count int) {
-	key = keyOf(&items[0])
-	for count = 1; count < len(items) && keyOf(&items[count]) == key; count++ {
-	}
-	return key, count
-}
-
 // Texts reads the reply to a plain command that returns an array of strings.
 func Texts(reply driver.Reply) ([]string, error) {
 	if reply.Err != nil {
