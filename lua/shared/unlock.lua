@@ -3,8 +3,9 @@
 -- the locks of a group, then unlock is called for each job that has moved, and unlocked does for many what
 -- one command can do: a command for each would cost more than all the rest of a batch.
 -- A group's locks are the keys from group.lock on, one for each of its group.count jobs, which live on if
--- group.lives_on is set. ARGV from group.locks on, and then every group.step: digest, owner, ms to hold it on; if group.again is set, also
--- owner and bytes of one more run, position of its queue's key, the queue's bare name.
+-- group.lives_on is set. ARGV from group.locks on, and then every group.step: digest, owner, ms to hold it
+-- on; if group.again is set, also owner and bytes of one more run, position of its queue's key, the queue's
+-- bare name.
 -- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script
 -- compares, and behind that what refused duplicates left (see push_unique), which goes wherever the lock
 -- goes.
