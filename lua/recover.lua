@@ -10,11 +10,8 @@
 --          then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, locks, the queues of jobs that run once more, and states
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
---          "working" | "quarantined", to "queue" | "quarantine" | "dead", position of the first one's lock (0
---          for none), whether one may run once more (0|1; 2 or 3 if the jobs have state), how many jobs; in a
---          group with state then the position of the first one's state and how many fields each writes; and
---          for each job its bytes and its new bytes; in a group with locks then the arguments of unlock; in a
---          group with state then those of end_state
+--          "working" | "quarantined", to "queue" | "quarantine" | "dead", and the arguments of read_owned, of
+--          each job its bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues)
@@ -44,6 +41,7 @@ end
 -- include must_be
 -- include unlock
 -- include job_state
+-- include read_owned
 -- include count_runs
 -- include orphans
 local groups, wrong = read_orphans(triples, running, dead, 4)

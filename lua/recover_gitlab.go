@@ -106,6 +106,6 @@ func (k Keys) RecoverGitLab(list GitLabList, orphans Orphans, today time.Time) A
 		list.Key, k.Queue(orphans.Queue), k.Queues(), k.Dead(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
 	}, list.heartbeats...)
 	args := []string{orphans.Queue, daySeconds, strconv.Itoa(len(list.heartbeats))}
-	keys, args = k.orphanArgs(keys, args, 1, orphans)
+	keys, args = k.appendOrphans(keys, args, 1, orphans)
 	return asking(recoverGitlabScript, keys, args, readRecovered)
 }

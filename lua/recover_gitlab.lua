@@ -23,6 +23,7 @@ end
 -- include must_be
 -- include unlock
 -- include job_state
+-- include read_owned
 -- include count_runs
 -- include orphans
 local groups, wrong = read_orphans({ { working = working, queue = queue } }, nil, dead, 4)

@@ -7,36 +7,20 @@ local function read_orphans(triples, running, dead, at)
   local groups = {}
   while at <= #ARGV do
     local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
-    local group = { hand = ARGV[at + 1] == 'quarantined' and running or triple.working, home = triple[to], lock = tonumber(ARGV[at + 3]),
-      again = tonumber(ARGV[at + 4]) % 2 == 1, count = tonumber(ARGV[at + 5]), first = at + 6, step = 2 }
-    if tonumber(ARGV[at + 4]) > 1 then
-      group.state, group.fields, group.first = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), at + 8
-    end
-    if group.lock > 0 then
-      group.locks = group.first + group.step
-      group.step = group.step + (group.again and 7 or 3)
-    end
-    if group.state then
-      group.states_at = group.first + group.step
-      group.step = group.step + 3 + 2 * group.fields
-    end
+    local group = read_owned(at + 3, 2)
+    group.hand, group.home = ARGV[at + 1] == 'quarantined' and running or triple.working, triple[to]
+    group.lives_on = group.home ~= nil
     local wrong = must_be(group.hand, 'list', 'LREM', group.hand, '1', '')
     if not wrong and to == 'dead' then
       wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
     elseif not wrong then
       wrong = must_be(group.home, 'list', 'RPUSH', group.home, '')
     end
-    if not wrong and group.lock > 0 then
-      wrong = may_unlock(group)
-    end
-    if not wrong and group.state then
-      wrong = may_write_state(KEYS[group.state])
-    end
+    wrong = wrong or may_end(group)
     if wrong then
       return nil, wrong
     end
-    groups[#groups + 1] = group
-    at = group.first + group.step * group.count
+    groups[#groups + 1], at = group, group.after
   end
   return groups
 end
@@ -57,12 +41,7 @@ local function move_orphans(groups, dead, queues, time, now_ms)
           redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
           killed = killed + 1
         end
-        if group.lock > 0 then
-          unlock(group, job + 1, group.home ~= nil, queues, now_ms)
-        end
-        if group.state then
-          end_state(group, job + 1)
-        end
+        end_owned(group, job + 1, queues, now_ms)
       end
     end
   end
