@@ -18,9 +18,9 @@ type FromGitLab struct {
 	// Doubt is how long to wait for a heartbeat of a process that has none at the first look. Ruby processes
 	// that are alive send one every 20 seconds; janitor.GitLabLifespan is safe. Zero is for when none is alive.
 	Doubt time.Duration
-	// Interruptions is the number of interruptions that a job does not survive, as max_retries_after_interruption
-	// in Ruby: it goes to the dead set. Default: janitor.GitLabInterruptions. A negative number means that it
-	// always goes back to its queue.
+	// Interruptions is the number of interruptions that a job does not survive: it goes to the dead set. It is
+	// max_retries_after_interruption in Ruby. Default: janitor.GitLabInterruptions. A negative number means
+	// that it always goes back to its queue.
 	Interruptions int
 	// PayloadLimit is the limit of the workers in bytes: larger jobs go to the dead set. Default:
 	// job.DefaultPayloadLimit.
@@ -78,8 +78,8 @@ const (
 	gitlabGap   = 5 * time.Second
 )
 
-// LookAtGitLab finds the working lists of GitLab's reliable fetch. It reads the names of all keys, some hundreds
-// in a call, because there is no index of these lists. It changes nothing.
+// LookAtGitLab finds the working lists of GitLab's reliable fetch. It reads the names of all keys, some
+// hundreds in a call, because there is no index of these lists. It changes nothing.
 func (i *Inspector) LookAtGitLab(ctx context.Context) (GitLabLook, error) {
 	look, _, err := i.lookAtGitLab(ctx, i.gitlab(FromGitLab{}))
 	return look, err

@@ -9,7 +9,8 @@
 --          then, by their positions, locks, the queues of jobs that run once more, and states
 -- ARGV     1 the queue's bare name  2 seconds to keep a day's counters  3 how many heartbeats  then groups as
 --          of recover, whose one triple is the first two keys
--- Returns  {"alive"} (there is a heartbeat; nothing was written) | {"recovered", jobs left in the list, jobs moved}
+-- Returns  {"alive"} (there is a heartbeat; nothing was written) |
+--          {"recovered", jobs left in the list, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list)
 local working, queue, queues, dead, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
