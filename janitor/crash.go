@@ -42,20 +42,19 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 // further in each run is not the cause of the crashes, however many there are. It asks Redis only about jobs
 // that would be quarantined or die, which are few.
 func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int, error) {
-	var asked []string
-	var asks []lua.Ask[lua.StateRead]
-	var calls []driver.Call
+	var asked []*job.Job
 	for _, entry := range entries {
 		parsed, err := job.Parse(entry)
-		if err != nil || !j.cfg.Crashes.Quarantines(crashes(parsed)) {
-			continue
+		if err == nil && j.cfg.Crashes.Quarantines(crashes(parsed)) {
+			asked = append(asked, parsed)
 		}
-		ask := j.cfg.Keys.ReadState(lua.StateOf(parsed), lua.FieldCrashes)
-		asked, asks, calls = append(asked, entry), append(asks, ask), append(calls, ask.Call)
 	}
 	if len(asked) == 0 {
 		return nil, nil
 	}
+	asks, calls := lua.AskEach(asked, func(parsed *job.Job) lua.Ask[lua.StateRead] {
+		return j.cfg.Keys.ReadState(lua.StateOf(parsed), lua.FieldCrashes)
+	})
 	excused := make(map[string]int, len(asked))
 	for i, reply := range j.link.Do(ctx, calls...) {
 		state, err := asks[i].Read(reply)
@@ -63,7 +62,7 @@ func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int,
 			return nil, fmt.Errorf("read how far crashed jobs came: %w", err)
 		}
 		if err == nil { // otherwise the key is not a state, and all crashes count
-			excused[asked[i]], _ = strconv.Atoi(state.Fields[0])
+			excused[asked[i].Raw()], _ = strconv.Atoi(state.Fields[0])
 		}
 	}
 	return excused, nil

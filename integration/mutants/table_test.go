@@ -555,7 +555,7 @@ var bugs = []mutant{
 		name: "an act writes the state of a job that has left",
 		harm: "a job that a worker has taken meanwhile is reported as deleted, and its result is not waited for",
 		edits: []edit{{
-			"lua/act.lua", `if moves and group.state then`, `if group.state then`,
+			"lua/act.lua", `if moves then`, `if not holder then`,
 		}},
 		pkg: "./lua", run: "TestTrackedJobs/that_are_not_there",
 		caught: "TestTrackedJobs/that_are_not_there_any_more_are_as_they_were", says: `actual  : "cancelled"`,
@@ -564,7 +564,7 @@ var bugs = []mutant{
 		name: "a crash leaves the state of a job that it kills",
 		harm: "a job is dead, and those that wait for its result wait for ever",
 		edits: []edit{{
-			"lua/recover.lua", `        end_state(group, job + 1)
+			"lua/recover.lua", `      end_owned(group, job + 1, queues, now_ms)
 `, ``,
 		}},
 		pkg: "./lua", run: "TestTrackedJobs/that_a_crash",
