@@ -29,7 +29,7 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
-			orphans[i].Lock = j.lockOf(parsed, queue, orphans[i].Home)
+			orphans[i].Lock = lockOf(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
 			if orphans[i].Home == lua.HomeDead {
 				orphans[i].State = lua.EndedState(parsed, lua.TrackDead, j.now())
 			}
@@ -97,14 +97,14 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (s
 
 // lockOf returns what a crash means for a job's lock: it is prolonged while the job lives on, and ends when
 // the job dies.
-func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock {
+func lockOf(parsed *job.Job, queue string, home lua.Home, now time.Time, unit job.TimeUnit) *lua.Lock {
 	unique, err := dedup.Read(parsed)
 	if err != nil || unique.None() {
 		return nil
 	}
 	lock := unique.Stored(parsed.Class())
 	if home == lua.HomeDead && unique.Again {
-		lock.Again = dedup.Again(parsed, queue, j.now(), j.cfg.Unit)
+		lock.Again = dedup.Again(parsed, queue, now, unit)
 	}
 	return lock
 }

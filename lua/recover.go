@@ -64,18 +64,24 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 	}
 	args := []string{identity, strconv.Itoa(len(queues)), daySeconds}
 	for _, list := range orphans {
-		hand := "working"
-		if list.Quarantined {
-			hand = "quarantined"
-		}
-		for like, entries := range alike(list.Entries, orphanKindOf) {
-			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(like.home, HomeQueue)))
-			keys, args = appendOwned(k, keys, args, entries, (*Orphan).owned, func(args []string, o *Orphan) []string {
-				return append(args, o.Old, o.New)
-			})
-		}
+		keys, args = k.appendOrphans(keys, args, triples[list.Queue], list)
 	}
 	return asking(recoverScript, keys, args, readRecovered)
+}
+
+// appendOrphans adds the groups that name these jobs; triple is the position of their lists.
+func (k Keys) appendOrphans(keys, args []string, triple int, list Orphans) ([]string, []string) {
+	hand := "working"
+	if list.Quarantined {
+		hand = "quarantined"
+	}
+	for like, entries := range alike(list.Entries, orphanKindOf) {
+		args = append(args, strconv.Itoa(triple), hand, string(cmp.Or(like.home, HomeQueue)))
+		keys, args = appendOwned(k, keys, args, entries, (*Orphan).owned, func(args []string, o *Orphan) []string {
+			return append(args, o.Old, o.New)
+		})
+	}
+	return keys, args
 }
 
 // An orphanKind is what orphans share that the script gets once.

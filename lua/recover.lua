@@ -43,23 +43,10 @@ end
 -- include job_state
 -- include read_owned
 -- include count_runs
-local groups, at = {}, 4
-while at <= #ARGV do
-  local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
-  local group = read_owned(at + 3, 2)
-  group.hand, group.home = ARGV[at + 1] == 'quarantined' and running or triple.working, triple[to]
-  group.lives_on = group.home ~= nil
-  local wrong = must_be(group.hand, 'list', 'LREM', group.hand, '1', '')
-  if not wrong and to == 'dead' then
-    wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
-  elseif not wrong then
-    wrong = must_be(group.home, 'list', 'RPUSH', group.home, '')
-  end
-  wrong = wrong or may_end(group)
-  if wrong then
-    return wrong
-  end
-  groups[#groups + 1], at = group, group.after
+-- include orphans
+local groups, wrong = read_orphans(triples, running, dead, 4)
+if wrong then
+  return wrong
 end
 
 if not died then
@@ -68,23 +55,7 @@ if not died then
   -- again.
   redis.call('ZADD', alive, 0, identity)
 end
-local moved, killed = 0, 0
-for _, group in ipairs(groups) do
-  for job = 0, group.count - 1 do
-    local arg = group.first + group.step * job
-    local old, new = ARGV[arg], ARGV[arg + 1]
-    if redis.call('LREM', group.hand, 1, old) == 1 then
-      moved = moved + 1
-      if group.home then
-        redis.call('RPUSH', group.home, new)
-      else
-        redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
-        killed = killed + 1
-      end
-      end_owned(group, job + 1, queues, now_ms)
-    end
-  end
-end
+local moved, killed = move_orphans(groups, dead, queues, time, now_ms)
 unlocked(index)
 count_runs(processed, processed_today, killed, day_seconds)
 count_runs(failed, failed_today, killed, day_seconds)
