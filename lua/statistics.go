@@ -108,7 +108,7 @@ const (
 	FieldTime      = "|ms"
 )
 
-// AddFigures adds what a process has counted of some classes to the figures of the minute that at lies in. After
+// AddFigures adds what a process has counted of some classes to the figures of the minute of at. After
 // an error some of it may have been added, and a repeat counts twice. The caller keeps within MostFigures.
 func (k Keys) AddFigures(figures []ClassFigures, at time.Time) driver.Call {
 	keys := []string{k.ClassMinute(at), k.ClassTen(at)}
