@@ -82,8 +82,8 @@ func (w *world) judgeGoesOn(t *token, before, r *run) {
 		w.violate(Repeated, t.name, "its cursor goes back from %d on %s to %d on %s", before.cursor, before.proc.name, r.cursor, r.proc.name)
 		return
 	}
-	// The save of the cursor with which the run begins came before the first of these items. A save that came an
-	// interval later was over when the last one began.
+	// The save of the cursor with which the run begins came before the first of these items. A save that came
+	// an interval later was over when the last one began.
 	again := before.items[min(r.cursor-before.cursor, len(before.items)):]
 	again = again[:max(before.by(r.start)-(len(before.items)-len(again)), 0)]
 	if len(again) < 2 {

@@ -10,8 +10,7 @@ import (
 	"github.com/belayq/belay/integration/verdict"
 )
 
-// hundred is a job of a hundred items, of which a first run did fifty in five seconds, from its second second on.
-// Saves are a second apart.
+// hundred is a job of a hundred items, of which a first run did fifty in five seconds. Saves are a second apart.
 func hundred() (s *story, run string) {
 	s = newStory("a", "b").spec("T", history.Spec{Items: 100, Retries: -1}).push(0, "T")
 	s.facts.Save = time.Second
