@@ -31,8 +31,11 @@ func wish() *belay.ResultDefinition[order, sum] {
 	return belay.DefineResult[order, sum]("Wish", belay.Track(time.Hour), belay.Retries(0))
 }
 
-func deliver(_ context.Context, o order) (sum, error) {
+func deliver(ctx context.Context, o order) (sum, error) {
 	switch o.How {
+	case "takes too long":
+		<-ctx.Done()
+		return sum{}, context.Cause(ctx)
 	case "fails":
 		return sum{Rows: 1}, errors.New("no rows")
 	case "discards":
@@ -94,6 +97,10 @@ func TestWaitReturnsTheResultOrHowTheJobEnded(t *testing.T) {
 		if !errors.As(err, &ended) || ended.State != belay.TrackExpired {
 			require.NoError(t, err, "it was in time")
 		}
+
+		_, err = waits("takes too long", belay.Deadline(100*time.Millisecond))
+		require.ErrorAs(t, err, &ended)
+		require.Contains(t, []belay.TrackState{belay.TrackDead, belay.TrackExpired}, ended.State, "by its deadline")
 
 		result, err = waits("too large")
 		require.ErrorContains(t, err, "has no result: it has 65559 bytes as JSON, and the limit is 65536")

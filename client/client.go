@@ -17,7 +17,8 @@ import (
 
 // Config configures a Client. The zero value is ready: each field's default is in its comment.
 type Config struct {
-	// Prefix precedes every key, with a colon between. Workers of the same jobs have the same. Default: none.
+	// Prefix precedes every key, with a colon between. Workers of the same jobs have the same. It is not
+	// "working". Default: none.
 	Prefix string
 	// Unit is how timestamps are written into jobs. Default: job.Seconds, which every version of Sidekiq reads;
 	// versions before 8 misread job.Millis.
@@ -78,6 +79,7 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if cfg.Unit != job.Seconds && cfg.Unit != job.Millis {
 		wrong = append(wrong, fmt.Errorf("time unit %d: it is job.Seconds or job.Millis", cfg.Unit))
 	}
+	wrong = append(wrong, lua.CheckPrefix(cfg.Prefix))
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}

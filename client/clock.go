@@ -23,21 +23,29 @@ const (
 // the bytes before they are sent.
 func (c *Client) now(ctx context.Context) time.Time {
 	if c.askAt.Load() == 0 {
-		sent := time.Now()
-		c.sawTime(c.driver.Do(ctx, lua.AskTime)[0], sent)
+		c.askTime(ctx)
 	}
 	return c.clock.Now()
 }
 
-// sureNow is Redis' time as it was within the last second. The estimate may be from before Redis' clock was
-// set back, and a job must not be early for that.
-func (c *Client) sureNow(ctx context.Context) time.Time {
+// nowFor is Redis' time for a push of a job that is due at an instant, or at once if that is zero. If the job
+// seems to be due, it is Redis' time as it was within the last second: the estimate may be from before Redis'
+// clock was set back, and a job must not be early for that.
+func (c *Client) nowFor(ctx context.Context, due time.Time) time.Time {
+	now := c.now(ctx)
+	if due.IsZero() || due.After(now) {
+		return now
+	}
 	answered := c.askAt.Load() - int64(clockFor)
 	if int64(time.Since(c.born))-answered > int64(sureFor) {
-		sent := time.Now()
-		c.sawTime(c.driver.Do(ctx, lua.AskTime)[0], sent)
+		c.askTime(ctx)
 	}
 	return c.clock.Now()
+}
+
+func (c *Client) askTime(ctx context.Context) {
+	sent := time.Now()
+	c.sawTime(c.driver.Do(ctx, lua.AskTime)[0], sent)
 }
 
 // timeIsDue reports whether the next pipeline should bring Redis' time along: true for one of many callers.

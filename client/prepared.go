@@ -115,10 +115,7 @@ func (c *Client) readPrepared(ctx context.Context, p Prepared) (ready, error) {
 	if err != nil {
 		return ready{}, err
 	}
-	now := c.now(ctx)
-	if !p.At.IsZero() && !p.At.After(now) {
-		now = c.sureNow(ctx)
-	}
+	now := c.nowFor(ctx, p.At)
 	r := ready{Receipt: Receipt{JID: parsed.JID(), Queue: cmp.Or(parsed.Queue(), DefaultQueue), Status: StatusQueued}}
 	r.stored.Job = p.Payload
 	if p.At.After(now) {

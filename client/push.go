@@ -63,11 +63,7 @@ func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	if err != nil || r.Status == StatusRefused {
 		return r, err
 	}
-	now := c.now(ctx)
-	if !j.At.IsZero() && !j.At.After(now) {
-		now = c.sureNow(ctx)
-	}
-	return c.complete(&j, now)
+	return c.complete(&j, c.nowFor(ctx, j.At))
 }
 
 // pass runs the middleware. The result is of a job that goes no further.

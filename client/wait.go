@@ -273,11 +273,7 @@ func (s *waits) take() (jids []string) {
 
 // read reads jobs and ends the Waits for those that have ended. It returns false if Redis did not answer.
 func (s *waits) read(ctx context.Context, c *Client, jids []string) (answered bool) {
-	asks, calls := make([]lua.Ask[Tracked], len(jids)), make([]driver.Call, len(jids))
-	for i, jid := range jids {
-		asks[i] = c.keys.ReadTracked(jid)
-		calls[i] = asks[i].Call
-	}
+	asks, calls := lua.AskEach(jids, c.keys.ReadTracked)
 	replies := c.driver.Do(ctx, calls...)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -400,12 +400,11 @@ func (a *act) deliver(ctx context.Context, chosen []*pick) (lost []*pick, err er
 		atOnce = 1 // Redis executes a pipeline without a break, and each of these calls is a search
 	}
 	for some := range slices.Chunk(parcels, atOnce) {
-		asks, calls, ended := make([]lua.Ask[lua.Acted], len(some)), make([]driver.Call, len(some)), []string(nil)
-		for n, p := range some {
-			asks[n] = a.i.keys.Act(p.source, []lua.Errand{p.errand})
-			calls[n] = asks[n].Call
+		var ended []string
+		asks, calls := lua.AskEach(some, func(p *parcel) lua.Ask[lua.Acted] {
 			ended = append(ended, p.ended()...)
-		}
+			return a.i.keys.Act(p.source, []lua.Errand{p.errand})
+		})
 		if len(ended) > 0 {
 			calls = append(calls, a.i.keys.AnnounceEnded(ended))
 		}

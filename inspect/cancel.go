@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,19 +164,25 @@ func (c *cancelling) search(ctx context.Context) error {
 	return c.completed(ctx)
 }
 
+// completedAtOnce is how many completed jobs one pipeline reads: each may be up to a megabyte.
+const completedAtOnce = 16
+
 // completed looks for tracked jobs that had ended before they were marked.
 func (c *cancelling) completed(ctx context.Context) error {
-	for jid := range c.open {
+	for jids := range slices.Chunk(slices.Collect(maps.Keys(c.open)), completedAtOnce) {
 		if c.late() {
 			return nil
 		}
-		read, err := c.i.keys.ReadTrackedJob(jid).Do(ctx, c.i.driver)
-		if err != nil {
-			return fmt.Errorf("read the state of %s: %w", jid, err)
-		}
-		if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
-			e := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
-			c.found(jid, Cancellation{Result: CancelDone, Place: PlaceCompleted, Class: e.Class, Queue: e.Queue})
+		asks, calls := lua.AskEach(jids, c.i.keys.ReadTrackedJob)
+		for n, reply := range c.i.do(ctx, calls) {
+			read, err := asks[n].Read(reply)
+			if err != nil {
+				return fmt.Errorf("read the state of %s: %w", jids[n], err)
+			}
+			if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
+				e := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
+				c.found(jids[n], Cancellation{Result: CancelDone, Place: PlaceCompleted, Class: e.Class, Queue: e.Queue})
+			}
 		}
 	}
 	return nil

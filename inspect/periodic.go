@@ -312,13 +312,8 @@ func (i *Inspector) PeriodicHistory(ctx context.Context, name string) (Periodic,
 
 // readOutcomes reads what became of the jobs of ticks. They are tracked for as long as the history has them.
 func (i *Inspector) readOutcomes(ctx context.Context, runs []*PeriodicRun) error {
-	var asks []lua.Ask[lua.Tracked]
-	var calls []driver.Call
 	runs = slices.DeleteFunc(runs, func(run *PeriodicRun) bool { return run.Outcome != lua.TickEnqueued })
-	for _, run := range runs {
-		ask := i.keys.ReadTracked(run.JID)
-		asks, calls = append(asks, ask), append(calls, ask.Call)
-	}
+	asks, calls := lua.AskEach(runs, func(run *PeriodicRun) lua.Ask[lua.Tracked] { return i.keys.ReadTracked(run.JID) })
 	for n, reply := range i.do(ctx, calls) {
 		tracked, err := asks[n].Read(reply)
 		if err != nil {

@@ -2,11 +2,14 @@ package inspect
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -36,6 +39,19 @@ func TestTrackedJobs(t *testing.T) {
 			require.Equal(w, Cancellation{JID: "done", Result: CancelDone, Place: PlaceCompleted, Class: "A", Queue: "mail"}, w.cancel("done")["done"])
 			w.do("HSET", w.keys.Iteration("done"), lua.FieldEndedAt, "4000000000000")
 			require.Equal(w, CancelMarked, w.cancel("done")["done"].Result, "it may have ended because of the mark")
+		},
+		"that have ended are read sixteen in a pipeline when they are cancelled": func(w *world) {
+			client := &readStates{Client: w.driver}
+			w.inspector.driver = client
+			var jids []string
+			for n := range 40 {
+				jids = append(jids, fmt.Sprintf("done%d", n))
+				w.do("HSET", w.keys.Iteration(jids[n]), lua.FieldState, "done", lua.FieldEndedAt, "1700000000000", lua.FieldJob, sought(jids[n], trackedField))
+			}
+			for _, result := range w.cancel(jids...) {
+				require.Equal(w, Cancellation{JID: result.JID, Result: CancelDone, Place: PlaceCompleted, Class: "A", Queue: "mail"}, result)
+			}
+			require.Equal(w, []int{16, 16, 8}, client.pipelines)
 		},
 		"are found where they wait or run, with what they have reported": func(w *world) {
 			w.process("h:1:aa", "mail")
@@ -83,4 +99,17 @@ func TestTrackedJobs(t *testing.T) {
 			require.Equal(w, int64(0), w.do("EXISTS", w.keys.Iteration("plain")), "of a job that is not tracked nothing is kept")
 		},
 	})
+}
+
+// readStates notes how many states of jobs each pipeline reads.
+type readStates struct {
+	driver.Client
+	pipelines []int
+}
+
+func (c *readStates) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	if slices.Contains(calls[0].Args, lua.FieldJob) {
+		c.pipelines = append(c.pipelines, len(calls))
+	}
+	return c.Client.Do(ctx, calls...)
 }

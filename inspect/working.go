@@ -40,14 +40,11 @@ func (i *Inspector) Working(ctx context.Context) ([]WorkingList, error) {
 }
 
 func (i *Inspector) workingPage(ctx context.Context, page []string) ([]WorkingList, error) {
-	calls := make([]driver.Call, len(page))
-	for n, identity := range page {
-		calls[n] = i.keys.ReadRecord(identity).Call
-	}
+	records, calls := lua.AskEach(page, i.keys.ReadRecord)
 	var lists []WorkingList
 	var asks []lua.Ask[[]int]
 	for n, reply := range i.do(ctx, calls) {
-		record, err := i.keys.ReadRecord(page[n]).Read(reply)
+		record, err := records[n].Read(reply)
 		if err != nil {
 			return nil, fmt.Errorf("read the record of %s: %w", page[n], err)
 		}
@@ -66,12 +63,8 @@ func (i *Inspector) workingPage(ctx context.Context, page []string) ([]WorkingLi
 
 // lengths fills in the sizes of lists; asks has the same order.
 func (i *Inspector) lengths(ctx context.Context, lists []WorkingList, asks []lua.Ask[[]int]) error {
-	calls := make([]driver.Call, len(asks))
-	for n, ask := range asks {
-		calls[n] = ask.Call
-	}
 	at := 0
-	for n, reply := range i.do(ctx, calls) {
+	for n, reply := range i.do(ctx, lua.CallsOf(asks)) {
 		sizes, err := asks[n].Read(reply)
 		if err != nil {
 			return fmt.Errorf("read the lengths of working lists: %w", err)

@@ -29,7 +29,7 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
-			orphans[i].Lock = j.lockOf(parsed, queue, orphans[i].Home)
+			orphans[i].Lock = lockOf(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
 			if orphans[i].Home == lua.HomeDead {
 				orphans[i].State = lua.EndedState(parsed, lua.TrackDead, j.now())
 			}
@@ -42,20 +42,19 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 // further in each run is not the cause of the crashes, however many there are. It asks Redis only about jobs
 // that would be quarantined or die, which are few.
 func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int, error) {
-	var asked []string
-	var asks []lua.Ask[lua.StateRead]
-	var calls []driver.Call
+	var asked []*job.Job
 	for _, entry := range entries {
 		parsed, err := job.Parse(entry)
-		if err != nil || !j.cfg.Crashes.Quarantines(crashes(parsed)) {
-			continue
+		if err == nil && j.cfg.Crashes.Quarantines(crashes(parsed)) {
+			asked = append(asked, parsed)
 		}
-		ask := j.cfg.Keys.ReadState(lua.StateOf(parsed), lua.FieldCrashes)
-		asked, asks, calls = append(asked, entry), append(asks, ask), append(calls, ask.Call)
 	}
 	if len(asked) == 0 {
 		return nil, nil
 	}
+	asks, calls := lua.AskEach(asked, func(parsed *job.Job) lua.Ask[lua.StateRead] {
+		return j.cfg.Keys.ReadState(lua.StateOf(parsed), lua.FieldCrashes)
+	})
 	excused := make(map[string]int, len(asked))
 	for i, reply := range j.link.Do(ctx, calls...) {
 		state, err := asks[i].Read(reply)
@@ -63,7 +62,7 @@ func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int,
 			return nil, fmt.Errorf("read how far crashed jobs came: %w", err)
 		}
 		if err == nil { // otherwise the key is not a state, and all crashes count
-			excused[asked[i]], _ = strconv.Atoi(state.Fields[0])
+			excused[asked[i].Raw()], _ = strconv.Atoi(state.Fields[0])
 		}
 	}
 	return excused, nil
@@ -98,14 +97,14 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (s
 
 // lockOf returns what a crash means for a job's lock: it is prolonged while the job lives on, and ends when
 // the job dies.
-func (j *Janitor) lockOf(parsed *job.Job, queue string, home lua.Home) *lua.Lock {
+func lockOf(parsed *job.Job, queue string, home lua.Home, now time.Time, unit job.TimeUnit) *lua.Lock {
 	unique, err := dedup.Read(parsed)
 	if err != nil || unique.None() {
 		return nil
 	}
 	lock := unique.Stored(parsed.Class())
 	if home == lua.HomeDead && unique.Again {
-		lock.Again = dedup.Again(parsed, queue, j.now(), j.cfg.Unit)
+		lock.Again = dedup.Again(parsed, queue, now, unit)
 	}
 	return lock
 }

@@ -246,11 +246,7 @@ func (j *Janitor) records(ctx context.Context, names []string) (records map[stri
 	if len(names) == 0 {
 		return nil, nil, nil
 	}
-	asks, calls := make([]lua.Ask[*lua.Record], len(names)), make([]driver.Call, len(names))
-	for i, name := range names {
-		asks[i] = j.cfg.Keys.ReadRecord(name)
-		calls[i] = asks[i].Call
-	}
+	asks, calls := lua.AskEach(names, j.cfg.Keys.ReadRecord)
 	records, unread = make(map[string]lua.Record, len(names)), make(map[string]error)
 	for i, reply := range j.link.Do(ctx, calls...) {
 		record, err := asks[i].Read(reply)

@@ -85,9 +85,14 @@ func checkType(e Edit) error {
 			return errors.New(`the field "cattr" must be an array or an object`)
 		}
 	case "retry_for":
-		if n, ok := integer(e.JSON); !ok || n < 0 || n > longestRetryFor {
-			return fmt.Errorf(`the field "retry_for" must be a whole number of seconds, at most %d`, longestRetryFor)
-		}
+		return checkRetryFor(e.JSON)
+	}
+	return nil
+}
+
+func checkRetryFor(text string) error {
+	if n, ok := integer(text); !ok || n < 0 || n > longestRetryFor {
+		return fmt.Errorf(`the field "retry_for" must be a whole number of seconds, at most %d`, longestRetryFor)
 	}
 	return nil
 }

@@ -140,3 +140,33 @@ func (j *Job) IntoQueue(now time.Time, u TimeUnit) []Edit {
 	}
 	return edits
 }
+
+// IntoSet returns the edits for a failed job that enters a sorted set. They remove "at": Ruby would schedule
+// the job again, or lose it over an odd value. And they mend what makes a page of Sidekiq fail for all jobs on
+// it, or makes Sidekiq's client refuse a job that Ruby's poller has taken out of the set, which loses the job:
+//   - a single tag, which becomes an array of one;
+//   - a retry_for that is no whole number of seconds, or above the maximum;
+//   - encrypt without an argument that could be encrypted;
+//   - wrapped without the object that ActiveJob wraps: no Ruby process could run it.
+func (j *Job) IntoSet() []Edit {
+	edits := []Edit{Remove("at")}
+	if tags, _ := j.metaField("tags"); !isAbsent(tags) && tags != "false" && tags[0] != '[' {
+		edits = append(edits, Edit{Name: "tags", JSON: "[" + tags + "]"})
+	}
+	if text := j.text(fieldRetryFor); !isAbsent(text) && checkRetryFor(text) != nil {
+		if within, ok := j.RetryFor(); ok && within >= 0 {
+			edits = append(edits, SetInt("retry_for", min(int(within/time.Second), longestRetryFor)))
+		} else {
+			edits = append(edits, Remove("retry_for"))
+		}
+	}
+	args := j.text(fieldArgs)
+	first := skipSpace(args, 1)
+	if encrypt, _ := j.metaField("encrypt"); !isAbsent(encrypt) && encrypt != "false" && args[first] == ']' {
+		edits = append(edits, Remove("encrypt"))
+	}
+	if wrapped := j.text(fieldWrapped); !isAbsent(wrapped) && wrapped != "false" && args[first] != '{' {
+		edits = append(edits, Remove("wrapped"))
+	}
+	return edits
+}

@@ -195,3 +195,35 @@ func BenchmarkPatch(b *testing.B) {
 		j.Patch(edit)
 	}
 }
+
+// Before a job enters a set, IntoSet mends what Ruby's pages or its poller would fail over, and nothing else.
+func TestIntoSetMendsWhatRubyFailsOver(t *testing.T) {
+	t.Parallel()
+	const head = `{"class":"C","jid":"j","args":`
+	for _, c := range []struct{ was, want string }{
+		{`[],"tags":["a"],"retry_for":1000000000,"encrypt":false,"wrapped":null}`, ""},
+		{`[],"tags":null,"retry_for":0}`, ""},
+		{`[1],"encrypt":true,"cattr":{"a":1},"own":{"tags":"x"}}`, ""},
+		{`[ {"job_class":"W"}],"wrapped":"W"}`, ""},
+		{`[],"tags":"a","x":1}`, `[],"tags":["a"],"x":1}`},
+		{`[],"tags":{"a":1}}`, `[],"tags":[{"a":1}]}`},
+		{`[],"at":null}`, `[]}`},
+		{`[],"at":17.5}`, `[]}`},
+		{`[],"retry_for":"60"}`, `[]}`},
+		{`[],"retry_for":-1}`, `[]}`},
+		{`[],"retry_for":[]}`, `[]}`},
+		{`[],"retry_for":60.5}`, `[],"retry_for":60}`},
+		{`[],"retry_for":1000000001}`, `[],"retry_for":1000000000}`},
+		{`[],"retry_for":1e400}`, `[],"retry_for":1000000000}`},
+		{`[ ],"encrypt":true}`, `[ ]}`},
+		{`[],"wrapped":"W"}`, `[]}`},
+		{`[1],"wrapped":"W"}`, `[1]}`},
+		{`["x",{}],"wrapped":"W"}`, `["x",{}]}`},
+	} {
+		if c.want == "" {
+			c.want = c.was
+		}
+		j := parse(t, head+c.was)
+		require.Equal(t, head+c.want, j.Patch(j.IntoSet()...))
+	}
+}

@@ -95,12 +95,6 @@ func (r *run) stopping() bool {
 	}
 }
 
-// firstWait and longestWait bound the time between two attempts of Resume.
-const (
-	firstWait   = 100 * time.Millisecond
-	longestWait = 2 * time.Second
-)
-
 // Resume reads the last cursor of ctx's job into cursor, and reports whether there is one. While Redis is away
 // it waits, until ctx ends or the process begins to stop.
 func Resume(ctx context.Context, cursor any) (bool, error) {
@@ -112,7 +106,7 @@ func Resume(ctx context.Context, cursor any) (bool, error) {
 	fields, err := r.taken.Saved(r.job).Read(ctx)
 	for ; driver.Outage(err); fields, err = r.taken.Saved(r.job).Read(ctx) {
 		select {
-		case <-time.After(backoff.Next(firstWait, longestWait)):
+		case <-time.After(backoff.Next(firstRest, longestRest)):
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-r.launcher().halt:

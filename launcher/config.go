@@ -11,6 +11,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
 
@@ -125,6 +126,7 @@ func (c Config) check() error {
 		c.MaxInterruptions, retry.LeastMostInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
+	wrong = append(wrong, lua.CheckPrefix(c.Prefix))
 	return errors.Join(wrong...)
 }
 

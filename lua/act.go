@@ -85,33 +85,20 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 			keys = append(keys, to)
 			list = len(keys)
 		}
-		for rest := errand.Jobs; len(rest) > 0; {
-			like, count := alike(rest, func(p *Promotion) actKind { return actKind{p.Lock.kind(), p.State.kind()} })
-			jobs := rest[:count]
-			rest = rest[count:]
-			var locks string
-			keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
-			args = append(args, string(errand.Fate), strconv.Itoa(list), cmp.Or(errand.Score, errand.Queue), errand.locks(jobs[0].Lock), locks, flags(like.lock, like.state),
-				strconv.Itoa(len(jobs)))
-			keys, args = k.stateKeys(keys, args, len(jobs), func(i int) *JobState { return jobs[i].State })
-			for _, job := range jobs {
-				args = append(args, job.Old)
-				if errand.Fate == FateQueue || errand.Fate == FateHere {
-					args = append(args, job.New)
+		for _, jobs := range alike(errand.Jobs, func(p *Promotion) ownedKind { return p.owned().kind() }) {
+			args = append(args, string(errand.Fate), strconv.Itoa(list), cmp.Or(errand.Score, errand.Queue), errand.locks(jobs[0].Lock))
+			keys, args = appendOwned(k, keys, args, jobs, (*Promotion).owned, func(args []string, p *Promotion) []string {
+				if args = append(args, p.Old); errand.Fate == FateQueue || errand.Fate == FateHere {
+					args = append(args, p.New)
 				}
-				keys, args = k.lockArgs(keys, args, job.Lock)
-				args = job.State.appendTo(args)
-			}
+				return args
+			})
 		}
 	}
 	return asking(actScript, keys, args, readAct)
 }
 
-// An actKind is what jobs share that the script gets once.
-type actKind struct {
-	lock  lockKind
-	state stateKind
-}
+func (p *Promotion) owned() owned { return owned{p.Lock, p.State} }
 
 // locks returns what to do with the locks of jobs like one with this lock.
 func (e Errand) locks(lock *Lock) string {

@@ -13,11 +13,8 @@
 --          2 how many entries of a list are searched from there for each job, 0 for all: for a job that has
 --          left, every entry is read; with "at" the job's index, counted from the oldest
 --          then groups: fate, position of the queue list (0 for none), the queue's bare name or the new score,
---          locks, position of the first one's lock (0 for none), whether one may run once more (0|1; 2
---          or 3 if the jobs have state), how many jobs; in a group with state then the position of the first
---          one's state and how many fields each writes; and for each job its bytes; with the fates "queue" and
---          "here" also its new bytes; in a group with locks then the arguments of unlock; in a group with state
---          then those of end_state
+--          locks, and the arguments of read_owned, of each job its bytes, and with the fates "queue" and "here"
+--          its new bytes
 --          fate: "queue" | "dead" (as they are) | "gone" | "later" (the same set with the new score) |
 --          "here" (the same set and score with the new bytes)
 --          locks: "none" | "free" (of jobs that end) | "hold" (prolong those that are the job's own) | "take"
@@ -30,30 +27,11 @@
 --          with "at" the youngest job of the list takes the place of the one that leaves.
 local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, search = ARGV[1], tonumber(ARGV[2])
-local groups, at = {}, 3
-while at <= #ARGV do
-  local group = { fate = ARGV[at], list = KEYS[tonumber(ARGV[at + 1])], name = ARGV[at + 2], how = ARGV[at + 3],
-    lock = tonumber(ARGV[at + 4]), again = tonumber(ARGV[at + 5]) % 2 == 1, count = tonumber(ARGV[at + 6]), first = at + 7 }
-  if tonumber(ARGV[at + 5]) > 1 then
-    group.state, group.fields, group.first = tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), at + 9
-  end
-  group.step = (group.fate == 'queue' or group.fate == 'here') and 2 or 1
-  if group.lock > 0 then
-    group.locks = group.first + group.step
-    group.step = group.step + (group.again and 7 or 3)
-  end
-  if group.state then
-    group.states_at = group.first + group.step
-    group.step = group.step + 3 + 2 * group.fields
-  end
-  groups[#groups + 1] = group
-  at = group.first + group.count * group.step
-end
-
 -- include must_be
 -- include take_lock
 -- include unlock
 -- include job_state
+-- include read_owned
 local wrong
 if kind == 'set' then
   wrong = must_be(from, 'zset', 'ZREM', from, '')
@@ -62,23 +40,25 @@ elseif kind == 'at' then
 else
   wrong = must_be(from, 'list', 'LREM', from, '1', '') or must_be(from, 'list', 'LPOS', from, '')
 end
-for _, group in ipairs(groups) do
-  if not wrong and group.fate == 'queue' then
-    wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
-  elseif not wrong and group.fate == 'dead' then
+local groups, at = {}, 3
+while at <= #ARGV do
+  local fate = ARGV[at]
+  local group = read_owned(at + 4, (fate == 'queue' or fate == 'here') and 2 or 1)
+  group.fate, group.list, group.name, group.how = fate, KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2], ARGV[at + 3]
+  group.lives_on = group.how == 'hold'
+  if fate == 'queue' then
+    group.taken, group.lock = group.lock, 0 -- these locks are taken, and not ended
+    wrong = wrong or must_be(group.list, 'list', 'LPUSH', group.list, '')
+    for lock = group.taken, group.taken > 0 and group.taken + group.count - 1 or -1 do
+      wrong = wrong or may('SET', KEYS[lock], '') or may('GET', KEYS[lock])
+    end
+  elseif not wrong and fate == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
-  elseif not wrong and (group.fate == 'later' or group.fate == 'here') then
+  elseif not wrong and (fate == 'later' or fate == 'here') then
     wrong = may('ZADD', from, '0', '') or may('ZSCORE', from, '')
   end
-  if not wrong and (group.how == 'free' or group.how == 'hold') then
-    wrong = may_unlock(group)
-  end
-  if not wrong and group.state then
-    wrong = may_write_state(KEYS[group.state])
-  end
-  for lock = group.lock, group.fate == 'queue' and group.lock > 0 and group.lock + group.count - 1 or -1 do
-    wrong = wrong or may('SET', KEYS[lock], '') or may('GET', KEYS[lock])
-  end
+  wrong = wrong or may_end(group)
+  groups[#groups + 1], at = group, group.after
 end
 if wrong then
   return wrong
@@ -127,12 +107,12 @@ for _, group in ipairs(groups) do
   local arrived = false
   for number = 0, group.count - 1 do
     local arg = group.first + number * group.step
-    local lock, locks = KEYS[group.lock + number], group.locks and group.locks + number * group.step
+    local lock, locks = KEYS[(group.taken or 0) + number], group.locks and group.locks + number * group.step
     position = position + 1
     local holder = group.how == 'need' and who_else(ARGV[arg], lock, ARGV[locks + 1])
     local moves = not holder and leaves(ARGV[arg], group, ARGV[arg + 1])
-    if moves and group.state then
-      end_state(group, number + 1)
+    if moves then
+      end_owned(group, number + 1, queues, now_ms)
     end
     if holder then
       held[#held + 1] = position
@@ -145,14 +125,9 @@ for _, group in ipairs(groups) do
       if group.how ~= 'none' then
         take_lock(lock, index, ARGV[locks], ARGV[locks + 1], ARGV[locks + 2], now_ms)
       end
-    else
-      if group.fate == 'dead' then
-        -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
-        redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
-      end
-      if group.how == 'free' or group.how == 'hold' then
-        unlock(group, number + 1, group.how == 'hold', queues, now_ms)
-      end
+    elseif group.fate == 'dead' then
+      -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
+      redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
     end
   end
   if arrived then

@@ -92,6 +92,11 @@ var moves = []move{
 			{Old: "quarantined", New: "quarantined", Home: HomeQuarantine}, {Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"},
 		}}}, w.today))
 	}},
+	{script: "recover_gitlab", jobs: []string{"good", "bad"}, begin: func(w *world) call {
+		list, _ := w.keys.GitLabList(w.keys.GitLabName("q", "h:1:ab"))
+		w.redis("RPUSH", list.Key, "good", "bad")
+		return try(w, w.keys.RecoverGitLab(list, Orphans{Queue: "q", Entries: []Orphan{{Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"}}}, w.today))
+	}},
 	{script: "promote", jobs: []string{"due", "bad", "quarantined"}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "quarantined")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{

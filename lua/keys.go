@@ -1,13 +1,15 @@
 package lua
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // Keys spells every name that Belay uses in Redis. Names that Sidekiq shares are Sidekiq's own; names that
 // only Belay reads begin with "belay:". No name is ever parsed, because queues and hosts may contain
-// anything.
+// anything; only GitLabList must.
 type Keys struct{ prefix string }
 
 // NewKeys puts prefix and a colon before every name, as Ruby's redis-namespace does; an empty prefix adds
@@ -17,6 +19,15 @@ func NewKeys(prefix string) Keys {
 		prefix += ":"
 	}
 	return Keys{prefix: prefix}
+}
+
+// CheckPrefix refuses a prefix with which keys of Belay would have the names of GitLab's working lists. The
+// cleaner of GitLab's reliable fetch would take the jobs of living workers out of them.
+func CheckPrefix(prefix string) error {
+	if strings.Contains(":"+prefix+":queue:", ":"+gitlabWorking) {
+		return fmt.Errorf("prefix %q: with it Belay's keys would look like the working lists of GitLab's reliable fetch; choose another one", prefix)
+	}
+	return nil
 }
 
 // Queues is the set of queue names. Every push adds to it, because Ruby's "clear" removes the name.

@@ -62,7 +62,7 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 	}
 	if b.Lock != nil {
 		keys = append(keys, k.Lock(b.Lock.Digest))
-		keys, args = k.lockArgs(keys, args, b.Lock)
+		keys, args = k.appendUnlock(keys, args, b.Lock)
 	}
 	return asking(killLargeScript, keys, args, func(r reader) (bool, error) {
 		word := r.text()

@@ -83,7 +83,7 @@ while redis.call('ZADD', dead, 'NX', time[1] + time[2] / 1000000, job) == 0 do
   job = job .. ' '
 end
 if group.count > 0 then
-  unlock(group, 1, false, queues, 0)
+  unlock(group, 1, queues, 0)
   unlocked(index)
 end
 count_runs(processed, processed_today, 1, day_seconds)

@@ -72,34 +72,3 @@ func HolderOf(value string) (h Holder, ok bool) {
 	}
 	return h, err == nil
 }
-
-// lockKeys adds the keys of locks, one beside the other, and the position of the first one; 0 when the first
-// has none, for then they all have none.
-func (k Keys) lockKeys(keys []string, count int, lock func(i int) *Lock) ([]string, string) {
-	if lock(0) == nil {
-		return keys, "0"
-	}
-	first := strconv.Itoa(len(keys) + 1)
-	for i := range count {
-		keys = append(keys, k.Lock(lock(i).Digest))
-	}
-	return keys, first
-}
-
-// lockArgs are what stands for a lock in a script's arguments. The key of a queue that they point to is added.
-func (k Keys) lockArgs(keys, args []string, lock *Lock) ([]string, []string) {
-	if lock == nil {
-		return keys, args
-	}
-	args = append(args, lock.Digest, lock.Owner, millis(lock.Hold))
-	if lock.Again == nil {
-		return keys, args
-	}
-	keys = append(keys, k.Queue(lock.Again.Queue))
-	return keys, append(args, lock.Again.Owner, lock.Again.Bytes, strconv.Itoa(len(keys)), lock.Again.Queue)
-}
-
-// A lockKind is what the locks in one group of a script's arguments have in common.
-type lockKind struct{ locked, again bool }
-
-func (l *Lock) kind() lockKind { return lockKind{locked: l != nil, again: l != nil && l.Again != nil} }

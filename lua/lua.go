@@ -75,12 +75,22 @@ func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
 	return a.Read(client.Do(ctx, a.Call)[0])
 }
 
-// alike returns the key of the first item, and how many items from the first on have it.
-func alike[T any, K comparable](items []T, keyOf func(item *T) K) (key K, count int) {
-	key = keyOf(&items[0])
-	for count = 1; count < len(items) && keyOf(&items[count]) == key; count++ {
+// AskEach returns an Ask for each item, and their calls, for one pipeline.
+func AskEach[I, T any](items []I, ask func(item I) Ask[T]) ([]Ask[T], []driver.Call) {
+	asks := make([]Ask[T], len(items))
+	for i, item := range items {
+		asks[i] = ask(item)
 	}
-	return key, count
+	return asks, CallsOf(asks)
+}
+
+// CallsOf returns the calls of asks, for one pipeline.
+func CallsOf[T any](asks []Ask[T]) []driver.Call {
+	calls := make([]driver.Call, len(asks), len(asks)+1)
+	for i, ask := range asks {
+		calls[i] = ask.Call
+	}
+	return calls
 }
 
 // Texts reads the reply to a plain command that returns an array of strings.

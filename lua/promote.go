@@ -38,17 +38,15 @@ func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[
 			keys = append(keys, list)
 			number = len(keys)
 		}
-		for rest := group.Jobs; len(rest) > 0; {
-			locked, count := alike(rest, func(p *Promotion) bool { return p.Lock != nil })
-			args = append(args, strconv.Itoa(number), group.Queue, bit(locked), strconv.Itoa(count))
-			for _, promotion := range rest[:count] {
+		for locked, jobs := range alike(group.Jobs, func(p *Promotion) bool { return p.Lock != nil }) {
+			args = append(args, strconv.Itoa(number), group.Queue, bit(locked), strconv.Itoa(len(jobs)))
+			for _, promotion := range jobs {
 				args = append(args, promotion.Old, promotion.New)
 				if locked {
 					keys = append(keys, k.Lock(promotion.Lock.Digest))
 					args = append(args, strconv.Itoa(len(keys)), promotion.Lock.Digest, promotion.Lock.Owner, millis(promotion.Lock.Hold))
 				}
 			}
-			rest = rest[count:]
 		}
 	}
 	return asking(promoteScript, keys, args, readNumber)

@@ -47,13 +47,12 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 		keys = append(keys, number.Slot)
 		args = append(args[:0], strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember))
 	}
-	for len(jobs) > 0 {
-		group, count := alike(jobs, uniqueGroupOf)
+	for group, jobs := range alike(jobs, uniqueGroupOf) {
 		if group.when == "now" {
 			keys = append(keys, k.Queue(group.queue))
 		}
-		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate, bit(group.leaves), strconv.Itoa(count))
-		for _, j := range jobs[:count] {
+		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate, bit(group.leaves), strconv.Itoa(len(jobs)))
+		for _, j := range jobs {
 			args = append(args, j.Job)
 			if j.Lock != nil {
 				keys = append(keys, k.Lock(j.Lock.Digest))
@@ -63,7 +62,6 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 				args = append(args, j.WAL)
 			}
 		}
-		jobs = jobs[count:]
 	}
 	return asking(pushUniqueScript, keys, args, readPushUnique)
 }

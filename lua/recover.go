@@ -64,37 +64,35 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 	}
 	args := []string{identity, strconv.Itoa(len(queues)), daySeconds}
 	for _, list := range orphans {
-		hand := "working"
-		if list.Quarantined {
-			hand = "quarantined"
-		}
-		for rest := list.Entries; len(rest) > 0; {
-			like, count := alike(rest, orphanKindOf)
-			orphans := rest[:count]
-			rest = rest[count:]
-			var locks string
-			keys, locks = k.lockKeys(keys, len(orphans), func(i int) *Lock { return orphans[i].Lock })
-			args = append(args, strconv.Itoa(triples[list.Queue]), hand, string(cmp.Or(like.home, HomeQueue)), locks, flags(like.lock, like.state),
-				strconv.Itoa(len(orphans)))
-			keys, args = k.stateKeys(keys, args, len(orphans), func(i int) *JobState { return orphans[i].State })
-			for _, orphan := range orphans {
-				args = append(args, orphan.Old, orphan.New)
-				keys, args = k.lockArgs(keys, args, orphan.Lock)
-				args = orphan.State.appendTo(args)
-			}
-		}
+		keys, args = k.appendOrphans(keys, args, triples[list.Queue], list)
 	}
 	return asking(recoverScript, keys, args, readRecovered)
+}
+
+// appendOrphans adds the groups that name these jobs; triple is the position of their lists.
+func (k Keys) appendOrphans(keys, args []string, triple int, list Orphans) ([]string, []string) {
+	hand := "working"
+	if list.Quarantined {
+		hand = "quarantined"
+	}
+	for like, entries := range alike(list.Entries, orphanKindOf) {
+		args = append(args, strconv.Itoa(triple), hand, string(cmp.Or(like.home, HomeQueue)))
+		keys, args = appendOwned(k, keys, args, entries, (*Orphan).owned, func(args []string, o *Orphan) []string {
+			return append(args, o.Old, o.New)
+		})
+	}
+	return keys, args
 }
 
 // An orphanKind is what orphans share that the script gets once.
 type orphanKind struct {
 	home  Home
-	lock  lockKind
-	state stateKind
+	owned ownedKind
 }
 
-func orphanKindOf(o *Orphan) orphanKind { return orphanKind{o.Home, o.Lock.kind(), o.State.kind()} }
+func orphanKindOf(o *Orphan) orphanKind { return orphanKind{o.Home, o.owned().kind()} }
+
+func (o *Orphan) owned() owned { return owned{o.Lock, o.State} }
 
 func readRecovered(r reader) (answer Recovered, err error) {
 	if word := r.text(); word != "recovered" {

@@ -10,11 +10,8 @@
 --          then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, locks, the queues of jobs that run once more, and states
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
---          "working" | "quarantined", to "queue" | "quarantine" | "dead", position of the first one's lock (0
---          for none), whether one may run once more (0|1; 2 or 3 if the jobs have state), how many jobs; in a
---          group with state then the position of the first one's state and how many fields each writes; and
---          for each job its bytes and its new bytes; in a group with locks then the arguments of unlock; in a
---          group with state then those of end_state
+--          "working" | "quarantined", to "queue" | "quarantine" | "dead", and the arguments of read_owned, of
+--          each job its bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues)
@@ -44,40 +41,12 @@ end
 -- include must_be
 -- include unlock
 -- include job_state
+-- include read_owned
 -- include count_runs
-local groups, at = {}, 4
-while at <= #ARGV do
-  local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
-  local group = { hand = ARGV[at + 1] == 'quarantined' and running or triple.working, home = triple[to], lock = tonumber(ARGV[at + 3]),
-    again = tonumber(ARGV[at + 4]) % 2 == 1, count = tonumber(ARGV[at + 5]), first = at + 6, step = 2 }
-  if tonumber(ARGV[at + 4]) > 1 then
-    group.state, group.fields, group.first = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), at + 8
-  end
-  if group.lock > 0 then
-    group.locks = group.first + group.step
-    group.step = group.step + (group.again and 7 or 3)
-  end
-  if group.state then
-    group.states_at = group.first + group.step
-    group.step = group.step + 3 + 2 * group.fields
-  end
-  local wrong = must_be(group.hand, 'list', 'LREM', group.hand, '1', '')
-  if not wrong and to == 'dead' then
-    wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
-  elseif not wrong then
-    wrong = must_be(group.home, 'list', 'RPUSH', group.home, '')
-  end
-  if not wrong and group.lock > 0 then
-    wrong = may_unlock(group)
-  end
-  if not wrong and group.state then
-    wrong = may_write_state(KEYS[group.state])
-  end
-  if wrong then
-    return wrong
-  end
-  groups[#groups + 1] = group
-  at = group.first + group.step * group.count
+-- include orphans
+local groups, wrong = read_orphans(triples, running, dead, 4)
+if wrong then
+  return wrong
 end
 
 if not died then
@@ -86,28 +55,7 @@ if not died then
   -- again.
   redis.call('ZADD', alive, 0, identity)
 end
-local moved, killed = 0, 0
-for _, group in ipairs(groups) do
-  for job = 0, group.count - 1 do
-    local arg = group.first + group.step * job
-    local old, new = ARGV[arg], ARGV[arg + 1]
-    if redis.call('LREM', group.hand, 1, old) == 1 then
-      moved = moved + 1
-      if group.home then
-        redis.call('RPUSH', group.home, new)
-      else
-        redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
-        killed = killed + 1
-      end
-      if group.lock > 0 then
-        unlock(group, job + 1, group.home ~= nil, queues, now_ms)
-      end
-      if group.state then
-        end_state(group, job + 1)
-      end
-    end
-  end
-end
+local moved, killed = move_orphans(groups, dead, queues, time, now_ms)
 unlocked(index)
 count_runs(processed, processed_today, killed, day_seconds)
 count_runs(failed, failed_today, killed, day_seconds)

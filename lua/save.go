@@ -43,52 +43,6 @@ func StateOf(j *job.Job) JobState {
 	return JobState{JID: j.JID(), Created: created}
 }
 
-// A stateKind is what the states in one group of a script's arguments have in common.
-type stateKind struct {
-	stateful bool
-	fields   int
-}
-
-func (s *JobState) kind() stateKind {
-	if s == nil {
-		return stateKind{}
-	}
-	return stateKind{true, len(s.Fields) / 2}
-}
-
-// flags says whether a job of a group may run once more, and whether the jobs have state.
-func flags(lock lockKind, state stateKind) string {
-	switch {
-	case state.stateful && lock.again:
-		return "3"
-	case state.stateful:
-		return "2"
-	}
-	return bit(lock.again)
-}
-
-// stateKeys adds the keys of the states of a group's jobs, if they have any, and what a script gets once about
-// them.
-func (k Keys) stateKeys(keys, args []string, count int, state func(i int) *JobState) ([]string, []string) {
-	kind := state(0).kind()
-	if !kind.stateful {
-		return keys, args
-	}
-	args = append(args, strconv.Itoa(len(keys)+1), strconv.Itoa(kind.fields))
-	for i := range count {
-		keys = append(keys, k.Iteration(state(i).JID))
-	}
-	return keys, args
-}
-
-// appendTo adds the arguments of end_state.
-func (s *JobState) appendTo(args []string) []string {
-	if s == nil {
-		return args
-	}
-	return append(append(args, s.Created, strconv.FormatInt(s.Version, 10), wholeSeconds(s.Keep)), s.Fields...)
-}
-
 // SaveWord is the result of a save.
 type SaveWord string
 

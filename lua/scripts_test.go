@@ -146,6 +146,7 @@ var statusWords = map[string][]string{
 	"settle":           {string(SettleSettled), string(SettleRefused)},
 	"heartbeat":        {string(StateAlive), string(StateDead), string(StateUnknown), string(StateUnrecorded)},
 	"recover":          {string(StateAlive), string(StateUnknown), "recovered"},
+	"recover_gitlab":   {string(StateAlive), "recovered"},
 	"register":         {"registered", "taken"},
 	"deregister":       {"left"},
 	"announce":         {"announced", "dead"},

@@ -69,8 +69,7 @@ type settleGroup struct {
 	origin            origin
 	exit              job.Exit
 	processed, failed bool
-	lock              lockKind
-	state             stateKind
+	owned             ownedKind
 }
 
 // An origin is where a job was taken from, and so in which list it lies and where it goes when it is
@@ -104,20 +103,9 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
 	keys = k.settleLists(keys, pairs, s)
-	for rest := s.Jobs; len(rest) > 0; {
-		group, count := alike(rest, groupOf)
-		jobs := rest[:count]
-		rest = rest[count:]
-		var locks string
-		keys, locks = k.lockKeys(keys, len(jobs), func(i int) *Lock { return jobs[i].Lock })
-		args = append(args, string(group.exit), strconv.Itoa(pairs[group.origin]), bit(group.processed), bit(group.failed),
-			locks, flags(group.lock, group.state), strconv.Itoa(len(jobs)))
-		keys, args = k.stateKeys(keys, args, len(jobs), func(i int) *JobState { return jobs[i].State })
-		for _, settled := range jobs {
-			args = appendSettled(args, settled)
-			keys, args = k.lockArgs(keys, args, settled.Lock)
-			args = settled.State.appendTo(args)
-		}
+	for group, jobs := range alike(s.Jobs, groupOf) {
+		args = append(args, string(group.exit), strconv.Itoa(pairs[group.origin]), bit(group.processed), bit(group.failed))
+		keys, args = appendOwned(k, keys, args, jobs, (*Settled).owned, appendSettled)
 	}
 	return asking(settleScript, keys, args, readSettle)
 }
@@ -137,9 +125,11 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 	return keys
 }
 
+func (s *Settled) owned() owned { return owned{s.Lock, s.State} }
+
 func groupOf(s *Settled) settleGroup {
 	group := settleGroup{
-		origin: origin{s.Queue, s.Quarantined}, exit: s.Outcome.Exit(), lock: s.Lock.kind(), state: s.State.kind(),
+		origin: origin{s.Queue, s.Quarantined}, exit: s.Outcome.Exit(), owned: s.owned().kind(),
 	}
 	group.processed, group.failed = s.Outcome.Counts()
 	return group
@@ -164,7 +154,7 @@ func groupJobs(jobs []Settled) {
 	}
 }
 
-func appendSettled(args []string, s Settled) []string {
+func appendSettled(args []string, s *Settled) []string {
 	args = append(args, s.Bytes)
 	switch s.Outcome.Exit() {
 	case job.ExitRetry, job.ExitSnoozed, job.ExitDead:

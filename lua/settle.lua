@@ -16,13 +16,8 @@
 --          then, by their positions, locks, the queues of jobs that run once more, and states
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most
---          then groups: exit, pair, counts as processed (0|1), as failed (0|1), position of the first one's
---          lock (0 for none), whether one may run once more (0|1; 2 or 3 if the jobs have state), how many
---          jobs; in a group with state then the position of the first one's state and how many fields each
---          writes; and for each the job; for exits with a new place also its new bytes and delay in seconds;
---          in a group with locks then the arguments of unlock; in a group with state then its created_at,
---          the highest version that the run used, the seconds to keep the state (0 deletes it), and the
---          fields (see save)
+--          then groups: exit, pair, counts as processed (0|1), as failed (0|1), and the arguments of
+--          read_owned, of each job its bytes, and for exits with a new place its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
 --          "snoozed" | "dead"
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
@@ -53,53 +48,29 @@ if number < held_mark then
   return { 'refused' }
 end
 
-local groups, at = {}, 8
-while at <= #ARGV do
-  local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
-  local group = {
-    exit = exit, working = KEYS[9 + 2 * pair], queue = KEYS[10 + 2 * pair], home = homes[exit],
-    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]),
-    lock = tonumber(ARGV[at + 4]), count = tonumber(ARGV[at + 6]), first = at + 7,
-  }
-  local flags = tonumber(ARGV[at + 5])
-  group.again = flags % 2 == 1
-  if flags > 1 then
-    group.state, group.fields, group.first = tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), at + 9
-  end
-  group.step = group.home and 3 or 1
-  if group.lock > 0 then
-    group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'requeued'
-    group.locks = group.first + group.step
-    group.step = group.step + (group.again and 7 or 3)
-  end
-  if group.state then
-    group.states_at = group.first + group.step
-    group.step = group.step + 3 + 2 * group.fields
-  end
-  groups[#groups + 1] = group
-  at = group.first + group.count * group.step
-end
-
 -- include must_be
 -- include unlock
 -- include job_state
+-- include read_owned
 -- include count_runs
-for _, group in ipairs(groups) do
+local groups, at = {}, 8
+while at <= #ARGV do
+  local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
+  local group = read_owned(at + 4, homes[exit] and 3 or 1)
+  group.exit, group.working, group.queue, group.home = exit, KEYS[9 + 2 * pair], KEYS[10 + 2 * pair], homes[exit]
+  group.processed, group.failed = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'requeued'
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
   if not wrong and group.home then
     wrong = must_be(group.home, 'zset', 'ZADD', group.home, '0', '')
   elseif not wrong and group.exit == 'requeued' then
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
-  if not wrong and group.lock > 0 then
-    wrong = may_unlock(group)
-  end
-  if not wrong and group.state then
-    wrong = may_write_state(KEYS[group.state]) -- states differ only by their jid
-  end
+  wrong = wrong or may_end(group)
   if wrong then
     return wrong
   end
+  groups[#groups + 1], at = group, group.after
 end
 
 local time = redis.call('TIME')
@@ -121,7 +92,7 @@ local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
   -- Locals, because this loop is most of the cost of a job.
-  local working, home, step, locked, arg = group.working, group.home, group.step, group.lock > 0, group.first
+  local working, home, step, owns, arg = group.working, group.home, group.step, group.lock > 0 or group.state, group.first
   local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
     if redis.call('LREM', working, -1, ARGV[arg]) == 0 then
@@ -134,11 +105,8 @@ for _, group in ipairs(groups) do
       elseif requeued then
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
-      if locked then
-        unlock(group, job, group.lives_on, queues, now_ms)
-      end
-      if group.state then
-        end_state(group, job)
+      if owns then
+        end_owned(group, job, queues, now_ms)
       end
     end
     arg = arg + step

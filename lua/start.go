@@ -44,23 +44,19 @@ type Started struct {
 func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
 	args := make([]string, 0, 2+4*len(starts))
-	for len(starts) > 0 {
-		group, count := alike(starts, func(s *Start) startGroup {
-			return startGroup{origin{s.Queue, s.Quarantined}, s.what()}
-		})
+	for group, starts := range alike(starts, func(s *Start) startGroup { return startGroup{origin{s.Queue, s.Quarantined}, s.what()} }) {
 		hand, _ := k.lists(group.origin, identity)
-		keys, args = append(keys, hand), append(args, group.what, strconv.Itoa(count))
-		for _, start := range starts[:count] {
+		keys, args = append(keys, hand), append(args, group.what, strconv.Itoa(len(starts)))
+		for _, start := range starts {
 			keys = append(keys, k.Lock(start.Lock.Digest))
 			args = append(args, start.Bytes, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
 		}
-		for _, start := range starts[:count] {
+		for _, start := range starts {
 			if group.what == startLeave {
 				jid, _ := start.Lock.Names()
 				keys = append(keys, k.Left(jid))
 			}
 		}
-		starts = starts[count:]
 	}
 	return asking(startScript, keys, args, readStart)
 }

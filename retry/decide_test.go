@@ -138,7 +138,7 @@ func TestDecide(t *testing.T) {
 			want: `"retry":true,"retry_for":3599,"failed_at":` + anHourAgo + `,"retry_count":1,"error_message":"boom","error_class":"error","retried_at":1700000000.5`},
 		{promise: "retry_for_without_a_first_time_begins_now", fields: `"retry":true,"retry_for":60,"retry_count":0`, err: errBoom, exit: job.ExitRetry, after: 16*time.Second + dice3, counts: "pf", reason: "retry 2 within 1m0s",
 			want: `"retry":true,"retry_for":60,"retry_count":1,"error_message":"boom","error_class":"error","retried_at":1700000000.5,"failed_at":1700000000.5`},
-		{promise: "retry_for_that_is_a_string_is_none", fields: `"retry":0,"retry_for":"60"`, err: errBoom, exit: job.ExitDead, want: `"retry":0,"retry_for":"60",` + first, counts: "pf", spent: true, reason: "all 0 retries failed"},
+		{promise: "retry_for_that_is_a_string_is_none", fields: `"retry":0,"retry_for":"60"`, err: errBoom, exit: job.ExitDead, want: `"retry":0,` + first, counts: "pf", spent: true, reason: "all 0 retries failed"},
 
 		{promise: "in_waits_exactly_so_long", fields: `"retry":true`, err: retry.In(time.Minute, errBoom), exit: job.ExitRetry, after: time.Minute, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "in_goes_before_the_class'_own_delay", fields: `"retry":true`, err: retry.In(0, errBoom), with: backoff(time.Hour), exit: job.ExitRetry, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},

@@ -61,6 +61,5 @@ func (f *failure) envelope() []job.Edit {
 	if _, ok := f.run.Job.Field("retry"); !ok {
 		edits = append(edits, job.Edit{Name: "retry", JSON: "true"})
 	}
-	// "at" has no place in a stored job: Ruby would schedule it again, or lose it over an odd one.
-	return append(edits, job.Remove("at"))
+	return append(edits, f.run.Job.IntoSet()...)
 }

@@ -125,17 +125,13 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	p.apart = false
 	next = p.cfg.Every
 	for together := range slices.Chunk(sets, most) {
-		looks, calls := make([]look, len(together)), make([]driver.Call, len(together))
-		for i, set := range together {
-			looks[i] = look{p.page(set, p.skip[set], len(together)), set}
-			calls[i] = looks[i].Call
-		}
+		looks, calls := lua.AskEach(together, func(set string) lua.Ask[lua.Due] { return p.page(set, p.skip[set], len(together)) })
 		replies, err := p.carry(ctx, me, calls...)
 		if err != nil {
 			return next, errors.Join(wrong, err)
 		}
-		for i, look := range looks {
-			until, err := p.drain(ctx, me, look, replies[i])
+		for i, set := range together {
+			until, err := p.drain(ctx, me, set, looks[i], replies[i])
 			wrong = errors.Join(wrong, err)
 			next = min(next, until)
 			if p.heldAs != me || p.link.Unchecked() {
@@ -179,12 +175,6 @@ func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver
 	return held, nil
 }
 
-// A look is what is asked of one set: a page of its due jobs.
-type look struct {
-	lua.Ask[lua.Due]
-	set string
-}
-
 // page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a
 // round trip. What it brings is sent back twice, old and new.
 func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
@@ -193,9 +183,8 @@ func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
 
 // drain promotes the due jobs of one set, of which the first page has been answered, and says how long it
 // is until the next one's time.
-func (p *Poller) drain(ctx context.Context, me string, first look, reply driver.Reply) (time.Duration, error) {
+func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Due], reply driver.Reply) (time.Duration, error) {
 	var wrong error
-	set := first.set
 	skip := p.skip[set] // jobs that cannot be moved, which must not hold up those behind them
 	p.skip[set] = 0
 	due, err := first.Read(reply)
@@ -261,12 +250,9 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 	// One queue a call: one whose key is broken stops only its own jobs.
 	now := p.cfg.Clock.Now()
 	groups := p.sort(set, jobs, now)
-	asks := make([]lua.Ask[int], len(groups))
-	calls := make([]driver.Call, len(groups), len(groups)+1)
-	for i, group := range groups {
-		asks[i] = p.cfg.Keys.Promote(set, []lua.Promotions{group}, now)
-		calls[i] = asks[i].Call
-	}
+	asks, calls := lua.AskEach(groups, func(group lua.Promotions) lua.Ask[int] {
+		return p.cfg.Keys.Promote(set, []lua.Promotions{group}, now)
+	})
 	next := p.page(set, skip, 1)
 	replies, err := p.carry(ctx, me, append(calls, next.Call)...)
 	if err != nil {

@@ -95,7 +95,6 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 		if err != nil {
 			return moved, errors.Join(wrong, err)
 		}
-		var calls []driver.Call
 		var asks []lua.Ask[lua.Ticked]
 		for _, one := range jobs {
 			if resets && !one.step.reset {
@@ -106,11 +105,10 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 				unusable = append(unusable, unusableJob{one.Name, err})
 				continue
 			}
-			asks, calls = append(asks, ask), append(calls, ask.Call)
-			jobs[len(asks)-1] = one
+			jobs[len(asks)], asks = one, append(asks, ask)
 		}
 		jobs = jobs[:len(asks)]
-		for i, reply := range p.carryTicks(ctx, calls) {
+		for i, reply := range p.carryTicks(ctx, lua.CallsOf(asks)) {
 			ticked, err := asks[i].Read(reply)
 			switch {
 			case driver.Outage(err):

@@ -15,7 +15,7 @@ var cancelled = map[inspect.CancelResult]string{
 	inspect.CancelRemoved:  "Removed: the job waited, and will not run.",
 	inspect.CancelStopping: "Stopping: a worker has the job. It ends within a few seconds, without a retry.",
 	inspect.CancelMarked:   "Marked: the job was not found. A worker that takes it later drops it.",
-	inspect.CancelDone:     "Done: the job is dead, and was not changed.",
+	inspect.CancelDone:     "Done: the job had ended before, and was not changed.",
 }
 
 // cancel cancels one job by its jid, or the selected jobs of a set.

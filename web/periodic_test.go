@@ -100,7 +100,7 @@ func TestCancel(t *testing.T) {
 	require.Contains(t, r.follow(r.post("/cancel", "jid", "jid000000", "back", "busy")).body, "Removed")
 	got = r.post("/cancel", "jid", "jid000000") // its other copy
 	require.Equal(t, "job?jid=jid000000", got.head.Get("Location"))
-	require.Contains(t, r.follow(got).body, "Done: the job is dead, and was not changed.")
+	require.Contains(t, r.follow(got).body, "Done: the job had ended before, and was not changed.")
 
 	require.Contains(t, r.follow(r.post("/cancel", "in", "retries")).body, "No job was selected.")
 	for _, wrong := range [][]string{{}, {"jid", "a\nb"}, {"in", "//evil.example.com", "jid", "x"}, {"in", "queue", "jid", "x"}} {

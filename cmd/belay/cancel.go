@@ -19,7 +19,7 @@ const cancelHelp = `Cancels jobs, wherever they are, and prints what happened to
   marked    it was not found (it has ended, perhaps just now), or its worker cannot stop it: a worker from before this
             command, or Sidekiq, which stops iterable jobs only. A worker of Belay that takes it within thirty days
             drops it
-  done      it has ended before: it is in the dead set, and stays there
+  done      it had ended before, and was not changed: it is in the dead set, or it is a tracked job that has completed
 
 A job that is pushed afterwards is not affected, even if it has the same jid. The search reads all waiting jobs and ends at
 --timeout.
@@ -100,6 +100,8 @@ func cancelNote(r inspect.Cancellation) string {
 		return " (not found)"
 	case r.Place == inspect.PlaceDead:
 		return " (in the dead set)"
+	case r.Place == inspect.PlaceCompleted:
+		return " (completed)"
 	}
 	return " (from " + string(r.Place) + ")"
 }

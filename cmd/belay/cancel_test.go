@@ -26,6 +26,8 @@ func TestCancelPrintsWhatHappenedToEachJob(t *testing.T) {
 	require.Contains(t, absent.errs, "1 of 1 jobs were not cancelled")
 	h.do("ZADD", h.key("dead"), "1", deadJob("A", "1"))
 	require.Equal(t, said{exitAbsent, "1 done (in the dead set)\n", "belay cancel: 1 of 1 jobs were not cancelled\n"}, h.invoke("", "cancel", "1"))
+	h.do("HSET", h.key("it-2"), "belay_state", "done", "belay_ended_at_ms", "1700000000000", "belay_job", deadJob("A", "2"))
+	require.Equal(t, said{exitAbsent, "2 done (completed)\n", "belay cancel: 1 of 1 jobs were not cancelled\n"}, h.invoke("", "cancel", "2"))
 
 	var result inspect.Cancellation
 	answer := h.invoke("", "cancel", push("B"), "--json")

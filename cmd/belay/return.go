@@ -10,42 +10,66 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
 )
 
-const returnHelp = `Puts everything that only workers of Belay would bring back into plain queues, where Sidekiq's own workers take it: the jobs
-that dead processes hold, to the heads of their queues, and quarantined jobs, to the backs. Jobs in queues, schedule, retry
-and dead need nothing: Sidekiq reads them as they are.
+const returnHelp = `Puts jobs that dead processes hold back into plain queues. You can interrupt it at any moment, even with kill -9, and run it
+again: each job moves in one step.
 
-Stop all workers of Belay first. While one is alive the command refuses, and names it; a killed one counts as alive until
-its TTL is over. The command takes some seconds, or the longest TTL of the dead processes. You can interrupt it at any
-moment, even with kill -9, and run it again: each job moves in one step.
+--to-ruby is for a fleet that leaves Belay. It returns everything that only workers of Belay would bring back, to where
+Sidekiq's own workers take it: the jobs that dead processes of Belay hold, to the heads of their queues, and quarantined
+jobs, to the backs. Jobs in queues, schedule, retry and dead need nothing: Sidekiq reads them as they are. Stop all workers
+of Belay first. While one is alive the command refuses, and names it; a killed one counts as alive until its TTL is over.
+The command takes some seconds, or the longest TTL of the dead processes. Unique jobs keep their locks until they expire,
+because Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.
 
-Unique jobs keep their locks until they expire, because Sidekiq releases none: belay locks shows them. Periodic jobs of
-Belay are not enqueued any more.
+--from-gitlab is for a fleet that leaves Ruby with GitLab's reliable fetch (sidekiq-reliable-fetch). Its processes keep the
+jobs that they run in lists named working:queue:*, and only a living one of them recovers those of a dead one. This command
+does it instead, beside living processes of both languages: jobs go to the heads of their queues, and interrupted_count goes
+up by one. Processes with a heartbeat keep theirs. A killed one has its last heartbeat for a minute, and then the command
+waits for --doubt, so that a process which could not reach Redis is not taken for dead. --dry-run shows the lists. The
+command reads the names of all keys with SCAN. A job that is interrupted for the third time (--interruptions) goes to the
+dead set, where GitLab would put it into its own set, interrupted: Belay does not read that one.
 
-Exit status: 0; 1 if a worker of Belay is alive, if Redis cannot be reached, or if jobs are left after --timeout; 2 for a
-wrong command line; 130 or 143 if INT or TERM ended it.`
+Exit status: 0; 1 if a worker of Belay is alive (--to-ruby), if Redis cannot be reached, or if jobs of dead processes are left
+after --timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.`
 
 // newReturn makes the command for the way back to Sidekiq.
 func newReturn(at *redisFlags) *cobra.Command {
-	var toRuby, asJSON bool
+	var toRuby, fromGitLab, asJSON, dryRun bool
 	var limit int
+	of := inspect.FromGitLab{}
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:     "return --to-ruby",
-		Short:   "Put what dead workers of Belay hold into plain queues, for Sidekiq's workers",
+		Use:     "return --to-ruby | --from-gitlab",
+		Short:   "Put what dead processes of Belay, or of GitLab's reliable fetch, hold into plain queues",
 		Long:    returnHelp,
-		Example: "  belay processes stop --all --yes\n  belay return --to-ruby",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 || !toRuby {
-				return usage("say --to-ruby: it is for a fleet that has no workers of Belay any more")
+		Example: "  belay processes stop --all --yes\n  belay return --to-ruby\n  belay return --from-gitlab --dry-run",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 || toRuby == fromGitLab {
+				return usage("say --to-ruby, for a fleet that has no workers of Belay any more, or --from-gitlab, for jobs that dead Ruby processes hold")
+			}
+			for _, name := range []string{"dry-run", "doubt", "interruptions"} {
+				if toRuby && cmd.Flags().Changed(name) {
+					return usage("--%s is for --from-gitlab only", name)
+				}
+			}
+			if of.Doubt < 0 {
+				return usage("--doubt %v: it is not negative", of.Doubt)
+			}
+			if of.Interruptions == 0 {
+				return usage("--interruptions 0: it is at least 1, or -1")
 			}
 			return nil
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
 			ctx, stop := untilSignal()
 			defer stop()
+			if fromGitLab {
+				of.PayloadLimit = limit
+				return returnFromGitLab(ctx, cmd, i, of, timeout, dryRun, asJSON)
+			}
 			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			logger := zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger()
@@ -63,9 +87,13 @@ func newReturn(at *redisFlags) *cobra.Command {
 		}),
 	}
 	set := cmd.Flags()
-	set.BoolVar(&toRuby, "to-ruby", false, "required: no worker of Belay will be started again")
+	set.BoolVar(&toRuby, "to-ruby", false, "return jobs of Belay: none of its workers will be started again")
+	set.BoolVar(&fromGitLab, "from-gitlab", false, "return jobs of dead Ruby processes with GitLab's reliable fetch")
+	set.BoolVar(&dryRun, "dry-run", false, "only show these processes' lists; change nothing")
+	set.DurationVar(&of.Doubt, "doubt", janitor.GitLabLifespan, "how long to wait for a heartbeat of a process that has none; living ones send one every 20s")
+	set.IntVar(&of.Interruptions, "interruptions", janitor.GitLabInterruptions, "how often a job may be interrupted until it goes to the dead set, as Ruby's max_retries_after_interruption; -1: always")
 	set.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	set.IntVar(&limit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
-	set.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to try")
+	set.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to try; --doubt is added")
 	return cmd
 }

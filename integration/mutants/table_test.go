@@ -555,7 +555,7 @@ var bugs = []mutant{
 		name: "an act writes the state of a job that has left",
 		harm: "a job that a worker has taken meanwhile is reported as deleted, and its result is not waited for",
 		edits: []edit{{
-			"lua/act.lua", `if moves and group.state then`, `if group.state then`,
+			"lua/act.lua", `if moves then`, `if not holder then`,
 		}},
 		pkg: "./lua", run: "TestTrackedJobs/that_are_not_there",
 		caught: "TestTrackedJobs/that_are_not_there_any_more_are_as_they_were", says: `actual  : "cancelled"`,
@@ -564,11 +564,20 @@ var bugs = []mutant{
 		name: "a crash leaves the state of a job that it kills",
 		harm: "a job is dead, and those that wait for its result wait for ever",
 		edits: []edit{{
-			"lua/recover.lua", `        end_state(group, job + 1)
+			"lua/shared/orphans.lua", `        end_owned(group, job + 1, queues, now_ms)
 `, ``,
 		}},
 		pkg: "./lua", run: "TestTrackedJobs/that_a_crash",
 		caught: "TestTrackedJobs/that_a_crash_moves_to_the_dead_set_are_dead_and_others_are_as_they_were", says: "dead",
+	},
+	{
+		name: "jobs of a Ruby process move without another look",
+		harm: "a Ruby process that could not reach Redis for a minute loses the jobs that it is running, and they run twice",
+		edits: []edit{{
+			"lua/recover_gitlab.lua", `heartbeats + count_heartbeats - 1)) > 0 then`, `heartbeats + count_heartbeats - 1)) > 99 then`,
+		}},
+		pkg: "./lua", run: "TestRecoverGitLab",
+		caught: "TestRecoverGitLab/writes_nothing_while_any_process_that_the_name_can_mean_has_a_heartbeat", says: "expected",
 	},
 	{
 		name: "a subscription does not read again",

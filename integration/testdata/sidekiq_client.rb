@@ -86,6 +86,15 @@ VERBS = {
     jids.zip(args).map { |jid, list| pushed(jid, "mail", "Letter", list) }
   },
   "push" => ->(item) { Sidekiq::Client.push(item) },
+  # Two jobs of Rails' adapter, one of them for later.
+  "active_job" => lambda { |queue|
+    require "active_job"
+    ActiveJob::Base.queue_adapter = :sidekiq
+    ActiveJob::Base.logger = nil
+    Object.const_set(:WelcomeJob, Class.new(ActiveJob::Base) { def perform(*) = nil }) unless defined?(WelcomeJob)
+    args = [42, "é<&>", :high, {"a" => [1.5, nil]}]
+    [WelcomeJob.set(queue: queue).perform_later(*args), WelcomeJob.set(queue: queue, wait: 60).perform_later(*args, to: "a")].size
+  },
   # Jobs of a class that this process need not know, each due after a random part of span seconds.
   "perform_in" => lambda { |count, klass, queue, span|
     count.times.map do |n|

@@ -8,7 +8,8 @@ require ENV["BELAY_RB"] if ENV["BELAY_RB"]
 Sidekiq.configure_server do |config|
   config.redis = {url: ENV.fetch("REDIS_URL")}
   # A poller as eager as Belay's: without it the first look is some ten seconds away.
-  config.options[:poll_interval_average] = 0.1
+  config.options[:poll_interval_average] = Float(ENV.fetch("POLL", "0.1"))
+  config.options[:queues] += ENV.fetch("QUEUES", "").split(",")
 end
 
 class Ran

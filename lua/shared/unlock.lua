@@ -2,9 +2,10 @@
 -- job lives on, else passed to the extra run that a duplicate asked for, else freed. First may_unlock reads
 -- the locks of a group, then unlock is called for each job that has moved, and unlocked does for many what
 -- one command can do: a command for each would cost more than all the rest of a batch.
--- A group's locks are the keys from group.lock on, one for each of its group.count jobs. ARGV from
--- group.locks on, and then every group.step: digest, owner, ms to hold it on; if group.again is set, also
--- owner and bytes of one more run, position of its queue's key, the queue's bare name.
+-- A group's locks are the keys from group.lock on, one for each of its group.count jobs, which live on if
+-- group.lives_on is set. ARGV from group.locks on, and then every group.step: digest, owner, ms to hold it
+-- on; if group.again is set, also owner and bytes of one more run, position of its queue's key, the queue's
+-- bare name.
 -- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script
 -- compares, and behind that what refused duplicates left (see push_unique), which goes wherever the lock
 -- goes.
@@ -39,18 +40,18 @@ local function may_unlock(group)
   return wrong or own and (may('SET', own, '') or may('PEXPIRE', own, '0') or may('DEL', own)) or nil
 end
 
-local function unlock(group, job, lives_on, queues, now_ms)
+local function unlock(group, job, queues, now_ms)
   local state, lock, at = group.states[job], KEYS[group.lock + job - 1], group.locks + (job - 1) * group.step
   if not state then
     return
-  elseif not lives_on and not (group.again and state == dirty) then
+  elseif not group.lives_on and not (group.again and state == dirty) then
     freed[#freed + 1], unlisted[#unlisted + 1] = lock, ARGV[at]
     return
   end
   local until_ms = string.format('%.0f', now_ms + ARGV[at + 2])
   listed[#listed + 1] = until_ms
   listed[#listed + 1] = ARGV[at]
-  if lives_on then
+  if group.lives_on then
     redis.call('PEXPIRE', lock, ARGV[at + 2])
     return
   end

@@ -1,0 +1,306 @@
+package janitor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// The constants of GitLab's reliable fetch. No program sets others.
+const (
+	// GitLabLifespan is how long a heartbeat lasts. Ruby processes send one three times in that time.
+	GitLabLifespan = time.Minute
+	// GitLabInterruptions is the number of interruptions that a job does not survive.
+	GitLabInterruptions = 3
+)
+
+// A GitLab finds the working lists that Ruby processes with GitLab's reliable fetch have left, and recovers
+// their jobs. The names of these lists are in no index, so it reads the names of all keys, page by page.
+//
+// It judges absence twice, as a Janitor does: a list that had no heartbeat at its first look is recovered only
+// if it has none when its jobs move, Doubt later; and only if Sight was not interrupted in between. A Ruby
+// process that Redis could not hear for a minute has sent a heartbeat by then.
+//
+// Its methods must not be called concurrently.
+type GitLab struct {
+	cfg    GitLabConfig
+	link   lua.Link
+	cursor string
+
+	now  time.Time     // Redis' time at the last sight
+	seen time.Duration // since boot
+	run  string        // of the server; empty if it may not be read
+}
+
+// GitLabConfig configures a GitLab.
+type GitLabConfig struct {
+	Client driver.Client
+	Keys   lua.Keys
+	Log    zerolog.Logger
+	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
+	Round time.Duration
+	// Gap is the maximum time between two sights. With more, the sight counts as interrupted.
+	Gap time.Duration
+	// Names is how many keys one page of names reads.
+	Names int
+	// Largest is the size in bytes above which jobs go to the dead set.
+	Largest int
+	// Interruptions is the number of interruptions that a job does not survive: it goes to the dead set. A
+	// negative number means that it always goes back to its queue.
+	Interruptions int
+	// Unit is how instants are written into payloads.
+	Unit job.TimeUnit
+}
+
+// A GitLabFound is a working list of GitLab's, as a look found it.
+type GitLabFound struct {
+	lua.GitLabList
+	// Jobs is its length, Alive reports whether its process has a heartbeat.
+	Jobs  int
+	Alive bool
+	// Unclear means that no process can be read from the name, or too many: Alive is not known.
+	Unclear bool
+}
+
+// NewGitLab returns a GitLab that has seen nothing.
+func NewGitLab(cfg GitLabConfig) *GitLab {
+	return &GitLab{cfg: cfg, cursor: "0", link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "gitlab"}}
+}
+
+// Sight reports whether Redis was in sight since the last call of Sight: the same server, without a gap, and
+// with a clock that was not set. It is false for the first call.
+func (g *GitLab) Sight(ctx context.Context) (unbroken bool, err error) {
+	sent := lua.SinceBoot()
+	replies := g.link.Do(ctx, lua.AskTime, driver.Command("INFO", "server"))
+	now, err := lua.TimeOf(replies[0])
+	if err == nil && driver.Outage(replies[1].Err) {
+		err = replies[1].Err
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the clock of Redis: %w", err)
+	}
+	// A user that may not read it cannot see a restart that was shorter than the gap.
+	text, _ := replies[1].Value.(string)
+	_, run, _ := strings.Cut(text, "run_id:")
+	run, _, _ = strings.Cut(run, "\r\n")
+	ours, theirs := sent-g.seen, now.Sub(g.now)
+	unbroken = !g.now.IsZero() && ours <= g.cfg.Gap && (ours-theirs).Abs() <= skew && run == g.run
+	g.now, g.seen, g.run = now, sent, run
+	return unbroken, nil
+}
+
+// Page returns the lists on the next page of names; last reports whether it was the last one. Most pages have
+// none.
+func (g *GitLab) Page(ctx context.Context) (found []GitLabFound, last bool, err error) {
+	reply := g.link.Do(ctx, driver.Command("SCAN", g.cursor, "MATCH", g.cfg.Keys.GitLabPattern(), "COUNT", strconv.Itoa(g.cfg.Names), "TYPE", "list"))[0]
+	if reply.Err != nil {
+		return nil, false, fmt.Errorf("read the names of keys: %w", reply.Err)
+	}
+	parts, _ := reply.Value.([]any)
+	if len(parts) != 2 {
+		return nil, false, fmt.Errorf("read the names of keys: unexpected reply %v", reply.Value)
+	}
+	next, _ := parts[0].(string)
+	names, err := lua.Texts(driver.Reply{Value: parts[1]})
+	if err != nil {
+		return nil, false, fmt.Errorf("read the names of keys: %w", err)
+	}
+	for some := range slices.Chunk(names, lua.MostItems) {
+		looked, err := g.look(ctx, some)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, looked...)
+	}
+	g.cursor = next
+	return found, next == "0", nil
+}
+
+// look returns what is known about the lists of these names.
+func (g *GitLab) look(ctx context.Context, names []string) ([]GitLabFound, error) {
+	found := make([]GitLabFound, len(names))
+	calls := make([]driver.Call, 0, 2*len(names))
+	for i, name := range names {
+		list, clear := g.cfg.Keys.GitLabList(name)
+		found[i] = GitLabFound{GitLabList: list, Unclear: !clear}
+		alive := driver.Command("EXISTS", name) // a placeholder, so that there are two replies to each
+		if clear {
+			alive = driver.Command(append([]string{"EXISTS"}, list.Heartbeats()...)...)
+		}
+		calls = append(calls, driver.Command("LLEN", name), alive)
+	}
+	replies := g.link.Do(ctx, calls...)
+	for i := range found {
+		for _, reply := range replies[2*i : 2*i+2] {
+			if reply.Err != nil {
+				return nil, fmt.Errorf("look at %q: %w", names[i], reply.Err)
+			}
+		}
+		length, _ := replies[2*i].Value.(int64)
+		beats, _ := replies[2*i+1].Value.(int64)
+		found[i].Jobs, found[i].Alive = int(length), !found[i].Unclear && beats > 0
+	}
+	return found, nil
+}
+
+// A GitLabRecovered is the result of a recovery of one list.
+type GitLabRecovered struct {
+	// Recovered counts the jobs that left the list, and Dead those of them that went to the dead set.
+	Recovered, Dead int
+	// Alive reports that the process had a heartbeat in the end: the rest of its jobs stayed with it.
+	Alive bool
+}
+
+// Recover moves the jobs of a list, page by page, to the heads of their queues, where they are the next ones
+// to run, in the order in which they were taken. interrupted_count of each goes up by one, as when GitLab's
+// cleaner does this; a job that has been interrupted too often goes to the dead set. Each page moves in one
+// step, which does nothing if the process has a heartbeat.
+func (g *GitLab) Recover(ctx context.Context, list lua.GitLabList) (sum GitLabRecovered, err error) {
+	for idle := 0; idle < 3; idle++ { // another program may take from the list at the same time
+		if err := g.link.Check(ctx); err != nil {
+			return sum, err
+		}
+		room := g.link.Page() / 2 // they are sent back twice, as old and new payloads
+		ask := g.cfg.Keys.Entries(list.Key, 0, room, g.cfg.Largest)
+		page, err := ask.Read(g.link.Carry(ctx, room, ask.Call)[0])
+		switch {
+		case g.link.Unchecked() && driver.Outage(err):
+			continue // the page may only have been too large for the link
+		case err != nil:
+			return sum, fmt.Errorf("read %q: %w", list.Key, err)
+		case len(page.Entries)+len(page.Large) == 0:
+			return sum, nil
+		}
+		dead, err := g.killLarge(ctx, list, page.Large)
+		sum.Recovered, sum.Dead = sum.Recovered+dead, sum.Dead+dead
+		if err != nil {
+			return sum, err
+		}
+		if dead > 0 {
+			idle = -1
+		}
+		for _, orphans := range g.orphans(list, page.Entries) {
+			answer, err := g.move(ctx, list, orphans)
+			if err != nil {
+				return sum, fmt.Errorf("recover %q: %w", list.Key, err)
+			}
+			if answer.State == lua.StateAlive {
+				sum.Alive = true
+				return sum, nil
+			}
+			if answer.Moved == 0 {
+				continue
+			}
+			idle = -1
+			sum.Recovered += answer.Moved
+			sum.Dead += g.report(orphans)
+		}
+	}
+	return sum, fmt.Errorf("recover %q: its jobs do not leave it; another program may be at work there", list.Key)
+}
+
+// killLarge moves entries that are too large to the dead set, unless the list's process has a heartbeat: the
+// last entry first, so that all are still at their positions.
+func (g *GitLab) killLarge(ctx context.Context, list lua.GitLabList, large []lua.Large) (dead int, err error) {
+	if len(large) == 0 {
+		return 0, nil
+	}
+	answer, err := g.move(ctx, list, lua.Orphans{Queue: list.Queue})
+	if err != nil || answer.State == lua.StateAlive {
+		return 0, err
+	}
+	for _, one := range slices.Backward(large) {
+		large := dedup.TooLarge(one, list.Key, list.Queue, g.cfg.Largest, g.now, g.cfg.Unit)
+		moved, err := g.cfg.Keys.KillLarge(large).Do(ctx, &g.link)
+		if moved || err != nil {
+			large.Log(g.cfg.Log, g.cfg.Largest, err)
+		}
+		if err != nil {
+			return dead, fmt.Errorf("recover %q: %w", list.Key, err)
+		}
+		if moved {
+			dead++
+		}
+	}
+	return dead, nil
+}
+
+// orphans returns what becomes of these entries, by their queues. Nearly all lists are of one queue.
+func (g *GitLab) orphans(list lua.GitLabList, entries []string) (all []lua.Orphans) {
+	for _, entry := range entries {
+		queue := list.Queue
+		orphan := lua.Orphan{Old: entry, New: entry, Home: lua.HomeQueue}
+		parsed, err := job.Parse(entry)
+		if err != nil {
+			orphan.New, orphan.Home = job.KeepUnreadable(entry, queue, err, g.now, g.cfg.Unit), lua.HomeDead
+		} else {
+			said, _ := parsed.Text("queue")
+			queue = list.QueueOf(said)
+			g.interrupt(&orphan, parsed, queue)
+		}
+		at := slices.IndexFunc(all, func(o lua.Orphans) bool { return o.Queue == queue })
+		if at < 0 {
+			at, all = len(all), append(all, lua.Orphans{Queue: queue})
+		}
+		all[at].Entries = append(all[at].Entries, orphan)
+	}
+	return all
+}
+
+// interrupt counts one more interruption of a job.
+func (g *GitLab) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string) {
+	count := crashes(parsed)
+	edits := []job.Edit{job.SetInt("interrupted_count", count)}
+	if g.cfg.Interruptions >= 0 && count >= g.cfg.Interruptions {
+		orphan.Home = lua.HomeDead
+		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
+			"Ruby processes died or stopped %d times while they had it in hand", count)))
+		orphan.State = lua.EndedState(parsed, lua.TrackDead, g.now)
+	}
+	orphan.New = parsed.Patch(edits...)
+	orphan.Lock = lockOf(parsed, queue, orphan.Home, g.now, g.cfg.Unit)
+}
+
+// move sends the call that moves these jobs.
+func (g *GitLab) move(ctx context.Context, list lua.GitLabList, orphans lua.Orphans) (lua.Recovered, error) {
+	ask := g.cfg.Keys.RecoverGitLab(list, orphans, g.now)
+	calls := []driver.Call{ask.Call}
+	var ended []string
+	for _, orphan := range orphans.Entries {
+		if orphan.State != nil {
+			ended = append(ended, orphan.State.JID)
+		}
+	}
+	if len(ended) > 0 {
+		calls = append(calls, g.cfg.Keys.AnnounceEnded(ended))
+	}
+	return ask.Read(g.link.Carry(ctx, 0, calls...)[0])
+}
+
+// report logs the jobs that went to the dead set, and returns their number. If another program moved some of
+// them, it may report them too.
+func (g *GitLab) report(orphans lua.Orphans) (dead int) {
+	for _, orphan := range orphans.Entries {
+		if orphan.Home != lua.HomeDead {
+			continue
+		}
+		dead++
+		if parsed, err := job.ParseToRun(orphan.New); err != nil {
+			g.cfg.Log.Error().Err(err).Str("queue", orphans.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
+		} else {
+			g.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("interruptions", parsed.InterruptedCount()).
+				Msg("moved to the dead set: too many interruptions in Ruby processes")
+		}
+	}
+	return dead
+}
