@@ -119,6 +119,10 @@ func TestEnvelope(t *testing.T) {
 		d, ok := j.RetryFor()
 		require.True(t, ok)
 		require.Equal(t, 48*time.Hour, d)
+		for _, field := range []string{"created_at", "enqueued_at", "failed_at", "retried_at"} {
+			text, _ := j.Field(field)
+			require.Regexp(t, `^\d{10}\.\d+$`, text, "seconds, in %s", field)
+		}
 		n, ok := j.RetryCount()
 		require.True(t, ok)
 		require.Equal(t, 2, n)
@@ -126,6 +130,10 @@ func TestEnvelope(t *testing.T) {
 	t.Run("reads_what_Sidekiq_8_wrote", func(t *testing.T) {
 		t.Parallel()
 		j := golden(t, "sidekiq-8.1.json")
+		for _, field := range []string{"created_at", "enqueued_at", "failed_at"} {
+			text, _ := j.Field(field)
+			require.Regexp(t, `^\d{13}$`, text, "milliseconds, in %s", field)
+		}
 		require.Equal(t, []string{"9007199254740993", "1.0", `"x/y"`}, j.Args())
 		at, ok := j.FailedAt()
 		require.True(t, ok)
@@ -135,7 +143,7 @@ func TestEnvelope(t *testing.T) {
 		require.Equal(t, -1, n)
 		raw, ok := j.Field("cattr")
 		require.True(t, ok)
-		require.Equal(t, `[["user_id",1]]`, raw)
+		require.Equal(t, `[[{"_aj_serialized":"ActiveJob::Serializers::SymbolSerializer","value":"user_id"},1]]`, raw)
 	})
 	t.Run("says_nothing_where_the_payload_says_nothing", func(t *testing.T) {
 		t.Parallel()
