@@ -90,7 +90,7 @@ postgres: ## the promises of dedup/wal and contrib/outbox, with real PostgreSQL 
 	@cd integration/postgres && go test -race -count=1 ./...
 
 # In a module of its own, because it brings a browser's protocol.
-browser: ## the dashboard in Chromium: every page and button; OUT=FOLDER keeps its screenshots
+browser: ## the dashboard, and Sidekiq's own, in Chromium: every page and button; OUT=FOLDER keeps its screenshots
 	@echo "== browser: go test -count=1, in integration/browser"
 	@cd integration/browser && BELAY_BROWSER_OUT="$(abspath $(OUT))" go test -count=1 ./...
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -134,11 +133,5 @@ func (w *world) now() time.Time {
 
 func (w *world) figures(at time.Time, figures lua.ClassFigures) {
 	w.Helper()
-	var failed []driver.Reply
-	for _, reply := range w.driver.Do(w.Context(), w.keys.AddFigures(&figures, at)...) {
-		if reply.Err != nil {
-			failed = append(failed, reply)
-		}
-	}
-	require.Empty(w, failed)
+	require.NoError(w, w.driver.Do(w.Context(), w.keys.AddFigures([]lua.ClassFigures{figures}, at))[0].Err)
 }

@@ -49,9 +49,11 @@ func (r *chaos) judge() {
 	t.Logf("verdict: %v", v)
 	r.accuse(report, v)
 	require.Positive(t, v.Cancelled, "no job was cancelled")
+	require.Positive(t, v.Resumed, "no job went on after a cursor")
 	require.NotEmpty(t, ticks, "no periodic job ran")
 	r.readLogs()
 	r.requireNothingLeft(keys, events, len(facts.Left) > 0)
+	r.requireNoCursor(keys, facts.Left)
 	requireNoGrowth(t, r.plan.Settings, events)
 	require.Zero(t, s.Lost, "lost")
 }
@@ -85,6 +87,17 @@ func (r *chaos) requireNothingLeft(keys []string, events []history.Event, jobs b
 	for _, key := range keys {
 		if !slices.ContainsFunc(allowed, func(start string) bool { return strings.HasPrefix(key, start) }) {
 			r.t.Errorf("left in Redis: %s", key)
+		}
+	}
+}
+
+// requireNoCursor holds that of the states of the plan's jobs only those of dead jobs are left.
+func (r *chaos) requireNoCursor(keys []string, left []court.Remnant) {
+	for _, j := range r.plan.Jobs {
+		state := strings.TrimPrefix(r.site.keys.Iteration(j.JID), r.site.prefix+":")
+		dead := slices.ContainsFunc(left, func(l court.Remnant) bool { return l.Place == "dead" && strings.Contains(l.Payload, j.JID) })
+		if _, found := slices.BinarySearch(keys, state); found && !dead {
+			r.t.Errorf("the state of %s is left in Redis: %s", j.Token, state)
 		}
 	}
 }
@@ -202,7 +215,7 @@ func (r *chaos) tellSteps(report *oracle.Report, jid string) {
 func (r *chaos) facts() (f court.Facts, keys []string) {
 	s := r.plan.Settings
 	f = court.Facts{
-		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, Concurrency: s.Concurrency,
+		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, Concurrency: s.Concurrency, Save: s.Save,
 		MinBackoff: chaosplan.LeastBackoff, MinLater: 900 * time.Millisecond, MinSnooze: 700 * time.Millisecond,
 	}
 	keys = texts(r.site.do("SMEMBERS", r.site.keys.Processes()))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -17,15 +18,15 @@ const TooLargeClass = "Belay::TooLarge"
 
 const (
 	// fieldRaw holds the text as a JSON string; fieldRawBase64 holds a text that is not valid UTF-8,
-	// because no JSON string can.
+	// because no JSON string can, or that has tags, because Sidekiq 6 does not escape this field in its page.
 	fieldRaw       = "belay_raw"
 	fieldRawBase64 = "belay_raw_base64"
 )
 
 // KeepUnreadable wraps a text that Parse refuses for the dead set: it returns a valid job of
-// UnreadableClass with the reason, and the text in belay_raw (or, if it is not valid UTF-8, in Base64 in
-// belay_raw_base64). queue is where it was taken from, empty if it was in no queue. A text that is already
-// such a job is returned unchanged.
+// UnreadableClass with the reason, and the text in belay_raw (or, if it is not valid UTF-8 or contains <,
+// in Base64 in belay_raw_base64). queue is where it was taken from, empty if it was in no queue. A text that
+// is already such a job is returned unchanged.
 //
 // Its "retry" is 0: a Ruby worker does not have the class, so the job returns to the dead set at once.
 func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) string {
@@ -33,7 +34,7 @@ func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) str
 		return raw
 	}
 	field := SetString(fieldRaw, raw)
-	if !utf8.ValidString(raw) {
+	if !utf8.ValidString(raw) || strings.Contains(raw, "<") {
 		field = SetString(fieldRawBase64, base64.StdEncoding.EncodeToString([]byte(raw)))
 	}
 	return "{" + AroundUnreadable(queue) + "," + reason(UnreadableClass, why.Error(), now, u) + "," + written(field) + "}"

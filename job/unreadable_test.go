@@ -14,7 +14,7 @@ import (
 // again.
 func TestAnUnreadableTextIsKeptByteForByte(t *testing.T) {
 	t.Parallel()
-	for _, raw := range []string{"", "null", "42", `[1,"two"]`, "{", "\x00\xff\x80", "é \u2028\n\t\"\\", `{"class":"C"}`} {
+	for _, raw := range []string{"", "null", "42", `[1,"two"]`, "{", "\x00\xff\x80", "é \u2028\n\t\"\\", `{"class":"C"}`, "<script>"} {
 		entry := job.KeepUnreadable(raw, "mail", errors.New("no job"), time.Unix(5, 0), job.Seconds)
 		parsed, err := job.Parse(entry)
 		require.NoError(t, err, "%q", raw)
@@ -22,6 +22,7 @@ func TestAnUnreadableTextIsKeptByteForByte(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, raw, kept)
 		require.Equal(t, "mail", parsed.Queue())
+		require.NotContains(t, entry, "<", "Sidekiq 6 would not escape it")
 		require.Equal(t, entry, job.KeepUnreadable(entry, "other", errors.New("again"), time.Unix(6, 0), job.Seconds))
 		_, err = job.ParseToRun(entry)
 		require.Error(t, err)

@@ -24,8 +24,6 @@ const (
 	// statisticsEvery is how often the figures of classes are written to Redis. Sidekiq writes its own every
 	// ten seconds.
 	statisticsEvery = 5 * time.Second
-	// figuresAtOnce is how many classes go in one pipeline, with about a dozen commands each.
-	figuresAtOnce = 16
 )
 
 // Exits are the ways for a run to end, in the order of RunCounts.Exits.
@@ -211,12 +209,12 @@ func (s *statistics) unwritten() []unwritten {
 // twice; what could not be sent stays, as part of the totals that are kept anyway.
 func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) error {
 	now := l.clock.Now()
-	for page := range slices.Chunk(l.statistics.unwritten(), figuresAtOnce) {
-		var calls []driver.Call
+	for page := range slices.Chunk(l.statistics.unwritten(), lua.MostFigures) {
+		figures := make([]lua.ClassFigures, len(page))
 		for i := range page {
-			calls = append(calls, l.keys.AddFigures(&page[i].figures, now)...)
+			figures[i] = page[i].figures
 		}
-		err := l.statisticsError(client.Do(ctx, calls...))
+		err := l.statisticsError(client.Do(ctx, l.keys.AddFigures(figures, now))[0].Err)
 		var unsent *driver.NotSentError
 		if errors.As(err, &unsent) {
 			return err
@@ -238,23 +236,18 @@ func (l *Launcher) lastStatistics() {
 	_ = l.writeStatistics(ctx, l.lanes.heart) // nothing more can be done
 }
 
-// statisticsError returns the first error of calls that did not reach Redis, or whose reply did not come.
-// Workers do without refused calls. A command that this user of Redis must not use is logged once; other
-// refusals (a full Redis, a replica, a missing password) concern all duties, and others report them.
-func (l *Launcher) statisticsError(replies []driver.Reply) error {
-	for _, reply := range replies {
-		var refused *driver.ServerError
-		switch {
-		case reply.Err == nil:
-		case errors.As(reply.Err, &refused):
-			if refused.Code == "NOPERM" {
-				l.statistics.denied.Do(func() {
-					l.cfg.Log.Warn().Err(refused).Msg("statistics of classes incomplete: redis denies a command; this is logged once")
-				})
-			}
-		default:
-			return reply.Err
-		}
+// statisticsError returns the error of a call that did not reach Redis, or whose reply did not come. Workers do
+// without refused calls. A command that this user of Redis must not use is logged once; other refusals (a full
+// Redis, a replica, a missing password) concern all duties, and others report them.
+func (l *Launcher) statisticsError(err error) error {
+	var refused *driver.ServerError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if refused.Code == "NOPERM" {
+		l.statistics.denied.Do(func() {
+			l.cfg.Log.Warn().Err(refused).Msg("statistics of classes incomplete: redis denies a command; this is logged once")
+		})
 	}
 	return nil
 }

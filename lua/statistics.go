@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,11 +13,12 @@ import (
 // Sidekiq 7 has other names for the same (a year of four digits, an unpadded minute) and no buckets of ten
 // minutes; the two versions do not read each other's. Sidekiq 6.4 has no such tab. To write both forms would
 // double the cost for a version that gets no more releases.
-//
-// They are written by plain commands and not by a script: nothing here must change together, and a full Redis
-// refuses plain commands, so statistics do not fill it further.
+
+var statisticsScript = load("statistics")
 
 const (
+	// MostFigures is how many classes one call of AddFigures may have: each has six fields and two histograms.
+	MostFigures = 16
 	// KeepMinutes is how long Redis keeps the figures and histograms of a minute; Sidekiq's value.
 	KeepMinutes = 8 * time.Hour
 	// KeepTens is how long Redis keeps the figures of ten minutes; Sidekiq's value.
@@ -106,45 +108,46 @@ const (
 	FieldTime      = "|ms"
 )
 
-// AddFigures returns the calls that add a class' figures to those of the minute that at lies in. They may be
-// executed in part, and a repeat counts twice.
-func (k Keys) AddFigures(f *ClassFigures, at time.Time) []driver.Call {
-	calls := make([]driver.Call, 0, 12)
-	for _, bucket := range []struct {
-		key  string
-		keep time.Duration
-	}{{k.ClassMinute(at), KeepMinutes}, {k.ClassTen(at), KeepTens}} {
+// AddFigures adds what a process has counted of some classes to the figures of the minute of at. After
+// an error some of it may have been added, and a repeat counts twice. The caller keeps within MostFigures.
+func (k Keys) AddFigures(figures []ClassFigures, at time.Time) driver.Call {
+	keys := []string{k.ClassMinute(at), k.ClassTen(at)}
+	var fields, counters []string
+	for i := range figures {
+		f := &figures[i]
 		for _, field := range []struct {
 			name  string
 			count uint64
 		}{{FieldProcessed, f.Processed}, {FieldFailed, f.Failed}, {FieldTime, uint64(f.Time.Milliseconds())}} {
 			if field.count > 0 {
-				calls = append(calls, driver.Command("HINCRBY", bucket.key, f.Class+field.name, strconv.FormatUint(field.count, 10)))
+				fields = append(fields, f.Class+field.name, strconv.FormatUint(field.count, 10))
 			}
 		}
-		calls = append(calls, driver.Command("EXPIRE", bucket.key, wholeSeconds(bucket.keep)))
+		if f.Runs.Count() > 0 {
+			keys, counters = append(keys, k.RunHistogram(f.Class, at)), f.Runs.appendTo(counters, runCounter)
+		}
+		if f.Waits.Count() > 0 {
+			keys, counters = append(keys, k.WaitHistogram(f.Class, at)), f.Waits.appendTo(counters, waitCounter)
+		}
 	}
-	calls = append(calls, runCounter.add(k.RunHistogram(f.Class, at), &f.Runs)...)
-	return append(calls, waitCounter.add(k.WaitHistogram(f.Class, at), &f.Waits)...)
+	args := []string{wholeSeconds(KeepMinutes), wholeSeconds(KeepTens), strconv.Itoa(len(fields) / 2)}
+	return driver.Call{Script: statisticsScript, Keys: keys, Args: slices.Concat(args, fields, counters)}
+}
+
+// appendTo adds what the script gets of a histogram.
+func (h *Histogram) appendTo(args []string, kind counterType) []string {
+	args = append(args, string(kind), "")
+	begin := len(args)
+	for i, n := range h {
+		if n > 0 {
+			args = append(args, strconv.Itoa(i), strconv.FormatUint(n, 10))
+		}
+	}
+	args[begin-1] = strconv.Itoa((len(args) - begin) / 2)
+	return args
 }
 
 func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
-
-// add returns the calls that add to a histogram.
-func (kind counterType) add(key string, h *Histogram) []driver.Call {
-	words := []string{"BITFIELD", key, "OVERFLOW", "SAT"}
-	bare := len(words)
-	for i, n := range h {
-		if n > 0 {
-			words = append(words, "INCRBY", string(kind), "#"+strconv.Itoa(i), strconv.FormatUint(n, 10))
-		}
-	}
-	if len(words) == bare {
-		return nil
-	}
-	// A process that is killed after the first of these leaves no key that stays for ever.
-	return []driver.Call{driver.Command("SET", key, "", "NX", "EX", wholeSeconds(KeepMinutes)), driver.Command(words...)}
-}
 
 // ReadHistograms returns the calls that read a class' two histograms of a minute, for RunsOf and
 // WaitsOf.

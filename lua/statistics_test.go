@@ -1,10 +1,17 @@
 package lua
 
 import (
+	"cmp"
+	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // The names and bounds are Sidekiq 8.1's: lib/sidekiq/metrics/tracking.rb and shared.rb, as read on
@@ -42,19 +49,80 @@ func TestStatisticsHaveSidekiqsNames(t *testing.T) {
 func TestAddFiguresWritesWhatSidekiqReads(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2025, 2, 14, 8, 43, 59, 0, time.UTC)
-	figures := ClassFigures{Class: "A", Processed: 3, Failed: 1, Time: 1520 * time.Millisecond}
-	figures.Runs[0], figures.Runs[11] = 1, 1
-	var words [][]string
-	for _, call := range NewKeys("").AddFigures(&figures, at) {
-		words = append(words, call.Args)
+	a, b := ClassFigures{Class: "A", Processed: 3, Failed: 1, Time: 1520 * time.Millisecond}, ClassFigures{Class: "B", Processed: 1, Failed: 1}
+	a.Runs[0], a.Runs[11], b.Waits[1] = 1, 1, 7
+	for _, g := range grounds {
+		if g.fake {
+			continue // it has no BITFIELD; workers then write no histograms
+		}
+		w := g.world(t)
+		for times := range 2 {
+			w.redis("PERSIST", w.keys.ClassMinute(at))
+			w.addFigures(at, a, b)
+			want := make(map[string]string)
+			for field, n := range map[string]int{"A|p": 3, "A|f": 1, "A|ms": 1520, "B|p": 1, "B|f": 1} {
+				want[field] = strconv.Itoa(n * (1 + times))
+			}
+			for key, keep := range map[string]int{w.keys.ClassMinute(at): 28800, w.keys.ClassTen(at): 259200} {
+				require.Equal(w, want, w.hash(key))
+				require.InDelta(w, keep, w.number("TTL", key), 60)
+			}
+			require.Equal(w, "\x00"+string(rune(1+times))+strings.Repeat("\x00", 21)+string(rune(1+times)), w.redis("GET", w.keys.RunHistogram("A", at)))
+			require.Equal(w, strings.Repeat("\x00", 7)+string(rune(7*(1+times))), w.redis("GET", w.keys.WaitHistogram("B", at)))
+			require.Len(w, w.everything(), 4)
+			require.InDelta(w, 28800, w.number("TTL", w.keys.RunHistogram("A", at)), 60)
+			require.InDelta(w, 28800, w.number("TTL", w.keys.WaitHistogram("B", at)), 60)
+		}
 	}
-	require.Equal(t, [][]string{
-		{"HINCRBY", "j|250214|8:43", "A|p", "3"}, {"HINCRBY", "j|250214|8:43", "A|f", "1"}, {"HINCRBY", "j|250214|8:43", "A|ms", "1520"},
-		{"EXPIRE", "j|250214|8:43", "28800"},
-		{"HINCRBY", "j|250214|8:4", "A|p", "3"}, {"HINCRBY", "j|250214|8:4", "A|f", "1"}, {"HINCRBY", "j|250214|8:4", "A|ms", "1520"},
-		{"EXPIRE", "j|250214|8:4", "259200"},
-		{"SET", "h|A-14-8-43", "", "NX", "EX", "28800"}, {"BITFIELD", "h|A-14-8-43", "OVERFLOW", "SAT", "INCRBY", "u16", "#0", "1", "INCRBY", "u16", "#11", "1"},
-	}, words)
+}
+
+// Whatever is denied or in the way, the rest is written, and nothing stays for ever.
+func TestNoFiguresStayForEver(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t) // the users of the shared one belong to all tests
+	at := time.Now()
+	figures := ClassFigures{Class: "A", Processed: 1}
+	figures.Runs[0], figures.Waits[0] = 1, 1
+	for _, c := range []struct{ name, damage, code, written string }{
+		{"nothing", "PING", "", "j|m j|t h| belay:waits|"},
+		{"EXPIRE denied", "ACL SETUSER default -expire", "NOPERM", ""},
+		{"HINCRBY denied", "ACL SETUSER default -hincrby", "NOPERM", "h| belay:waits|"},
+		{"BITFIELD denied", "ACL SETUSER default -bitfield", "NOPERM", "j|m j|t"},
+		{"a key denied", "ACL SETUSER default resetkeys ~*:j|*", "NOPERM", ""},
+		{"a list in the way", "RPUSH j|m x", "WRONGTYPE", "j|t h| belay:waits|"},
+		{"text in the way", "HSET j|m A|p x", "ERR", "j|t h| belay:waits|"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, openGoredis, server.URL())
+			keys := map[string]string{
+				"j|m": w.keys.ClassMinute(at), "j|t": w.keys.ClassTen(at), "h|": w.keys.RunHistogram("A", at), "belay:waits|": w.keys.WaitHistogram("A", at),
+			}
+			words := strings.Fields(c.damage)
+			for i, word := range words {
+				words[i] = cmp.Or(keys[word], word)
+			}
+			w.redis(words...)
+			reply := w.client.Do(t.Context(), w.keys.AddFigures([]ClassFigures{figures}, at))[0]
+			_, err := server.Do(t.Context(), "ACL", "SETUSER", "default", "+@all", "~*")
+			require.NoError(t, err)
+			var refused *driver.ServerError
+			if errors.As(reply.Err, &refused); c.code == "" {
+				require.NoError(t, reply.Err)
+			} else {
+				require.NotNil(t, refused)
+				require.Equal(t, c.code, refused.Code, refused.Message)
+			}
+			var written []string
+			for _, name := range []string{"j|m", "j|t", "h|", "belay:waits|"} {
+				if w.number("TTL", keys[name]) > 0 {
+					written = append(written, name)
+				} else if len(words) < 3 || words[1] != keys[name] {
+					require.Zero(t, w.number("EXISTS", keys[name]), name)
+				}
+			}
+			require.Equal(t, c.written, strings.Join(written, " "))
+		})
+	}
 }
 
 func TestHistogramsKeepTheirCounts(t *testing.T) {
@@ -70,9 +138,8 @@ func TestHistogramsKeepTheirCounts(t *testing.T) {
 			even.Runs[i], even.Waits[i] = uint64(i), uint64(1000*i)
 		}
 		full.Runs[0], full.Runs[3], full.Waits[0] = 70_000, 5, 70_000
-		for _, figures := range []*ClassFigures{&even, &even, &full, &full} {
-			w.addFigures(figures, at)
-		}
+		w.addFigures(at, even, full, even)
+		w.addFigures(at, full)
 		runs, waits := w.histograms("even", at, 0)
 		for i := range runs {
 			require.Equal(w, uint64(2*i), runs[i])
@@ -87,11 +154,9 @@ func TestHistogramsKeepTheirCounts(t *testing.T) {
 	}
 }
 
-func (w *world) addFigures(figures *ClassFigures, at time.Time) {
+func (w *world) addFigures(at time.Time, figures ...ClassFigures) {
 	w.Helper()
-	for _, reply := range w.client.Do(w.Context(), w.keys.AddFigures(figures, at)...) {
-		require.NoError(w, reply.Err)
-	}
+	require.NoError(w, w.client.Do(w.Context(), w.keys.AddFigures(figures, at))[0].Err)
 }
 
 func (w *world) histograms(class string, at time.Time, count uint64) (runs, waits Histogram) {

@@ -21,9 +21,7 @@ func TestClassesShowsRunsFailuresAndDurations(t *testing.T) {
 	now := time.Now()
 	for n := range 3 {
 		figures := lua.ClassFigures{Class: "Report", Processed: 100, Failed: 10, Time: 36 * time.Second, Runs: runs, Waits: waits}
-		for _, call := range r.keys.AddFigures(&figures, now.Add(-time.Duration(n)*time.Minute)) {
-			r.do(call.Args...)
-		}
+		require.NoError(t, r.client.Do(t.Context(), r.keys.AddFigures([]lua.ClassFigures{figures}, now.Add(-time.Duration(n)*time.Minute)))[0].Err)
 	}
 	for _, window := range []string{"1h", "8h", "72h", "nonsense"} {
 		got := r.get("/classes?window=" + window)

@@ -27,10 +27,11 @@ func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 // A rig is a dashboard over a keyspace of its own on a real Redis.
 type rig struct {
 	*testing.T
-	redis *drivertest.Server
-	keys  lua.Keys
-	dash  *Dashboard
-	log   *drivertest.Buffer
+	redis  *drivertest.Server
+	client driver.Client
+	keys   lua.Keys
+	dash   *Dashboard
+	log    *drivertest.Buffer
 }
 
 func newRig(t *testing.T, cfg Config) *rig {
@@ -41,7 +42,7 @@ func newRig(t *testing.T, cfg Config) *rig {
 	client, err := goredisdriver.Open(r.redis.URL())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	r.keys = lua.NewKeys(cfg.Prefix)
+	r.client, r.keys = client, lua.NewKeys(cfg.Prefix)
 	r.dash = newDashboard(t, client, cfg)
 	return r
 }

@@ -18,7 +18,7 @@ import (
 const patience = 60 * time.Second
 
 var (
-	belayPath string
+	belayPath, shopPath string
 	// jobs is how many jobs Redis has in the walk.
 	jobs = 5000
 	// pictures is the folder of the screenshots; empty for a temporary one.
@@ -41,11 +41,15 @@ func buildAndRun(m *testing.M) int {
 			return 1
 		}
 	}
-	build := exec.Command("nice", "-n", "5", "go", "build", "-o", belayPath, "./cmd/belay")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build belay: %v\n%s", err, out)
-		return 1
+	shopPath = filepath.Join(dir, "shop")
+	for path, words := range map[string][]string{
+		belayPath: {"-C", filepath.Join("..", ".."), "build", "-o", belayPath, "./cmd/belay"},
+		shopPath:  {"build", "-o", shopPath, "./testdata/shop"},
+	} {
+		if out, err := exec.Command("nice", append([]string{"-n", "5", "go"}, words...)...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", filepath.Base(path), err, out)
+			return 1
+		}
 	}
 	return drivertest.Main(m)
 }

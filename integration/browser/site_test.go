@@ -59,7 +59,13 @@ type program struct {
 // start runs belay until the test ends.
 func (s *site) start(words ...string) *program {
 	s.t.Helper()
-	p := &program{t: s.t, cmd: exec.Command(belayPath, words...), log: &drivertest.Buffer{}, end: make(chan struct{})}
+	return s.run(exec.Command(belayPath, words...))
+}
+
+// run runs a command until the test ends.
+func (s *site) run(cmd *exec.Cmd) *program {
+	s.t.Helper()
+	p := &program{t: s.t, cmd: cmd, log: &drivertest.Buffer{}, end: make(chan struct{})}
 	p.cmd.Stderr = p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(s.t, p.cmd.Start())

@@ -44,6 +44,9 @@ const (
 // Cancelled are jobs that an operator cancels right after their push.
 const Cancelled = "cancelled"
 
+// Checkpointed jobs go over items and save a cursor. Some of them fail on the way.
+const Checkpointed = "checkpointed"
+
 // A sort is a kind of jobs and how often it is drawn, of a thousand.
 type sort struct {
 	kind  string
@@ -88,6 +91,12 @@ var sorts = []sort{
 	}},
 	{"stranger", 5, func(d *dice) history.Spec { return history.Spec{} }},
 	{Cancelled, 30, func(d *dice) history.Spec { return d.spec(1500) }},
+	{Checkpointed, 20, (*dice).items},
+	{Checkpointed + ", fails", 10, func(d *dice) history.Spec {
+		s := d.items()
+		s.Outcomes = d.first(1+d.IntN(2), history.Failed).Outcomes
+		return s
+	}},
 	{Executing, 50, (*dice).unique},
 	{Executed, 50, (*dice).unique},
 }
@@ -131,6 +140,13 @@ func (d *dice) unique() history.Spec {
 	if d.IntN(5) == 0 {
 		s.Outcomes = []string{history.Failed}
 	}
+	return s
+}
+
+// items takes up to two TTLs, and saves several times in most of it. An item is short: a stop waits for it.
+func (d *dice) items() history.Spec {
+	s := history.Spec{Millis: 5 + d.IntN(36), Retries: -1}
+	s.Items = 2 + d.upTo(2*d.TTL)/s.Millis
 	return s
 }
 

@@ -28,6 +28,8 @@ type Settings struct {
 	Workers     int
 	Concurrency int
 	Beat, TTL   time.Duration
+	// Save is the least time between two saves of a run's cursor.
+	Save time.Duration
 	// ShutdownTimeout is over before the longest jobs end.
 	ShutdownTimeout time.Duration
 	// Recovery is within what time a killed worker's jobs are to run again.
@@ -48,7 +50,7 @@ type Settings struct {
 func Fast(span time.Duration) Settings {
 	return Settings{
 		Name: "fast", Span: span, Rate: 70, Pushers: 2, Workers: 4, Concurrency: 12, Beat: 300 * time.Millisecond, TTL: 1500 * time.Millisecond,
-		ShutdownTimeout: time.Second, Recovery: 6 * time.Second,
+		Save: 300 * time.Millisecond, ShutdownTimeout: time.Second, Recovery: 6 * time.Second,
 		Ahead: 4 * time.Second, Longest: 2, Long: 0.06, Pause: 300 * time.Millisecond,
 	}
 }
@@ -57,7 +59,7 @@ func Fast(span time.Duration) Settings {
 func Default(span time.Duration) Settings {
 	return Settings{
 		Name: "default", Span: span, Rate: 80, Pushers: 2, Workers: 4, Concurrency: 25, Beat: 1500 * time.Millisecond, TTL: 6 * time.Second,
-		ShutdownTimeout: 5 * time.Second, Recovery: 15 * time.Second,
+		Save: time.Second, ShutdownTimeout: 5 * time.Second, Recovery: 15 * time.Second,
 		Ahead: 10 * time.Second, Longest: 3, Long: 0.006, Pause: 900 * time.Millisecond,
 	}
 }

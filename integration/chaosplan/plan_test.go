@@ -27,7 +27,8 @@ func TestEveryRunHasEveryKindOfJob(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		plan := chaosplan.New(seed, chaosplan.Fast(10*time.Second))
-		for _, kind := range []string{"plain", "long", "fails", "dies", "scheduled", "asks", "breaks", "kills once", "kills always", "monster", "raw", "stranger"} {
+		for _, kind := range []string{"plain", "long", "fails", "dies", "scheduled", "asks", "breaks", "kills once", "kills always", "monster", "raw", "stranger",
+			chaosplan.Checkpointed, chaosplan.Checkpointed + ", fails"} {
 			require.Positive(t, plan.Kinds()[kind], "seed %d has none that is %s", seed, kind)
 		}
 		seen := make(map[string]bool)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -51,16 +52,63 @@ func (h *hand) obey(ctx context.Context, args Args) error {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the signal arrives within a moment, and nothing more is done meanwhile
 	}
-	if !h.endure(ctx, args, start) {
-		h.finish(start, history.Stopped)
-		return context.Cause(ctx)
+	var outcome string
+	if args.Spec.Items > 0 {
+		outcome = h.outcome(args)
+		if err := h.goOver(ctx, args.Spec, start, outcome); err != nil {
+			return err
+		}
+	} else {
+		if !h.endure(ctx, args, start) {
+			h.finish(start, history.Stopped)
+			return context.Cause(ctx)
+		}
+		outcome = h.outcome(args)
 	}
-	outcome := h.outcome(args)
 	h.finish(start, outcome)
 	if len(args.Spec.Outcomes) > 0 {
 		h.mark(args.Token, "finished")
 	}
 	return act(args.Spec, outcome)
+}
+
+// goOver does the items that are left, or half of them if the run is to fail. An error ends the run.
+func (h *hand) goOver(ctx context.Context, spec history.Spec, start history.Event, outcome string) error {
+	e := history.Event{Token: start.Token, JID: start.JID, Run: start.Run}
+	note := func(kind history.Kind, item int) {
+		e.Kind, e.Item = kind, item
+		h.book.Append(e)
+	}
+	err := belay.Each(ctx, func(after int, _ bool) iter.Seq2[int, int] {
+		note(history.Resumed, after)
+		last := spec.Items
+		if outcome != history.OK {
+			last -= (last - after) / 2
+		}
+		return func(yield func(int, int) bool) {
+			for n := after + 1; n <= last && yield(n, n); n++ {
+			}
+		}
+	}, func(_ context.Context, n int) error {
+		time.Sleep(time.Duration(spec.Millis) * time.Millisecond)
+		note(history.ItemDone, n)
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		h.cancelled(ctx, start)
+		h.finish(start, history.Stopped)
+		return context.Cause(ctx)
+	case errors.Is(err, belay.Interrupted):
+		h.finish(start, history.Interrupted)
+	case err != nil:
+		h.finish(start, history.Failed)
+	}
+	return err
+}
+
+func (h *hand) cancelled(ctx context.Context, start history.Event) {
+	h.book.Append(history.Event{Kind: history.Cancelled, Token: start.Token, JID: start.JID, Run: start.Run, Text: fmt.Sprint(context.Cause(ctx))})
 }
 
 // endure takes the time that the job takes. It is false when the context ended first and the job heeds that.
@@ -72,7 +120,7 @@ func (h *hand) endure(ctx context.Context, args Args, start history.Event) bool 
 		return true
 	case <-ctx.Done():
 	}
-	h.book.Append(history.Event{Kind: history.Cancelled, Token: start.Token, JID: start.JID, Run: start.Run, Text: fmt.Sprint(context.Cause(ctx))})
+	h.cancelled(ctx, start)
 	if args.Spec.Deaf {
 		<-done.C
 	}
@@ -131,6 +179,8 @@ func act(spec history.Spec, outcome string) error {
 		return belay.Discard(cause)
 	case history.Killed:
 		return belay.Kill(cause)
+	case history.Interrupted:
+		return belay.Interrupted
 	}
 	return cause
 }

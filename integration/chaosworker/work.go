@@ -26,7 +26,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	s := plan.Settings
 	server, err := belay.NewServer(client, belay.ServerConfig{
 		Name: f.proc, Queues: belay.Queues(chaosplan.Queues...), Concurrency: s.Concurrency,
-		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout, MaxInterruptions: f.interruptions,
+		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout, SaveInterval: s.Save, MaxInterruptions: f.interruptions,
 		RetryFormula: retry.Sidekiq4, // it adds no jitter of many seconds to a class' own delay
 		Logger:       belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
 	})

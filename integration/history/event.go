@@ -32,6 +32,10 @@ const (
 	// Start: a handler has begun; nothing else of the run has happened yet. Token, JID, Run, Queue, Failures
 	// and Interrupted are set, and Spec as it stood in the arguments.
 	Start Kind = "start"
+	// Resumed: the handler has read its cursor and goes on after Item; 0 is from the beginning.
+	Resumed Kind = "resumed"
+	// ItemDone: the handler has done Item, and saves it as its cursor next.
+	ItemDone Kind = "item"
 	// Cancelled: the context of the run ended before the handler did. Text is the cause.
 	Cancelled Kind = "cancelled"
 	// Finish: the handler returns with Outcome, which is the last thing that it does.
@@ -72,6 +76,9 @@ const (
 	Killed    = "kill"
 	// Stopped is a handler that gave up because its context ended.
 	Stopped = "stopped"
+	// Interrupted is a handler that gives its job back, because a checkpoint says that its process stops, or on
+	// its own account.
+	Interrupted = "interrupted"
 )
 
 // A Spec is what a job must do, as it stands in its arguments: ["token", spec].
@@ -79,8 +86,11 @@ type Spec struct {
 	// Kind is the sort of job, by which it is counted: "plain", "long", "fails", "dies", "scheduled", and so
 	// on.
 	Kind string `json:"kind"`
-	// Millis is how long each run takes.
+	// Millis is how long each run takes, or each item.
 	Millis int `json:"ms,omitempty"`
+	// Items is how many items the job goes over, in order, and saves the number of each as its cursor. A run
+	// whose outcome is no success does half of the rest. 0 is a job without a cursor.
+	Items int `json:"items,omitempty"`
 	// Outcomes are those of its first runs that finish, in order; all later ones finish with OK unless Always
 	// is set, which is then the outcome of all later runs.
 	Outcomes []string `json:"outcomes,omitempty"`
@@ -115,6 +125,7 @@ type Event struct {
 	Failures    int    `json:"failures,omitempty"`
 	Interrupted int    `json:"interrupted,omitempty"`
 	Outcome     string `json:"outcome,omitempty"`
+	Item        int    `json:"item,omitempty"`
 
 	Fault string        `json:"fault,omitempty"`
 	Shift time.Duration `json:"shift,omitempty"`

@@ -598,6 +598,15 @@ var bugs = []mutant{
 		caught: "TestSave/a_delayed_save_changes_nothing", says: "stale",
 	},
 	{
+		name: "a run saves its cursor at its end only",
+		harm: "a worker that is killed repeats all that the run has done, however long that was",
+		edits: []edit{{
+			"fetch/saved.go", `time.Since(s.triedAt) < interval {`, `time.Since(s.triedAt) < interval*100 {`,
+		}},
+		pkg: "./integration", run: "TestAThawedImportChangesNoCursor/go-redis",
+		caught: "TestAThawedImportChangesNoCursor/go-redis", says: "it saves every 300ms",
+	},
+	{
 		name: "a save does not check the owner",
 		harm: "a worker that was frozen and wakes up writes the cursor of a job that runs elsewhere",
 		edits: []edit{{

@@ -21,7 +21,8 @@
 //   - the job of a periodic job's tick comes in the step that notes the tick: once, in the order of the ticks,
 //     and not before its time;
 //   - the state of a job is written while a process has the job in hand, or in the step in which it leaves that
-//     hand, each time with a higher version, and its cursor goes in the step in which the job ends;
+//     hand, each time with a higher version; a cursor that is a number never falls, and it goes in the step in
+//     which the job ends;
 //   - the counters moved in the step of the runs that they count, by as many;
 //   - a lock comes in the step that stores its job, has an end, is listed until then, and goes with its
 //     job's end, with its start where the payload says so, or with its time; and the one more run that a

@@ -6,11 +6,10 @@ import (
 )
 
 // A jobState is the hash of a job's state, as far as it matters here. crashes is how many there had been when
-// its cursor last advanced.
+// its cursor last advanced. cursor is empty when there is none.
 type jobState struct {
-	created          string
+	created, cursor  string
 	version, crashes int
-	cursor           bool
 }
 
 // stateOf is whose state a key is.
@@ -32,7 +31,7 @@ func (s *stride) writeState(jid string, c []string) {
 		case "belay_crashes":
 			now.crashes = n
 		case "c":
-			now.cursor = true
+			now.cursor = c[at+1]
 		}
 	}
 	s.k.states[jid] = now
@@ -41,9 +40,18 @@ func (s *stride) writeState(jid string, c []string) {
 	case !versioned || s.base:
 	case now.created == was.created && now.version <= was.version:
 		s.violate(of, States, "its state goes from version %d to %d", was.version, now.version)
+	case now.created == was.created && falls(was.cursor, now.cursor):
+		s.violate(of, States, "its cursor goes back from %s to %s", was.cursor, now.cursor)
 	case of == nil || !s.inHand(of):
 		s.violate(of, States, "its state is written, and no process has it in hand")
 	}
+}
+
+// falls reports whether a cursor that is a number gets lower. Jobs of tests count up.
+func falls(was, now string) bool {
+	from, err1 := strconv.Atoi(was)
+	to, err2 := strconv.Atoi(now)
+	return err1 == nil && err2 == nil && to < from
 }
 
 // inHand reports whether a process has a job, or had it as the step began.
@@ -68,7 +76,7 @@ func (s *stride) loseFields(jid string, names []string) {
 		case "belay_crashes":
 			state.crashes = 0
 		case "c":
-			state.cursor = false
+			state.cursor = ""
 		}
 		s.k.states[jid] = state
 	}
@@ -76,7 +84,7 @@ func (s *stride) loseFields(jid string, names []string) {
 
 // requireNoCursor holds that a job that has ended leaves no cursor; a tracked one leaves its result.
 func (c *crossing) requireNoCursor() {
-	if state := c.k.states[c.of.jid]; state.version > 0 && state.cursor && valueOf(c.before(), "created_at") == state.created {
+	if state := c.k.states[c.of.jid]; state.version > 0 && state.cursor != "" && valueOf(c.before(), "created_at") == state.created {
 		c.fail(States, "it has ended, and its cursor stays at version %d", state.version)
 	}
 }

@@ -30,6 +30,10 @@ func TestStates(t *testing.T) {
 			a.step(save("1"))
 		}, rules: []oracle.Rule{oracle.States}},
 		"backwards": {history: func(a *aof) { a.step(save("2")); a.step(save("2")) }, rules: []oracle.Rule{oracle.States}},
+		"a cursor that goes back": {history: func(a *aof) {
+			a.step(save("1"))
+			a.step(c("HSET it-1 belay_version 2 belay_created 1 c 4"))
+		}, rules: []oracle.Rule{oracle.States}},
 		"left behind": {history: func(a *aof) {
 			a.step(save("1"))
 			a.settle(1, 0, end)

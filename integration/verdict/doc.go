@@ -1,4 +1,4 @@
-// Package verdict judges the histories of a chaos run by four rules. Its input is what pushers, handlers and
+// Package verdict judges the histories of a chaos run by six rules. Its input is what pushers, handlers and
 // the nemesis wrote (package history), what lies in Redis at the end, and how often Redis gave each job to a
 // worker.
 //
@@ -7,6 +7,9 @@
 //     success.
 //   - Early: no job starts before its time by Redis' clock.
 //   - Late: the jobs of a killed process run again in the promised time.
+//   - Skipped: a checkpointed job goes on after an item that was done, and does each item before it ends.
+//   - Repeated: its cursor never goes back; a run after a stop or a failure repeats no item, and after a crash
+//     at most those since the last save.
 //
 // Package oracle judges every single step in Redis: counts, bytes, places, who may recover what. This package
 // judges what Redis cannot see: the answers that pushers got, and when handlers ran. It never reads a clock, a

@@ -62,6 +62,10 @@ type run struct {
 	failures, interrupted int
 	// cancelled is set when Belay itself ended the context.
 	cancelled bool
+	// resumed is when the run had read its cursor; items are when it had done each item after that.
+	resumed time.Duration
+	cursor  int
+	items   []time.Duration
 }
 
 // A process is one worker or pusher, from its launch to its end. An instant that never came is 0.
@@ -223,6 +227,17 @@ func (w *world) readJob(e history.Event, runs map[string]*run) {
 		// A job's own timeout is a failure. The others are none of its own.
 		if r := runs[e.Run]; r != nil && (strings.Contains(e.Text, "an operator cancelled") || strings.Contains(e.Text, "shutdown") || strings.Contains(e.Text, "ownership lost")) {
 			r.cancelled = true
+		}
+	case history.Resumed:
+		if r := runs[e.Run]; r != nil {
+			r.resumed, r.cursor = e.At, e.Item
+		}
+	case history.ItemDone:
+		if r := runs[e.Run]; r != nil {
+			if e.Item != r.last()+1 {
+				w.violate(Skipped, e.Token, "a run did item %d after item %d", e.Item, r.last())
+			}
+			r.items = append(r.items, e.At)
 		}
 	case history.Finish:
 		if r := runs[e.Run]; r != nil && r.finish == 0 {

@@ -99,6 +99,19 @@ func (s *story) hangs(at float64, worker, token string, counts ...seen) *story {
 	return s
 }
 
+// goesOver starts a run of T that goes on after a cursor and has done so many items then, the last one at an instant.
+// It returns its name.
+func (s *story) goesOver(from, to float64, worker string, cursor, items int, counts ...seen) string {
+	run := s.start(from, worker, "T", counts...)
+	e := history.Event{Kind: history.Resumed, Proc: worker, Token: "T", JID: "jid-T", Run: run, Item: cursor}
+	s.add(from+0.001, e)
+	for n := range items {
+		e.Kind, e.Item = history.ItemDone, cursor+1+n
+		s.add(from+0.001+(to-from-0.001)*float64(n+1)/float64(items), e)
+	}
+	return run
+}
+
 // of answers the start of a run.
 func (s *story) of(run string) history.Event {
 	return s.events[slices.IndexFunc(s.events, func(e history.Event) bool { return e.Kind == history.Start && e.Run == run })]

@@ -21,6 +21,9 @@ const (
 	Phantom Rule = "phantom"
 	Early   Rule = "early"
 	Late    Rule = "late"
+	// Skipped and Repeated are about the items of checkpointed jobs.
+	Skipped  Rule = "skipped"
+	Repeated Rule = "repeated"
 )
 
 // A Violation is one breach of a rule. Token names the job, if it is about one.
@@ -42,6 +45,8 @@ type Facts struct {
 	MinBackoff, MinLater, MinSnooze time.Duration
 	// Settling is how long the end of a run may take to reach Redis, with everything in order. 1 s.
 	Settling time.Duration
+	// Save is the least time between two saves of a cursor. 5 s.
+	Save time.Duration
 	// Left is what lay in Redis at the end.
 	Left []Remnant
 	// Taken counts, by jid, how often Redis gave a job to a worker. nil is not judged.
@@ -54,6 +59,7 @@ type Remnant struct{ Place, Payload string }
 func (f Facts) withDefaults() Facts {
 	f.Beat, f.TTL = cmp.Or(f.Beat, 1500*time.Millisecond), cmp.Or(f.TTL, 6*time.Second)
 	f.Recovery, f.Settling = cmp.Or(f.Recovery, 15*time.Second), cmp.Or(f.Settling, time.Second)
+	f.Save = cmp.Or(f.Save, 5*time.Second)
 	f.Concurrency, f.MaxRetries, f.MaxCrashes = cmp.Or(f.Concurrency, 25), cmp.Or(f.MaxRetries, 25), cmp.Or(f.MaxCrashes, 3)
 	return f
 }
@@ -69,6 +75,9 @@ type Verdict struct {
 	// Kills counts processes that died otherwise than by a graceful stop. Quarantined jobs wait for an idle
 	// process.
 	Kills, Quarantined int
+	// Items counts those that checkpointed jobs did, AgainItems those that had been done before. Resumed counts
+	// runs that went on after a cursor.
+	Items, AgainItems, Resumed int
 	// Recoveries are, the shortest first, the times from a kill to the next start of each job in hand, if
 	// nothing else was wrong meanwhile; Excused are the others. MostCharged is the longest without the time
 	// that was excused.
@@ -99,6 +108,7 @@ func Judge(events []history.Event, facts Facts) *Verdict {
 	for _, t := range w.order {
 		w.judgeStarts(t)
 		w.judgeTimes(t)
+		w.judgeItems(t)
 		w.judgeEnd(t)
 	}
 	w.judgeRecoveries()
@@ -126,6 +136,7 @@ func (v *Verdict) String() string {
 		fmt.Sprintf("jobs: %d pushed, %d accepted: %d done, %d discarded, %d cancelled, %d dead, %d dead of crashes", v.Tokens, v.Accepted,
 			v.Done, v.Discarded, v.Cancelled, v.Dead, v.Crashed),
 		fmt.Sprintf("starts: %d, %d of them again; %d kills, %d jobs ran in quarantine", v.Starts, v.Again, v.Kills, v.Quarantined),
+		fmt.Sprintf("items: %d, %d of them again; %d runs went on after a cursor", v.Items, v.AgainItems, v.Resumed),
 		"recovery: "+spread(v.Recoveries),
 		"recovery with other faults: "+spread(v.Excused),
 		fmt.Sprintf("the slowest, without the time of other faults: %v", v.MostCharged.Round(time.Millisecond)))
