@@ -3,6 +3,7 @@ package janitor
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,6 +167,7 @@ type GitLabRecovered struct {
 // cleaner does this; a job that has been interrupted too often goes to the dead set. Each page moves in one
 // step, which does nothing if the process has a heartbeat.
 func (g *GitLab) Recover(ctx context.Context, list lua.GitLabList) (sum GitLabRecovered, err error) {
+	left := math.MaxInt
 	for idle := 0; idle < 3; idle++ { // another program may take from the list at the same time
 		if err := g.link.Check(ctx); err != nil {
 			return sum, err
@@ -198,12 +200,14 @@ func (g *GitLab) Recover(ctx context.Context, list lua.GitLabList) (sum GitLabRe
 				sum.Alive = true
 				return sum, nil
 			}
-			if answer.Moved == 0 {
-				continue
+			if answer.Moved > 0 || answer.Left < left {
+				idle = -1
 			}
-			idle = -1
-			sum.Recovered += answer.Moved
-			sum.Dead += g.report(orphans)
+			left = answer.Left
+			if answer.Moved > 0 {
+				sum.Recovered += answer.Moved
+				sum.Dead += g.report(orphans)
+			}
 		}
 	}
 	return sum, fmt.Errorf("recover %q: its jobs do not leave it; another program may be at work there", list.Key)

@@ -31,8 +31,8 @@ func load(name string) *driver.Script {
 	return driver.NewScript(name, source(name+".lua"))
 }
 
-// source is the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which includes
-// nothing itself.
+// source is the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which may
+// include others.
 func source(path string) string {
 	text, err := files.ReadFile(path)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
 )
 
@@ -33,8 +32,7 @@ var grounds = []ground{
 	{name: "miniredis", open: openGoredis, fake: true},
 }
 
-func openGoredis(url string) (driver.Client, error) { return goredisdriver.Open(url) }
-func openRueidis(url string) (driver.Client, error) { return rueidisdriver.Open(url) }
+var openGoredis, openRueidis = adapters.Open["go-redis"], adapters.Open["rueidis"]
 
 // A promise is one thing that a script does, whatever the driver.
 type promise struct {

@@ -31,6 +31,7 @@ end
 
 -- include must_be
 -- include take_lock
+-- include list_lock
 for _, group in ipairs(groups) do
   local lock = KEYS[group.lock]
   -- Locks differ only by their digest: a user that may write one may write all.
@@ -52,7 +53,7 @@ end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local lost, answers, position, freed, unlisted, listed = {}, {}, 0, {}, {}, {}
+local lost, answers, position = {}, {}, 0
 for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
     local arg, lock, value = group.first + 4 * job, KEYS[group.lock + job], group.values[job + 1]
@@ -70,10 +71,9 @@ for _, group in ipairs(groups) do
       end
       if group.holds then
         redis.call('PEXPIRE', lock, ARGV[arg + 3])
-        listed[#listed + 1] = string.format('%.0f', now_ms + ARGV[arg + 3])
-        listed[#listed + 1] = ARGV[arg + 1]
+        list(ARGV[arg + 1], now_ms + ARGV[arg + 3])
       else
-        freed[#freed + 1], unlisted[#unlisted + 1] = lock, ARGV[arg + 1]
+        free(lock, ARGV[arg + 1])
       end
       if group.marks and string.sub(value, 1, 1) == '-' then
         redis.call('SETRANGE', lock, 0, 's')
@@ -85,12 +85,5 @@ for _, group in ipairs(groups) do
     end
   end
 end
--- pcall: the index is only for listing.
-if #freed > 0 then
-  redis.call('DEL', unpack(freed))
-  redis.pcall('ZREM', index, unpack(unlisted))
-end
-if #listed > 0 then
-  redis.pcall('ZADD', index, unpack(listed))
-end
+unlocked(index)
 return { 'started', lost, answers }

@@ -25,8 +25,8 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/metrics"
 )
@@ -35,11 +35,6 @@ func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 
 // patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
 const patience = 30 * time.Second
-
-var openers = map[string]func(url string) (driver.Client, error){
-	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
-}
 
 // worked is a Collector of a server that has run jobs: three that succeeded, one that failed.
 func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics.Collector {
@@ -82,7 +77,7 @@ func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics
 
 func TestCollector(t *testing.T) {
 	t.Parallel()
-	for name, open := range openers {
+	for name, open := range adapters.Open {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			collector := worked(t, open)
@@ -124,7 +119,7 @@ belay_queue_jobs{queue="odd\\xff"} 0
 
 func TestForServerHasAConnectionOfItsOwnUntilTheServerHasStopped(t *testing.T) {
 	t.Parallel()
-	for name, open := range openers {
+	for name, open := range adapters.Open {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := drivertest.Start(t)
@@ -209,7 +204,7 @@ func TestAScrapeOfARedisThatIsAway(t *testing.T) {
 // A scrape must cost Redis less than 2 ms with 200 queues. Half of them have a backlog, and a set is large.
 func TestAScrapeIsCheap(t *testing.T) {
 	t.Parallel()
-	for name, open := range openers {
+	for name, open := range adapters.Open {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := drivertest.Start(t)
@@ -264,7 +259,7 @@ func commandTime(t *testing.T, server *drivertest.Server) (sum float64) {
 
 func TestPrometheusScrapesIt(t *testing.T) {
 	t.Parallel()
-	collector := worked(t, openers["go-redis"])
+	collector := worked(t, adapters.Open["go-redis"])
 	exposed := httptest.NewServer(metrics.Handler(collector))
 	defer exposed.Close()
 	check(t, get(t, exposed.URL), "check", "metrics")

@@ -144,3 +144,36 @@ func TestReturnSaysWhatItCannotMove(t *testing.T) {
 		require.Equal(t, exitUsage, invoke("", strings.Fields(words)...).code, words)
 	}
 }
+
+// Two commands and the gem's own cleaner recover one list at the same time: each job moves once.
+func TestReturnSharesWithTheCleaner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	list, queue := h.key("working:queue:mail:h:1:aa"), h.key("queue:mail")
+	var want []string
+	for n := range 2000 {
+		h.do("LPUSH", list, held("mail", n, 0))
+		want = append(want, fmt.Sprintf(`"jid":"j%d"`, n))
+	}
+	answers := make(chan said, 2)
+	for range cap(answers) {
+		go func() { answers <- h.invoke("", "return", "--from-gitlab", "--doubt", "0") }()
+	}
+	for {
+		taken, ok := h.do("RPOP", list).(string)
+		if !ok {
+			break
+		}
+		h.do("LPUSH", queue, taken)
+	}
+	for range cap(answers) {
+		answer := <-answers
+		require.Zero(t, answer.code, answer.errs)
+	}
+	var found []string
+	for _, payload := range h.payloads("LRANGE", queue, "0", "-1") {
+		at := strings.Index(payload, `"jid":`)
+		found = append(found, payload[at:at+strings.Index(payload[at:], ",")])
+	}
+	require.ElementsMatch(t, want, found)
+}

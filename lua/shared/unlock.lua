@@ -1,7 +1,7 @@
 -- unlock: what the end of a run means for the job's lock, if it is still the job's own: prolonged while the
 -- job lives on, else passed to the extra run that a duplicate asked for, else freed. First may_unlock reads
--- the locks of a group, then unlock is called for each job that has moved, and unlocked does for many what
--- one command can do: a command for each would cost more than all the rest of a batch.
+-- the locks of a group, then unlock is called for each job that has moved, and then unlocked (see
+-- list_lock).
 -- A group's locks are the keys from group.lock on, one for each of its group.count jobs, which live on if
 -- group.lives_on is set. ARGV from group.locks on, and then every group.step: digest, owner, ms to hold it
 -- on; if group.again is set, also owner and bytes of one more run, position of its queue's key, the queue's
@@ -12,7 +12,8 @@
 -- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has,
 -- and a duplicate that comes now is not served by it. "d" (dirty): such a duplicate was refused, and one more
 -- run will serve it.
-local dirty, freed, unlisted, listed = string.byte('d'), {}, {}, {}
+-- include list_lock
+local dirty = string.byte('d')
 
 -- may_unlock: nil if nothing can stop unlock and unlocked half-way; else the error.
 local function may_unlock(group)
@@ -45,12 +46,9 @@ local function unlock(group, job, queues, now_ms)
   if not state then
     return
   elseif not group.lives_on and not (group.again and state == dirty) then
-    freed[#freed + 1], unlisted[#unlisted + 1] = lock, ARGV[at]
-    return
+    return free(lock, ARGV[at])
   end
-  local until_ms = string.format('%.0f', now_ms + ARGV[at + 2])
-  listed[#listed + 1] = until_ms
-  listed[#listed + 1] = ARGV[at]
+  local until_ms = list(ARGV[at], now_ms + ARGV[at + 2])
   if group.lives_on then
     redis.call('PEXPIRE', lock, ARGV[at + 2])
     return
@@ -59,15 +57,4 @@ local function unlock(group, job, queues, now_ms)
   redis.call('SET', lock, value, 'PXAT', until_ms)
   redis.call('LPUSH', KEYS[tonumber(ARGV[at + 5])], ARGV[at + 4])
   redis.pcall('SADD', queues, ARGV[at + 6]) -- the job is there, even if this fails
-end
-
-local function unlocked(index)
-  -- pcall: the index is only for listing, and must not make it look as if the jobs had not moved.
-  if #freed > 0 then
-    redis.call('DEL', unpack(freed))
-    redis.pcall('ZREM', index, unpack(unlisted))
-  end
-  if #listed > 0 then
-    redis.pcall('ZADD', index, unpack(listed))
-  end
 end
