@@ -130,6 +130,10 @@ func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 // Track keeps the state, the progress and the result of the job, from its start until this long after its end.
 // Client.Wait waits for its end, and Client.Tracked, belay find and the dashboard show it. Each end then costs
 // a hash in Redis with the job, its result and its state. Default: nothing of a job that is done is kept.
+//
+// A job whose payload is too large for a worker, or damaged, is dead for Wait too: its jid is read from the
+// ends of the payload. Two such jobs stay in their last state: one whose fields another program wrote in
+// another order, and a damaged one that was scheduled or waited for a retry.
 func Track(retention time.Duration) JobOption {
 	return func(i *RawJob) { i.Track = atLeastMilli(i, "Track", retention) }
 }

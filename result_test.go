@@ -15,6 +15,8 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/adapters"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // The arguments and the result of a job that a test tells how to end.
@@ -110,6 +112,42 @@ func TestWaitReturnsTheResultOrHowTheJobEnded(t *testing.T) {
 		defer end()
 		_, err = class.Wait(short, client, "unknown")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// A tracked job that cannot be run, because of its size or its bytes, is dead for those that wait for it, whether
+// it was taken from its queue or was due.
+func TestWaitReturnsForAJobThatCannotBeRun(t *testing.T) {
+	t.Parallel()
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		redis, prefix := open(t, drivertest.Redis(t).URL()), strings.TrimSuffix(drivertest.Prefix(t), ":")
+		client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		small, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix, PayloadLimit: 1000})
+		require.NoError(t, err)
+		server, class := newServer(t, small, belay.ServerConfig{}), wish()
+		class.Handle(server, deliver)
+		large := order{strings.Repeat("x", 100_000)}
+		taken, err := class.Enqueue(ctx, client, large)
+		require.NoError(t, err)
+		due, err := class.Enqueue(ctx, client, large, belay.In(time.Millisecond))
+		require.NoError(t, err)
+		bad := job.Draft{
+			Class: "Wish", Queue: "default", JID: job.NewJID(), ArgsJSON: "[\"\xff\"]", CreatedAt: time.Unix(1, 0),
+			Extra: []job.Edit{job.SetInt(job.FieldTrack, 60_000)},
+		}
+		require.NoError(t, redis.Do(ctx, driver.Command("LPUSH", lua.NewKeys(prefix).Queue("default"), bad.Encode()))[0].Err)
+		running(t, server)
+		for _, jid := range []string{taken.JID, due.JID, bad.JID} {
+			_, err := class.Wait(ctx, client, jid)
+			var ended *belay.EndedError
+			require.ErrorAs(t, err, &ended)
+			require.Equal(t, belay.TrackDead, ended.State)
+		}
 	})
 }
 

@@ -43,5 +43,8 @@ func (k *Keyspace) addTooLarge(p *pipeline) {
 				large.Log(k.cfg.Log, k.cfg.Largest, nil)
 			}
 		})
+		if large.State != nil {
+			p.add(k.Keys.AnnounceEnded([]string{large.State.JID}), func(driver.Reply) {})
+		}
 	}
 }

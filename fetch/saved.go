@@ -41,6 +41,11 @@ func (r *Run) Saved(j *job.Job) *Saved {
 	return r.saved.Load()
 }
 
+// Leave makes the settle leave this state of a job that dies without having been read.
+func (r *Run) Leave(state lua.JobState) {
+	r.saved.Store(&Saved{run: r, state: state, exists: true, keep: state.Keep})
+}
+
 // Advance sets the cursor of a job with so many crashes, if it is not the last one.
 func (s *Saved) Advance(cursor string, crashes int) {
 	s.mu.Lock()

@@ -27,6 +27,7 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 		switch {
 		case err != nil:
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
+			orphans[i].State = lua.DeadUnread(entry, entry, j.now())
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
 			orphans[i].Lock = lockOf(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)

@@ -203,7 +203,8 @@ func TestRecovery(t *testing.T) {
 			victim := r.victim
 			good := []string{payload("mail"), payload("mail")}
 			huge := strings.Repeat("x", 5<<20)
-			bad := []string{"{", "", "\xff\xfe", "[]", "null", strings.Repeat("[", 1001), huge}
+			tracked := `{"belay_track_ms":60000,"args":["` + "\xff" + `"],"class":"C","jid":"tracked","created_at":1.5}`
+			bad := []string{"{", "", "\xff\xfe", "[]", "null", strings.Repeat("[", 1001), huge, tracked}
 			entries := append([]string{"LPUSH", r.keys.Working("mail", victim), good[0]}, bad...)
 			r.do(append(entries, good[1])...)
 			r.lapse(victim)
@@ -216,6 +217,7 @@ func TestRecovery(t *testing.T) {
 			require.ElementsMatch(t, bad, dead)
 			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Processed()))
 			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Failed()))
+			require.Equal(t, "dead", r.do("HGET", r.keys.Iteration("tracked"), lua.FieldState))
 		})
 
 		t.Run("a_broken_queue_holds_up_no_other_and_comes_back_when_mended", func(t *testing.T) {

@@ -306,6 +306,9 @@ func (j *Janitor) killLarge(p *pipeline, v *victim) {
 			}
 			return v.noteAt(at, err)
 		})
+		if large.State != nil {
+			p.add(j.cfg.Keys.AnnounceEnded([]string{large.State.JID}), func(driver.Reply) error { return nil })
+		}
 	}
 	v.large = nil
 }

@@ -140,6 +140,9 @@ func (p *processor) execute(taken *fetch.Run) {
 		l := p.pool.launcher
 		l.cfg.Log.Error().Err(err).Str("queue", taken.Queue).Int("bytes", len(taken.Bytes)).Msg("moved to the dead set: unreadable payload")
 		l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
+		if state := lua.DeadUnread(taken.Bytes, taken.Bytes, l.clock.Now()); state != nil {
+			taken.Leave(*state)
+		}
 		l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(job.KeepUnreadable(taken.Bytes, taken.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return
 	}

@@ -35,6 +35,8 @@ type TooLarge struct {
 	Reason, Around string
 	// Lock is freed if it is still the entry's own; nil for none. It has no Again.
 	Lock *Lock
+	// State is what a tracked job leaves; nil for any other, or if the entry's ends do not contain it.
+	State *JobState
 	// Today is a day of the counters.
 	Today time.Time
 	// JID and Class are for the log; both are empty if the entry's ends do not contain them.
@@ -46,6 +48,7 @@ type TooLarge struct {
 func NewTooLarge(large Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) TooLarge {
 	return TooLarge{
 		Large: large, Key: key, Queue: queue, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,
+		State: DeadUnread(large.Head, large.Tail, now),
 	}
 }
 
@@ -60,10 +63,8 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 	args := []string{
 		kind, strconv.Itoa(b.At), strconv.Itoa(b.Bytes), b.Head, b.Tail, b.Reason, b.Around, daySeconds, strconv.Itoa(MostBytes),
 	}
-	if b.Lock != nil {
-		keys = append(keys, k.Lock(b.Lock.Digest))
-		keys, args = k.appendUnlock(keys, args, b.Lock)
-	}
+	keys, args = appendOwned(k, keys, args, []TooLarge{b}, func(b *TooLarge) owned { return owned{b.Lock, b.State} },
+		func(args []string, _ *TooLarge) []string { return args })
 	return asking(killLargeScript, keys, args, func(r reader) (bool, error) {
 		word := r.text()
 		if word != "dead" && word != "gone" {

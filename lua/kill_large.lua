@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- kill_large: move one entry that is too large for any reply to the dead set, with the reason in it.
--- Why one script: the entry leaves its place, enters the dead set, is counted and frees its lock in one step.
+-- Why one script: the entry leaves its place, enters the dead set, is counted, frees its lock and leaves its
+-- state in one step.
 -- Its bytes are sent neither way: it is found by its length and its two ends. Entries that agree in these get
 -- the same reason, so it does not matter which of them is moved.
 -- Nothing is decoded. The text of an object gets the reason as its first members, as text; if it has an error
@@ -8,12 +9,13 @@
 -- page shows an object, and shows as text what only begins like one; other JSON breaks the page, so other
 -- text becomes a string in a valid job.
 -- KEYS     1 where it lies  2 dead  3 processed  4 failed  5 processed today  6 failed today  7 index of locks
---          8 queues (the set of names)  then the entry's lock, if it is known to have one
+--          8 queues (the set of names)  then, by their positions, the entry's lock and state, if they
+--          are known
 -- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was found  3 its length  4
 --          how it begins
 --          5 how it ends  6 the reason, JSON members  7 the other members of a job that holds other text  8
 --          seconds to keep a day's counters  9 bytes of other entries to read at most during the
---          search  then, for a lock, the arguments of unlock
+--          search  10 those of read_owned, for the entry
 -- Returns  "dead" | "gone" (it is not there any more, or not among the first 256, or too many bytes lie
 --          before it: the next read that names it says where it lies then)
 -- Repeat   "gone"
@@ -23,18 +25,20 @@ local from, dead, processed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed_today, failed_today, index, queues = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local kind, met_at, length, head, tail = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local reason, around, day_seconds, room = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
-local group = { lock = 9, count = #KEYS - 8, locks = 10, step = 3 }
 
 -- include must_be
 -- include unlock
+-- include job_state
+-- include read_owned
 -- include count_runs
+local group = read_owned(10, 0)
 local wrong
 if kind == 'zset' then
   wrong = must_be(from, kind, 'ZREM', from, '')
 else
   wrong = must_be(from, kind, 'LREM', from, '1', '')
 end
-wrong = wrong or must_be(dead, 'zset', 'ZADD', dead, '0', '') or group.count > 0 and may_unlock(group)
+wrong = wrong or must_be(dead, 'zset', 'ZADD', dead, '0', '') or may_end(group)
 if wrong then
   return wrong
 end
@@ -82,10 +86,8 @@ end
 while redis.call('ZADD', dead, 'NX', time[1] + time[2] / 1000000, job) == 0 do
   job = job .. ' '
 end
-if group.count > 0 then
-  unlock(group, 1, queues, 0)
-  unlocked(index)
-end
+end_owned(group, 1, queues, 0)
+unlocked(index)
 count_runs(processed, processed_today, 1, day_seconds)
 count_runs(failed, failed_today, 1, day_seconds)
 return 'dead'

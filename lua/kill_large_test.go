@@ -61,6 +61,18 @@ func TestKillLarge(t *testing.T) {
 			}
 			require.Positive(w, w.number("TTL", w.keys.FailedOn(w.today)))
 		}},
+		promise{"leaves_the_state_of_a_tracked_job_with_and_without_a_lock", func(w *world) {
+			w.unique("a")
+			w.redis("DEL", w.keys.Queue("q"))
+			for jid, lock := range map[string]*Lock{"a": lockOf("a"), "b": nil} {
+				w.redis("HSET", w.keys.Iteration(jid), FieldState, string(TrackRunning), FieldCursor, "5", fieldVersion, "3", fieldCreated, "1.0")
+				w.killed(tracked(w.TB, jid).Raw(), lock)
+				require.Equal(w, TrackedJob{Tracked: Tracked{JID: jid, State: TrackDead}}, w.stateOf(jid))
+				require.Equal(w, "5", w.hash(w.keys.Iteration(jid))[FieldCursor], "an operator may revive it")
+				require.Equal(w, "4", w.hash(w.keys.Iteration(jid))[fieldVersion])
+			}
+			require.Nil(w, w.redis("GET", w.keys.Lock(lockOf("a").Digest)))
+		}},
 		promise{"frees_its_own_lock", func(w *world) {
 			w.unique("a")
 			w.redis("DEL", w.keys.Queue("q"))

@@ -3,6 +3,7 @@ package lua
 import (
 	"cmp"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,6 +88,27 @@ func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
 		s.Fields = append(s.Fields, FieldJob, j.Raw(), FieldCursor, "", FieldCrashes, "")
 	}
 	return &s
+}
+
+// trackField is the retention of a tracked job, which Belay writes before the args.
+var trackField = regexp.MustCompile(`"` + job.FieldTrack + `":[0-9]{1,18},`)
+
+// DeadUnread returns the state that a job leaves which dies without having been read, from the beginning and
+// the end of its payload, of which it looks at the outermost bytes; nil if they do not say that it is tracked.
+// The order of the fields must be Belay's own, and what is behind the args must be valid up to the closing
+// brace. So text of an argument never names another job.
+func DeadUnread(head, tail string, at time.Time) *JobState {
+	head, tail = head[:min(len(head), ends)], tail[max(len(tail)-ends, 0):]
+	before, _, _ := strings.Cut(head, `"args":`)
+	track, behind := trackField.FindString(before), strings.LastIndex(tail, `],"class":`)
+	if track == "" || behind < 0 {
+		return nil
+	}
+	j, err := job.Parse("{" + track + `"args":[` + tail[behind:])
+	if err != nil {
+		return nil
+	}
+	return EndedState(j, TrackDead, at)
 }
 
 // RevivedState returns the state of a tracked job that had ended and is to run again; nil if the job is not

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -82,4 +83,37 @@ func TestTrackedJobs(t *testing.T) {
 			w.unchanged(func() { require.Equal(w, SaveLost, ask(w, w.keys.Save(identity, "q", j.Raw(), false, state))) })
 		}},
 	)
+}
+
+// What is guessed from the ends of a payload is the job's own, or nothing.
+func TestDeadUnread(t *testing.T) {
+	t.Parallel()
+	const names = `"class":"A","jid":"%s","created_at":1.0`
+	own, other := strings.Replace(names, "%s", "own", 1), strings.Replace(names, "%s", "other", 1)
+	const track = `{"retry":true,"queue":"q","belay_track_ms":60000,`
+	large := strings.Repeat("x", 2*ends)
+	for name, test := range map[string]struct {
+		payload string
+		jid     string
+	}{
+		"Belay's own":                   {tracked(t, "own").Raw(), "own"},
+		"with large arguments":          {track + `"args":["` + large + `"],` + own + `}`, "own"},
+		"with the names of another job": {track + `"args":["` + large + `",{` + other + `}],` + own + `}`, "own"},
+		"with those in a text":          {track + `"args":["` + large + `"],` + own + `,"error_message":"{` + strings.ReplaceAll(other, `"`, `\"`) + `}"}`, "own"},
+		"with bytes that no JSON has":   {track + "\"args\":[\"\xff\"]," + own + `}`, "own"},
+		"with much behind the names":    {track + `"args":[{` + other + `}],` + own + `,"error_message":"` + large + `"}`, ""},
+		"not tracked":                   {`{"retry":true,"args":["` + large + `"],` + own + `}`, ""},
+		"not tracked, with one that is": {`{"retry":true,"args":[{"belay_track_ms":60000,"x":"` + large + `"}],` + own + `}`, ""},
+		"written by another program":    {`{"class":"A","belay_track_ms":60000,"args":["` + large + `",{` + other + `}],"jid":"own"}`, ""},
+		"cut off":                       {track + `"args":["` + large, ""},
+		"shorter than any":              {`{`, ""},
+	} {
+		state := DeadUnread(test.payload, test.payload, time.Unix(2, 0))
+		if test.jid == "" {
+			require.Nil(t, state, name)
+			continue
+		}
+		require.NotNil(t, state, name)
+		require.Equal(t, test.jid+" 1.0", state.JID+" "+state.Created, name)
+	}
 }

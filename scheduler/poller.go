@@ -234,6 +234,9 @@ func (p *Poller) killLarge(ctx context.Context, set string, entries []lua.Large)
 		if dead || err != nil {
 			large.Log(p.cfg.Log, p.cfg.Largest, err)
 		}
+		if dead && large.State != nil {
+			p.link.Do(ctx, p.cfg.Keys.AnnounceEnded([]string{large.State.JID}))
+		}
 		switch {
 		case driver.Outage(err):
 			return stuck, fmt.Errorf("move a job that is too large to the dead set: %w", err)

@@ -399,14 +399,17 @@ func (v *visit) dead() {
 	v.s.awaitPlace(inspect.PlaceNotFound, deleted...)
 	v.s.deleted(deleted...)
 
-	// What no worker can read dies again when it is retried.
+	// What no worker can read dies again when it is retried. Sidekiq 6 retries all until the set is empty, so only
+	// one of these is left in it.
 	v.open(list)
-	unread := eval[[]string](v.tab, "[...document.querySelectorAll('input[name=\"key[]\"]')].filter(box => box.closest('tr').innerText.includes('Belay::Unreadable')).map(box => box.value)")
-	require.Len(v.t, unread, v.stock.unread)
+	v.tick(eval[[]string](v.tab, "[...document.querySelectorAll('input[name=\"key[]\"]')].filter(box => box.closest('tr').innerText"+
+		".includes('Belay::Unreadable')).slice(1).map(box => box.value.split('-')[1])")...)
+	v.send(v.submit("/morgue", "delete"))
+	require.Equal(v.t, len(rest)+1, v.s.size("dead", ""))
 	v.open(v.first + "morgue")
 	v.send(v.submit("/morgue/all/retry", "retry"))
 	v.s.awaitRuns(rest...)
-	eventually(v.t, "unreadable entries to be dead again", func() bool { return v.s.size("dead", "") == v.stock.unread })
+	eventually(v.t, "the unreadable entry to be dead again", func() bool { return v.s.size("dead", "") == 1 })
 	v.s.set(v.s.mended, false)
 	deleted = v.fresh(3, "kills")
 	v.open(v.first + "morgue")

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,16 +55,13 @@ func falls(was, now string) bool {
 	return err1 == nil && err2 == nil && to < from
 }
 
-// inHand reports whether a process has a job, or had it as the step began.
+// inHand reports whether a process has a job, or had it as the step began. One that dies unread, because of its
+// size, may have been due.
 func (s *stride) inHand(of *subject) bool {
 	held := func(place Place) bool { return place == Working || place == Alone }
 	if of.trip != nil {
-		for _, l := range of.trip.outs {
-			if held(l.place()) {
-				return true
-			}
-		}
-		return false
+		dies := slices.ContainsFunc(of.trip.ins, func(l leg) bool { return l.place() == Dead })
+		return slices.ContainsFunc(of.trip.outs, func(l leg) bool { return dies || held(l.place()) })
 	}
 	return of.copies > 0 && held(of.edge.To)
 }
