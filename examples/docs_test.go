@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,27 +189,4 @@ func TestOperationsRuleForTheUserIsEnough(t *testing.T) {
 	require.Regexp(t, `(?m)^ok +permissions `, said)
 	require.Regexp(t, `(?m)^ok +blocking `, said)
 	require.Equal(t, 1, strings.Count(said, "\nbad "), said)
-}
-
-// The table of docs/ruby.md names tests that there are.
-func TestTheTestsBesideRubyExist(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../docs/ruby.md")
-	require.NoError(t, err)
-	there := make(map[string]bool)
-	require.NoError(t, filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		code, err := os.ReadFile(path)
-		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(string(code), -1) {
-			there[found[1]] = true
-		}
-		return err
-	}))
-	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)
-	require.Greater(t, len(named), 30)
-	for _, name := range named {
-		require.True(t, there[name], "docs/ruby.md names %s", name)
-	}
 }
