@@ -197,13 +197,20 @@ func TestNothingStartsBeforeTheMarksAreRead(t *testing.T) {
 				payload := job.Draft{Class: "Runs", Queue: "default", JID: jid, ArgsJSON: "[]", CreatedAt: time.Now().Add(-time.Minute)}.Encode()
 				r.do("LPUSH", r.keys.Queue("default"), payload)
 			}
-			proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.keys.Cancelled(), Do: faultproxy.Close()})
+			again := faultproxy.NewGate()
+			proxy.Add(
+				faultproxy.Rule{On: faultproxy.Requests, Token: r.keys.Cancelled(), Nth: 4, Do: faultproxy.Hold(again)},
+				faultproxy.Rule{On: faultproxy.Requests, Token: r.keys.Cancelled(), Do: faultproxy.Close()},
+			)
 			l := r.build(r.config())
 			ran := make(chan string, 10)
 			l.Handle("Runs", func(_ context.Context, j *job.Job) error { ran <- j.JID(); return nil }, launcher.Class{})
 			r.start(l)
 			r.eventually("the outage", func() bool { return strings.Contains(r.log.String(), "redis is away") })
+			receive(t, "the fourth attempt to read the marks", again.Arrived())
+			require.Equal(t, int64(0), r.do("EXISTS", r.keys.Alive()), "the process has registered without the marks")
 			proxy.Clear()
+			again.Open()
 			require.Equal(t, "other", receive(t, "the other job", ran))
 			r.eventually("both to be counted", func() bool { return r.counter(r.keys.Processed()) == "2" })
 			require.Empty(t, ran)

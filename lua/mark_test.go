@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -48,6 +49,16 @@ func TestMarks(t *testing.T) {
 			undated, err := job.Parse(`{"class":"A","jid":"a","args":[]}`)
 			require.NoError(w, err)
 			require.True(w, marks.Binds(undated))
+		}},
+		promise{"are_read_again_where_the_first_read_failed", func(w *world) {
+			marks := &Marks{}
+			at := ask(w, w.keys.Mark([]Mark{{JID: "a"}}))
+			_, err := marks.Read(w.Context(), &stub{do: func(time.Duration, []driver.Call) error { return cut }}, w.keys)
+			require.ErrorIs(w, err, cut)
+			more, err := marks.Read(w.Context(), w.client, w.keys)
+			require.NoError(w, err)
+			require.False(w, more)
+			require.True(w, marks.Binds(created(w, "a", at)), "no heartbeat has reported the mark")
 		}},
 		promise{"bind_one_job_whose_clock_was_ahead", func(w *world) {
 			marks, identity := &Marks{}, w.process("q")

@@ -61,8 +61,9 @@ var bugs = []mutant{
 		name: "promote removes, then pushes",
 		harm: "a poller that dies between the two calls loses the job, as Ruby's does",
 		edits: []edit{{
-			"scheduler/poller.go", `		calls[i] = asks[i].Call
-`, `		calls[i] = asks[i].Call
+			"scheduler/poller.go", `	next := p.page(set, skip, 1)
+`, `	next := p.page(set, skip, 1)
+	for _, group := range groups {
 		for _, one := range group.Jobs {
 			taken := p.cfg.Client.Do(ctx, driver.Command("ZREM", set, one.Old))[0]
 			if taken.Err != nil || taken.Value != int64(1) {
@@ -72,6 +73,7 @@ var bugs = []mutant{
 				return due, 0, nil, pushed.Err
 			}
 		}
+	}
 `,
 		}},
 		pkg: "./scheduler", run: "TestDeniedCommands",
@@ -499,7 +501,7 @@ var bugs = []mutant{
 		select {`,
 		}},
 		pkg: "./launcher", run: "TestNothingStartsBeforeTheMarksAreRead",
-		caught: "TestNothingStartsBeforeTheMarksAreRead/go-redis", says: `actual  : "cancelled"`,
+		caught: "TestNothingStartsBeforeTheMarksAreRead/go-redis", says: "the process has registered without the marks",
 	},
 	{
 		name: "a first read of the marks that failed was a complete one",
@@ -507,8 +509,8 @@ var bugs = []mutant{
 		edits: []edit{{
 			"lua/marks.go", `case noticed == read && !m.partial:`, `case noticed == read:`,
 		}},
-		pkg: "./launcher", run: "TestNothingStartsBeforeTheMarksAreRead",
-		caught: "TestNothingStartsBeforeTheMarksAreRead/go-redis", says: `actual  : "cancelled"`,
+		pkg: "./lua", run: "TestMarks",
+		caught: "TestMarks/are_read_again_where_the_first_read_failed/goredis", says: "no heartbeat has reported the mark",
 	},
 	{
 		name: "ticks are tracked as long as their class asks",
