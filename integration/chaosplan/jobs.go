@@ -143,10 +143,11 @@ func (d *dice) unique() history.Spec {
 	return s
 }
 
-// items takes up to two TTLs, and saves several times in most of it. An item is short: a stop waits for it.
+// items takes up to five save intervals, and not longer, because many of its kind wait for each other in
+// quarantine. An item is short: a stop waits for it.
 func (d *dice) items() history.Spec {
 	s := history.Spec{Millis: 5 + d.IntN(36), Retries: -1}
-	s.Items = 2 + d.upTo(2*d.TTL)/s.Millis
+	s.Items = 2 + d.upTo(5*d.Save)/s.Millis
 	return s
 }
 
