@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +23,7 @@ With --json it prints one JSON object, with these stable fields:
 Exit status: 0 if nothing is bad; 1 with a bad finding, or if no Redis answers; 2 for a wrong command line.`
 
 func newCheck(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use:   "check",
 		Short: "Check whether Redis is fit for Belay",
 		Long:  checkHelp,
@@ -45,7 +43,7 @@ func newCheck(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := printFindings(cmd.OutOrStdout(), findings, asJSON); err != nil {
+			if err := show(cmd, checked{findings.Worst(), findings}, func(t *table) { printFindings(t, findings) }); err != nil {
 				return err
 			}
 			if count := findings.Count(inspect.SeverityBad); count > 0 {
@@ -53,25 +51,22 @@ func newCheck(at *redisFlags) *cobra.Command {
 			}
 			return nil
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
+	}, "print one JSON object")
+}
+
+// checked is what --json prints.
+type checked struct {
+	Worst    inspect.Severity `json:"worst"`
+	Findings inspect.Findings `json:"findings"`
 }
 
 // printFindings prints a line for each finding, and one for its advice. Some of the text comes from the
 // server.
-func printFindings(out io.Writer, findings inspect.Findings, asJSON bool) error {
-	if asJSON {
-		return printJSON(out, struct {
-			Worst    inspect.Severity `json:"worst"`
-			Findings inspect.Findings `json:"findings"`
-		}{findings.Worst(), findings})
-	}
+func printFindings(t *table, findings inspect.Findings) {
 	for _, finding := range findings {
-		_, _ = fmt.Fprintf(out, "%-4s  %-16s  %s\n", finding.Severity, finding.Name, plain(finding.Found))
+		t.row(fmt.Sprintf("%-4s  %-16s  %s", finding.Severity, finding.Name, finding.Found))
 		if finding.Advice != "" {
-			_, _ = fmt.Fprintf(out, "%24s-> %s\n", "", plain(finding.Advice))
+			t.row(fmt.Sprintf("%24s-> %s", "", finding.Advice))
 		}
 	}
-	return nil
 }

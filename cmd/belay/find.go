@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -37,10 +38,9 @@ command line; 5 if the search was incomplete and did not find the job.`
 const findTimeout = 30 * time.Second
 
 func newFindJob(at *redisFlags) *cobra.Command {
-	var asJSON bool
 	var timeout time.Duration
 	var search searchFlags
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "find [JID]",
 		Short: "Show where a job is, or search for jobs",
 		Long:  findHelp,
@@ -58,58 +58,59 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			case len(args) != 1 || args[0] == "" || search.any(cmd.Flags()):
 				return usage("give one JID, or what to search for")
 			}
-			switch {
-			case timeout <= 0:
-				return usage("--timeout %v: it must be above 0", timeout)
-			}
-			return nil
+			return checkTimeout(timeout)
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			if len(args) == 0 {
-				return search.run(cmd, i, asJSON, timeout)
+				return search.run(cmd, i, timeout)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			found, err := i.Find(ctx, args[0], searching(cmd.ErrOrStderr()))
+			found, err := i.Find(ctx, args[0], searching(cmd))
 			if err != nil {
 				return err
 			}
-			return printFound(cmd.OutOrStdout(), found, asJSON)
+			return printFound(cmd, found)
 		}),
-	}
+	}, "print one JSON object, of a search one a line")
 	search.register(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, of a search one a line")
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }
 
+func checkTimeout(timeout time.Duration) error {
+	if timeout <= 0 {
+		return usage("--timeout %v: it must be above 0", timeout)
+	}
+	return nil
+}
+
 // searching returns a callback that reports the progress of a search now and then.
-func searching(errs io.Writer) func(int, string) {
+func searching(cmd *cobra.Command) func(int, string) {
 	reported := time.Now()
 	return func(looked int, place string) {
 		if now := time.Now(); now.Sub(reported) >= progressEvery {
 			reported = now
-			_, _ = fmt.Fprintf(errs, "looked at %d entries so far, now in %s\n", looked, plain(place))
+			cmd.PrintErrf("looked at %d entries so far, now in %s\n", looked, plain(place))
 		}
 	}
 }
 
 // printFound prints where a job is. A job that was not found is an error, which is shown on standard error.
-func printFound(out io.Writer, found inspect.Found, asJSON bool) error {
-	if asJSON {
-		if err := printJSON(out, found); err != nil {
-			return err
+func printFound(cmd *cobra.Command, found inspect.Found) error {
+	err := show(cmd, found, func(t *table) {
+		if found.Place != inspect.PlaceNotFound {
+			t.row(whereabouts(found))
 		}
-	}
+	})
 	switch {
+	case err != nil:
+		return err
 	case found.Place == inspect.PlaceNotFound && found.Unseen != "":
 		return statusError{fmt.Errorf("not found in the %d entries looked at; %s", found.Looked, found.Unseen), exitUnseen}
 	case found.Place == inspect.PlaceNotFound:
 		return errors.New("not found: it is done and was not tracked, was deleted, or never existed")
-	case asJSON:
-		return nil
 	}
-	_, _ = fmt.Fprintln(out, plain(whereabouts(found)))
 	return nil
 }
 
@@ -155,4 +156,77 @@ func whereabouts(f inspect.Found) string {
 		}
 	}
 	return where
+}
+
+// searchFlags select jobs wherever they are.
+type searchFlags struct {
+	query  inspect.Query
+	places []string
+}
+
+func (f *searchFlags) register(set *pflag.FlagSet) {
+	set.StringVar(&f.query.Class, "class", "", "jobs of this `CLASS`")
+	set.StringVar(&f.query.Text, "text", "", "jobs with this `TEXT` in their arguments, error or tags, in any case")
+	set.StringVarP(&f.query.Queue, "queue", "q", "", "jobs of this queue")
+	set.StringSliceVar(&f.places, "in", nil, "only in these `PLACES`: queue, quarantined, running, scheduled, retry, dead")
+	set.IntVar(&f.query.Limit, "limit", 25, "how many to show, at most 1000")
+	set.StringVar(&f.query.Cursor, "cursor", "", "continue a search that printed this `CURSOR`")
+}
+
+// any reports whether a search is asked for, not one job.
+func (f *searchFlags) any(set *pflag.FlagSet) bool {
+	for _, name := range []string{"class", "text", "queue", "in", "cursor"} {
+		if set.Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *searchFlags) check() error {
+	if f.query.Limit < 1 || f.query.Limit > 1000 {
+		return usage("--limit %d: it is from 1 to 1000", f.query.Limit)
+	}
+	f.query.Places = nil
+	for _, name := range f.places {
+		switch place := inspect.Place(name); place {
+		case inspect.PlaceQueue, inspect.PlaceQuarantined, inspect.PlaceRunning, inspect.PlaceScheduled, inspect.PlaceRetry, inspect.PlaceDead:
+			f.query.Places = append(f.query.Places, place)
+		default:
+			return usage("--in %s: it is queue, quarantined, running, scheduled, retry or dead", name)
+		}
+	}
+	return nil
+}
+
+// run prints the jobs that were found, and how to continue.
+func (f *searchFlags) run(cmd *cobra.Command, i *inspect.Inspector, timeout time.Duration) error {
+	f.query.Time = timeout
+	results, err := i.Search(context.Background(), f.query)
+	if err != nil {
+		return err
+	}
+	err = showAll(cmd, results.Found, func(t *table) {
+		if len(results.Found) > 0 {
+			t.row("JID", "CLASS", "STATE", "QUEUE", "SINCE", "PROCESS")
+		}
+		for _, found := range results.Found {
+			since := ""
+			if !found.Since.IsZero() {
+				since = found.Since.Local().Format(time.DateTime)
+			}
+			process := strings.TrimSpace(found.Process + " " + word(found.State == inspect.StateLapsed, "(lapsed)"))
+			if found.Place == inspect.PlaceRunning && !found.Reported {
+				process += ", not reported"
+			}
+			t.row(found.JID, cut(found.Class, 40), string(found.Place), found.Queue, since, process)
+		}
+	})
+	for _, unseen := range results.Unseen {
+		cmd.PrintErrln(plain(unseen))
+	}
+	if results.Next != "" {
+		cmd.PrintErrf("%d entries were read; to continue: --cursor %s\n", results.Looked, results.Next)
+	}
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -73,17 +72,23 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   zcat jobs.gz | belay push --file - --json`
 
 type pushFlags struct {
-	queue, retry, jid, file, at string
-	in, repeatFor               time.Duration
-	expiresIn, deadline         time.Duration
-	asJSON                      bool
-	unique                      uniqueFlags
-	wal                         map[string]string
+	due
+
+	queue, retry, jid, file        string
+	repeatFor, expiresIn, deadline time.Duration
+	unique                         uniqueFlags
+	wal                            map[string]string
+}
+
+// A due is when a job runs, by --in or --at.
+type due struct {
+	in time.Duration
+	at string
 }
 
 func newPush(at *redisFlags) *cobra.Command {
 	var flags pushFlags
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:     "push CLASS [JSON-ARG]...",
 		Short:   "Enqueue jobs",
 		Long:    pushHelp,
@@ -105,7 +110,7 @@ func newPush(at *redisFlags) *cobra.Command {
 			}
 			return pushOne(cmd, pusher, flags, rule, args)
 		},
-	}
+	}, "print receipts as JSON, one a line")
 	set := cmd.Flags()
 	set.StringVarP(&flags.queue, "queue", "q", client.DefaultQueue, "queue to push to")
 	set.StringVar(&flags.retry, "retry", "true",
@@ -120,7 +125,6 @@ func newPush(at *redisFlags) *cobra.Command {
 	flags.unique.register(set)
 	set.StringToStringVar(&flags.wal, "wal", nil,
 		"the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
-	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
 	return cmd
 }
 
@@ -145,7 +149,7 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 	case f.file == "" && len(args) == 0:
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
-	_, err := f.until()
+	_, err := f.instant()
 	_, badWAL := dedup.ParseWAL(f.wal)
 	if badWAL != nil {
 		badWAL = usage("--wal: %w", badWAL)
@@ -153,8 +157,8 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 	return cmp.Or(err, f.unique.check(), badWAL)
 }
 
-// until returns the instant of --at, or zero without it.
-func (f *pushFlags) until() (time.Time, error) {
+// instant returns the instant of --at, or zero without it.
+func (f due) instant() (time.Time, error) {
 	switch {
 	case f.in != 0 && f.at != "":
 		return time.Time{}, usage("--in and --at are both given: give one")
@@ -193,7 +197,7 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 	if err != nil {
 		return err
 	}
-	at, err := flags.until()
+	at, err := flags.instant()
 	if err != nil {
 		return err
 	}
@@ -207,17 +211,17 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule jo
 		ExpiresIn: flags.expiresIn, Deadline: flags.deadline,
 		Unique: flags.unique.rule(), WAL: wal,
 	})
-	receipts, err := persist(ctx, pusher, cmd.ErrOrStderr(), flags.repeatFor, []client.Receipt{receipt}, err, false)
+	receipts, err := persist(ctx, cmd, pusher, flags.repeatFor, []client.Receipt{receipt}, err, false)
 	receipt = receipts[0]
 	if _, invalid := errors.AsType[*client.InvalidError](err); invalid {
 		return statusError{err, exitUsage}
 	}
-	if flags.asJSON || err == nil {
-		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
+	if asJSON(cmd) || err == nil {
+		printReceipt(cmd, receipt, 0)
 	}
 	queues := hints{}
 	queues.note(receipt)
-	queues.print(pusher, cmd.ErrOrStderr())
+	queues.print(cmd, pusher)
 	if receipt.Status == client.StatusDuplicate {
 		return statusError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder), exitDuplicate}
 	}
@@ -237,14 +241,14 @@ const (
 // persist repeats a failed push until it is stored or the time is up. known says that this Redis has replied
 // before: one that has not is perhaps no Redis, and not worth waiting for.
 func persist(
-	ctx context.Context, pusher *client.Client, errs io.Writer, most time.Duration, receipts []client.Receipt, err error, known bool,
+	ctx context.Context, cmd *cobra.Command, pusher *client.Client, most time.Duration, receipts []client.Receipt, err error, known bool,
 ) ([]client.Receipt, error) {
 	var reported time.Time
 	for end := time.Now().Add(most); worthRepeating(err, known) && time.Until(end) > restFor; {
 		time.Sleep(restFor)
 		if time.Since(reported) > reportEvery {
 			reported = time.Now()
-			_, _ = fmt.Fprintf(errs, "repeating the push, which stores nothing twice: %s\n", oneLine(err.Error()))
+			cmd.PrintErrf("repeating the push, which stores nothing twice: %s\n", oneLine(err.Error()))
 		}
 		limited, cancel := context.WithDeadline(ctx, end)
 		receipts, err = pusher.RepeatMany(limited, receipts)
@@ -287,12 +291,12 @@ func quoted(arg string) string {
 }
 
 // printReceipt prints a receipt, or only its jid; for a duplicate the holder's. A line of 0 is left out.
-func printReceipt(out io.Writer, asJSON bool, receipt client.Receipt, line int) {
-	if !asJSON {
-		_, _ = fmt.Fprintln(out, plain(cmp.Or(receipt.Holder, receipt.JID)))
+func printReceipt(cmd *cobra.Command, receipt client.Receipt, line int) {
+	if !asJSON(cmd) {
+		printLine(cmd, cmp.Or(receipt.Holder, receipt.JID))
 		return
 	}
-	_ = printJSON(out, struct {
+	_ = printJSON(cmd.OutOrStdout(), struct {
 		client.Receipt
 		Line int `json:"line,omitempty"`
 	}{receipt, line})

@@ -10,8 +10,7 @@ import (
 )
 
 func newVersion() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Long: `Prints the version of belay, the version of Go it was built with, and the platform.
@@ -22,22 +21,15 @@ Exit status: 0; 2 for a wrong command line.`,
 		Example: "  belay version\n  belay version --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]string{
-					"version": belay.Version, "go": runtime.Version(), "platform": platform(),
-				})
-			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
-			return err
+			result := map[string]string{"version": belay.Version, "go": runtime.Version(), "platform": platform()}
+			return show(cmd, result, printVersion)
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
+	}, "print one JSON object")
 }
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// versionLine is the output of belay version and belay --version.
-func versionLine() string {
-	return fmt.Sprintf("belay %s %s %s\n", belay.Version, runtime.Version(), platform())
+// printVersion prints the output of belay version and belay --version.
+func printVersion(t *table) {
+	t.row(fmt.Sprintf("belay %s %s %s", belay.Version, runtime.Version(), platform()))
 }
