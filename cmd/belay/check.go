@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 )
 
@@ -31,12 +32,7 @@ func newCheck(at *redisFlags) *cobra.Command {
   belay check --redis redis://worker:secret@redis.example.com:6379/2 --prefix shop
   belay check --json | jq -r '.findings[] | select(.severity != "ok") | .advice'`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			redis, err := at.open()
-			if err != nil {
-				return err
-			}
-			defer func() { _ = redis.Close() }()
+		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 			defer cancel()
 			findings, err := inspect.Check(ctx, redis, inspect.CheckConfig{Prefix: at.prefix})
@@ -50,7 +46,7 @@ func newCheck(at *redisFlags) *cobra.Command {
 				return fmt.Errorf("%d of %d findings are bad", count, len(findings))
 			}
 			return nil
-		},
+		}),
 	}, "print one JSON object")
 }
 

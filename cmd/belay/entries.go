@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -170,15 +171,8 @@ func entries(i *inspect.Inspector, homes []inspect.Home) iter.Seq2[inspect.Entry
 }
 
 func entryCells(e inspect.Entry) []any {
-	at := e.At
-	if at.IsZero() {
-		at = e.EnqueuedAt
-	}
-	when := "-"
-	if !at.IsZero() {
-		when = at.Local().Format(time.DateTime)
-	}
-	return []any{when, e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80)}
+	at := cmp.Or(e.At, e.EnqueuedAt)
+	return []any{localTime(&at), e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80)}
 }
 
 // failures returns how many runs have failed.

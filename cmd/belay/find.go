@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,25 +120,18 @@ const mostResult = 200
 
 // whereabouts describes in one line where a job is.
 func whereabouts(f inspect.Found) string {
-	where := string(f.Place)
-	switch f.Place {
-	case inspect.PlaceQueue:
-		where = "in queue " + f.Queue
-	case inspect.PlaceQuarantined:
-		where = "quarantined, of queue " + f.Queue
-	case inspect.PlaceRunning:
-		where = fmt.Sprintf("running in %s (%s), of queue %s", f.Process, f.State, f.Queue)
-	case inspect.PlaceRetry:
-		where = "waiting for a retry, to queue " + f.Queue
-	case inspect.PlaceScheduled:
-		where = "scheduled, to queue " + f.Queue
-	}
+	where := map[inspect.Place]string{
+		inspect.PlaceQueue:       "in queue " + f.Queue,
+		inspect.PlaceQuarantined: "quarantined, of queue " + f.Queue,
+		inspect.PlaceRunning:     fmt.Sprintf("running in %s (%s), of queue %s", f.Process, f.State, f.Queue),
+		inspect.PlaceRetry:       "waiting for a retry, to queue " + f.Queue,
+		inspect.PlaceScheduled:   "scheduled, to queue " + f.Queue,
+		inspect.PlaceDead:        "dead",
+	}[f.Place]
 	if f.Place == inspect.PlaceCompleted {
 		where = string(f.Tracked.State)
 	}
-	if f.Class != "" {
-		where = cut(f.Class, 40) + ": " + where
-	}
+	where = word(f.Class != "", cut(f.Class, 40)+": ") + where
 	if !f.Since.IsZero() {
 		where += ", since " + f.Since.Local().Format(time.DateTime)
 	}
@@ -175,12 +169,7 @@ func (f *searchFlags) register(set *pflag.FlagSet) {
 
 // any reports whether a search is asked for, not one job.
 func (f *searchFlags) any(set *pflag.FlagSet) bool {
-	for _, name := range []string{"class", "text", "queue", "in", "cursor"} {
-		if set.Changed(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"class", "text", "queue", "in", "cursor"}, set.Changed)
 }
 
 func (f *searchFlags) check() error {
@@ -189,12 +178,10 @@ func (f *searchFlags) check() error {
 	}
 	f.query.Places = nil
 	for _, name := range f.places {
-		switch place := inspect.Place(name); place {
-		case inspect.PlaceQueue, inspect.PlaceQuarantined, inspect.PlaceRunning, inspect.PlaceScheduled, inspect.PlaceRetry, inspect.PlaceDead:
-			f.query.Places = append(f.query.Places, place)
-		default:
+		if !slices.Contains([]string{"queue", "quarantined", "running", "scheduled", "retry", "dead"}, name) {
 			return usage("--in %s: it is queue, quarantined, running, scheduled, retry or dead", name)
 		}
+		f.query.Places = append(f.query.Places, inspect.Place(name))
 	}
 	return nil
 }

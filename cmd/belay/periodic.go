@@ -72,7 +72,7 @@ not change that.`, "paused", "it is paused already", (*inspect.Inspector).PauseP
 
 // localTime is a time for a table; "-" for none.
 func localTime(at *time.Time) string {
-	if at == nil {
+	if at == nil || at.IsZero() {
 		return "-"
 	}
 	return at.Local().Format(time.DateTime)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/job"
 )
 
 // A bulk is a file being pushed. It keeps no more than one batch of jobs in memory.
@@ -39,7 +39,7 @@ type numbered struct {
 	line int
 }
 
-func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule job.RetryRule) error {
+func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {
 	in := cmd.InOrStdin()
 	if flags.file != "-" {
 		file, err := os.Open(flags.file)
@@ -53,16 +53,12 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	defer stop()
 	now := time.Now()
 	b := &bulk{cmd: cmd, pusher: pusher, flags: flags, queues: hints{}, began: now, reportedAt: now}
-	defaults := client.RawJob{Queue: flags.queue, Retry: rule, PushOnce: true, Unique: flags.unique.rule(),
-		ExpiresIn: flags.expiresIn, Deadline: flags.deadline}
-	lines := newJobLines(reading, in, defaults, b.refuse)
+	lines := newJobLines(reading, in, flags.job, b.refuse)
 	var err error
 	for err == nil && !lines.ended {
 		err = b.push(context.Background(), lines.batch()) // not reading: what was read before a signal is pushed
 	}
-	if err == nil {
-		err = lines.err
-	}
+	err = cmp.Or(err, lines.err)
 	b.queues.print(cmd, pusher)
 	duplicates := word(b.duplicates > 0 || flags.unique.until != "", fmt.Sprintf("%d duplicates, ", b.duplicates))
 	cmd.PrintErrf("%d queued, %s%d refused, %d unknown, %d not pushed\n", b.queued, duplicates, b.refused, b.unknown, b.missed)

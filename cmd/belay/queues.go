@@ -168,16 +168,11 @@ Exit status: 0, also if a queue was in that state already; 1 if Redis cannot be 
 				if err != nil {
 					return err
 				}
-				exists, err := i.QueueExists(ctx, queue)
+				note, err := neverPushed(ctx, i, queue, "it")
 				if err != nil {
 					return err
 				}
-				note := ""
-				if !exists {
-					names, _ := i.QueueNames(ctx)
-					note = " (no job has ever been pushed to it" + meant(queue, names) + ")"
-				}
-				printLine(cmd, fmt.Sprintf("%s: %sd%s%s", queue, verb, word(!changed, " already"), note))
+				printLine(cmd, queue+": "+verb+"d"+word(!changed, " already")+word(note != "", " ("+note+")"))
 			}
 			return nil
 		}),
