@@ -58,10 +58,7 @@ func (t Tick) Edit() Edit {
 
 // Tick returns the tick of a periodic job that this job was enqueued for, and whether there is one.
 func (j *Job) Tick() (t Tick, ok bool) {
-	if !strings.Contains(j.raw, FieldTick) {
-		return Tick{}, false
-	}
-	text, ok := j.Field(FieldTick)
+	text, ok := j.rareField(FieldTick)
 	var fields tickJSON
 	if !ok || json.Unmarshal([]byte(text), &fields) != nil || fields.Name == "" {
 		return Tick{}, false
@@ -75,10 +72,7 @@ func (j *Job) Tick() (t Tick, ok bool) {
 
 // Timeout returns the timeout that the job was pushed with, and whether there is one.
 func (j *Job) Timeout() (d time.Duration, ok bool) {
-	if !strings.Contains(j.raw, FieldTimeout) {
-		return 0, false
-	}
-	text, _ := j.Field(FieldTimeout)
+	text, _ := j.rareField(FieldTimeout)
 	return milliseconds(text)
 }
 
@@ -97,15 +91,13 @@ func milliseconds(text string) (d time.Duration, ok bool) {
 // Meta returns what Meta was set to at the push, and what Sidekiq's middleware added in Ruby: the text of
 // FieldLocale and the JSON of FieldAttributes, under these names. It returns nil if there is nothing.
 func (j *Job) Meta() (meta map[string]string) {
-	if text, ok := j.metaField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
+	if text, ok := j.rareField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
 		meta = nil // another program's field of that name
 	}
-	for _, name := range []string{FieldLocale, FieldAttributes} {
-		text, ok := j.metaField(name)
-		if name == FieldLocale {
-			text, ok = str(text), ok && str(text) != ""
-		}
-		if !ok || text == "null" {
+	locale, _ := j.rareField(FieldLocale)
+	attributes, _ := j.rareField(FieldAttributes)
+	for name, text := range map[string]string{FieldLocale: str(locale), FieldAttributes: attributes} {
+		if isAbsent(text) {
 			continue
 		}
 		if meta == nil {
@@ -116,9 +108,10 @@ func (j *Job) Meta() (meta map[string]string) {
 	return meta
 }
 
-// metaField is Field, for a field that few jobs have.
-func (j *Job) metaField(name string) (rawJSON string, ok bool) {
-	if !strings.Contains(j.raw, `"`+name+`"`) {
+// rareField is Field, for a field that few jobs have. It searches for the name without its quotation marks: a
+// search for one of these would stop at each of the payload.
+func (j *Job) rareField(name string) (rawJSON string, ok bool) {
+	if !strings.Contains(j.raw, name) {
 		return "", false
 	}
 	return j.Field(name)
