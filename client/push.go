@@ -109,18 +109,15 @@ func notPushed(j RawJob) ready {
 
 // encode writes the payload of j into r, with the lock that storing it takes.
 func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
-	draft, lock, err := j.draft()
+	begin := now.Add(j.In)
+	if j.At.After(begin) {
+		begin = j.At
+	}
+	draft, lock, err := j.draft(begin)
 	if err != nil {
 		return err
 	}
 	draft.CreatedAt, draft.Unit = now, c.cfg.Unit
-	if j.ExpiresIn != 0 || j.Deadline != 0 {
-		begin := now.Add(j.In)
-		if j.At.After(begin) {
-			begin = j.At
-		}
-		j.setLimits(draft.Extra, begin)
-	}
 	if r.Status == StatusQueued {
 		draft.EnqueuedAt = now
 	}

@@ -149,6 +149,18 @@ func (j *Job) Deadline() (at time.Time, ok bool) {
 	return time.UnixMilli(int64(ms)), true
 }
 
+// LimitsFrom returns the edits by which the expiry and the deadline of a template, which count from 1970, count
+// from begin.
+func (j *Job) LimitsFrom(begin time.Time) (edits []Edit) {
+	if at, ok := instant(j.text(fieldExpiry)); ok {
+		edits = append(edits, SetStamp(FieldExpiry, begin.Add(at.Sub(time.Unix(0, 0))), Seconds))
+	}
+	if at, ok := j.Deadline(); ok {
+		edits = append(edits, SetInt(FieldDeadline, int(begin.Add(at.Sub(time.Unix(0, 0))).UnixMilli())))
+	}
+	return edits
+}
+
 // StartBy returns when the job must have started, by Redis' clock, and whether there is such a time: the
 // earlier of its expiry and its deadline.
 //
