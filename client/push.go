@@ -84,8 +84,8 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 	if len(c.middleware.All()) > 0 {
 		*j = j.withDefaults() // it may have emptied a field
 	}
-	if c.cfg.DeduplicateIdempotent {
-		*j = j.deduplicated()
+	if c.cfg.DeduplicateIdempotent && j.Idempotent && !j.NotUnique && j.Unique == nil {
+		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
 	}
 	return ready{}, nil
 }

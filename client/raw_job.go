@@ -114,14 +114,6 @@ func (j *RawJob) OnPushed(callback func(r Receipt, err error)) {
 	j.pushed = append(slices.Clip(j.pushed), callback)
 }
 
-// deduplicated applies Config.DeduplicateIdempotent to the job.
-func (j RawJob) deduplicated() RawJob {
-	if j.Idempotent && !j.NotUnique && j.Unique == nil {
-		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
-	}
-	return j
-}
-
 // withDefaults is the job as middleware is to see it.
 func (j RawJob) withDefaults() RawJob {
 	if j.Queue == "" {

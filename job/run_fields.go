@@ -35,37 +35,23 @@ const (
 // A Tick is one time of a periodic job.
 type Tick struct {
 	// Name is that of the periodic job.
-	Name string
+	Name string `json:"name"`
 	// At is the time at which the tick was meant to be, in the zone of its schedule. It is zero for a run that
 	// an operator asked for.
-	At time.Time
-}
-
-type tickJSON struct {
-	Name string `json:"name"`
-	At   string `json:"at,omitempty"`
+	At time.Time `json:"at,omitzero"`
 }
 
 // Edit returns the edit that writes the tick into a payload.
 func (t Tick) Edit() Edit {
-	fields := tickJSON{Name: t.Name}
-	if !t.At.IsZero() {
-		fields.At = t.At.Format(time.RFC3339)
-	}
-	text, _ := json.Marshal(fields) // two strings: it cannot fail
+	text, _ := json.Marshal(t) // it cannot fail: no schedule goes beyond the year 9999
 	return Edit{Name: FieldTick, JSON: string(text)}
 }
 
 // Tick returns the tick of a periodic job that this job was enqueued for, and whether there is one.
 func (j *Job) Tick() (t Tick, ok bool) {
 	text, ok := j.rareField(FieldTick)
-	var fields tickJSON
-	if !ok || json.Unmarshal([]byte(text), &fields) != nil || fields.Name == "" {
+	if !ok || json.Unmarshal([]byte(text), &t) != nil || t.Name == "" {
 		return Tick{}, false
-	}
-	t.Name = fields.Name
-	if at, err := time.Parse(time.RFC3339, fields.At); err == nil {
-		t.At = at
 	}
 	return t, true
 }

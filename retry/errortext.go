@@ -205,8 +205,6 @@ func callers(err error) (pcs []uintptr) {
 		}
 	}()
 	switch e := err.(type) { //nolint:errorlint // each link of the chain is visited by itself
-	case interface{ StackTrace() []uintptr }:
-		return e.StackTrace()
 	case interface{ Callers() []uintptr }:
 		return e.Callers()
 	case interface{ StackFrames() []uintptr }:
