@@ -81,8 +81,8 @@ func instant(text string) (time.Time, bool) {
 		}
 		return time.UnixMilli(n), true
 	}
-	if since, err := time.ParseDuration(text + "s"); err == nil { // exact, where a float64 is not
-		return time.Unix(0, int64(since)), true
+	if at, ok := decimal(text); ok {
+		return at, true
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.Abs(seconds) > latestSecond {
@@ -90,6 +90,21 @@ func instant(text string) (time.Time, bool) {
 	}
 	whole, part := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(part*1e9)), true
+}
+
+// decimal reads a time in seconds as programs write it: digits, a point and at most nine digits. It is exact,
+// where a float64 is not.
+func decimal(text string) (time.Time, bool) {
+	whole, part, _ := strings.Cut(text, ".")
+	seconds, err := strconv.ParseUint(whole, 10, 36)
+	nanoseconds, bad := strconv.ParseUint(part, 10, 32)
+	if err != nil || bad != nil || len(part) > 9 {
+		return time.Time{}, false
+	}
+	for range 9 - len(part) {
+		nanoseconds *= 10
+	}
+	return time.Unix(int64(seconds), int64(nanoseconds)), true
 }
 
 // millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as
