@@ -22,7 +22,7 @@ kill -9, and run it again: each job is moved in one step. --all and --class mean
 const actStatus = `
 
 Exit status: 0 if it was done, also if nothing matched --class, --unreadable or --all; 1 if Redis cannot be reached or
-some jobs could not be moved; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
+some jobs could not be changed; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
 130 or 143 if INT or TERM ended it.`
 
 // done are the past participles of the actions.

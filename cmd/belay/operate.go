@@ -39,8 +39,8 @@ func newReset(at *redisFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset [processed|failed|duplicates]...",
 		Short: "Set counters to zero",
-		Long: `Sets the named counters to zero; without a name, processed and failed, as Sidekiq's Ruby API does. The counts by day
-(belay status --history) stay.
+		Long: `Sets the named counters to zero; without a name, processed and failed, as Sidekiq's Ruby API does. The counts
+by day (belay status --history) do not change.
 
 Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
 		Example:   "  belay status reset --yes\n  belay status reset duplicates --yes",
@@ -73,9 +73,9 @@ Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
 // newReschedule makes the command that lets jobs of a set wait until another time.
 func newReschedule(at *redisFlags, p place) *cobra.Command {
 	return newAct(at, p, inspect.Reschedule, &cobra.Command{
-		Short: "Let jobs wait until another time",
-		Long: `Lets jobs wait until another time, given by --in or --at; a past one means now. Nothing else of them changes. A unique job
-keeps its lock until that time and its TTL.`,
+		Short: "Change the time at which jobs run",
+		Long: `Changes the time at which jobs run to that of --in or --at; a past time means now. Nothing else in the jobs
+changes. A unique job keeps its lock until that time, and for its TTL after that.`,
 		Example: p.example("  belay %[1]s reschedule 217d2cffc30f4a168b3a76d9 --in 10m\n" +
 			"  belay %[1]s reschedule --class Report --at 2026-12-24T18:00:00+01:00"),
 	})
@@ -192,9 +192,10 @@ func newLockOf(at *redisFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "find CLASS [JSON-ARG]...",
 		Short: "Show the lock that a job would need",
-		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
-that differ only in spelling are the same (1 and 1.0). Give --by if only some arguments identify the job, and --queue if the
-queue does, as its definition says. A class that computes its identity in Go (UniqueBy) cannot be found here.
+		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed
+now. Arguments that differ only in spelling are equal (1 and 1.0). Give --by if the class has UniqueByFields, and
+--queue if it has PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their
+keys.
 
 With --json it prints one JSON object with the fields of belay locks --json.
 
