@@ -51,7 +51,10 @@ func (p Process) Run(ctx context.Context) error {
 	}
 	return service.Process{
 		Worker: serving{Launcher: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
-		MetricsAddr: p.MetricsAddr, Metrics: p.Metrics, Beside: p.Server.checkRedis,
+		MetricsAddr: p.MetricsAddr, Metrics: p.Metrics,
+		Beside: func(ctx context.Context) { // logs problems in the configuration of Redis
+			inspect.LogFindings(ctx, p.Server.driver, p.Server.check, p.Server.book.Logger())
+		},
 	}.Run(ctx)
 }
 
@@ -59,11 +62,6 @@ func (p Process) Run(ctx context.Context) error {
 type serving struct {
 	*launcher.Launcher
 	server *Server
-}
-
-// checkRedis logs problems in the configuration of Redis.
-func (s *Server) checkRedis(ctx context.Context) {
-	inspect.LogFindings(ctx, s.driver, s.check, s.book.Logger())
 }
 
 // Run is the Server's.
