@@ -47,7 +47,7 @@ func cutNames(text []byte) []byte {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out, _ = jsontext.AppendQuote(out, name) // an error only tells of invalid characters, which it replaces
+		out, _ = jsontext.AppendQuote(out, name) // it replaces invalid characters; they are its only error
 		out = append(append(out, ':'), value...)
 	})
 	return append(out, '}', '\n')

@@ -73,10 +73,8 @@ func deliver(to net.Conn, way <-chan parcel, gone <-chan struct{}) {
 
 // wait blocks until an instant, and reports false if the connection is closed before.
 func wait(until time.Time, gone <-chan struct{}) bool {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(time.Until(until)):
 		return true
 	case <-gone:
 		return false
