@@ -28,66 +28,49 @@ type request struct{ raw, forged string }
 
 func (c *conn) run() {
 	var replies sync.WaitGroup
-	replies.Go(func() {
-		defer c.Close()
-		_ = c.pumpReplies()
-	})
-	_ = c.pumpRequests()
-	c.Close()
+	replies.Go(func() { c.pump(c.Server, c.reply) })
+	c.pump(c.Client, c.request)
 	replies.Wait()
 }
 
-func (c *conn) pumpRequests() error {
-	in := bufio.NewReader(c.Client)
+// pump passes frames on until one cannot be, and closes the connection.
+func (c *conn) pump(from io.Reader, pass func(raw string) error) {
+	defer c.Close()
+	in := bufio.NewReader(from)
 	for {
 		raw, err := proto.Read(in)
-		if err != nil {
-			return err
+		if err != nil || pass(raw) != nil {
+			return
 		}
-		action := c.proxy.decide(Requests, raw)
-		if action.fail != "" {
-			if err := c.forge(request{raw: raw, forged: errorReply(action.fail)}); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.prepare(Requests, action); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		c.waiting = append(c.waiting, request{raw: raw})
-		c.mu.Unlock()
-		if _, err := io.WriteString(c.Server, raw); err != nil {
-			return err
-		}
-		action.passed()
 	}
 }
 
-func (c *conn) pumpReplies() error {
-	in := bufio.NewReader(c.Server)
-	for {
-		raw, err := proto.Read(in)
-		if err != nil {
-			return err
-		}
-		if raw[0] == '>' {
-			// A push belongs to no request, so no rule applies to it.
-			if err := c.prepare(Replies, Pass()); err != nil {
-				return err
-			}
-			if err := c.push(raw); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.reply(raw); err != nil {
-			return err
-		}
+func (c *conn) request(raw string) error {
+	action := c.proxy.decide(Requests, raw)
+	if action.fail != "" {
+		return c.forge(request{raw: raw, forged: errorReply(action.fail)})
 	}
+	if err := c.prepare(Requests, action); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.waiting = append(c.waiting, request{raw: raw})
+	c.mu.Unlock()
+	if _, err := io.WriteString(c.Server, raw); err != nil {
+		return err
+	}
+	action.passed()
+	return nil
 }
 
 func (c *conn) reply(raw string) error {
+	if raw[0] == '>' {
+		// A push belongs to no request, so no rule applies to it.
+		if err := c.prepare(Replies, Pass()); err != nil {
+			return err
+		}
+		return c.push(raw)
+	}
 	c.mu.Lock()
 	if len(c.waiting) == 0 {
 		c.mu.Unlock()
