@@ -123,9 +123,10 @@ func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 	return d
 }
 
-// Track keeps the state, the progress and the result of the job, from its start until this long after its end.
-// Client.Wait waits for its end, and Client.Tracked, belay find and the dashboard show it. Each end then costs
-// a hash in Redis with the job, its result and its state. Default: nothing of a job that is done is kept.
+// Track keeps the state, the progress and the result of the job, from its start until this long after its
+// end. Client.Wait waits for its end, and Client.Tracked, belay find and the dashboard show it. Each tracked
+// job occupies a hash in Redis with its payload, result and state. Default: a job that is done leaves nothing
+// in Redis.
 //
 // A job whose payload is too large for a worker, or damaged, is dead for Wait too: its jid is read from the
 // ends of the payload. Two such jobs stay in their last state: one whose fields another program wrote in

@@ -66,9 +66,9 @@ func (s *Server) given(what string, something bool) *launcher.Launcher {
 // if the server has no handlers (ErrNoHandlers) or if the client is closed. Do not close the client before
 // Run has returned. A Server runs once.
 //
-// At the start it logs a warning for handled classes whose queue (see Queue) the server does not take jobs
-// from, and for its queues to which no job was ever pushed and which no handled class uses. Both can be
-// intended.
+// At the start Run logs a warning for each handled class whose queue (see Queue) the server does not take
+// jobs from, and for each of the server's queues that no handled class uses and to which no job was ever
+// pushed. Both can be intended.
 func (s *Server) Run(ctx context.Context) error {
 	group := s.made("Run")
 	if err := s.ready(); err != nil {

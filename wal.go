@@ -25,7 +25,7 @@ func WALLocation(name string, position LSN) JobOption {
 
 // StampWAL returns middleware for Client.Use that adds the WALLocation of a database to each job without one.
 // It calls current for the position of the primary. If current fails, the push fails, because the job might
-// not see the data that it is pushed for. current is called once for each job, also in a bulk.
+// run before the replica has its data. current is called once for each job, also in a bulk push.
 func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushMiddleware {
 	return func(ctx context.Context, i *RawJob) error {
 		if i.WAL[name] != 0 {
