@@ -99,11 +99,7 @@ func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 // the outcome. At Define it applies to all jobs of the class, instead of ServerConfig.Timeout. At Enqueue it
 // applies to one job, and is stored in its payload in whole milliseconds.
 func Timeout(d time.Duration) JobOption {
-	return func(i *RawJob) {
-		if i.Timeout = d; d < time.Millisecond {
-			i.Fail(fmt.Errorf("timeout %v: it is at least 1ms; leave it out for none", d))
-		}
-	}
+	return func(i *RawJob) { i.Timeout = atLeastMilli(i, "timeout", d) }
 }
 
 // ExpiresIn drops the job if it would start later than d after its push or, with In or At, after that time. The
@@ -146,13 +142,17 @@ func Track(retention time.Duration) JobOption {
 // Two names are Sidekiq's: locale is the language that its I18n middleware sets, and cattr the values of its
 // CurrentAttributes as a JSON object, which is what Ruby reads. Jobs that Ruby pushed have them in Meta too.
 func Meta(name, value string) JobOption {
-	return func(i *RawJob) {
-		i.Meta = maps.Clone(i.Meta) // the definition's own is shared by all its jobs
-		if i.Meta == nil {
-			i.Meta = make(map[string]string)
-		}
-		i.Meta[name] = value
+	return func(i *RawJob) { i.Meta = with(i.Meta, name, value) }
+}
+
+// with returns a copy of a map with one more entry: the definition's own is shared by all its jobs.
+func with[M ~map[string]V, V any](m M, name string, value V) M {
+	m = maps.Clone(m)
+	if m == nil {
+		m = make(M)
 	}
+	m[name] = value
+	return m
 }
 
 // Field adds a field, such as a request id, to the payload. value is written as JSON, and replaces an earlier

@@ -40,7 +40,6 @@ type PeriodicOption = client.PeriodicOption
 // A PeriodicJob is a job that is enqueued at the times of a schedule. Periodic makes it, and Server.Schedule
 // accepts it.
 type PeriodicJob struct {
-	name string
 	job  RawJob
 	set  client.Periodic
 	made bool
@@ -62,7 +61,7 @@ type PeriodicJob struct {
 // of the job, such as Queue, Retries and Meta, are for each tick's job; In, At, JID and PushOnce are errors.
 // Push middleware does not run for these jobs.
 func Periodic(name, cron string, job RawJob, options ...PeriodicOption) PeriodicJob {
-	p := PeriodicJob{name: name, job: job, set: client.Periodic{Name: name, Cron: cron}, made: true}
+	p := PeriodicJob{job: job, set: client.Periodic{Name: name, Cron: cron}, made: true}
 	for _, option := range options {
 		if option == nil {
 			p.job.Fail(errNilOption)
@@ -105,7 +104,7 @@ func (s *Server) Schedule(jobs ...PeriodicJob) error {
 			err = l.Schedule(p)
 		}
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("periodic job %q: %w", one.name, err))
+			wrong = append(wrong, fmt.Errorf("periodic job %q: %w", one.set.Name, err))
 		}
 	}
 	if err := errors.Join(wrong...); err != nil {

@@ -38,26 +38,11 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	s := &Server{launcher: l, book: book, driver: c.Driver(), check: cfg.requirements(c)}
+	of := c.Config()
+	wanted := inspect.CheckConfig{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.Queues()}
+	s := &Server{launcher: l, book: book, driver: c.Driver(), check: wanted}
 	l.Use(s.around)
 	return s, nil
-}
-
-// requirements returns what the server needs of Redis.
-func (cfg *ServerConfig) requirements(c *Client) inspect.CheckConfig {
-	of := c.Config()
-	wanted := inspect.CheckConfig{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit}
-	queues := cfg.Queues
-	if len(queues) == 0 {
-		queues = Queues(client.DefaultQueue)
-	}
-	for _, capsule := range cfg.Capsules {
-		queues = slices.Concat(queues, capsule.Queues)
-	}
-	for _, queue := range queues {
-		wanted.Queues = append(wanted.Queues, queue.Name)
-	}
-	return wanted
 }
 
 // made returns the launcher. It panics for a Server that NewServer has not made.

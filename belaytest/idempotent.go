@@ -29,13 +29,8 @@ func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx co
 	waiting := k.Waiting()[0]
 	k.DrainAll()
 	once := textOf(world())
-	k.push(waiting.Queue, k.Runs()[0].Job.Raw())
+	k.do("SADD", k.keys.Queues(), waiting.Queue)
+	k.do("LPUSH", k.keys.Queue(waiting.Queue), k.Runs()[0].Job.Raw())
 	k.DrainAll()
 	require.Equal(t, once, textOf(world()), "belaytest: %s is not idempotent: its second run changed the world", d.Class())
-}
-
-// push stores a payload as it is.
-func (k *Kit) push(queue, payload string) {
-	k.do("SADD", k.keys.Queues(), queue)
-	k.do("LPUSH", k.keys.Queue(queue), payload)
 }
