@@ -194,17 +194,9 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 		return nil
 	}
 	c.place = home.String()
-	var ids []string
-	for jid := range c.open {
-		ids = append(ids, jid)
-	}
-	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: ids}}, "")
+	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: slices.Collect(maps.Keys(c.open))}}, "")
 	a.moved = func(e Entry) {
-		place := Place(home.kind)
-		if home == Retries() {
-			place = PlaceRetry
-		}
-		c.found(e.ID, Cancellation{Result: CancelRemoved, Place: place, Class: e.Class, Queue: e.Queue})
+		c.found(e.ID, Cancellation{Result: CancelRemoved, Place: home.Place(), Class: e.Class, Queue: e.Queue})
 	}
 	for err == nil && !a.ended && !c.late() {
 		err = a.next(ctx)

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,15 +129,12 @@ func (i *Inspector) readPeriodic(ctx context.Context, names []string) ([]periodi
 	}
 	all := make([]periodicEntry, len(names))
 	for n, s := range stored {
-		score, err := scoreOf(replies[fixed+n])
-		if err != nil {
+		score, wrong := scoreOf(replies[fixed+n])
+		runs, err := runsOf(replies[fixed+len(names)+n])
+		if err = cmp.Or(wrong, err); err != nil {
 			return nil, fmt.Errorf("read periodic jobs: %w", err)
 		}
 		all[n] = periodicEntryOf(s, score, now)
-		runs, err := runsOf(replies[fixed+len(names)+n])
-		if err != nil {
-			return nil, fmt.Errorf("read periodic jobs: %w", err)
-		}
 		if len(runs) > 0 {
 			all[n].LastRun = &runs[0]
 		}

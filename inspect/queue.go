@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -78,15 +79,7 @@ func latency(r *reading, queue, payload string, now time.Time) Seconds {
 		r.problem("the oldest job of queue %s cannot be read: %v", queue, err)
 		return Seconds{}
 	}
-	at, ok := parsed.EnqueuedAt()
-	if !ok {
-		at, ok = parsed.CreatedAt()
-	}
-	if !ok {
-		return Seconds{}
-	}
-	// A producer's clock may be ahead: a job from the future has not been waiting.
-	return Seconds{max(now.Sub(at), 0)}
+	return since(cmp.Or(utc(parsed.EnqueuedAt()), utc(parsed.CreatedAt())), now)
 }
 
 // quarantinedFor returns how long a job has been waiting to run alone; 0 if there is none, or if its payload
@@ -96,8 +89,13 @@ func quarantinedFor(payload string, now time.Time) Seconds {
 	if err != nil {
 		return Seconds{}
 	}
-	at, ok := parsed.QuarantinedSince()
-	if !ok {
+	return since(utc(parsed.QuarantinedSince()), now)
+}
+
+// since returns how long ago an instant was; 0 for the zero time. The clock that wrote it may be ahead, and what
+// lies in the future is not long ago.
+func since(at, now time.Time) Seconds {
+	if at.IsZero() {
 		return Seconds{}
 	}
 	return Seconds{max(now.Sub(at), 0)}

@@ -133,9 +133,8 @@ func (d *Dashboard) days(v *visit) (series, error) {
 		if wrong != nil {
 			return s, wrong
 		}
-		processed, failed := float64(day.Processed), float64(day.Failed)
 		s.At = append(s.At, float64(at.Unix()))
-		s.Processed, s.Failed = append(s.Processed, &processed), append(s.Failed, &failed)
+		s.Processed, s.Failed = append(s.Processed, new(float64(day.Processed))), append(s.Failed, new(float64(day.Failed)))
 	}
 	return s, err
 }
