@@ -180,8 +180,9 @@ func (c *cancelling) completed(ctx context.Context) error {
 				return fmt.Errorf("read the state of %s: %w", jids[n], err)
 			}
 			if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
-				e := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
-				c.found(jids[n], Cancellation{Result: CancelDone, Place: PlaceCompleted, Class: e.Class, Queue: e.Queue})
+				found := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload}).Found()
+				found.JID = jids[n]
+				c.found(CancelDone, found)
 			}
 		}
 	}
@@ -195,9 +196,7 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 	}
 	c.place = home.String()
 	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: slices.Collect(maps.Keys(c.open))}}, "")
-	a.moved = func(e Entry) {
-		c.found(e.ID, Cancellation{Result: CancelRemoved, Place: home.Place(), Class: e.Class, Queue: e.Queue})
-	}
+	a.moved = func(e Entry) { c.found(CancelRemoved, e.Found()) }
 	for err == nil && !a.ended && !c.late() {
 		err = a.next(ctx)
 	}
@@ -206,10 +205,9 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 }
 
 // found records the result for a job.
-func (c *cancelling) found(jid string, result Cancellation) {
-	result.JID = jid
-	*c.results[jid] = result
-	delete(c.open, jid)
+func (c *cancelling) found(result CancelResult, f Found) {
+	*c.results[f.JID] = Cancellation{JID: f.JID, Result: result, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
+	delete(c.open, f.JID)
 }
 
 // look looks for jobs where they cannot be removed.
@@ -232,7 +230,7 @@ func (c *cancelling) look(ctx context.Context, place Place) error {
 	}
 	if place == PlaceDead {
 		for _, f := range found {
-			c.found(f.JID, Cancellation{Result: CancelDone, Place: f.Place, Class: f.Class, Queue: f.Queue})
+			c.found(CancelDone, f)
 		}
 		return nil
 	}
@@ -260,20 +258,20 @@ func (c *cancelling) stop(ctx context.Context, found []Found) error {
 		}
 	}
 	for n, f := range found {
-		result := Cancellation{Result: CancelMarked, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
+		result := CancelMarked
 		if replies[n].Err != nil {
 			return fmt.Errorf("read the protocol of %s: %w", f.Process, replies[n].Err)
 		}
 		text, recorded := replies[n].Value.(string)
 		if protocol, _ := strconv.Atoi(text); protocol >= lua.CancelProtocol {
-			result.Result = CancelStopping
+			result = CancelStopping
 		}
 		if f.Entry == nil && !recorded {
 			if err := c.stopIterable(ctx, f.JID); err != nil {
 				return err
 			}
 		}
-		c.found(f.JID, result)
+		c.found(result, f)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // heldByLapsed counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of
@@ -34,19 +35,11 @@ func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Pr
 		}
 		for n, reply := range i.do(ctx, calls) {
 			if payload, ok := r.value("the quarantined job of "+page[n], reply).(string); ok {
-				jobs[queueOf(payload)]++
+				jobs[cmp.Or(newEntry(Home{kind: homeRunning}, lua.Entry{Bytes: payload}).Queue, job.DefaultQueue)]++
 			}
 		}
 	}
 	return jobs
-}
-
-func queueOf(payload string) string {
-	parsed, err := job.Parse(payload)
-	if err != nil {
-		return job.DefaultQueue
-	}
-	return parsed.QueueOrDefault()
 }
 
 // addHeldByLapsed puts the counts into the queues' rows, and adds rows for queues that are not listed.

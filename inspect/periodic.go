@@ -85,11 +85,9 @@ func (i *Inspector) Periodic(ctx context.Context) (all []Periodic, err error) {
 		if err != nil {
 			return all, err
 		}
-		var last []*PeriodicRun
-		for _, one := range page {
-			if one.LastRun != nil {
-				last = append(last, one.LastRun)
-			}
+		last := make([]*PeriodicRun, len(page))
+		for n := range page {
+			last[n] = page[n].LastRun
 		}
 		if err := i.readOutcomes(ctx, last); err != nil {
 			return all, err
@@ -301,16 +299,17 @@ func (i *Inspector) PeriodicHistory(ctx context.Context, name string) (Periodic,
 	if err != nil {
 		return one.Periodic, nil, fmt.Errorf("read the history of the periodic job %q: %w", name, err)
 	}
-	last := make([]*PeriodicRun, len(runs))
+	last := []*PeriodicRun{one.LastRun}
 	for n := range runs {
-		last[n] = &runs[n]
+		last = append(last, &runs[n])
 	}
 	return one.Periodic, runs, i.readOutcomes(ctx, last)
 }
 
-// readOutcomes reads what became of the jobs of ticks. They are tracked for as long as the history has them.
+// readOutcomes reads what became of the jobs of ticks; nil is none. They are tracked for as long as the history
+// has them.
 func (i *Inspector) readOutcomes(ctx context.Context, runs []*PeriodicRun) error {
-	runs = slices.DeleteFunc(runs, func(run *PeriodicRun) bool { return run.Outcome != lua.TickEnqueued })
+	runs = slices.DeleteFunc(runs, func(run *PeriodicRun) bool { return run == nil || run.Outcome != lua.TickEnqueued })
 	asks, calls := lua.AskEach(runs, func(run *PeriodicRun) lua.Ask[lua.Tracked] { return i.keys.ReadTracked(run.JID) })
 	for n, reply := range i.do(ctx, calls) {
 		tracked, err := asks[n].Read(reply)

@@ -1,13 +1,12 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // A Queue is one queue of waiting jobs.
@@ -52,13 +51,11 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 			size, oldest, quarantined, next := replies[4*n], replies[4*n+1], replies[4*n+2], replies[4*n+3]
 			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: n < len(paused) && paused[n] == int64(1)}
 			if size.Err == nil {
-				payload, _ := r.value("the oldest job of queue "+name, oldest).(string)
-				queue.Latency = latency(r, name, payload, now)
+				queue.Latency = waited(r, "the oldest job of queue "+name, Waiting(name), oldest, now)
 			}
 			queue.Quarantined = r.number("quarantined jobs of queue "+name, quarantined)
 			if quarantined.Err == nil {
-				payload, _ := r.value("the next quarantined job of queue "+name, next).(string)
-				queue.QuarantinedFor = quarantinedFor(payload, now)
+				queue.QuarantinedFor = waited(r, "the next quarantined job of queue "+name, Quarantined(name), next, now)
 			}
 			queues = append(queues, queue)
 		}
@@ -69,27 +66,18 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 	return queues
 }
 
-// latency returns what Sidekiq shows: the age of enqueued_at, or of created_at without it.
-func latency(r *reading, queue, payload string, now time.Time) Seconds {
+// waited returns how long the first job of a home has been waiting, by the times that Sidekiq reads; 0 if there
+// is none, or if its payload has no time.
+func waited(r *reading, what string, home Home, first driver.Reply, now time.Time) Seconds {
+	payload, _ := r.value(what, first).(string)
 	if payload == "" {
 		return Seconds{}
 	}
-	parsed, err := job.Parse(payload)
-	if err != nil {
-		r.problem("the oldest job of queue %s cannot be read: %v", queue, err)
-		return Seconds{}
+	entry := newEntry(home, lua.Entry{Bytes: payload})
+	if entry.parsed == nil {
+		r.problem("%s cannot be read: %s", what, entry.Problem)
 	}
-	return since(cmp.Or(utc(parsed.EnqueuedAt()), utc(parsed.CreatedAt())), now)
-}
-
-// quarantinedFor returns how long a job has been waiting to run alone; 0 if there is none, or if its payload
-// has no time.
-func quarantinedFor(payload string, now time.Time) Seconds {
-	parsed, err := job.Parse(payload)
-	if err != nil {
-		return Seconds{}
-	}
-	return since(utc(parsed.QuarantinedSince()), now)
+	return since(entry.Found().Since, now)
 }
 
 // since returns how long ago an instant was; 0 for the zero time. The clock that wrote it may be ahead, and what
