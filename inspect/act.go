@@ -185,7 +185,6 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string) (*act, 
 	return a, a.wrap(err)
 }
 
-// names are the IDs and Refs of the selection.
 func (a *act) names() []string { return slices.Concat(a.Selection.Refs, a.Selection.IDs) }
 
 func (a *act) possible() error {
@@ -219,7 +218,6 @@ func (a *act) possible() error {
 	return nil
 }
 
-// direct acts on the entries that Refs name.
 func (a *act) direct(ctx context.Context) error {
 	for _, ref := range a.Selection.Refs {
 		if !a.wanted[ref] { // named twice
@@ -243,7 +241,6 @@ func (a *act) direct(ctx context.Context) error {
 	return nil
 }
 
-// next acts on the next page.
 func (a *act) next(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return a.wrap(err)

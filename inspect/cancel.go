@@ -189,7 +189,6 @@ func (c *cancelling) completed(ctx context.Context) error {
 	return nil
 }
 
-// remove removes the jobs that wait in a home.
 func (c *cancelling) remove(ctx context.Context, home Home) error {
 	if c.over() {
 		return nil
@@ -204,7 +203,6 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 	return err
 }
 
-// found records the result for a job.
 func (c *cancelling) found(result CancelResult, f Found) {
 	*c.results[f.JID] = Cancellation{JID: f.JID, Result: result, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
 	delete(c.open, f.JID)

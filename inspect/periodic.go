@@ -153,8 +153,7 @@ func periodicEntryOf(s lua.StoredDefinition, score string, now time.Time) period
 	one := periodicEntry{digest: s.Definition.Digest, now: now, gone: score == "" || s.Definition.Digest == ""}
 	one.Name, one.Process, one.Paused, one.Args = s.Definition.Name, s.By.Identity, score == "inf", json.RawMessage("[]")
 	if seconds, err := strconv.ParseFloat(score, 64); err == nil && !one.Paused {
-		at := time.UnixMicro(int64(seconds * 1e6)).UTC()
-		one.NextAt = &at
+		one.NextAt = new(time.UnixMicro(int64(seconds * 1e6)).UTC())
 	}
 	definition, err := scheduler.ReadPeriodic(s.Definition)
 	if err != nil {
@@ -170,14 +169,12 @@ func periodicEntryOf(s lua.StoredDefinition, score string, now time.Time) period
 	if one.NextAt != nil && !one.NextAt.After(now) {
 		// It is about to be planned: by the poller, not here, but that is what it will say.
 		if next := definition.Schedule().Next(now.Add(-time.Second)); !next.IsZero() {
-			next = next.UTC()
-			one.NextAt = &next
+			one.NextAt = new(next.UTC())
 		}
 	}
 	return one
 }
 
-// findPeriodic reads one.
 func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntry, error) {
 	all, err := i.readPeriodic(ctx, []string{name})
 	if err != nil {

@@ -191,7 +191,6 @@ func (s *search) run(ctx context.Context) (stopped bool, err error) {
 	return false, nil
 }
 
-// wants reports whether the query includes a place.
 func (s *search) wants(place Place) bool {
 	return len(s.query.Places) == 0 || slices.Contains(s.query.Places, place)
 }

@@ -196,7 +196,6 @@ func homeOf(in, queue string) (inspect.Home, error) {
 // done are the words for what an act did.
 var done = map[string]string{"retry": "Sent to run", "kill": "Moved to the dead set", "delete": "Deleted", "move": "Moved", "reschedule": "Postponed"}
 
-// describe says what came of an act on jobs.
 func describe(name string, t inspect.Tally) flash {
 	f := flash{Text: fmt.Sprintf("%s: %s.", done[name], plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
 	if gone := max(t.Gone, len(t.Missing)); gone > 0 {

@@ -25,7 +25,6 @@ type order struct {
 	of     int           // how many jobs there were at its beginning
 }
 
-// readOrder reads the form of an act on jobs.
 func (d *Dashboard) readOrder(form url.Values) (order, error) {
 	o := order{cursor: form.Get("cursor"), of: count(form, "of"), act: Act{
 		In: form.Get("in"), Queue: form.Get("queue"), Name: form.Get("do"), To: form.Get("to"),

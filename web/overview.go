@@ -124,7 +124,6 @@ func alerts(s inspect.Status) (list []alert) {
 // historyDays is how many days the plot of days shows.
 const historyDays = 60
 
-// days returns the counts of days as series.
 func (d *Dashboard) days(v *visit) (series, error) {
 	history, _, err := d.inspector.History(v.ctx, historyDays)
 	s := series{Days: true, At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
@@ -139,7 +138,6 @@ func (d *Dashboard) days(v *visit) (series, error) {
 	return s, err
 }
 
-// series answers the plots.
 func (d *Dashboard) series(v *visit) error {
 	if v.form.Get("range") == "days" {
 		days, err := d.days(v)
@@ -183,7 +181,6 @@ func (d *Dashboard) health(v *visit) error {
 	return nil
 }
 
-// metrics serves the configured handler.
 func (d *Dashboard) metrics(v *visit) error {
 	if d.cfg.Metrics == nil {
 		return fail(http.StatusNotFound, "There is no such page.")

@@ -81,7 +81,6 @@ func (d *Dashboard) queue(v *visit) error {
 	return d.show(v, "queue", page{Title: name, Nav: "queues", Live: liveOf(body.Set), Status: &status, Body: body})
 }
 
-// queueAct pauses or resumes a queue.
 func (d *Dashboard) queueAct(v *visit) error {
 	act := Act{Name: oneOf(v.form.Get("do"), "pause", "resume"), Queue: v.form.Get("name")}
 	if act.Name == "" || act.Queue == "" {

@@ -50,7 +50,6 @@ const (
 	searchTime, patientTime = 70 * time.Millisecond, 2 * time.Second
 )
 
-// searchTimeOf returns how long a page may search.
 func (d *Dashboard) searchTimeOf(v *visit) time.Duration {
 	if v.form.Get("patient") != "" {
 		return patientTime

@@ -152,7 +152,6 @@ func (v *visit) redirect(to string) {
 	v.w.WriteHeader(http.StatusSeeOther)
 }
 
-// refuse answers with an error.
 func (d *Dashboard) refuse(v *visit, err error) {
 	var status int
 	var own failure
