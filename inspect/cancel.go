@@ -137,13 +137,11 @@ func (c *cancelling) over() bool { return len(c.open) == 0 || c.late() }
 
 func (c *cancelling) search(ctx context.Context) error {
 	homes := []Home{Scheduled()}
-	names, all, err := c.i.queueNames(ctx)
+	names, unseen, err := c.i.queueNames(ctx)
 	if err != nil {
 		return err
 	}
-	if all > len(names) {
-		c.unseen = append(c.unseen, fmt.Sprintf("only %d of %d queues were searched", len(names), all))
-	}
+	c.unseen = append(c.unseen, unseen...)
 	for _, name := range names {
 		homes = append(homes, Waiting(name), Quarantined(name))
 	}
