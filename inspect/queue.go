@@ -80,8 +80,8 @@ func waited(r *reading, what string, home Home, first driver.Reply, now time.Tim
 	return since(entry.Found().Since, now)
 }
 
-// since returns how long ago an instant was; 0 for the zero time. The clock that wrote it may be ahead, and what
-// lies in the future is not long ago.
+// since returns how long ago an instant was. It returns 0 for the zero time, and for a time in the future: the
+// clock of a producer may be ahead.
 func since(at, now time.Time) Seconds {
 	if at.IsZero() {
 		return Seconds{}
