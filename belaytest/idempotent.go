@@ -13,9 +13,9 @@ import (
 // as the first one did. A crash has this effect: if a worker dies after the handler has returned and before
 // Redis has recorded it, the job runs again with the same jid, the same bytes and the same attempt.
 //
-// world returns what the handler changes, as far as the test can see it: rows, files, mails sent, jobs pushed
-// (without their jids). Idempotent reads the value completely after each run, with unexported fields, so
-// world may return the object itself.
+// world returns the state that the handler changes: rows, files, mails sent, jobs pushed (without their
+// jids). Idempotent reads the value completely after each run, with unexported fields, so world may return
+// the object itself.
 //
 // An error of either run fails the test.
 func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx context.Context, args T) error, args T, world func() any) {
