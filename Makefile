@@ -32,10 +32,9 @@ BENCHTIME ?= 1s
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-quick: ## vet, and the tests that need no Redis (less than half a minute)
+quick: ## vet, and the tests that need neither Redis nor Ruby (less than half a minute)
 	@go vet ./...
-	@go test $(PURE)
-	@go test -skip OnARealRedis ./belaytest
+	@go test -skip 'Ruby|OnARealRedis|Conformance/.*/^redis$$' $(PURE) ./belaytest
 	@go test -run '$(READING)' .
 
 # Two steps run at a time, and make prints each step's output when it has ended. The tests of real processes
