@@ -178,11 +178,7 @@ func (l *Loop) Run() {
 			(<-l.orders)()
 		}
 		l.startReady()
-		now := time.Now()
-		wake := now.Add(time.Hour)
-		for _, k := range l.spaces {
-			wake = earlier(wake, k.turn(now))
-		}
+		wake := l.turn(time.Now())
 		l.startReady()
 		wake = l.advance(time.Now(), wake)
 		if l.done() {
@@ -199,6 +195,15 @@ func (l *Loop) Run() {
 		}
 		l.gather()
 	}
+}
+
+// turn sends the calls that are due. It returns the latest instant at which it must be called again.
+func (l *Loop) turn(now time.Time) (wake time.Time) {
+	wake = now.Add(time.Hour)
+	for _, k := range l.spaces {
+		wake = earlier(wake, k.turn(now))
+	}
+	return wake
 }
 
 // gather reads all results and events that have arrived, yields once, and reads again, so that processors

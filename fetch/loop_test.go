@@ -240,7 +240,7 @@ func TestLostReplies(t *testing.T) {
 					r.finish(held, job.Done())
 				}
 				r.running = nil
-				return len(ran) == len(pushed) && !r.k.unsettled() || r.count(r.keys.Processed()) == "120"
+				return len(ran) == len(pushed) && r.loop.settled() || r.count(r.keys.Processed()) == "120"
 			})
 			for bytes, times := range ran {
 				require.Equal(t, 1, times, bytes)

@@ -97,6 +97,8 @@ func (l *Loop) done() bool {
 	if !l.stop.asked || l.count(running, abandoned) > 0 {
 		return false
 	}
-	late := !l.stop.leaveAt.IsZero() && !time.Now().Before(l.stop.leaveAt)
-	return late || !slices.ContainsFunc(l.spaces, (*Keyspace).unsettled)
+	return l.settled() || (!l.stop.leaveAt.IsZero() && !time.Now().Before(l.stop.leaveAt))
 }
+
+// settled reports whether nothing is left that this process could still do for its jobs.
+func (l *Loop) settled() bool { return !slices.ContainsFunc(l.spaces, (*Keyspace).unsettled) }
