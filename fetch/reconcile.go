@@ -36,27 +36,6 @@ type reconcile struct {
 // lost without a failed call, which should not happen, it is found within a dozen seconds.
 const mostDoubts = 8
 
-// A place is one of our lists: the working list of a queue, or the quarantine list, which belongs to no
-// queue.
-type place struct {
-	queue       string
-	quarantined bool
-}
-
-func (r *Run) place() place {
-	if r.quarantined {
-		return place{quarantined: true}
-	}
-	return place{queue: r.Queue}
-}
-
-func (k *Keyspace) listAt(session *Session, at place) string {
-	if at.quarantined {
-		return k.Keys.QuarantineRun(session.Identity)
-	}
-	return k.Keys.Working(at.queue, session.Identity)
-}
-
 // A reading reads one list page by page, the newest entries first, because the orphaned entries of a take
 // that has just failed are the newest. It ends when it has found all that there can be. Entries move
 // meanwhile, so an entry may be on two pages; each page is compared on its own.
