@@ -138,6 +138,9 @@ func (s *Schedule) nextReal(after time.Time) time.Time {
 		}
 		_, offset := start.Zone()
 		_, end := start.ZoneBounds()
+		if !end.IsZero() && !end.After(start) { // what package time answers on the last day of a leap year
+			_, end = start.AddDate(0, 0, 1).ZoneBounds()
+		}
 		at := wall.Add(-time.Duration(offset) * time.Second).In(s.zone)
 		if end.IsZero() || at.Before(end) {
 			return at
