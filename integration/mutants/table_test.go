@@ -494,9 +494,9 @@ var bugs = []mutant{
 		name: "a worker starts without the marks",
 		harm: "a worker that starts during an outage runs a job again that Cancel has answered is stopping",
 		edits: []edit{{
-			"launcher/cancel.go", `		l.report.Fail("cancel", err)
-		select {`, `		if err != nil {
-			return
+			"launcher/launcher.go", `		l.report.Fail(name, err)
+		select {`, `		if name == "cancel" {
+			return err
 		}
 		select {`,
 		}},
