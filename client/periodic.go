@@ -21,7 +21,7 @@ type (
 	Overlap = scheduler.Overlap
 )
 
-// What a CatchUp and an Overlap can be.
+// The values of CatchUp and Overlap.
 const (
 	CatchUpOnce  = scheduler.CatchUpOnce
 	CatchUpSkip  = scheduler.CatchUpSkip
@@ -35,7 +35,7 @@ const (
 const tickJID = "tick"
 
 // Periodic returns p with the job's payload, checked and complete. The error names everything that is wrong.
-// Middleware does not see the jobs of ticks, which whichever process polls enqueues.
+// Middleware does not run for the jobs of ticks, because the process that polls enqueues them.
 func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	var wrong []error
 	refuse := func(is bool, why string) {

@@ -79,10 +79,10 @@ type RawJob struct {
 	// class' or the worker's timeout. Default: theirs.
 	Timeout time.Duration
 	// ExpiresIn is how long after its push, or after the time for which it is scheduled, the job may start;
-	// later it is dropped. Default: without end.
+	// after that it is dropped. Default: no limit.
 	ExpiresIn time.Duration
-	// Deadline is how long after its push, or after the time for which it is scheduled, the job must be done.
-	// It does not start later, and the context of its run ends then. Default: none.
+	// Deadline is the time after its push, or after its scheduled time, within which the job must be done.
+	// After that it does not start, and the context of its run ends. Default: none.
 	Deadline time.Duration
 	// Track keeps the state, the progress and the result of the job, for Wait and Tracked, from its start until
 	// this long after its end, in whole milliseconds. Default: nothing is kept.
@@ -107,9 +107,9 @@ type RawJob struct {
 func (j *RawJob) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
 
 // OnPushed registers a callback for the outcome of this push, for middleware that has begun something for the
-// job, such as a span of a trace. It is called once, in the goroutine of the push and before the push returns,
-// with the job's receipt; err is nil unless the receipt has StatusUnknown or StatusNotPushed. Repeat does not
-// call it again.
+// job, such as the span of a trace. It is called once, in the goroutine of the push and before the push
+// returns, with the job's receipt; err is nil unless the receipt has StatusUnknown or StatusNotPushed. Repeat
+// does not call it again.
 func (j *RawJob) OnPushed(callback func(r Receipt, err error)) {
 	j.pushed = append(slices.Clip(j.pushed), callback)
 }
@@ -144,8 +144,8 @@ func (j RawJob) withDefaults() RawJob {
 	return j
 }
 
-// Check returns all errors because of which every client would refuse to push the job, joined, or nil. It
-// does not check what depends on the client: middleware and PayloadLimit.
+// Check returns, joined, the errors for which any client would refuse to push the job, or nil. It does not
+// check what depends on the client: middleware and PayloadLimit.
 func (j RawJob) Check() error {
 	j = j.withDefaults()
 	draft, _, err := j.draft()

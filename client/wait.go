@@ -44,13 +44,14 @@ func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
 // Wait waits until a tracked job has ended, and returns what is known about it. The error is
 //   - nil if the job is done;
 //   - an *EndedError if it ended otherwise: dead, discarded, cancelled or expired;
-//   - ctx's if that ends first, and Redis' if it refuses to be read. An outage is waited out.
+//   - the error of ctx if that ends first, and the error of Redis if it refuses the read. Wait waits for the
+//     end of an outage.
 //
-// A job that has ended is known until the time given to Track has passed. The Wait for a job that was not
-// tracked, or does not exist, ends with ctx.
+// A job that has ended is found until the time given to Track has passed. For a job that was not tracked, or
+// does not exist, Wait returns when ctx ends.
 //
-// Waiting is cheap: all Waits of a Client share one subscription, and each reads its job about twice. Beside
-// that they poll, 256 jobs every ten seconds at most.
+// All Waits of a Client share one subscription, and each reads its job about twice. In addition, the Client
+// polls at most 256 of the jobs every ten seconds.
 func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
 	w := &wait{ended: make(chan struct{})}
 	c.waits.add(c, jid, w)

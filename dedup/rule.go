@@ -58,8 +58,9 @@ type Rule struct {
 	// MarkDuplicates stores a duplicate without the lock and marks it with the field DuplicateOf, so it
 	// excludes RescheduleOnce. Without it duplicates are refused.
 	MarkDuplicates bool
-	// PerQueue makes equal jobs in different queues different. Without it the queue does not count, because a
-	// job moves: retries may have a queue of their own, and a push to another queue asks for the same work.
+	// PerQueue makes jobs in different queues unequal. Without it the queue is ignored, because a job may
+	// change its queue: retries may have a queue of their own, and a push to another queue asks for the same
+	// work.
 	PerQueue bool
 	// Positions are the arguments that identify a job, counted from 1, in this order. An empty list means all
 	// arguments. A missing argument counts as null.

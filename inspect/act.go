@@ -106,8 +106,8 @@ func (t *Tally) addProblem(why string) {
 // began: it skips jobs that enter a set meanwhile, such as a job that was retried and died again, and deletes
 // no more jobs from a queue than it held.
 //
-// After an error, what was done stays done, and Act may be called again. If a reply of Redis was lost, up to
-// 256 more jobs than the Tally says may have moved.
+// After an error, the jobs that have moved stay moved, and Act may be called again. If a reply of Redis was
+// lost, up to 256 more jobs than the Tally says may have moved.
 func (i *Inspector) Act(ctx context.Context, task Task, progress func(Tally)) (Tally, error) {
 	a, err := i.start(ctx, task, "")
 	for err == nil && !a.ended {

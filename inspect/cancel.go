@@ -18,18 +18,19 @@ import (
 // A CancelResult is what Cancel did about a job.
 type CancelResult string
 
-// The results. Their names are a contract.
+// The results. Their names will not change.
 const (
 	// CancelRemoved means that the job waited and was removed. It will not run.
 	CancelRemoved CancelResult = "removed"
 	// CancelStopping means that a process has the job. The process does not start it or, if it runs, ends its
-	// context within a heartbeat. It ends without a retry; a handler that returns nil all the same is done.
+	// context within a heartbeat. The job ends without a retry; if its handler returns nil all the same, it
+	// is done.
 	CancelStopping CancelResult = "stopping"
 	// CancelMarked means that the job was not found, perhaps because a worker has dropped it meanwhile, or
 	// that its process cannot stop it (see Cancellation.Process). A worker that takes it later drops it.
 	CancelMarked CancelResult = "marked"
-	// CancelDone means that the job has ended before: it is in the dead set, or it is a tracked job whose end
-	// Redis still has. It was not changed.
+	// CancelDone means that the job had ended before: it is in the dead set, or it is a tracked job whose
+	// state Redis still has. It was not changed.
 	CancelDone CancelResult = "done"
 )
 
@@ -41,8 +42,8 @@ type Cancellation struct {
 	Place Place  `json:"state"`
 	Class string `json:"class,omitempty"`
 	Queue string `json:"queue,omitempty"`
-	// Process is the identity of the process that has the job. With CancelMarked it is a worker from before
-	// cancelling, which ignores it, or a process of Sidekiq, which stops iterable jobs only.
+	// Process is the identity of the process that has the job. With CancelMarked it is a worker of a version
+	// without cancelling, which ignores the mark, or a process of Sidekiq, which stops only iterable jobs.
 	Process string `json:"process,omitempty"`
 	// Unseen says why the search for a job that was not found was incomplete; empty if it was complete.
 	Unseen string `json:"unseen,omitempty"`

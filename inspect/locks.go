@@ -133,9 +133,9 @@ func (i *Inspector) LockOf(ctx context.Context, rule dedup.Rule, class, queue, a
 	return locks[0], true, nil
 }
 
-// ReleaseLock releases a lock regardless of its holder and returns what it was (without TTL, and without JID
-// if the key held something else); ok reports whether it was held. The job still runs, and a duplicate may be
-// pushed and run beside it. If the lock was Dirty, the extra run does not take place.
+// ReleaseLock releases a lock regardless of its holder and returns it as it was (without TTL, and without JID
+// if the key held something else); ok reports whether it was held. The holder is not affected, and a
+// duplicate may be pushed and run beside it. If the lock was Dirty, the extra run does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
 	now, err := i.Now(ctx)
 	if err != nil {

@@ -204,8 +204,8 @@ func (i *Inspector) AddPeriodic(ctx context.Context, p *scheduler.Periodic) (cha
 }
 
 // RemovePeriodic removes a periodic job. Its jobs that were enqueued stay. The error is ErrNoPeriodic if
-// there is none, and ErrRegistered for one that a live process has in its code. One that an operator added in
-// place of such a job makes room for it.
+// there is none, and ErrRegistered for one that a live process has in its code. If an operator's periodic job
+// had replaced one in code, the one in code is in force again.
 func (i *Inspector) RemovePeriodic(ctx context.Context, name string) error {
 	word, err := i.keys.Undefine(name).Do(ctx, i.driver)
 	switch {
@@ -219,8 +219,8 @@ func (i *Inspector) RemovePeriodic(ctx context.Context, name string) error {
 	return nil
 }
 
-// PausePeriodic stops a periodic job: its ticks pass and are not caught up with, whatever versions of its
-// definition come, until ResumePeriodic. It reports whether it was not paused before.
+// PausePeriodic pauses a periodic job until ResumePeriodic, whatever new versions of its definition are
+// registered. Ticks that pass meanwhile are not fired later. It reports whether it was not paused before.
 func (i *Inspector) PausePeriodic(ctx context.Context, name string) (changed bool, err error) {
 	return i.changePeriodic(ctx, name, lua.Plan{State: lua.PlanAny, Next: lua.PlanNever}, func(one *periodicEntry) bool { return one.Paused })
 }

@@ -42,9 +42,9 @@ const (
 	returnRound = 2 * time.Second
 )
 
-// Return puts everything that only workers of Belay would bring back into plain queues: the jobs that dead
-// processes hold, to the heads of their queues, and quarantined jobs, to the backs. It is for a fleet that
-// goes back to Sidekiq's own workers. Each job moves in one step, as when a worker recovers it.
+// Return puts the jobs that only workers of Belay can recover into plain queues: the jobs that dead processes
+// hold, at the heads of their queues, and quarantined jobs, at the backs. Use it to go back to Sidekiq's own
+// workers. Each job moves in one step, as when a worker recovers it.
 //
 // It returns ErrWorkersLive, with their identities, while a process of Belay is alive. It declares a process
 // dead by the rule that workers follow, and so takes as long as the TTL of the dead processes. It goes on

@@ -43,9 +43,9 @@ type Found struct {
 	// process recovers the jobs of a lapsed one.
 	Process string `json:"process,omitempty"`
 	State   State  `json:"process_state,omitempty"`
-	// Reported is true if that process says that it runs the job. It is false for a moment after the job was
-	// taken, and for an orphaned entry, which came with a reply of Redis that was lost. The process finds and
-	// runs such an entry when it reconciles its lists.
+	// Reported is true if that process reports that it runs the job. It is false for a moment after the job
+	// was taken, and for an orphaned entry, whose reply from Redis was lost. The process finds and runs such
+	// an entry when it reconciles its lists.
 	Reported bool `json:"reported,omitempty"`
 	// Tracked is the state of a tracked job that has begun; nil for any other. Only a search by jid reads it.
 	Tracked *lua.Tracked `json:"tracked,omitempty"`

@@ -29,7 +29,7 @@ import (
 // infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and a struct whose
 // fields would not be written (see CheckStruct) are errors that name the place.
 //
-// A nil slice is written [] when it is v itself, null when it stands inside something.
+// A nil slice is written as [] if it is v itself, and as null inside another value.
 func Marshal(v any) (string, error) {
 	if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && s.IsNil() && s.Type() != reflect.TypeFor[stdjson.RawMessage]() {
 		return "[]", nil

@@ -30,10 +30,10 @@ func Remove(name string) Edit { return Edit{Name: name} }
 
 // Patch returns the payload with the edits made and every other byte as it was.
 //
-// An existing field is changed in place: the last of its name, because JSON readers use that one. A new
-// field is added before the closing brace, in the order of the edits. A removal removes every field of the
-// name, or an earlier one would count, and one comma with each. Of two edits of one name the later counts.
-// Patch is idempotent: the same edits change nothing in the result.
+// An existing field is changed in place: the last of its name, because JSON readers use that one. A new field
+// is added before the closing brace, in the order of the edits. A removal removes every field of the name,
+// because an earlier one would count otherwise, and one comma with each. Of two edits of one name the later
+// counts. Patch is idempotent: the same edits change nothing in the result.
 func (j *Job) Patch(edits ...Edit) string {
 	p := newPatcher(j.raw, edits)
 	m := members{raw: j.raw}
@@ -141,11 +141,12 @@ func (j *Job) IntoQueue(now time.Time, u TimeUnit) []Edit {
 	return edits
 }
 
-// IntoSet returns the edits for a failed job that enters a sorted set. They remove "at": Ruby would schedule
-// the job again, or lose it over an odd value. And they mend what makes a page of Sidekiq fail for all jobs on
-// it, or makes Sidekiq's client refuse a job that Ruby's poller has taken out of the set, which loses the job:
+// IntoSet returns the edits for a failed job that enters a sorted set. They remove "at", because Ruby would
+// schedule the job again, or lose it if the value is odd. They also repair fields that make a page of Sidekiq
+// fail for all jobs on it, or that make Sidekiq's client refuse a job that Ruby's poller has taken out of the
+// set, which loses the job:
 //   - a single tag, which becomes an array of one;
-//   - a retry_for that is no whole number of seconds, or above the maximum;
+//   - a retry_for that is not a whole number of seconds, or above the maximum;
 //   - encrypt without an argument that could be encrypted;
 //   - wrapped without the object that ActiveJob wraps: no Ruby process could run it.
 func (j *Job) IntoSet() []Edit {

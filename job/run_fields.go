@@ -14,8 +14,8 @@ const (
 	// FieldTimeout is the timeout of one job's runs, in milliseconds.
 	FieldTimeout = "belay_timeout_ms"
 	// FieldExpiresIn is Sidekiq Pro's option: the seconds within which a job must start, from its push or, if
-	// it is scheduled, from the time for which it is. FieldExpiry is the end of that time, in seconds since
-	// 1970, which the push computes.
+	// it is scheduled, from its scheduled time. FieldExpiry is the end of that time, in seconds since 1970,
+	// which the push computes.
 	FieldExpiresIn = "expires_in"
 	FieldExpiry    = "expiry"
 	// FieldDeadline is when a job must be done, in milliseconds since 1970.
@@ -36,8 +36,8 @@ const (
 type Tick struct {
 	// Name is that of the periodic job.
 	Name string
-	// At is the time at which the tick was meant to be, in the zone of its schedule. It is zero for a run that
-	// an operator asked for.
+	// At is the nominal time of the tick, in the zone of its schedule. It is zero for a run that an operator
+	// asked for.
 	At time.Time
 }
 
@@ -94,8 +94,9 @@ func milliseconds(text string) (d time.Duration, ok bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// Meta returns what Meta was set to at the push, and what Sidekiq's middleware added in Ruby: the text of
-// FieldLocale and the JSON of FieldAttributes, under these names. It returns nil if there is nothing.
+// Meta returns the fields that the option Meta added at the push, and those that Sidekiq's middleware added
+// in Ruby: the text of FieldLocale and the JSON of FieldAttributes, under these names. It returns nil if
+// there are none.
 func (j *Job) Meta() (meta map[string]string) {
 	if text, ok := j.metaField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
 		meta = nil // another program's field of that name
@@ -160,7 +161,8 @@ func (j *Job) Deadline() (at time.Time, ok bool) {
 // earlier of its expiry and its deadline.
 //
 // A producer without Sidekiq Pro's middleware stores expires_in without expiry. Then the time begins when the
-// job last entered a queue before its first failure or, as nothing says when that was, at its first failure.
+// job last entered a queue before its first failure. If the payload does not contain that time, it begins at
+// the first failure.
 func (j *Job) StartBy() (at time.Time, ok bool) {
 	if at, ok = instant(j.text(fieldExpiry)); !ok {
 		at, ok = j.relativeExpiry()

@@ -14,8 +14,7 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// An Act is what a user asks for, as Config.Authorize and the audit log see it. Its text comes from the
-// request.
+// An Act is a user's request, as Config.Authorize and the audit log get it. Its text is untrusted.
 type Act struct {
 	// Name is retry, kill, delete, cancel, move, reschedule, pause, resume, run or remove (of a periodic job),
 	// quiet, stop, dump, release (of a lock) or reset (of the counters).
@@ -26,8 +25,8 @@ type Act struct {
 	Queue, To string
 	// At is when rescheduled jobs run.
 	At time.Time
-	// All means all jobs there, or those that match Class and Text; otherwise IDs name the jobs, by
-	// inspect.Entry.ID or its Ref.
+	// All means all jobs in that place, or those that match Class and Text. Otherwise IDs has the
+	// inspect.Entry.ID or the Ref of each job.
 	All         bool
 	Class, Text string
 	IDs         []string

@@ -59,9 +59,9 @@ func NewUsers() *Users {
 // mostFile bounds a file of passwords, in bytes.
 const mostFile = 1 << 20
 
-// Add adds a user whose password's hash stands in a file of lines NAME:HASH, as htpasswd -B writes it, or HASH
-// alone. HASH is of bcrypt ($2y$…), or the SHA-256 in 64 hexadecimal digits, as sha256sum prints it; the latter
-// is for long random passwords only. A viewer may not act.
+// Add adds a user. file has the hash of the password, in lines NAME:HASH, as htpasswd -B writes them, or HASH
+// alone. HASH is a bcrypt hash ($2y$…), or a SHA-256 in 64 hexadecimal digits, as sha256sum prints it; use
+// the latter only for long random passwords. A viewer may not act.
 func (u *Users) Add(name string, file io.Reader, viewer bool) error {
 	if name == "" || strings.Contains(name, ":") {
 		return errors.New("the name of a user is empty or has a colon")
@@ -100,8 +100,8 @@ func isSHA256(text string) bool {
 // Len returns the number of users.
 func (u *Users) Len() int { return len(u.byName) }
 
-// Require returns a handler that admits only these users. GET healthz of a Dashboard stays open: it says only
-// whether Redis answers.
+// Require returns a handler that admits only these users. GET healthz of a Dashboard needs no user: it
+// reports only whether Redis answers.
 func (u *Users) Require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, given := r.BasicAuth()

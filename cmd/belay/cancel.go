@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,28 +12,27 @@ import (
 )
 
 const cancelHelp = `Cancels jobs, wherever they are, and prints what happened to each:
-  removed   it waited, and was removed: it will not run
-  stopping  a worker has it: it is dropped before its start, or its context ends within a heartbeat. It is not retried. A
-            handler that succeeds all the same is done
-  marked    it was not found (it has ended, perhaps just now), or its worker cannot stop it: a worker from before this
-            command, or Sidekiq, which stops iterable jobs only. A worker of Belay that takes it within thirty days
-            drops it
-  done      it had ended before, and was not changed: it is in the dead set, or it is a tracked job that has completed
+  removed   the job waited and was removed: it will not run
+  stopping  a worker has the job, and drops it before its start or ends its context within a heartbeat. The job is not
+            retried. If its handler succeeds all the same, the job is done
+  marked    the job was not found (it may have just ended), or its worker cannot stop it: a worker of an older version, or
+            Sidekiq, which stops only iterable jobs. A worker of Belay that takes the job within thirty days drops it
+  done      the job had ended before, and is unchanged: it is in the dead set, or it is a tracked job that has completed
 
 A job that is pushed afterwards is not affected, even if it has the same jid. The search reads all waiting jobs and ends at
 --timeout.
 
-With --json it prints one JSON object a job, one a line, with these stable fields:
+With --json it prints one JSON object a line, one for each job, with these stable fields:
   jid, result, state, class, queue, process, unseen
-state is where the job was, as in belay find; process is the one that has it; unseen says why the search was incomplete.
+state is where the job was, as in belay find; process is the process that has the job; unseen says why the search was
+incomplete.
 
 Exit status: 0 if each job was removed or is stopping; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if a job
 was not found, cannot be stopped, or had ended; 5 if one was not found and the search was incomplete.`
 
 func newCancel(at *redisFlags) *cobra.Command {
-	var asJSON bool
 	var timeout time.Duration
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "cancel JID...",
 		Short: "Cancel jobs, waiting or running",
 		Long:  cancelHelp,
@@ -42,37 +40,31 @@ func newCancel(at *redisFlags) *cobra.Command {
   belay cancel 217d2cffc30f4a168b3a76d9 --json | jq -r .result
   belay find --class Report --json | jq -r .jid | xargs belay cancel`,
 		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
+			if len(args) == 0 {
 				return usage("which jobs? Give one or more JIDs")
-			case timeout <= 0:
-				return usage("--timeout %v: it must be above 0", timeout)
 			}
-			return nil
+			return checkTimeout(timeout)
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			results, err := i.Cancel(ctx, args...)
-			return errors.Join(printCancelled(cmd.OutOrStdout(), results, asJSON), err)
+			return errors.Join(printCancelled(cmd, results), err)
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a job, one a line")
+	}, "print one JSON object a job, one a line")
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }
 
 // printCancelled prints what happened to each job. Jobs that were not cancelled are an error.
-func printCancelled(out io.Writer, results []inspect.Cancellation, asJSON bool) error {
+func printCancelled(cmd *cobra.Command, results []inspect.Cancellation) error {
+	err := showAll(cmd, results, func(t *table) {
+		for _, r := range results {
+			t.row(r.JID + " " + string(r.Result) + cancelNote(r))
+		}
+	})
 	left, unseen := 0, ""
 	for _, r := range results {
-		if asJSON {
-			if err := printJSON(out, r); err != nil {
-				return err
-			}
-		} else {
-			_, _ = fmt.Fprintln(out, plain(r.JID+" "+string(r.Result)+cancelNote(r)))
-		}
 		if r.Result == inspect.CancelMarked || r.Result == inspect.CancelDone {
 			left++
 		}
@@ -81,6 +73,8 @@ func printCancelled(out io.Writer, results []inspect.Cancellation, asJSON bool) 
 		}
 	}
 	switch {
+	case err != nil:
+		return err
 	case unseen != "":
 		return statusError{fmt.Errorf("%d of %d jobs were not found, and the search was incomplete; %s", left, len(results), unseen), exitUnseen}
 	case left > 0:

@@ -6,19 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/job"
 )
 
-const locksHelp = `Lists the locks of unique jobs, those that expire first first: the job that holds each lock, for how long it has held it
-(AGE), and when the lock expires unless it is released or renewed (TTL). While a lock is held, pushes of other jobs that
-count as the same are refused as duplicates. For a job with RescheduleOnce, STATE is "started" after a run has begun, and
-"dirty" if a duplicate was refused since: the job will run once more for it.
+const locksHelp = `Lists the locks of unique jobs, the first to expire first: the job that holds each lock, for how
+long it has held the lock (AGE), and when the lock expires unless it is released or renewed (TTL). While a lock is
+held, pushes of equal jobs are refused as duplicates. For a job with RescheduleOnce, STATE is "started" after a run
+has begun, and "dirty" if a duplicate was refused since: the job will run once more.
 
 Locks come and go while the command reads page by page, so a long list is not a snapshot.
 
 With --json it prints one JSON object a line, with these stable fields:
-  digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, and, if refused duplicates left positions in
-  write-ahead logs for the job, dedup_wal_locations
+  digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, and, if refused duplicates left positions of
+  write-ahead logs, dedup_wal_locations
 taken_at is by Redis' clock.
 
 Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
@@ -46,20 +48,20 @@ func newLocks(at *redisFlags) *cobra.Command {
 			wanted := func(lock inspect.Lock) bool {
 				return (flags.class == "" || lock.Class == flags.class) && (jid == "" || lock.JID == jid)
 			}
-			return printPage(cmd.OutOrStdout(), flags, i.Locks(context.Background()), int(total), wanted,
+			return printPage(cmd, flags, i.Locks(context.Background()), int(total), wanted,
 				lockHeads, lockCells)
 		}),
 	}
-	flags.register(cmd.Flags())
+	flags.register(cmd)
 	cmd.Flags().StringVar(&jid, "jid", "", "show only the lock of the job with this `JID`")
 	cmd.AddCommand(newLockOf(at), &cobra.Command{
 		Use:   "release DIGEST...",
 		Short: "Release locks",
-		Long: `Releases locks, whatever job holds them, and prints the holders. It is for locks whose job no longer exists, such as one
-that was deleted on Sidekiq's pages; such a lock would refuse pushes until it expires.
+		Long: `Releases locks, whatever job holds them, and prints the holders. Use it for locks whose job no longer exists,
+for example because it was deleted on Sidekiq's pages: such a lock refuses pushes until it expires.
 
-A job that still waits or runs is not affected: another that counts as the same may then be pushed, and run beside it. If
-the lock was dirty, the rerun that it promised does not take place, and this command reports that.
+If the holder still waits or runs, it is not affected, but an equal job may then be pushed and run beside it. If the
+lock was dirty, the extra run does not take place, and this command reports that.
 
 Exit status: 0 if all were released; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if one was not held.`,
 		Example: `  belay locks release 1eb362487297344a57fa00353ca18ad6
@@ -83,30 +85,66 @@ func lockCells(lock inspect.Lock) []any {
 func releaseLocks(cmd *cobra.Command, i *inspect.Inspector, digests []string) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	var missing []string
-	for _, digest := range digests {
+	return each(digests, func(digest string) (there bool, err error) {
 		lock, held, err := i.ReleaseLock(ctx, digest)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("%w; this lock may have been released: %s", context.Cause(ctx), digest)
-		case err != nil:
-			return err
-		case !held:
-			missing = append(missing, digest)
-			continue
+			return false, fmt.Errorf("%w; this lock may have been released: %s", context.Cause(ctx), digest)
+		case err != nil || !held:
+			return false, err
 		}
 		holder := fmt.Sprintf("it was held by %s (%s) for %s", lock.JID, lock.Class, short(lock.Age))
 		if lock.JID == "" {
 			holder = "its value named no job"
 		}
-		_, _ = fmt.Fprintln(cmd.OutOrStdout(), plain(digest+": released; "+holder))
+		printLine(cmd, digest+": released; "+holder)
 		if lock.Dirty {
-			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), plain(fmt.Sprintf(
+			cmd.PrintErrln(plain(fmt.Sprintf(
 				"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID)))
 		}
-	}
-	if len(missing) > 0 {
-		return absent(missing)
-	}
-	return nil
+		return true, nil
+	})
+}
+
+// newLockOf makes the command that finds the lock of a job by its class and arguments.
+func newLockOf(at *redisFlags) *cobra.Command {
+	var queue string
+	var positions []int
+	cmd := withJSON(&cobra.Command{
+		Use:   "find CLASS [JSON-ARG]...",
+		Short: "Show the lock that a job would need",
+		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
+that differ only in spelling are equal (1 and 1.0). Give --by if the class has UniqueByFields, and --queue if it has
+PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.
+
+With --json it prints one JSON object with the fields of belay locks --json.
+
+Exit status: 0 if the lock is held; 1 if Redis cannot be read; 2 for a wrong command line; 4 if it is free.`,
+		Example: "  belay locks find Reindex 42\n  belay locks find Reindex 42 null --by 1",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("give the class of the job, such as: belay locks find Reindex 42")
+			}
+			_, err := joinArgs(args[1:])
+			return err
+		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			argsJSON, _ := joinArgs(args[1:]) // checked before
+			rule := dedup.Rule{Until: dedup.UntilExecuting, Positions: positions, PerQueue: cmd.Flags().Changed("queue")}
+			lock, held, err := i.LockOf(context.Background(), rule, unshield(args[0]), queue, argsJSON)
+			switch {
+			case err != nil:
+				return err
+			case !held:
+				return absent([]string{lock.Digest})
+			}
+			return show(cmd, lock, func(t *table) {
+				t.row(lockHeads...)
+				t.row(lockCells(lock)...)
+			})
+		}),
+	}, "print one JSON object")
+	cmd.Flags().StringVarP(&queue, "queue", "q", job.DefaultQueue, "the queue, if it is a part of the job's identity")
+	cmd.Flags().IntSliceVar(&positions, "by", nil, "the `ARGUMENTS` that identify the job, counted from 1")
+	return cmd
 }

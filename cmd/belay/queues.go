@@ -22,8 +22,7 @@ At most 1,000 queues are listed.
 Exit status: 0; 1 if Redis, or a queue that standard error names, cannot be read; 2 for a wrong command line.`
 
 func newQueues(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "queues",
 		Short: "List queues and act on them and their jobs",
 		Long:  queuesHelp,
@@ -36,28 +35,27 @@ func newQueues(at *redisFlags) *cobra.Command {
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
 			s, err := readStatus(context.Background(), i)
 			if err == nil {
-				err = printParts(cmd.OutOrStdout(), asJSON, s.Queues, func(t *table) { printQueues(t, s) })
+				err = showAll(cmd, s.Queues, func(t *table) { printQueues(t, s) })
 			}
 			return cmp.Or(err, s.QueuesErr)
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	}, "print one JSON object a line")
 	cmd.AddCommand(newList(at, aQueue, &cobra.Command{
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
 		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
 	}), newFind(at, aQueue), newAct(at, aQueue, inspect.Delete, &cobra.Command{
 		Short: "Delete jobs that wait in a queue",
-		Long: `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at that moment, one of the
-two gets it, and this command reports which. A running job is in no queue and cannot be deleted.
+		Long: `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at the same moment, the job
+either runs or is deleted, and this command reports which. A running job is in no queue and cannot be deleted.
 
-Each job is deleted in a step of a few milliseconds, in a queue of any length. Where more than some 14,000 jobs wait before
-it, the youngest job of the queue takes its place: other jobs keep their order.`,
+No deletion occupies Redis for more than a few milliseconds. So if more than some 14,000 jobs wait before a deleted job, the
+youngest job of the queue takes its place. All other jobs keep their order.`,
 		Example: "  belay queues delete mail 217d2cffc30f4a168b3a76d9\n  belay queues delete mail --class WelcomeEmail --yes",
 	}), newClear(at, aQueue, &cobra.Command{
 		Use: "clear QUEUE", Short: "Delete all jobs that wait in a queue", Args: oneQueue,
-		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first: as many as there were
-when it began. Running jobs are not affected. The queue's name stays in the list.`,
+		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first. It
+deletes as many jobs as there were when it began. Running jobs are not affected. The queue's name stays in the list.`,
 		Example: "  belay queues clear mail --yes\n" +
 			"  belay queues pause mail; belay queues clear mail --yes      so that workers take none meanwhile",
 	}), newQueueMove(at), newPause(at, "pause", "Stop workers from taking jobs from queues",
@@ -73,10 +71,10 @@ func newQueueMove(at *redisFlags) *cobra.Command {
 	a.cmd = &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
-		Long: `Moves the waiting jobs of a queue to the back of another queue, in the same order: all of them, those of --class and --text, or
-those that you name. Quarantined jobs become quarantined jobs of the other queue. Only the queue's name changes in a
-job; a unique job keeps its lock. Unreadable entries stay. Running jobs are not affected, and their retries go to the
-old queue.
+		Long: `Moves the waiting jobs of a queue to the back of another queue, in the same order: all of them, those that match --class
+and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Only the queue's
+name changes in a job; a unique job keeps its lock. Unreadable entries stay. Running jobs are not affected, and their
+retries go to the old queue.
 
 If programs still push to the old queue, run the command again.` + actHelp,
 		Example: "  belay queues move mial mail\n  belay queues move default mail --class WelcomeEmail",
@@ -84,13 +82,10 @@ If programs still push to the old queue, run the command again.` + actHelp,
 			if len(args) < 2 || args[0] == "" {
 				return usage("name the queue to move from and the queue to move to")
 			}
-			if args[0] == args[1] {
-				return usage("the two queues are the same")
-			}
-			if err := job.CheckQueue(args[1]); err != nil {
-				return statusError{err, exitUsage}
-			}
 			a.to = args[1]
+			if err := a.checkTo(args[0]); err != nil {
+				return err
+			}
 			if a.selection.All = len(args) == 2 && a.selection.Class == "" && a.selection.Text == ""; a.selection.All {
 				return nil
 			}
@@ -99,19 +94,29 @@ If programs still push to the old queue, run the command again.` + actHelp,
 	}
 	a.cmd.Flags().StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
 	a.cmd.Flags().StringVar(&a.selection.Text, "text", "", "only jobs with this `TEXT` in their arguments, error or tags, in any case")
-	a.cmd.Flags().BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	return a.complete(at)
+}
+
+// checkTo checks the target queue of a move.
+func (a *act) checkTo(from string) error {
+	if from == a.to {
+		return usage("the two queues are the same")
+	}
+	if err := job.CheckQueue(a.to); err != nil {
+		return statusError{err, exitUsage}
+	}
+	return nil
 }
 
 // newMove makes the command that gives a class a queue of its own.
 func newMove(at *redisFlags) *cobra.Command {
 	a := &act{place: aQueue, action: inspect.Move}
-	a.cmd = &cobra.Command{
+	a.cmd = withJSON(&cobra.Command{
 		Use:   "move --from QUEUE --to QUEUE",
 		Short: "Move a class to another queue, with its retries and scheduled jobs",
-		Long: `Moves the jobs of a queue to another queue wherever they are: the waiting ones go to the back of the other queue, in the same
-order; scheduled jobs, retries and dead jobs stay where they are, and go to the other queue when they run. So a class of
-Ruby's comes to workers in Go, or back, with one command, after its pushes name the new queue.
+		Long: `Moves the jobs of a queue to another queue, wherever they are. Waiting jobs go to the back of the other queue, in the same
+order. Scheduled jobs, retries and dead jobs stay where they are, and go to the other queue when they run. Use it to move a
+class from workers in Ruby to workers in Go, or back, after its pushes name the new queue.
 
 Only the queue's name changes in a job; a unique job keeps its lock. A running job is not moved, and its retry names the
 old queue: run the command again when the running jobs are done.` + actHelp,
@@ -120,13 +125,7 @@ old queue: run the command again when the running jobs are done.` + actHelp,
 			if len(args) > 0 || a.selection.Queue == "" || a.to == "" {
 				return usage("name the two queues, by --from and --to")
 			}
-			if a.selection.Queue == a.to {
-				return usage("the two queues are the same")
-			}
-			if err := job.CheckQueue(a.to); err != nil {
-				return statusError{err, exitUsage}
-			}
-			return nil
+			return a.checkTo(a.selection.Queue)
 		},
 		RunE: withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, _ []string) error {
 			a.inspector = i
@@ -134,24 +133,18 @@ old queue: run the command again when the running jobs are done.` + actHelp,
 			from := a.selection.Queue
 			return a.run([]inspect.Home{inspect.Scheduled(), inspect.Retries(), inspect.Dead(), inspect.Quarantined(from), inspect.Waiting(from)})
 		}),
-	}
+	}, "print the result as one JSON object")
 	set := a.cmd.Flags()
 	set.StringVar(&a.selection.Queue, "from", "", "the `QUEUE` to move jobs from")
 	set.StringVar(&a.to, "to", "", "the `QUEUE` to move them to")
 	set.StringVar(&a.selection.Class, "class", "", "only jobs of this `CLASS`; an ActiveJob's own class, not its wrapper")
-	set.BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	for _, flag := range []string{"from", "to"} {
 		_ = a.cmd.RegisterFlagCompletionFunc(flag, at.completeQueues(0))
 	}
 	return a.cmd
 }
 
-func oneQueue(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || args[0] == "" {
-		return usage("name one queue")
-	}
-	return nil
-}
+var oneQueue = oneArg("name one queue")
 
 // newPause makes pause and resume.
 func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
@@ -175,16 +168,11 @@ Exit status: 0, also if a queue was in that state already; 1 if Redis cannot be 
 				if err != nil {
 					return err
 				}
-				exists, err := i.QueueExists(ctx, queue)
+				note, err := neverPushed(ctx, i, queue, "it")
 				if err != nil {
 					return err
 				}
-				note := ""
-				if !exists {
-					names, _ := i.QueueNames(ctx)
-					note = " (no job has ever been pushed to it" + meant(queue, names) + ")"
-				}
-				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"), note)
+				printLine(cmd, queue+": "+verb+"d"+word(!changed, " already")+word(note != "", " ("+note+")"))
 			}
 			return nil
 		}),

@@ -14,36 +14,35 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-const returnHelp = `Puts jobs that dead processes hold back into plain queues. You can interrupt it at any moment, even with kill -9, and run it
-again: each job moves in one step.
+const returnHelp = `Puts jobs that dead processes hold back into plain queues. You can interrupt it at any moment, even with kill -9, and
+run it again: each job moves in one step.
 
---to-ruby is for a fleet that leaves Belay. It returns everything that only workers of Belay would bring back, to where
-Sidekiq's own workers take it: the jobs that dead processes of Belay hold, to the heads of their queues, and quarantined
-jobs, to the backs. Jobs in queues, schedule, retry and dead need nothing: Sidekiq reads them as they are. Stop all workers
-of Belay first. While one is alive the command refuses, and names it; a killed one counts as alive until its TTL is over.
-The command takes some seconds, or the longest TTL of the dead processes. Unique jobs keep their locks until they expire,
-because Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.
+--to-ruby is for a fleet that leaves Belay. It returns the jobs that only workers of Belay could recover to plain queues,
+from which Sidekiq's workers take them: jobs that dead processes of Belay hold go to the heads of their queues, quarantined
+jobs to the backs. Sidekiq reads the jobs in queues, schedule, retry and dead as they are. Stop all workers of Belay first:
+while one is alive, the command refuses and names it; a killed worker counts as alive until its TTL has passed. The command
+takes some seconds, or the longest TTL of the dead processes. Unique jobs keep their locks until these expire, because
+Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.
 
 --from-gitlab is for a fleet that leaves Ruby with GitLab's reliable fetch (sidekiq-reliable-fetch). Its processes keep the
-jobs that they run in lists named working:queue:*, and only a living one of them recovers those of a dead one. This command
-does it instead, beside living processes of both languages: jobs go to the heads of their queues, and interrupted_count goes
-up by one. Processes with a heartbeat keep theirs. A killed one has its last heartbeat for a minute, and then the command
-waits for --doubt, so that a process which could not reach Redis is not taken for dead. --dry-run shows the lists. The
-command reads the names of all keys with SCAN. A job that is interrupted for the third time (--interruptions) goes to the
-dead set, where GitLab would put it into its own set, interrupted: Belay does not read that one.
+jobs that they run in lists named working:queue:*, and only a living Ruby process recovers the jobs of a dead one. This
+command recovers them instead, and is safe while processes of both languages run: jobs go to the heads of their queues, and
+interrupted_count goes up by one. Processes with a heartbeat keep their jobs. The heartbeat of a killed process expires
+after a minute; the command then waits for --doubt, so that a process that could not reach Redis does not lose its jobs.
+--dry-run shows the lists. The command reads the names of all keys with SCAN. A job that is interrupted for the third time
+(--interruptions) goes to the dead set. (GitLab would put it into a set named interrupted, which Belay does not read.)
 
-Exit status: 0; 1 if a worker of Belay is alive (--to-ruby), if Redis cannot be reached, or if jobs of dead processes are left
-after --timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.`
+Exit status: 0; 1 if a worker of Belay is alive (--to-ruby), if Redis cannot be reached, or if jobs of dead processes are
+left after --timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.`
 
 // newReturn makes the command for the way back to Sidekiq.
 func newReturn(at *redisFlags) *cobra.Command {
-	var toRuby, fromGitLab, asJSON, dryRun bool
-	var limit int
+	var toRuby, fromGitLab, dryRun bool
 	of := inspect.FromGitLab{}
 	var timeout time.Duration
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:     "return --to-ruby | --from-gitlab",
-		Short:   "Put what dead processes of Belay, or of GitLab's reliable fetch, hold into plain queues",
+		Short:   "Return jobs of dead processes of Belay, or of GitLab's reliable fetch, to plain queues",
 		Long:    returnHelp,
 		Example: "  belay processes stop --all --yes\n  belay return --to-ruby\n  belay return --from-gitlab --dry-run",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -67,33 +66,74 @@ func newReturn(at *redisFlags) *cobra.Command {
 			ctx, stop := untilSignal()
 			defer stop()
 			if fromGitLab {
-				of.PayloadLimit = limit
-				return returnFromGitLab(ctx, cmd, i, of, timeout, dryRun, asJSON)
+				timeout += of.Doubt
 			}
 			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			logger := zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger()
-			returned, err := i.Return(limited, limit, logger)
-			if err != nil && ctx.Err() != nil {
+			of.Log = zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger()
+			var err error
+			switch {
+			case toRuby:
+				err = returnToRuby(limited, cmd, i, of.PayloadLimit, of.Log)
+			case dryRun:
+				err = lookAtGitLab(limited, cmd, i)
+			default:
+				err = returnFromGitLab(limited, cmd, i, of)
+			}
+			if err != nil { // a signal explains it
 				err = cmp.Or(context.Cause(ctx), err)
 			}
-			if asJSON {
-				_ = printJSON(cmd.OutOrStdout(), returned)
-				return err
-			}
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%d recovered, %d of them moved to the dead set\n%d taken out of quarantine\n",
-				returned.Recovered, returned.Dead, returned.Quarantined)
 			return err
 		}),
-	}
+	}, "print the result as one JSON object")
 	set := cmd.Flags()
 	set.BoolVar(&toRuby, "to-ruby", false, "return jobs of Belay: none of its workers will be started again")
 	set.BoolVar(&fromGitLab, "from-gitlab", false, "return jobs of dead Ruby processes with GitLab's reliable fetch")
 	set.BoolVar(&dryRun, "dry-run", false, "only show these processes' lists; change nothing")
 	set.DurationVar(&of.Doubt, "doubt", janitor.GitLabLifespan, "how long to wait for a heartbeat of a process that has none; living ones send one every 20s")
 	set.IntVar(&of.Interruptions, "interruptions", janitor.GitLabInterruptions, "how often a job may be interrupted until it goes to the dead set, as Ruby's max_retries_after_interruption; -1: always")
-	set.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
-	set.IntVar(&limit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
+	set.IntVar(&of.PayloadLimit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
 	set.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to try; --doubt is added")
 	return cmd
+}
+
+func returnToRuby(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, limit int, log zerolog.Logger) error {
+	returned, err := i.Return(ctx, limit, log)
+	_ = show(cmd, returned, func(t *table) {
+		t.row(fmt.Sprintf("%d recovered, %d of them moved to the dead set", returned.Recovered, returned.Dead))
+		t.row(fmt.Sprintf("%d taken out of quarantine", returned.Quarantined))
+	})
+	return err
+}
+
+// lookAtGitLab shows the lists of GitLab's reliable fetch.
+func lookAtGitLab(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector) error {
+	look, err := i.LookAtGitLab(ctx)
+	if err != nil {
+		return err
+	}
+	return show(cmd, look, func(t *table) {
+		t.row("QUEUE", "PROCESS", "STATE", "JOBS")
+		for _, list := range look.Lists {
+			t.row(cmp.Or(list.Queue, list.Key), list.Process, string(list.State), list.Jobs)
+		}
+		t.row(fmt.Sprintf("%d jobs would be returned", look.Jobs))
+		t.row(fmt.Sprintf("%d in GitLab's set of interrupted jobs", look.Interrupted))
+	})
+}
+
+// returnFromGitLab recovers the lists of dead processes.
+func returnFromGitLab(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, of inspect.FromGitLab) error {
+	of.Found = func(look inspect.GitLabLook) {
+		if look.Jobs > 0 {
+			cmd.PrintErrf("%d jobs of processes without a heartbeat; waiting %v for one\n", look.Jobs, of.Doubt)
+		}
+	}
+	result, err := i.ReturnFromGitLab(ctx, of)
+	_ = show(cmd, result, func(t *table) {
+		t.row(fmt.Sprintf("%d recovered, %d of them moved to the dead set", result.Recovered, result.Dead))
+		t.row(fmt.Sprintf("lists: %d emptied, %d of living processes, %d unclear", result.Lists, result.Alive, result.Unclear))
+		t.row(fmt.Sprintf("%d in GitLab's set of interrupted jobs", result.Interrupted))
+	})
+	return err
 }

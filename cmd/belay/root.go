@@ -6,12 +6,15 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/inspect"
 )
 
 // The exit statuses, which the root's help explains.
@@ -25,16 +28,17 @@ const (
 	exitSignal    = 128 // and the number of the signal
 )
 
-const rootHelp = `Belay is background jobs on Redis: Sidekiq's wire format, and workers that survive kill -9 with nothing lost.
+const rootHelp = `Belay runs background jobs on Redis, in Sidekiq's wire format. A worker that dies, even by kill -9,
+loses no job.
 
 Exit status, of every command:
   0  success
   1  failure; standard error says in one line what to do
   2  the command line is wrong
   3  a push was refused as a duplicate
-  4  the job, queue, process or lock is not there, or not any more (belay find: 1)
+  4  the job, queue, process or lock does not exist, or not any more (belay find: 1)
   5  belay find or belay cancel did not find a job, and its search was incomplete
-  130 or 143  INT or TERM ended it before it was done
+  130 or 143  INT or TERM ended the command before it was done
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
 Without --client and --prefix, BELAY_CLIENT and BELAY_PREFIX are used.`
@@ -65,8 +69,7 @@ func newRoot() *cobra.Command {
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
-			return err
+			return show(cmd, nil, printVersion)
 		}
 		return cmd.Help()
 	}
@@ -115,6 +118,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	status, hint := exitFailure, advice(err)
 	if own, is := errors.AsType[statusError](err); is {
 		status = own.status
+	} else if errors.Is(err, inspect.ErrNoPeriodic) {
+		status = exitAbsent
 	}
 	if status == exitUsage {
 		hint = fmt.Sprintf(" (see: %s --help)", cmd.CommandPath())
@@ -137,17 +142,25 @@ func usage(format string, args ...any) error {
 }
 
 // noArgs refuses arguments. It does not repeat them: one may be a URL with a password.
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("it takes no arguments, only flags")
-	}
-	return nil
-}
+var noArgs = advised("it takes no arguments, only flags", cobra.NoArgs)
 
 // someArgs requires at least one argument.
-func someArgs(advice string) cobra.PositionalArgs {
+func someArgs(advice string) cobra.PositionalArgs { return advised(advice, cobra.MinimumNArgs(1)) }
+
+// oneArg requires one argument that is not empty.
+func oneArg(advice string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		if len(args) != 1 || args[0] == "" {
+			return usage("%s", advice)
+		}
+		return nil
+	}
+}
+
+// advised replaces the error of a check by advice.
+func advised(advice string, check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) != nil {
 			return usage("%s", advice)
 		}
 		return nil
@@ -198,4 +211,29 @@ func advice(err error) string {
 		return ": is Redis running there? The URL is --redis, BELAY_REDIS_URL or REDIS_URL"
 	}
 	return ""
+}
+
+func newVersion() *cobra.Command {
+	return withJSON(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Prints the version of belay, the version of Go it was built with, and the platform.
+
+With --json: {"version", "go", "platform"}.
+
+Exit status: 0; 2 for a wrong command line.`,
+		Example: "  belay version\n  belay version --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			result := map[string]string{"version": belay.Version, "go": runtime.Version(), "platform": platform()}
+			return show(cmd, result, printVersion)
+		},
+	}, "print one JSON object")
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+// printVersion prints the output of belay version and belay --version.
+func printVersion(t *table) {
+	t.row(fmt.Sprintf("belay %s %s %s", belay.Version, runtime.Version(), platform()))
 }
