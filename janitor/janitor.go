@@ -93,8 +93,8 @@ const (
 	// skew is the maximum difference between the advance of Redis' clock and of ours between two heartbeats.
 	// With more, the observation counts as interrupted.
 	skew = time.Second
-	// lapsedPages is how many pages of names are read in one round trip. Most are empty, and pages of a fleet of
-	// thousands fit into one call.
+	// lapsedPages is how many pages of names are read in one round trip. Most are empty, and the names of
+	// thousands of processes fit into one call.
 	lapsedPages = 16
 	// mostRecords bounds the records that are read in one round trip.
 	mostRecords = 256
