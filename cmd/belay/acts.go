@@ -102,7 +102,7 @@ func (a *act) choose(ids []string) error {
 		}
 	}
 	if ways != 1 {
-		return usage("which jobs? Give JIDs, or --class CLASS, or --text TEXT, or --all; one of these")
+		return usage("which jobs? Give JIDs, or one of --class, --text and --all")
 	}
 	a.selection.IDs = ids
 	return nil
