@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
@@ -66,7 +67,7 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	}
 	j = j.withDefaults()
 	j.JID = tickJID
-	draft, _, err := j.draft()
+	draft, _, err := j.draft(time.Unix(0, 0)) // Periodic.TickJob adds the time of the tick to its limits
 	if err != nil {
 		return nil, errors.Join(append(wrong, err)...)
 	}

@@ -68,18 +68,13 @@ func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt,
 			named[push], wrong = true, append(wrong, err)
 		}
 		if !errors.Is(err, ErrNotRepeatable) {
-			sameFate(all[i:], push, all[i].Status)
+			for k := range all[i:] {
+				if all[i+k].push == push {
+					all[i+k].Status = all[i].Status // those of its slice that are still to come
+				}
+			}
 			break
 		}
 	}
 	return all, errors.Join(wrong...)
-}
-
-// sameFate gives the status to all receipts of a push.
-func sameFate(receipts []Receipt, push *oncePush, status Status) {
-	for i := range receipts {
-		if receipts[i].push == push {
-			receipts[i].Status = status
-		}
-	}
 }

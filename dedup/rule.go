@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,18 +141,15 @@ func (r Rule) Lock(d job.Draft) (Lock, error) {
 	if err != nil {
 		return Lock{}, fmt.Errorf("find what identifies the job: %w", err)
 	}
-	ttl := r.TTL
-	if ttl == 0 {
-		ttl = DefaultTTL
-	}
-	return Lock{Digest: digest, JID: d.JID, Until: r.Until, TTL: ttl, Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled, Mark: r.MarkDuplicates}, nil
+	return Lock{
+		Digest: digest, JID: d.JID, Until: r.Until, TTL: cmp.Or(r.TTL, DefaultTTL),
+		Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled, Mark: r.MarkDuplicates,
+	}, nil
 }
 
 // identity returns the JSON that identifies a job among those of its class.
 func (r Rule) identity(argsJSON string) (string, error) {
-	if argsJSON == "" {
-		argsJSON = "[]" // as job.Draft writes it
-	}
+	argsJSON = cmp.Or(argsJSON, "[]") // as job.Draft writes it
 	switch {
 	case r.By != nil:
 		return r.By(argsJSON)

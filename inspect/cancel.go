@@ -138,13 +138,11 @@ func (c *cancelling) over() bool { return len(c.open) == 0 || c.late() }
 
 func (c *cancelling) search(ctx context.Context) error {
 	homes := []Home{Scheduled()}
-	names, all, err := c.i.queueNames(ctx)
+	names, unseen, err := c.i.queueNames(ctx)
 	if err != nil {
 		return err
 	}
-	if all > len(names) {
-		c.unseen = append(c.unseen, fmt.Sprintf("only %d of %d queues were searched", len(names), all))
-	}
+	c.unseen = append(c.unseen, unseen...)
 	for _, name := range names {
 		homes = append(homes, Waiting(name), Quarantined(name))
 	}
@@ -181,32 +179,22 @@ func (c *cancelling) completed(ctx context.Context) error {
 				return fmt.Errorf("read the state of %s: %w", jids[n], err)
 			}
 			if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
-				e := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
-				c.found(jids[n], Cancellation{Result: CancelDone, Place: PlaceCompleted, Class: e.Class, Queue: e.Queue})
+				found := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload}).Found()
+				found.JID = jids[n]
+				c.found(CancelDone, found)
 			}
 		}
 	}
 	return nil
 }
 
-// remove removes the jobs that wait in a home.
 func (c *cancelling) remove(ctx context.Context, home Home) error {
 	if c.over() {
 		return nil
 	}
 	c.place = home.String()
-	var ids []string
-	for jid := range c.open {
-		ids = append(ids, jid)
-	}
-	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: ids}}, "")
-	a.moved = func(e Entry) {
-		place := Place(home.kind)
-		if home == Retries() {
-			place = PlaceRetry
-		}
-		c.found(e.ID, Cancellation{Result: CancelRemoved, Place: place, Class: e.Class, Queue: e.Queue})
-	}
+	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: slices.Collect(maps.Keys(c.open))}}, "")
+	a.moved = func(e Entry) { c.found(CancelRemoved, e.Found()) }
 	for err == nil && !a.ended && !c.late() {
 		err = a.next(ctx)
 	}
@@ -214,11 +202,9 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 	return err
 }
 
-// found records the result for a job.
-func (c *cancelling) found(jid string, result Cancellation) {
-	result.JID = jid
-	*c.results[jid] = result
-	delete(c.open, jid)
+func (c *cancelling) found(result CancelResult, f Found) {
+	*c.results[f.JID] = Cancellation{JID: f.JID, Result: result, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
+	delete(c.open, f.JID)
 }
 
 // look looks for jobs where they cannot be removed.
@@ -241,7 +227,7 @@ func (c *cancelling) look(ctx context.Context, place Place) error {
 	}
 	if place == PlaceDead {
 		for _, f := range found {
-			c.found(f.JID, Cancellation{Result: CancelDone, Place: f.Place, Class: f.Class, Queue: f.Queue})
+			c.found(CancelDone, f)
 		}
 		return nil
 	}
@@ -269,20 +255,20 @@ func (c *cancelling) stop(ctx context.Context, found []Found) error {
 		}
 	}
 	for n, f := range found {
-		result := Cancellation{Result: CancelMarked, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
+		result := CancelMarked
 		if replies[n].Err != nil {
 			return fmt.Errorf("read the protocol of %s: %w", f.Process, replies[n].Err)
 		}
 		text, recorded := replies[n].Value.(string)
 		if protocol, _ := strconv.Atoi(text); protocol >= lua.CancelProtocol {
-			result.Result = CancelStopping
+			result = CancelStopping
 		}
 		if f.Entry == nil && !recorded {
 			if err := c.stopIterable(ctx, f.JID); err != nil {
 				return err
 			}
 		}
-		c.found(f.JID, result)
+		c.found(result, f)
 	}
 	return nil
 }

@@ -133,7 +133,6 @@ func newClassReading(keys lua.Keys, window ClassWindow, now time.Time) (*classRe
 // at returns the beginning of a step.
 func (w *classReading) at(step int) time.Time { return w.from.Add(time.Duration(step) * w.step) }
 
-// readFigures reads the counts of all steps.
 func (i *Inspector) readFigures(ctx context.Context, r *reading, w *classReading) {
 	for first := 0; first < w.steps && r.err == nil; first += bucketsAtOnce {
 		var calls []driver.Call

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,15 +139,9 @@ func (i *Inspector) ReturnFromGitLab(ctx context.Context, cfg FromGitLab) (resul
 }
 
 func (i *Inspector) gitlab(cfg FromGitLab) *janitor.GitLab {
-	if cfg.Interruptions == 0 {
-		cfg.Interruptions = janitor.GitLabInterruptions
-	}
-	if cfg.PayloadLimit == 0 {
-		cfg.PayloadLimit = job.DefaultPayloadLimit
-	}
 	return janitor.NewGitLab(janitor.GitLabConfig{
 		Client: i.driver, Keys: i.keys, Log: cfg.Log, Round: returnRound, Gap: gitlabGap, Names: gitlabNames,
-		Largest: cfg.PayloadLimit + job.PayloadSlack, Interruptions: cfg.Interruptions,
+		Largest: cmp.Or(cfg.PayloadLimit, job.DefaultPayloadLimit) + job.PayloadSlack, Interruptions: cmp.Or(cfg.Interruptions, janitor.GitLabInterruptions),
 	})
 }
 

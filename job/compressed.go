@@ -1,12 +1,8 @@
 package job
 
 import (
-	"compress/zlib"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 )
 
 // MostDecompressed bounds the args of a compressed payload, in bytes of JSON. Every processor may hold that
@@ -24,11 +20,7 @@ func (j *Job) Decompressed() (*Job, error) {
 	if _, limited := j.Field("original_job_size_bytes"); !limited || len(args) != 1 {
 		return nil, errors.New(`"original_job_size_bytes" is missing, or the args are not one text, so GitLab's size limiter did not write them`)
 	}
-	reader, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(str(args[0]))))
-	if err != nil {
-		return nil, errors.New("they are not zlib in Base64")
-	}
-	text, err := io.ReadAll(io.LimitReader(reader, MostDecompressed+1))
+	text, err := inflate(str(args[0]), MostDecompressed+1)
 	switch {
 	case len(text) > MostDecompressed:
 		return nil, fmt.Errorf("they are longer than %d bytes", MostDecompressed)

@@ -107,7 +107,7 @@ func ReadPeriodicStored(names []string, replies []driver.Reply) (now time.Time, 
 
 // CountUptime adds to the fleet's uptime, and returns it in seconds.
 func (k Keys) CountUptime(d time.Duration) driver.Call {
-	return driver.Command("INCRBY", k.PeriodicUptime(), strconv.Itoa(int(d/time.Second)))
+	return driver.Command("INCRBY", k.PeriodicUptime(), wholeSeconds(d))
 }
 
 // PutOffPeriodic moves the next tick of a periodic job, unless it is later or the job is paused.

@@ -147,8 +147,6 @@ func (h *Histogram) appendTo(args []string, kind counterType) []string {
 	return args
 }
 
-func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
-
 // ReadHistograms returns the calls that read a class' two histograms of a minute, for RunsOf and
 // WaitsOf.
 func (k Keys) ReadHistograms(class string, at time.Time) []driver.Call {

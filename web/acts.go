@@ -67,6 +67,22 @@ func (d *Dashboard) permit(v *visit, act Act) error {
 	return err
 }
 
+// perform does an act if it is permitted, logs it, and shows its answer on a page. do returns the answer, and
+// fields for the audit log.
+func (d *Dashboard) perform(v *visit, act Act, page string, do func() (answer flash, result []any, err error)) error {
+	if err := d.permit(v, act); err != nil {
+		return err
+	}
+	answer, result, err := do()
+	d.audit(v, act, err, result...)
+	if err != nil {
+		return err
+	}
+	d.flash(v, answer)
+	v.redirect(page)
+	return nil
+}
+
 // audit logs an act and what came of it.
 func (d *Dashboard) audit(v *visit, act Act, err error, result ...any) {
 	fields := append(d.auditOf(v, act), result...)
@@ -179,7 +195,6 @@ func homeOf(in, queue string) (inspect.Home, error) {
 // done are the words for what an act did.
 var done = map[string]string{"retry": "Sent to run", "kill": "Moved to the dead set", "delete": "Deleted", "move": "Moved", "reschedule": "Postponed"}
 
-// describe says what came of an act on jobs.
 func describe(name string, t inspect.Tally) flash {
 	f := flash{Text: fmt.Sprintf("%s: %s.", done[name], plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
 	if gone := max(t.Gone, len(t.Missing)); gone > 0 {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -92,18 +93,11 @@ func New(client driver.Client, cfg Config) (*Dashboard, error) {
 			wrong = append(wrong, fmt.Errorf("TrustedOrigins: %w", err))
 		}
 	}
-	if cfg.BasePath != "" {
-		d.cfg.BasePath = "/" + strings.Trim(cfg.BasePath, "/")
-		if strings.ContainsAny(cfg.BasePath, "%?#") {
-			wrong = append(wrong, fmt.Errorf("BasePath %q: it is a plain path, such as /jobs", cfg.BasePath))
-		}
+	if strings.ContainsAny(cfg.BasePath, "%?#") {
+		wrong = append(wrong, fmt.Errorf("BasePath %q: it is a plain path, such as /jobs", cfg.BasePath))
 	}
-	if d.cfg.BasePath == "/" {
-		d.cfg.BasePath = ""
-	}
-	if d.cfg.Logger == nil {
-		d.cfg.Logger = slog.Default()
-	}
+	d.cfg.BasePath = strings.TrimSuffix("/"+strings.Trim(cfg.BasePath, "/"), "/")
+	d.cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
