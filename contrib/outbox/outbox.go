@@ -15,8 +15,8 @@ import (
 
 // Config configures New. The zero value is ready.
 type Config struct {
-	// MaxInterval is the maximum time between two questions of an idle relay to the database, from 10 ms to
-	// 10 s. Default: 500 ms.
+	// MaxInterval is the maximum time between two queries of an idle relay, from 10 ms to 10 s. Default: 500
+	// ms.
 	MaxInterval time.Duration
 	// Logger receives what operators should know of the relay. Default: slog.Default.
 	Logger *slog.Logger
@@ -40,7 +40,7 @@ func New(client *belay.Client, cfg Config) (*Outbox, error) {
 	}
 	var wrong []error
 	if client == nil {
-		wrong = append(wrong, errors.New("the client is nil; was the error of Open looked at?"))
+		wrong = append(wrong, errors.New("the client is nil; check the error of Open"))
 	}
 	if cfg.MaxInterval < leastInterval || cfg.MaxInterval > mostInterval {
 		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it lies between %v and %v", cfg.MaxInterval, leastInterval, mostInterval))
@@ -67,7 +67,7 @@ const mostRows = 1000
 // it is not written. The other receipts have StatusPrepared. Whether a unique job is a duplicate is decided
 // when it is pushed. In, ExpiresIn and Deadline count from here.
 //
-// If Insert returns an error, roll tx back: nothing, or only some of the jobs, are written.
+// If Insert returns an error, roll tx back, because some of the jobs may be written and others not.
 func (o *Outbox) Insert(ctx context.Context, tx Execer, jobs ...belay.RawJob) ([]belay.Receipt, error) {
 	receipts := make([]belay.Receipt, len(jobs))
 	var args []any
