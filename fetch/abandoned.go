@@ -47,26 +47,6 @@ func (k *Keyspace) abandonedRunOf(r *Run) *abandonment {
 	return nil
 }
 
-// startReady moves the ready runs that may start to running and appends them to runs. Without a lease a run is
-// not started: its job stays in its working list. Reconcile finds it there when the session is alive again,
-// or the process that declares this one dead recovers it.
-func (k *Keyspace) startReady(runs []*Run) []*Run {
-	for r := range k.ledger.in(ready) {
-		if !k.leased(r.Session) {
-			c := &k.reconcile
-			c.quarantineUnsure = c.quarantineUnsure || (r.quarantined && r.Session == k.session)
-			k.doubt(r.owner, nil)
-			k.ledger.move(r, gone)
-		} else if earlier := k.abandonedRunOf(r); earlier != nil {
-			k.refuseBeside(r, earlier, time.Now())
-		} else {
-			k.ledger.move(r, running)
-			runs = append(runs, r)
-		}
-	}
-	return runs
-}
-
 // refuseBeside requeues a job that must not run beside its abandoned run. The first time it goes to the head
 // of its queue, where other processes take it at once. If it comes back soon, there are no other processes: at
 // the head it would keep the jobs behind it waiting for the abandoned run too, so it goes to the schedule for

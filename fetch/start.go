@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"slices"
+	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -79,6 +80,26 @@ func (k *Keyspace) lockIn(bytes string) *heldLock {
 		return nil
 	}
 	return &heldLock{Lock: lock, class: parsed.Class(), waits: len(dedup.ReadWAL(parsed)) > 0}
+}
+
+// startReady moves the ready runs that may start to running and appends them to runs. Without a lease a run is
+// not started: its job stays in its working list. Reconcile finds it there when the session is alive again,
+// or the process that declares this one dead recovers it.
+func (k *Keyspace) startReady(runs []*Run) []*Run {
+	for r := range k.ledger.in(ready) {
+		if !k.leased(r.Session) {
+			c := &k.reconcile
+			c.quarantineUnsure = c.quarantineUnsure || (r.quarantined && r.Session == k.session)
+			k.doubt(r.owner, nil)
+			k.ledger.move(r, gone)
+		} else if earlier := k.abandonedRunOf(r); earlier != nil {
+			k.refuseBeside(r, earlier, time.Now())
+		} else {
+			k.ledger.move(r, running)
+			runs = append(runs, r)
+		}
+	}
+	return runs
 }
 
 // requeue returns a job whose run has not begun. If Redis may have recorded its start, and its lock be free

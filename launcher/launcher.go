@@ -236,8 +236,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	stopVitals()
 	l.endDuties(&duties)
 	l.reportLeft()
-	l.deregister()
-	l.lastStatistics()
+	if l.deregister() {
+		l.lastStatistics()
+	}
 	l.awaitCalls()
 	l.exit()
 	return nil
@@ -374,7 +375,7 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 
 // deregister ends the session, if Redis answers. If not, the process counts as crashed, and its jobs are
 // recovered.
-func (l *Launcher) deregister() {
+func (l *Launcher) deregister() (answered bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()
 	session := l.session.Load()
@@ -392,4 +393,5 @@ func (l *Launcher) deregister() {
 	default:
 		l.cfg.Log.Info().Str("identity", session.Identity).Msg("stopped")
 	}
+	return err == nil
 }

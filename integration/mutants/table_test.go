@@ -241,7 +241,7 @@ var bugs = []mutant{
 		name: "a start needs no lease",
 		harm: "a process that was frozen starts jobs that run elsewhere",
 		edits: []edit{{
-			"fetch/abandoned.go", `		if !k.leased(r.Session) {
+			"fetch/start.go", `		if !k.leased(r.Session) {
 `, `		if !k.leased(r.Session) && r.Session == nil {
 `,
 		}},
