@@ -13,7 +13,8 @@ func (s *stride) del(c []string) {
 		}
 		delete(s.k.damaged, key)
 		if digest, ok := s.k.lockOf(key); ok {
-			s.delLock(digest)
+			s.turn(digest).deleted = true
+			delete(s.k.locks, digest)
 			continue
 		}
 		if jid, ok := s.k.stateOf(key); ok {
@@ -99,7 +100,10 @@ func (s *stride) overwrite(c []string) { s.damage(c[1]) }
 // how Redis writes it down.)
 func (s *stride) expire(c []string) {
 	if digest, ok := s.k.lockOf(c[1]); ok {
-		s.expireLock(digest, c)
+		s.turn(digest)
+		if l := s.k.locks[digest]; l != nil {
+			l.expiry = scoreOf(c[2])
+		}
 		return
 	}
 	if s.k.matters(c[1]) && s.k.counter(c[1]) == nil {
