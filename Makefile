@@ -19,7 +19,7 @@ MODULES := bench cmd/belayvet contrib/otel contrib/outbox examples/outbox integr
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
 PURE := ./job/... ./retry ./dedup/... ./driver ./driver/drivertest/resp ./integration/verdict ./integration/chaosplan
 # What mostly computes yields to the tests beside it, whose bounds are seconds on the wall clock.
-YIELD = $(if $(TOGETHER),nice -n 10)
+YIELD = $(if $(TOGETHER),nice -n 19)
 SEED ?=
 OUT ?=
 MINUTES ?= 25
@@ -35,11 +35,11 @@ quick: ## vet, and the tests that need no Redis (less than half a minute)
 	@go test -skip OnARealRedis ./belaytest
 	@go test -run 'Imports|Links|EveryPackage|NoFileNames|Words' .
 
-# The tests of real processes have bounds of seconds on the wall clock, so nothing runs beside them. Then two
-# steps run at a time: make prints each step's output when it has ended.
-check: need format vet lua bench-guard ## everything
-	@failed=0; $(MAKE) --no-print-directory integration || failed=1; \
-	$(MAKE) --no-print-directory -k -j 2 -O TOGETHER=1 test lint belayvet browser mutants postgres || failed=1; \
+# Two steps run at a time, and make prints each step's output when it has ended. The tests of real processes
+# have bounds of seconds on the wall clock, so only steps that yield run beside them.
+check: need format lua bench-guard ## everything but mutants and torture
+	@failed=0; for steps in "integration vet lint belayvet" "test browser postgres"; do \
+		$(MAKE) --no-print-directory -k -j 2 -O TOGETHER=1 $$steps || failed=1; done; \
 	exit $$failed
 
 need: ## what the checks need: look, and as root on Debian install what is missing
@@ -53,13 +53,13 @@ format: ## every Go file is as gofmt writes it
 
 vet: ## go vet, in each module
 	@echo "== vet: go vet ./..., and in $(MODULES)"
-	@for module in . $(MODULES); do (cd $$module && go vet ./...); done
+	@for module in . $(MODULES); do (cd $$module && $(YIELD) go vet ./...); done
 
 # A module of its own, which ./... does not reach. The examples get copied, so they must pass it.
 belayvet: ## cmd/belayvet: its tests, and a run over the examples
 	@echo "== belayvet: its tests, and go vet -vettool=bin/belayvet . ./belaytest ./examples/..."
-	@cd cmd/belayvet && $(YIELD) go test -count=1 ./... && go build -o ../../bin/belayvet .
-	@go vet -vettool=bin/belayvet . ./belaytest ./examples/...
+	@cd cmd/belayvet && $(YIELD) go test -count=1 ./... && $(YIELD) go build -o ../../bin/belayvet .
+	@$(YIELD) go vet -vettool=bin/belayvet . ./belaytest ./examples/...
 
 # Built from source by a module of its own, so that no other module gets a linter's two hundred dependencies.
 # The first build takes a minute or two on two cores; then Go's cache has it.
@@ -79,10 +79,10 @@ test: ## tests of every package but integration, with the race detector, on real
 	@cd contrib/otel && $(RACE) -timeout 10m ./...
 
 # Real servers, processes and signals are not in the key of Go's test cache, hence -count=1. One package at a
-# time, because their bounds are seconds on the wall clock; eight tests, because they mostly wait.
+# time, because their bounds are seconds on the wall clock; ten tests, because they mostly wait.
 integration: ## the README's promises against real processes and signals (minutes)
 	@echo "== integration: go test -race -count=1 ./integration/..., all but mutants"
-	@go test -race -count=1 -p 1 -parallel 8 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
+	@go test -race -count=1 -p 1 -parallel 10 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
 
 # In a module of its own, because it brings a driver for SQL.
 postgres: ## the promises of dedup/wal and contrib/outbox, with real PostgreSQL servers

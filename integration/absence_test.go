@@ -13,6 +13,7 @@ import (
 // The janitor judges absence twice: an event that makes all processes look dead at once re-runs no job, and a
 // real death is still noticed.
 func TestAbsenceOfAllProcesses(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	for name, absence := range map[string]func(t *testing.T, server *drivertest.Server, workers []*process){
 		"Redis killed and started again past the TTL": func(t *testing.T, server *drivertest.Server, workers []*process) {

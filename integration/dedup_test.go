@@ -134,6 +134,7 @@ func (g *guild) settles() {
 
 // A producer that dies, or is cut off, at its push leaves a job with its lock or neither.
 func TestUniquePushIsOneStep(t *testing.T) {
+	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
 		for name, rule := range map[string]func(token string) faultproxy.Rule{
 			"the request is lost": faultproxy.DropRequest, "the answer is lost": faultproxy.DropReply,
@@ -192,6 +193,7 @@ func onPush(on faultproxy.Direction, do faultproxy.Action) faultproxy.Rule {
 
 // What is not stored takes no lock: whatever refuses a push, the next one of its kind is accepted.
 func TestPushThatStoresNothingTakesNoLock(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		free := func(why string) {
 			t.Helper()
@@ -287,6 +289,7 @@ func TestLocksEndWithTheirJobs(t *testing.T) {
 
 // While a failed job waits for its retry, no other of its kind is accepted; with until_executing one is.
 func TestLocksAreKeptThroughRetries(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		for name, c := range map[string]struct {
 			rule  *dedup.Rule
@@ -319,6 +322,7 @@ func TestLocksAreKeptThroughRetries(t *testing.T) {
 
 // A job is never in its own way: not when its time has come, not at its retry, not when its worker died.
 func TestOwnLockBlocksNothing(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		var jids []string
 		n := 0
@@ -352,6 +356,7 @@ func TestOwnLockBlocksNothing(t *testing.T) {
 
 // The lock is there for as long as it was said, whatever was said.
 func TestTTLs(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		n := 0
 		left := func(rule dedup.Rule, change func(j *client.RawJob)) (ms int64) {
@@ -392,6 +397,7 @@ func TestTTLs(t *testing.T) {
 
 // A lock that ran out while its job waited costs the job nothing: both it and the one that came after run.
 func TestLapsedLockDropsNoJob(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		for _, rule := range []*dedup.Rule{untilExecuting(), untilExecuted()} {
 			j := ofOne(rule)
@@ -412,6 +418,7 @@ func TestLapsedLockDropsNoJob(t *testing.T) {
 
 // A lock that Redis lost, by an eviction or a failover, lets duplicates in and stops no job.
 func TestLostLocksStopNoJob(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, drivertest.Redis(t)) // which no oracle audits: it would see that locks are missing
 	g := newGuild(t, s)
 	first := g.accepts(ofOne(onceMore()))
@@ -429,6 +436,7 @@ func TestLostLocksStopNoJob(t *testing.T) {
 // A worker frees the lock that the payload names, whatever it would have computed itself: its version may be
 // another.
 func TestLockOfAnotherVersionIsFreed(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		digest, jid := strings.Repeat("0123456789abcdef", 4), job.NewJID()
 		payload := strings.TrimSuffix(rubyPayload("HardWorker", "default", "[1]", jid), "}") +

@@ -155,6 +155,7 @@ func TestRequeuedJobsKeepTheirLocks(t *testing.T) {
 
 // Whatever an operator takes away takes its lock with it.
 func TestLocksGoWithWhatOperatorsTakeAway(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		n := 0
 		next := func(change func(j *client.RawJob)) (jid string) {

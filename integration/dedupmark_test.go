@@ -16,6 +16,7 @@ import (
 // Two pushes of a class that is not idempotent are two effects: both run, and the second one says of what it is
 // a duplicate, through a retry too. The lock stays with the first until that has ended.
 func TestADuplicateThatIsMarkedRuns(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		marks := &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Hour, MarkDuplicates: true}
 		first := g.accepts(ofOne(marks))

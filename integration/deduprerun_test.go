@@ -170,6 +170,7 @@ func (g *guild) digest() string {
 // A worker that is killed at the end of a run that others wait for, on either side of the step, causes one more
 // run and no more.
 func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
+	t.Parallel()
 	for at, c := range map[string]struct {
 		on     faultproxy.Direction
 		starts int // of the first job
@@ -208,6 +209,7 @@ func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 
 // The run that follows is like the first, byte for byte, and shares nothing of its past.
 func TestTheFollowerIsTheSameJob(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		j := ofOne(onceMore())
 		j.ArgsJSON, j.Tags = `[18446744073709551615,1.0,{"b":[],"a":{}},"é\u2028"]`, []string{"x"}

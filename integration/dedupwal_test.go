@@ -18,6 +18,7 @@ import (
 // Whatever was refused before a run began, that run knows the latest position of it, at each of its retries as
 // well; and what was refused while it ran, the one more run knows.
 func TestARunKnowsThePositionsOfWhatWasRefusedBeforeIt(t *testing.T) {
+	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		position := dedup.LSN(9 << 32)
 		push := func(rule *dedup.Rule, arg int) (jid, holder string) {

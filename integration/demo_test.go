@@ -13,6 +13,7 @@ import (
 
 // A stranger's first command must show the promise and leave nothing behind.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	t.Run("loses nothing on its embedded Redis", func(t *testing.T) {
 		demo(t, 20*time.Second)
 	})

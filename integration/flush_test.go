@@ -24,6 +24,7 @@ import (
 
 // An operator empties Redis while jobs run. What was in it is gone; the workers are not.
 func TestFlushAll(t *testing.T) {
+	t.Parallel()
 	const beat = 1500 * time.Millisecond // the default
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run("stops no worker and leaves nothing of the old jobs, "+client, func(t *testing.T) {

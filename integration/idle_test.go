@@ -24,6 +24,7 @@ func twentyQueues() (names, flags []string) {
 }
 
 func TestIdle(t *testing.T) {
+	t.Parallel()
 	t.Run("on twenty queues sends under one command a second per queue", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, s *site) {

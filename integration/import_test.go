@@ -186,7 +186,8 @@ func (i *importing) ends() *court.Verdict {
 // A long import is killed and stopped thirty times. It skips no item. After a stop it repeats none, and after a
 // kill at most those of one save interval; and however often it is killed, it is not quarantined.
 func TestALongImportSurvivesThirtyKillsAndStops(t *testing.T) {
-	eachClient(t, func(t *testing.T, s *site) {
+	t.Parallel()
+	eachClientAtOnce(t, func(t *testing.T, s *site) {
 		i := newImporting(t, s, importItems)
 		for n := range 30 {
 			w := i.worker()

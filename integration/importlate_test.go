@@ -17,6 +17,7 @@ import (
 // another process, or back into the same hands, and a later run has saved a further cursor. The save changes
 // nothing, and the job ends as ever.
 func TestALateSaveChangesNoCursor(t *testing.T) {
+	t.Parallel()
 	for name, way := range map[string]struct {
 		outcomes []string
 		// on has the job run once more, and returns the worker that runs it.

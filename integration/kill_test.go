@@ -26,6 +26,7 @@ const (
 
 // Three workers share 300 jobs; two are killed at random moments and never come back.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	s, book := ordinarySite(t), newLedger(t)
 	jids := make(map[string]bool)
 	s.do("SADD", s.keys.Queues(), "default")

@@ -24,6 +24,7 @@ func address(call driver.Call) string {
 
 // Answers get lost, and with them a worker's knowledge of what it has been given and of what it has finished.
 func TestLostAnswer(t *testing.T) {
+	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
 		take := address(s.keys.Take("", nil, 0, 0, 0).Call)
 		settle := s.settleAddress()
@@ -135,6 +136,7 @@ func (r *lostRig) eachRanOnce(jids ...string) (stranded bool) {
 
 // A blocking move can be executed after its process has gone: it lay in a socket, or in a network.
 func TestLateMove(t *testing.T) {
+	t.Parallel()
 	ends := []struct {
 		name string
 		end  func(p *process)

@@ -15,6 +15,7 @@ import (
 // A process whose beats are not confirmed starts nothing after its lease, whether Redis counts it as alive or
 // not, ends none of its running jobs, and recovers no jobs: it may be the process that is cut off.
 func TestWithoutABeatNothingIsStartedOrStopped(t *testing.T) {
+	t.Parallel()
 	const beat, ttl = 500 * time.Millisecond, 2 * time.Second
 	for name, lost := range map[string]func(token string) faultproxy.Rule{
 		"none arrives": func(token string) faultproxy.Rule {

@@ -60,6 +60,7 @@ type contest struct {
 
 // Of two operators and the fleet, which reach for the same job, one gets it, and its command says so.
 func TestOneGetsTheJob(t *testing.T) {
+	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
 		t.Parallel()
 		const contests = 1000

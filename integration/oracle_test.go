@@ -28,6 +28,7 @@ import (
 // Jobs of every kind go through workers that are killed, frozen and stopped at random; the oracle, which has
 // seen each step of each job, finds nothing to object to.
 func TestEveryStepIsLawful(t *testing.T) {
+	t.Parallel()
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -61,6 +61,7 @@ type numbered struct{ N int }
 // A hundred callers in four programs wait for the results of jobs that fifty workers run. While the jobs take
 // their time, the programs send Redis next to nothing; when the jobs end, each result is read about once.
 func TestWaitersCostRedisLittle(t *testing.T) {
+	t.Parallel()
 	const jobs, workers, programs = 100, 50, 4
 	s := ordinarySite(t)
 	class := belay.DefineResult[numbered, numbered]("Square", belay.Track(time.Hour))
@@ -151,6 +152,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 // Workers are killed while callers wait for the results of their jobs. Each caller gets the result of its job,
 // or learns that it is dead.
 func TestResultsOfJobsWhoseWorkersDie(t *testing.T) {
+	t.Parallel()
 	const jobs = 100
 	eachClient(t, func(t *testing.T, s *site) {
 		book := newLedger(t)

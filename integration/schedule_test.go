@@ -24,6 +24,7 @@ import (
 
 // Never early is judged by Redis' clock, which here is this machine's.
 func TestSchedule(t *testing.T) {
+	t.Parallel()
 	for name, open := range openers {
 		t.Run("runs each job once and none early, "+name, func(t *testing.T) {
 			t.Parallel() // it waits more than it works

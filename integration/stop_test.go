@@ -20,6 +20,7 @@ const stopped = 3 * time.Second
 // Six jobs that never end are begun and requeued by five workers, one after the other, some of whose
 // handlers do not heed SIGTERM.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	t.Run("requeues what is unfinished, byte for byte and in order, five times over", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, s *site) {
@@ -98,6 +99,7 @@ func (s *site) nothingCounted() {
 }
 
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	for _, quiet := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGUSR1} {
 		t.Run("quiet takes nothing more and lets running jobs finish, "+quiet.String(), func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 // The end of a run can be written long after its process is dead: it lay in a socket, or in a network. Then the
 // job belongs to another process, which runs it or has run it, and nothing is written for it.
 func TestLateSettle(t *testing.T) {
+	t.Parallel()
 	hands := map[string][]string{"success": nil, "failure": {"-fail", "late"}}
 	for what, flags := range hands {
 		for _, when := range []string{"while it runs again", "when it has run again"} {

@@ -10,6 +10,7 @@ import (
 
 // A worker that is frozen past its death wakes up with a job in hand that another has finished.
 func TestZombie(t *testing.T) {
+	t.Parallel()
 	for _, run := range []struct {
 		name, long string
 		flags      []string

@@ -35,33 +35,31 @@ type act struct {
 	place     place
 	action    inspect.Action
 	selection inspect.Selection
-	to        string       // the target queue of a move
-	until     *rescheduled // the time of a reschedule
+	to        string // the target queue of a move
+	due       due    // the time of a reschedule
 	yes       bool
-	asJSON    bool
 }
 
 // newAct completes a command that moves or deletes jobs.
 func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) *cobra.Command {
 	a := &act{cmd: cmd, place: p, action: action}
 	set := cmd.Flags()
-	set.BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
 	set.StringVar(&a.selection.Text, "text", "", "all jobs with this `TEXT` in their arguments, error or tags, in any case; with --class, those of the class")
 	cmd.Long += actHelp
 	cmd.Use = string(action) + " " + p.queue + "[JID]..."
 	set.BoolVar(&a.selection.All, "all", false, "all jobs")
-	if action == inspect.Retry {
+	switch action {
+	case inspect.Retry:
 		set.IntVar(&a.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
 			"the --payload-limit of the workers, in `BYTES`: jobs that died because of their size and exceed it are refused")
-		return a.complete(at)
+	case inspect.Reschedule:
+		set.DurationVar(&a.due.in, "in", 0, "from now on by Redis' clock, such as 10s or 36h")
+		set.StringVar(&a.due.at, "at", "", "an `INSTANT`, such as 2026-12-24T18:00:00+01:00")
+	default:
+		set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
+		set.BoolVarP(&a.yes, "yes", "y", false, "do not ask before --all, --class and --unreadable")
 	}
-	if action == inspect.Reschedule {
-		a.until = newRescheduled(cmd)
-		return a.complete(at)
-	}
-	set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
-	set.BoolVarP(&a.yes, "yes", "y", false, "do not ask before --all, --class and --unreadable")
 	return a.complete(at)
 }
 
@@ -70,7 +68,6 @@ func newClear(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
 	a := &act{cmd: cmd, place: p, action: inspect.Delete, selection: inspect.Selection{All: true}}
 	cmd.Long += actStatus
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	return a.complete(at)
 }
 
@@ -85,7 +82,7 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 			return a.choose(ids)
 		}
 	}
-	a.cmd.RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
+	withJSON(a.cmd, "print the result as one JSON object").RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
 		a.inspector = i
 		homes, _, err := a.place.homes(args)
 		if err != nil {
@@ -125,7 +122,7 @@ func (a *act) run(homes []inspect.Home) error {
 	var sum inspect.Tally
 	reported := time.Now()
 	selection := a.selection
-	until, err := a.until.at(ctx, a.inspector)
+	until, err := a.instant(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,16 +131,12 @@ func (a *act) run(homes []inspect.Home) error {
 		progress := func(tally inspect.Tally) {
 			if now := time.Now(); now.Sub(reported) >= progressEvery {
 				reported = now
-				_, _ = fmt.Fprintf(a.cmd.ErrOrStderr(), "%d %s so far\n", before.Moved+tally.Moved, done[a.action])
+				a.cmd.PrintErrf("%d %s so far\n", before.Moved+tally.Moved, done[a.action])
 			}
 		}
 		var tally inspect.Tally
 		tally, err = a.inspector.Act(ctx, inspect.Task{Home: home, Action: a.action, Selection: selection, To: a.to, At: until}, progress)
-		sum.Moved += tally.Moved
-		sum.Gone += tally.Gone
-		sum.Refused += tally.Refused
-		sum.Problems = append(sum.Problems, tally.Problems...)
-		sum.Missing = tally.Missing
+		sum.Add(tally)
 		selection.IDs = tally.Missing // they may be in the next home
 		if err != nil || a.many() == (len(tally.Missing) > 0) {
 			break
@@ -157,16 +150,15 @@ func (a *act) run(homes []inspect.Home) error {
 
 // report prints the result.
 func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
-	out, errs := a.cmd.OutOrStdout(), a.cmd.ErrOrStderr()
-	if a.asJSON {
-		_ = printJSON(out, sum)
-	} else {
-		_, _ = fmt.Fprintf(out, "%d %s\n", sum.Moved, done[a.action])
+	_ = show(a.cmd, sum, func(t *table) {
+		t.row(fmt.Sprintf("%d %s", sum.Moved, done[a.action]))
 		if sum.Gone > 0 && a.many() {
-			_, _ = fmt.Fprintf(out, "%d were taken by others first\n", sum.Gone)
+			t.row(fmt.Sprintf("%d were taken by others first", sum.Gone))
 		}
-		for _, problem := range sum.Problems {
-			_, _ = fmt.Fprintln(errs, plain(problem))
+	})
+	for _, problem := range sum.Problems {
+		if !asJSON(a.cmd) {
+			a.cmd.PrintErrln(plain(problem))
 		}
 	}
 	if sum.Moved == 0 && err == nil && a.place.queue != "" {
@@ -179,20 +171,37 @@ func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 		return fmt.Errorf("%w (%d were %s before, perhaps a page more; run it again to continue)", err, sum.Moved, done[a.action])
 	case sum.Refused > 0:
 		return fmt.Errorf("%d could not be moved and are where they were", sum.Refused)
-	case len(sum.Missing) > 0:
-		return absent(sum.Missing)
 	}
-	return nil
+	return absent(sum.Missing)
 }
 
-// absent reports that what a command should act on is not there.
-func absent(ids []string) error {
-	const most = 10
-	text := strings.Join(ids[:min(len(ids), most)], ", ")
-	if more := len(ids) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+// each does something to each thing that is named. Those that are not there are one error, after the others.
+func each(names []string, do func(name string) (there bool, err error)) error {
+	var missing []string
+	for _, name := range names {
+		there, err := do(name)
+		if err != nil {
+			return err
+		}
+		if !there {
+			missing = append(missing, name)
+		}
 	}
-	return statusError{fmt.Errorf("not there, or not any more: %s", text), exitAbsent}
+	return absent(missing)
+}
+
+// absent reports that what a command should act on is not there. It returns nil for nothing.
+func absent(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return statusError{fmt.Errorf("not there, or not any more: %s", listed(ids, 10)), exitAbsent}
+}
+
+// listed joins the first names of a list, and counts the rest.
+func listed(names []string, most int) string {
+	more := len(names) - most
+	return strings.Join(names[:min(len(names), most)], ", ") + word(more > 0, fmt.Sprintf(" and %d more", more))
 }
 
 // confirm asks before many jobs are destroyed. Without a terminal --yes is required.
@@ -202,27 +211,21 @@ func (a *act) confirm(homes []inspect.Home) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
-	size := 0
-	for _, home := range homes {
-		n, err := a.inspector.Size(ctx, home)
-		if err != nil {
-			return err
-		}
-		size += n
+	size, err := sizeOf(ctx, a.inspector, homes)
+	if err != nil {
+		return err
 	}
-	which := fmt.Sprintf("all %d jobs in %s", size, homes[0])
+	of := a.selection
+	which := word(of.Class != "", " of class "+of.Class) + word(of.Text != "", fmt.Sprintf(" with the text %q", of.Text))
 	switch {
-	case a.selection.Text != "":
-		which = fmt.Sprintf("all jobs with the text %q among the %d in %s", a.selection.Text, size, homes[0])
-		if a.selection.Class != "" {
-			which = fmt.Sprintf("all jobs of class %s with the text %q among the %d in %s", a.selection.Class, a.selection.Text, size, homes[0])
-		}
-	case a.selection.Class != "":
-		which = fmt.Sprintf("all jobs of class %s among the %d in %s", a.selection.Class, size, homes[0])
-	case a.selection.Unreadable:
-		which = fmt.Sprintf("all unreadable entries among the %d in %s", size, homes[0])
+	case which != "":
+		which = fmt.Sprintf("jobs%s among the %d", which, size)
+	case of.Unreadable:
+		which = fmt.Sprintf("unreadable entries among the %d", size)
+	default:
+		which = fmt.Sprintf("%d jobs", size)
 	}
-	return agree(a.cmd, fmt.Sprintf("%s %s", a.action, which))
+	return agree(a.cmd, fmt.Sprintf("%s all %s in %s", a.action, which, homes[0]))
 }
 
 // agree asks a person at a terminal. It must run while no signals are caught, or the person could not leave.
@@ -237,4 +240,32 @@ func agree(cmd *cobra.Command, what string) error {
 		return errors.New("nothing was done")
 	}
 	return nil
+}
+
+// newReschedule makes the command that lets jobs of a set wait until another time.
+func newReschedule(at *redisFlags, p place) *cobra.Command {
+	return newAct(at, p, inspect.Reschedule, &cobra.Command{
+		Short: "Let jobs wait until another time",
+		Long: `Lets jobs wait until another time, given by --in or --at; a past one means now. Nothing else of them changes. A unique job
+keeps its lock until that time and its TTL.`,
+		Example: p.example("  belay %[1]s reschedule 217d2cffc30f4a168b3a76d9 --in 10m\n" +
+			"  belay %[1]s reschedule --class Report --at 2026-12-24T18:00:00+01:00"),
+	})
+}
+
+// instant returns the time of a reschedule, which --in or --at gives.
+func (a *act) instant(ctx context.Context) (time.Time, error) {
+	flags := a.cmd.Flags()
+	switch {
+	case a.action != inspect.Reschedule:
+		return time.Time{}, nil
+	case flags.Changed("in") == flags.Changed("at"):
+		return time.Time{}, usage("when? Give --in or --at")
+	}
+	at, err := a.due.instant()
+	if err != nil || !at.IsZero() {
+		return at, err
+	}
+	now, err := a.inspector.Now(ctx)
+	return now.Add(a.due.in), err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,9 +31,8 @@ Exit status: 0 if each job was removed or is stopping; 1 if Redis cannot be reac
 was not found, cannot be stopped, or had ended; 5 if one was not found and the search was incomplete.`
 
 func newCancel(at *redisFlags) *cobra.Command {
-	var asJSON bool
 	var timeout time.Duration
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "cancel JID...",
 		Short: "Cancel jobs, waiting or running",
 		Long:  cancelHelp,
@@ -42,37 +40,31 @@ func newCancel(at *redisFlags) *cobra.Command {
   belay cancel 217d2cffc30f4a168b3a76d9 --json | jq -r .result
   belay find --class Report --json | jq -r .jid | xargs belay cancel`,
 		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
+			if len(args) == 0 {
 				return usage("which jobs? Give one or more JIDs")
-			case timeout <= 0:
-				return usage("--timeout %v: it must be above 0", timeout)
 			}
-			return nil
+			return checkTimeout(timeout)
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			results, err := i.Cancel(ctx, args...)
-			return errors.Join(printCancelled(cmd.OutOrStdout(), results, asJSON), err)
+			return errors.Join(printCancelled(cmd, results), err)
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a job, one a line")
+	}, "print one JSON object a job, one a line")
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }
 
 // printCancelled prints what happened to each job. Jobs that were not cancelled are an error.
-func printCancelled(out io.Writer, results []inspect.Cancellation, asJSON bool) error {
+func printCancelled(cmd *cobra.Command, results []inspect.Cancellation) error {
+	err := showAll(cmd, results, func(t *table) {
+		for _, r := range results {
+			t.row(r.JID + " " + string(r.Result) + cancelNote(r))
+		}
+	})
 	left, unseen := 0, ""
 	for _, r := range results {
-		if asJSON {
-			if err := printJSON(out, r); err != nil {
-				return err
-			}
-		} else {
-			_, _ = fmt.Fprintln(out, plain(r.JID+" "+string(r.Result)+cancelNote(r)))
-		}
 		if r.Result == inspect.CancelMarked || r.Result == inspect.CancelDone {
 			left++
 		}
@@ -81,6 +73,8 @@ func printCancelled(out io.Writer, results []inspect.Cancellation, asJSON bool) 
 		}
 	}
 	switch {
+	case err != nil:
+		return err
 	case unseen != "":
 		return statusError{fmt.Errorf("%d of %d jobs were not found, and the search was incomplete; %s", left, len(results), unseen), exitUnseen}
 	case left > 0:

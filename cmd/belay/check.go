@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 )
 
@@ -24,8 +24,7 @@ With --json it prints one JSON object, with these stable fields:
 Exit status: 0 if nothing is bad; 1 with a bad finding, or if no Redis answers; 2 for a wrong command line.`
 
 func newCheck(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use:   "check",
 		Short: "Check whether Redis is fit for Belay",
 		Long:  checkHelp,
@@ -33,45 +32,37 @@ func newCheck(at *redisFlags) *cobra.Command {
   belay check --redis redis://worker:secret@redis.example.com:6379/2 --prefix shop
   belay check --json | jq -r '.findings[] | select(.severity != "ok") | .advice'`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			redis, err := at.open()
-			if err != nil {
-				return err
-			}
-			defer func() { _ = redis.Close() }()
+		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 			defer cancel()
 			findings, err := inspect.Check(ctx, redis, inspect.CheckConfig{Prefix: at.prefix})
 			if err != nil {
 				return err
 			}
-			if err := printFindings(cmd.OutOrStdout(), findings, asJSON); err != nil {
+			if err := show(cmd, checked{findings.Worst(), findings}, func(t *table) { printFindings(t, findings) }); err != nil {
 				return err
 			}
 			if count := findings.Count(inspect.SeverityBad); count > 0 {
 				return fmt.Errorf("%d of %d findings are bad", count, len(findings))
 			}
 			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
+		}),
+	}, "print one JSON object")
+}
+
+// checked is what --json prints.
+type checked struct {
+	Worst    inspect.Severity `json:"worst"`
+	Findings inspect.Findings `json:"findings"`
 }
 
 // printFindings prints a line for each finding, and one for its advice. Some of the text comes from the
 // server.
-func printFindings(out io.Writer, findings inspect.Findings, asJSON bool) error {
-	if asJSON {
-		return printJSON(out, struct {
-			Worst    inspect.Severity `json:"worst"`
-			Findings inspect.Findings `json:"findings"`
-		}{findings.Worst(), findings})
-	}
+func printFindings(t *table, findings inspect.Findings) {
 	for _, finding := range findings {
-		_, _ = fmt.Fprintf(out, "%-4s  %-16s  %s\n", finding.Severity, finding.Name, plain(finding.Found))
+		t.row(fmt.Sprintf("%-4s  %-16s  %s", finding.Severity, finding.Name, finding.Found))
 		if finding.Advice != "" {
-			_, _ = fmt.Fprintf(out, "%24s-> %s\n", "", plain(finding.Advice))
+			t.row(fmt.Sprintf("%24s-> %s", "", finding.Advice))
 		}
 	}
-	return nil
 }

@@ -86,7 +86,9 @@ func TestCheck(t *testing.T) {
 func TestFindingsArePrintedPlain(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	require.NoError(t, printFindings(&out, inspect.Findings{{Name: "version", Severity: inspect.SeverityWarn, Found: "\x1b[31m\nbad", Advice: "\a"}}, false))
+	rows := newTable(&out)
+	printFindings(rows, inspect.Findings{{Name: "version", Severity: inspect.SeverityWarn, Found: "\x1b[31m\nbad", Advice: "\a"}})
+	require.NoError(t, rows.Flush())
 	require.Equal(t, 2, strings.Count(out.String(), "\n"))
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\a")
@@ -95,7 +97,7 @@ func TestFindingsArePrintedPlain(t *testing.T) {
 func TestCheckHelpNamesEveryField(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	require.NoError(t, printFindings(&out, inspect.Findings{{}}, true))
+	require.NoError(t, printJSON(&out, checked{Findings: inspect.Findings{{}}}))
 	var object map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &object))
 	for name, value := range object {

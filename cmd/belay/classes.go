@@ -21,9 +21,8 @@ run and wait are null or {count, p50_seconds, p95_seconds, p99_seconds, buckets 
 Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
 
 func newClasses(at *redisFlags) *cobra.Command {
-	var asJSON bool
 	var window inspect.ClassWindow
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "classes",
 		Short: "Show runs, failures and durations by class",
 		Long:  classesHelp,
@@ -41,15 +40,9 @@ func newClasses(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), list)
-			}
-			t := newTable(cmd.OutOrStdout())
-			printClasses(t, list)
-			return t.Flush()
+			return show(cmd, list, func(t *table) { printClasses(t, list) })
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	}, "print one JSON object")
 	cmd.Flags().DurationVar(&window.Last, "last", time.Hour, "length of the window, at most 72h")
 	cmd.Flags().StringVar(&window.Class, "class", "", "show this `CLASS` alone")
 	return cmd

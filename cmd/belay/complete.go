@@ -83,12 +83,18 @@ func didYouMean(names []string) string {
 func hintQueue(cmd *cobra.Command, i *inspect.Inspector, queue string) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 	defer cancel()
-	if exists, err := i.QueueExists(ctx, queue); err != nil || exists {
-		return
+	size, err := i.Size(ctx, inspect.Waiting(queue)) // Ruby's "clear" removes the name of a queue with jobs from the list
+	if note, _ := neverPushed(ctx, i, queue, "queue "+plain(queue)); note != "" && err == nil && size == 0 {
+		cmd.PrintErrln(note)
 	}
-	if size, err := i.Size(ctx, inspect.Waiting(queue)); err != nil || size > 0 { // Ruby's "clear" removes the name from the list
-		return
+}
+
+// neverPushed returns a note if no job was ever pushed to a queue, with similar names.
+func neverPushed(ctx context.Context, i *inspect.Inspector, queue, called string) (note string, err error) {
+	exists, err := i.QueueExists(ctx, queue)
+	if err != nil || exists {
+		return "", err
 	}
 	names, _ := i.QueueNames(ctx)
-	cmd.PrintErrf("no job has ever been pushed to queue %s%s\n", plain(queue), meant(queue, names))
+	return "no job has ever been pushed to " + called + meant(queue, names), nil
 }

@@ -30,10 +30,7 @@ it takes 20 s at most.
 
 Exit status: 0 if every job was done; 1 if one was not, or it could not be shown; 2 for a wrong command line.`
 
-type demoFlags struct {
-	jobs, workers, kills int
-	asJSON               bool
-}
+type demoFlags struct{ jobs, workers, kills int }
 
 const (
 	// demoConcurrency is how many jobs each worker runs at once: few enough to list the jobs of a kill one by
@@ -54,7 +51,7 @@ const (
 
 func newDemo(at *redisFlags) *cobra.Command {
 	var flags demoFlags
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "demo",
 		Short: "Watch workers being killed without losing a job",
 		Long:  demoHelp,
@@ -68,12 +65,11 @@ func newDemo(at *redisFlags) *cobra.Command {
 			}
 			return runDemo(cmd, at, flags)
 		},
-	}
+	}, "print the result as one JSON object")
 	set := cmd.Flags()
 	set.IntVar(&flags.jobs, "jobs", 1500, "number of jobs")
 	set.IntVar(&flags.workers, "workers", 3, "number of worker processes at a time")
 	set.IntVar(&flags.kills, "kills", 3, "number of workers to kill")
-	set.BoolVar(&flags.asJSON, "json", false, "print the result as one JSON object")
 	return cmd
 }
 
@@ -92,7 +88,7 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	defer stop()
 	service.OutliveReaders() // belay demo | head -1 must clean up too
 	d := &demonstration{flags: flags, out: cmd.OutOrStdout(), ledger: newLedger()}
-	if flags.asJSON {
+	if asJSON(cmd) {
 		d.out = cmd.ErrOrStderr()
 	}
 	d.terminal = isTerminal(d.out)
@@ -100,13 +96,11 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted: its workers are stopped, and there is no result")
 	}
+	if err == nil && asJSON(cmd) {
+		err = printJSON(cmd.OutOrStdout(), r)
+	}
 	if err != nil {
 		return err
-	}
-	if flags.asJSON {
-		if err := printJSON(cmd.OutOrStdout(), r); err != nil {
-			return err
-		}
 	}
 	d.say("\nenqueued   %6d\ndone       %6d\nreruns     %6d\nkills      %6d\nlost       %6d\n",
 		r.Enqueued, r.Done, r.Reruns, r.Kills, r.Lost)
@@ -132,7 +126,6 @@ type demonstration struct {
 	out      io.Writer
 	terminal bool
 	shownAt  time.Time
-	counting bool // the cursor is in the line with the count
 }
 
 // A report is the result.
@@ -168,10 +161,10 @@ func (d *demonstration) run(ctx context.Context, at *redisFlags) (r report, err 
 	d.say("%d jobs on %s, %d worker processes, %d of which will be killed while they work",
 		d.flags.jobs, where, d.flags.workers, d.flags.kills)
 	begun := time.Now()
-	if err := d.redis.enqueue(ctx, d.flags.jobs); err != nil {
+	if err = d.redis.enqueue(ctx, d.flags.jobs); err != nil {
 		return r, err
 	}
-	d.fleet = newDemoFleet(d.redis, d.ledger)
+	d.fleet = &demoFleet{redis: d.redis, ledger: d.ledger, spawner: newSpawner(false)}
 	defer d.fleet.close()
 	limited, cancel := context.WithTimeout(ctx, d.flags.limit())
 	defer cancel()
@@ -215,11 +208,7 @@ func (d *demonstration) await(ctx context.Context) error {
 
 // say prints a line. A terminal that has gone does not end the demonstration.
 func (d *demonstration) say(format string, args ...any) {
-	if d.counting {
-		_, _ = io.WriteString(d.out, "\r\x1b[K")
-		d.counting = false
-	}
-	_, _ = fmt.Fprintf(d.out, format+"\n", args...)
+	_, _ = fmt.Fprintf(d.out, word(d.terminal, clearLine)+format+"\n", args...)
 }
 
 // show prints the progress, on a terminal in one line that changes.
@@ -232,14 +221,16 @@ func (d *demonstration) show(r report) {
 		return
 	}
 	d.shownAt = time.Now()
-	line := fmt.Sprintf("%6d of %d done, %d workers, %d killed, %d reruns", r.Done, r.Enqueued, len(d.fleet.alive), r.Kills, r.Reruns)
+	count := fmt.Sprintf("%6d of %d done, %d workers, %d killed, %d reruns", r.Done, r.Enqueued, len(d.fleet.alive), r.Kills, r.Reruns)
 	if !d.terminal {
-		d.say("%s", line)
+		d.say("%s", count)
 		return
 	}
-	_, _ = io.WriteString(d.out, "\r\x1b[K"+line)
-	d.counting = true
+	_, _ = io.WriteString(d.out, clearLine+count)
 }
+
+// clearLine moves the cursor of a terminal to the start of its line, which may hold the count, and clears it.
+const clearLine = "\r\x1b[K"
 
 func plural(n int, one, many string) string {
 	if n == 1 {

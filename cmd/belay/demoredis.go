@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -43,9 +44,8 @@ func openDemoRedis(ctx context.Context, at *redisFlags) (*demoRedis, error) {
 		at.url = "redis://" + s.embedded.Addr() + "/0"
 	}
 	s.url = at.url
-	redis, err := at.open()
-	if err == nil {
-		s.redis = redis
+	var err error
+	if s.redis, err = at.open(); err == nil {
 		err = s.identify(ctx)
 	}
 	if err != nil {
@@ -83,10 +83,8 @@ func (s *demoRedis) enqueue(ctx context.Context, jobs int) error {
 		for i := 0; i < jobs && yield(client.RawJob{Class: demoClass, Queue: demoQueue, Args: []any{i}}); i++ {
 		}
 	}
-	for _, err := range pusher.PushSlices(ctx, all) {
-		if err != nil {
-			return fmt.Errorf("enqueue the jobs: %w", err)
-		}
+	if _, err := pusher.PushMany(ctx, all); err != nil {
+		return fmt.Errorf("enqueue the jobs: %w", err)
 	}
 	return nil
 }
@@ -100,12 +98,9 @@ func (s *demoRedis) settle(r *report) error {
 	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
 	defer cancel()
 	inspector := inspect.New(s.redis, s.prefix)
-	status, err := inspector.Status(ctx)
-	if err != nil {
-		return fmt.Errorf("search for unfinished jobs: %w", err)
-	}
+	status, unread := inspector.Status(ctx)
 	lists, err := inspector.Working(ctx)
-	if err != nil {
+	if err = cmp.Or(unread, err); err != nil {
 		return fmt.Errorf("search for unfinished jobs: %w", err)
 	}
 	there := int(status.Enqueued + status.Scheduled + status.Retries + status.Dead)

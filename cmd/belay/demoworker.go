@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/logbook"
 )
 
 const (
@@ -28,39 +31,27 @@ const (
 func newDemoWorker(at *redisFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: demoWorkerName, Hidden: true, Short: "A worker of belay demo", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
 			if !strings.Contains(at.prefix, demoPrefix) {
 				return usage("this command is a part of belay demo")
 			}
-			return demoWork(cmd, at)
-		},
+			log := logbook.ToWriter(cmd.ErrOrStderr(), zerolog.InfoLevel)
+			defer log.Flush(lastWords)
+			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: at.prefix})
+			if err != nil {
+				return err
+			}
+			server, err := belay.NewServer(client, belay.ServerConfig{
+				Queues: belay.Queues(demoQueue), Concurrency: demoConcurrency, Heartbeat: demoBeat, TTL: demoTTL,
+				ShutdownTimeout: demoShutdown, Logger: log.Slog(),
+			})
+			if err != nil {
+				return err
+			}
+			server.HandleRaw(demoClass, demoHandler(cmd.OutOrStdout()))
+			return belay.Process{Server: server}.Run(context.Background())
+		}),
 	}
-}
-
-func demoWork(cmd *cobra.Command, at *redisFlags) error {
-	redis, err := at.open()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = redis.Close() }()
-	journal, err := openJournal(logFlags{level: "info", format: "json"}, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	defer journal.close()
-	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: at.prefix})
-	if err != nil {
-		return err
-	}
-	server, err := belay.NewServer(client, belay.ServerConfig{
-		Queues: belay.Queues(demoQueue), Concurrency: demoConcurrency, Heartbeat: demoBeat, TTL: demoTTL,
-		ShutdownTimeout: demoShutdown, Logger: journal.book.Slog(),
-	})
-	if err != nil {
-		return err
-	}
-	server.HandleRaw(demoClass, demoHandler(cmd.OutOrStdout()))
-	return belay.Process{Server: server}.Run(context.Background())
 }
 
 // demoHandler reports the start of a job before it begins, and its end. Each line is one small write to a

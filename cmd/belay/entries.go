@@ -1,16 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -32,14 +32,13 @@ Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
 type pageFlags struct {
 	class         string
 	limit, offset int
-	asJSON        bool
 }
 
-func (f *pageFlags) register(set *pflag.FlagSet) {
+func (f *pageFlags) register(cmd *cobra.Command) {
+	set := withJSON(cmd, "print one JSON object a line").Flags()
 	set.StringVar(&f.class, "class", "", "show only this `CLASS`")
 	set.IntVar(&f.limit, "limit", 25, "how many to show; 0 for all")
 	set.IntVar(&f.offset, "offset", 0, "how many to skip first")
-	set.BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
 }
 
 func (f *pageFlags) check() error {
@@ -52,9 +51,9 @@ func (f *pageFlags) check() error {
 // printPage prints the page of a sequence that the flags select, as JSON or as rows below heads, and a last
 // line with the number of rows and the total.
 func printPage[T any](
-	out io.Writer, f pageFlags, all iter.Seq2[T, error], total int, wanted func(T) bool, heads []any, cells func(T) []any,
+	cmd *cobra.Command, f pageFlags, all iter.Seq2[T, error], total int, wanted func(T) bool, heads []any, cells func(T) []any,
 ) error {
-	t := newTable(out)
+	t, json := newTable(cmd.OutOrStdout()), asJSON(cmd)
 	rows, skipped := 0, 0
 	for one, err := range all {
 		switch {
@@ -65,8 +64,8 @@ func printPage[T any](
 		case skipped < f.offset:
 			skipped++
 			continue
-		case f.asJSON:
-			if err := printJSON(out, one); err != nil {
+		case json:
+			if err := printJSON(cmd.OutOrStdout(), one); err != nil {
 				return err
 			}
 		default:
@@ -79,7 +78,7 @@ func printPage[T any](
 			break
 		}
 	}
-	if f.asJSON {
+	if json {
 		return nil
 	}
 	_, _ = fmt.Fprintf(t, "%d of %d\n", rows, max(total, rows))
@@ -127,13 +126,9 @@ func newList(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		total := 0
-		for _, home := range homes {
-			size, err := i.Size(context.Background(), home)
-			if err != nil {
-				return err
-			}
-			total += size
+		total, err := sizeOf(context.Background(), i, homes)
+		if err != nil {
+			return err
 		}
 		wanted := func(e inspect.Entry) bool {
 			return (flags.class == "" || e.Class == flags.class) && (!unreadable || e.Problem != "")
@@ -141,12 +136,24 @@ func newList(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
 		if total == 0 && p.queue != "" {
 			hintQueue(cmd, i, args[0])
 		}
-		return printPage(cmd.OutOrStdout(), flags, entries(i, homes), total, wanted,
+		return printPage(cmd, flags, entries(i, homes), total, wanted,
 			[]any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}, entryCells)
 	})
-	flags.register(cmd.Flags())
+	flags.register(cmd)
 	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "show only unreadable entries")
 	return cmd
+}
+
+// sizeOf returns how many jobs are in several places.
+func sizeOf(ctx context.Context, i *inspect.Inspector, homes []inspect.Home) (size int, err error) {
+	for _, home := range homes {
+		n, err := i.Size(ctx, home)
+		if err != nil {
+			return 0, err
+		}
+		size += n
+	}
+	return size, nil
 }
 
 // entries yields the jobs of several places. A signal ends the process at once: reading leaves nothing
@@ -164,15 +171,8 @@ func entries(i *inspect.Inspector, homes []inspect.Home) iter.Seq2[inspect.Entry
 }
 
 func entryCells(e inspect.Entry) []any {
-	at := e.At
-	if at.IsZero() {
-		at = e.EnqueuedAt
-	}
-	when := "-"
-	if !at.IsZero() {
-		when = at.Local().Format(time.DateTime)
-	}
-	return []any{when, e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80)}
+	at := cmp.Or(e.At, e.EnqueuedAt)
+	return []any{localTime(&at), e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80)}
 }
 
 // failures returns how many runs have failed.
@@ -200,8 +200,7 @@ func remark(e inspect.Entry) string {
 
 // newFind makes the command that shows all fields of jobs.
 func newFind(at *redisFlags, p place) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use:   "find " + p.queue + "JID...",
 		Short: "Show all fields of jobs",
 		Long: `Shows all fields of jobs, with their last error. It searches page by page.
@@ -219,48 +218,29 @@ Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if one 
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			homes, ids, _ := p.homes(args)
-			return find(cmd, i, homes, ids, asJSON)
+			for entry, err := range entries(i, homes) {
+				if err != nil {
+					return err
+				}
+				wanted := len(ids)
+				ids = slices.DeleteFunc(ids, func(id string) bool { return id == entry.ID })
+				if len(ids) < wanted {
+					_ = show(cmd, entry, func(t *table) { printEntry(t, entry) })
+				}
+				if len(ids) == 0 {
+					break
+				}
+			}
+			return absent(ids)
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	return cmd
-}
-
-func find(cmd *cobra.Command, i *inspect.Inspector, homes []inspect.Home, ids []string, asJSON bool) error {
-	missing := make(map[string]bool)
-	for _, id := range ids {
-		missing[id] = true
-	}
-	for entry, err := range entries(i, homes) {
-		if err != nil {
-			return err
-		}
-		if missing[entry.ID] {
-			delete(missing, entry.ID)
-			printEntry(cmd.OutOrStdout(), entry, asJSON)
-		}
-		if len(missing) == 0 {
-			return nil
-		}
-	}
-	var left []string
-	for _, id := range ids {
-		if missing[id] {
-			left = append(left, id)
-		}
-	}
-	return absent(left)
+	}, "print one JSON object a line")
 }
 
 // printEntry prints all fields of a job, one a line.
-func printEntry(out io.Writer, e inspect.Entry, asJSON bool) {
-	if asJSON {
-		_ = printJSON(out, e)
-		return
-	}
+func printEntry(t *table, e inspect.Entry) {
 	line := func(name, value string) {
 		if value != "" {
-			_, _ = fmt.Fprintf(out, "%-12s %s\n", name, plain(value))
+			t.row(fmt.Sprintf("%-12s %s", name, value))
 		}
 	}
 	instant := func(name string, at time.Time) {
@@ -292,5 +272,5 @@ func printEntry(out io.Writer, e inspect.Entry, asJSON bool) {
 		line("", frame)
 	}
 	line("bytes", strconv.Itoa(e.Bytes))
-	_, _ = fmt.Fprintln(out)
+	t.row()
 }

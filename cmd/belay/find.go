@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -37,10 +39,9 @@ command line; 5 if the search was incomplete and did not find the job.`
 const findTimeout = 30 * time.Second
 
 func newFindJob(at *redisFlags) *cobra.Command {
-	var asJSON bool
 	var timeout time.Duration
 	var search searchFlags
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "find [JID]",
 		Short: "Show where a job is, or search for jobs",
 		Long:  findHelp,
@@ -58,58 +59,59 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			case len(args) != 1 || args[0] == "" || search.any(cmd.Flags()):
 				return usage("give one JID, or what to search for")
 			}
-			switch {
-			case timeout <= 0:
-				return usage("--timeout %v: it must be above 0", timeout)
-			}
-			return nil
+			return checkTimeout(timeout)
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			if len(args) == 0 {
-				return search.run(cmd, i, asJSON, timeout)
+				return search.run(cmd, i, timeout)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			found, err := i.Find(ctx, args[0], searching(cmd.ErrOrStderr()))
+			found, err := i.Find(ctx, args[0], searching(cmd))
 			if err != nil {
 				return err
 			}
-			return printFound(cmd.OutOrStdout(), found, asJSON)
+			return printFound(cmd, found)
 		}),
-	}
+	}, "print one JSON object, of a search one a line")
 	search.register(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, of a search one a line")
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }
 
+func checkTimeout(timeout time.Duration) error {
+	if timeout <= 0 {
+		return usage("--timeout %v: it must be above 0", timeout)
+	}
+	return nil
+}
+
 // searching returns a callback that reports the progress of a search now and then.
-func searching(errs io.Writer) func(int, string) {
+func searching(cmd *cobra.Command) func(int, string) {
 	reported := time.Now()
 	return func(looked int, place string) {
 		if now := time.Now(); now.Sub(reported) >= progressEvery {
 			reported = now
-			_, _ = fmt.Fprintf(errs, "looked at %d entries so far, now in %s\n", looked, plain(place))
+			cmd.PrintErrf("looked at %d entries so far, now in %s\n", looked, plain(place))
 		}
 	}
 }
 
 // printFound prints where a job is. A job that was not found is an error, which is shown on standard error.
-func printFound(out io.Writer, found inspect.Found, asJSON bool) error {
-	if asJSON {
-		if err := printJSON(out, found); err != nil {
-			return err
+func printFound(cmd *cobra.Command, found inspect.Found) error {
+	err := show(cmd, found, func(t *table) {
+		if found.Place != inspect.PlaceNotFound {
+			t.row(whereabouts(found))
 		}
-	}
+	})
 	switch {
+	case err != nil:
+		return err
 	case found.Place == inspect.PlaceNotFound && found.Unseen != "":
 		return statusError{fmt.Errorf("not found in the %d entries looked at; %s", found.Looked, found.Unseen), exitUnseen}
 	case found.Place == inspect.PlaceNotFound:
 		return errors.New("not found: it is done and was not tracked, was deleted, or never existed")
-	case asJSON:
-		return nil
 	}
-	_, _ = fmt.Fprintln(out, plain(whereabouts(found)))
 	return nil
 }
 
@@ -118,25 +120,18 @@ const mostResult = 200
 
 // whereabouts describes in one line where a job is.
 func whereabouts(f inspect.Found) string {
-	where := string(f.Place)
-	switch f.Place {
-	case inspect.PlaceQueue:
-		where = "in queue " + f.Queue
-	case inspect.PlaceQuarantined:
-		where = "quarantined, of queue " + f.Queue
-	case inspect.PlaceRunning:
-		where = fmt.Sprintf("running in %s (%s), of queue %s", f.Process, f.State, f.Queue)
-	case inspect.PlaceRetry:
-		where = "waiting for a retry, to queue " + f.Queue
-	case inspect.PlaceScheduled:
-		where = "scheduled, to queue " + f.Queue
-	}
+	where := map[inspect.Place]string{
+		inspect.PlaceQueue:       "in queue " + f.Queue,
+		inspect.PlaceQuarantined: "quarantined, of queue " + f.Queue,
+		inspect.PlaceRunning:     fmt.Sprintf("running in %s (%s), of queue %s", f.Process, f.State, f.Queue),
+		inspect.PlaceRetry:       "waiting for a retry, to queue " + f.Queue,
+		inspect.PlaceScheduled:   "scheduled, to queue " + f.Queue,
+		inspect.PlaceDead:        "dead",
+	}[f.Place]
 	if f.Place == inspect.PlaceCompleted {
 		where = string(f.Tracked.State)
 	}
-	if f.Class != "" {
-		where = cut(f.Class, 40) + ": " + where
-	}
+	where = word(f.Class != "", cut(f.Class, 40)+": ") + where
 	if !f.Since.IsZero() {
 		where += ", since " + f.Since.Local().Format(time.DateTime)
 	}
@@ -155,4 +150,70 @@ func whereabouts(f inspect.Found) string {
 		}
 	}
 	return where
+}
+
+// searchFlags select jobs wherever they are.
+type searchFlags struct {
+	query  inspect.Query
+	places []string
+}
+
+func (f *searchFlags) register(set *pflag.FlagSet) {
+	set.StringVar(&f.query.Class, "class", "", "jobs of this `CLASS`")
+	set.StringVar(&f.query.Text, "text", "", "jobs with this `TEXT` in their arguments, error or tags, in any case")
+	set.StringVarP(&f.query.Queue, "queue", "q", "", "jobs of this queue")
+	set.StringSliceVar(&f.places, "in", nil, "only in these `PLACES`: queue, quarantined, running, scheduled, retry, dead")
+	set.IntVar(&f.query.Limit, "limit", 25, "how many to show, at most 1000")
+	set.StringVar(&f.query.Cursor, "cursor", "", "continue a search that printed this `CURSOR`")
+}
+
+// any reports whether a search is asked for, not one job.
+func (f *searchFlags) any(set *pflag.FlagSet) bool {
+	return slices.ContainsFunc([]string{"class", "text", "queue", "in", "cursor"}, set.Changed)
+}
+
+func (f *searchFlags) check() error {
+	if f.query.Limit < 1 || f.query.Limit > 1000 {
+		return usage("--limit %d: it is from 1 to 1000", f.query.Limit)
+	}
+	f.query.Places = nil
+	for _, name := range f.places {
+		if !slices.Contains([]string{"queue", "quarantined", "running", "scheduled", "retry", "dead"}, name) {
+			return usage("--in %s: it is queue, quarantined, running, scheduled, retry or dead", name)
+		}
+		f.query.Places = append(f.query.Places, inspect.Place(name))
+	}
+	return nil
+}
+
+// run prints the jobs that were found, and how to continue.
+func (f *searchFlags) run(cmd *cobra.Command, i *inspect.Inspector, timeout time.Duration) error {
+	f.query.Time = timeout
+	results, err := i.Search(context.Background(), f.query)
+	if err != nil {
+		return err
+	}
+	err = showAll(cmd, results.Found, func(t *table) {
+		if len(results.Found) > 0 {
+			t.row("JID", "CLASS", "STATE", "QUEUE", "SINCE", "PROCESS")
+		}
+		for _, found := range results.Found {
+			since := ""
+			if !found.Since.IsZero() {
+				since = found.Since.Local().Format(time.DateTime)
+			}
+			process := strings.TrimSpace(found.Process + " " + word(found.State == inspect.StateLapsed, "(lapsed)"))
+			if found.Place == inspect.PlaceRunning && !found.Reported {
+				process += ", not reported"
+			}
+			t.row(found.JID, cut(found.Class, 40), string(found.Place), found.Queue, since, process)
+		}
+	})
+	for _, unseen := range results.Unseen {
+		cmd.PrintErrln(plain(unseen))
+	}
+	if results.Next != "" {
+		cmd.PrintErrf("%d entries were read; to continue: --cursor %s\n", results.Looked, results.Next)
+	}
+	return err
 }

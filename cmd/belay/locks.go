@@ -6,7 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/job"
 )
 
 const locksHelp = `Lists the locks of unique jobs, those that expire first first: the job that holds each lock, for how long it has held it
@@ -46,11 +48,11 @@ func newLocks(at *redisFlags) *cobra.Command {
 			wanted := func(lock inspect.Lock) bool {
 				return (flags.class == "" || lock.Class == flags.class) && (jid == "" || lock.JID == jid)
 			}
-			return printPage(cmd.OutOrStdout(), flags, i.Locks(context.Background()), int(total), wanted,
+			return printPage(cmd, flags, i.Locks(context.Background()), int(total), wanted,
 				lockHeads, lockCells)
 		}),
 	}
-	flags.register(cmd.Flags())
+	flags.register(cmd)
 	cmd.Flags().StringVar(&jid, "jid", "", "show only the lock of the job with this `JID`")
 	cmd.AddCommand(newLockOf(at), &cobra.Command{
 		Use:   "release DIGEST...",
@@ -83,30 +85,66 @@ func lockCells(lock inspect.Lock) []any {
 func releaseLocks(cmd *cobra.Command, i *inspect.Inspector, digests []string) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	var missing []string
-	for _, digest := range digests {
+	return each(digests, func(digest string) (there bool, err error) {
 		lock, held, err := i.ReleaseLock(ctx, digest)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("%w; this lock may have been released: %s", context.Cause(ctx), digest)
-		case err != nil:
-			return err
-		case !held:
-			missing = append(missing, digest)
-			continue
+			return false, fmt.Errorf("%w; this lock may have been released: %s", context.Cause(ctx), digest)
+		case err != nil || !held:
+			return false, err
 		}
 		holder := fmt.Sprintf("it was held by %s (%s) for %s", lock.JID, lock.Class, short(lock.Age))
 		if lock.JID == "" {
 			holder = "its value named no job"
 		}
-		_, _ = fmt.Fprintln(cmd.OutOrStdout(), plain(digest+": released; "+holder))
+		printLine(cmd, digest+": released; "+holder)
 		if lock.Dirty {
-			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), plain(fmt.Sprintf(
+			cmd.PrintErrln(plain(fmt.Sprintf(
 				"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID)))
 		}
-	}
-	if len(missing) > 0 {
-		return absent(missing)
-	}
-	return nil
+		return true, nil
+	})
+}
+
+// newLockOf makes the command that finds the lock of a job by its class and arguments.
+func newLockOf(at *redisFlags) *cobra.Command {
+	var queue string
+	var positions []int
+	cmd := withJSON(&cobra.Command{
+		Use:   "find CLASS [JSON-ARG]...",
+		Short: "Show the lock that a job would need",
+		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
+that differ only in spelling are the same (1 and 1.0). Give --by if only some arguments identify the job, and --queue if the
+queue does, as its definition says. A class that computes its identity in Go (UniqueBy) cannot be found here.
+
+With --json it prints one JSON object with the fields of belay locks --json.
+
+Exit status: 0 if the lock is held; 1 if Redis cannot be read; 2 for a wrong command line; 4 if it is free.`,
+		Example: "  belay locks find Reindex 42\n  belay locks find Reindex 42 null --by 1",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("give the class of the job, such as: belay locks find Reindex 42")
+			}
+			_, err := joinArgs(args[1:])
+			return err
+		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			argsJSON, _ := joinArgs(args[1:]) // checked before
+			rule := dedup.Rule{Until: dedup.UntilExecuting, Positions: positions, PerQueue: cmd.Flags().Changed("queue")}
+			lock, held, err := i.LockOf(context.Background(), rule, unshield(args[0]), queue, argsJSON)
+			switch {
+			case err != nil:
+				return err
+			case !held:
+				return absent([]string{lock.Digest})
+			}
+			return show(cmd, lock, func(t *table) {
+				t.row(lockHeads...)
+				t.row(lockCells(lock)...)
+			})
+		}),
+	}, "print one JSON object")
+	cmd.Flags().StringVarP(&queue, "queue", "q", job.DefaultQueue, "the queue, if it is a part of the job's identity")
+	cmd.Flags().IntSliceVar(&positions, "by", nil, "the `ARGUMENTS` that identify the job, counted from 1")
+	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,53 +39,40 @@ A changed schedule or zone counts from now; a change of the rest moves no tick.
 Exit status: 0, also if it was so already; 1 if Redis cannot be reached; 2 for a wrong command line.`
 
 func newPeriodic(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	list := func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+	list := withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
 		all, err := i.Periodic(context.Background())
 		if err != nil {
 			return err
 		}
-		return printParts(cmd.OutOrStdout(), asJSON, all, func(t *table) { printPeriodic(t, all) })
-	}
-	cmd := &cobra.Command{
-		Use:   "periodic",
-		Short: "List periodic jobs and act on them",
-		Long:  periodicHelp,
+		return showAll(cmd, all, func(t *table) { printPeriodic(t, all) })
+	})
+	cmd := withJSON(&cobra.Command{
+		Use: "periodic", Short: "List periodic jobs and act on them", Long: periodicHelp, Args: noWords, RunE: list,
 		Example: `  belay periodic
   belay periodic add nightly '0 3 * * *' Report '"all"' --zone Europe/Berlin -q reports
   belay periodic run nightly
   belay periodic pause nightly
   belay periodic history nightly`,
-		Args: noWords,
-		RunE: withInspector(at, list),
-	}
-	sub := &cobra.Command{
-		Use: "list", Short: "List periodic jobs", Long: periodicHelp, Args: noWords,
-		Example: "  belay periodic list\n  belay periodic list --json | jq -r .name", RunE: withInspector(at, list),
-	}
-	for _, one := range []*cobra.Command{cmd, sub} {
-		one.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	}
-	cmd.AddCommand(sub, newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
+	}, "print one JSON object a line")
+	cmd.AddCommand(withJSON(&cobra.Command{
+		Use: "list", Short: "List periodic jobs", Long: periodicHelp, Args: noWords, RunE: list,
+		Example: "  belay periodic list\n  belay periodic list --json | jq -r .name",
+	}, "print one JSON object a line"), newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
 		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. One that a live process has in its code cannot be removed, because it
 would come back: pause it, or remove it from the program. If an operator's job hides one in code, that one is in force
-again half a minute later.`, "removed", "", func(ctx context.Context, i *inspect.Inspector, name string) (bool, error) {
+again half a minute later.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
 			return true, i.RemovePeriodic(ctx, name)
 		}),
 		newPeriodicAct(at, "pause", "Let the ticks of periodic jobs pass", `Lets the ticks of periodic jobs pass until they are resumed. They are not caught up with. New versions of the program do
-not change that.`, "paused", "it is paused already", func(ctx context.Context, i *inspect.Inspector, name string) (bool, error) {
-			return i.PausePeriodic(ctx, name)
-		}),
+not change that.`, "paused", "it is paused already", (*inspect.Inspector).PausePeriodic),
 		newPeriodicAct(at, "resume", "Let the ticks of paused periodic jobs count again", `Lets the ticks of paused periodic jobs count again, from now on.`,
-			"resumed", "it is not paused", func(ctx context.Context, i *inspect.Inspector, name string) (bool, error) {
-				return i.ResumePeriodic(ctx, name)
-			}))
+			"resumed", "it is not paused", (*inspect.Inspector).ResumePeriodic))
 	return cmd
 }
 
 // localTime is a time for a table; "-" for none.
 func localTime(at *time.Time) string {
-	if at == nil {
+	if at == nil || at.IsZero() {
 		return "-"
 	}
 	return at.Local().Format(time.DateTime)
@@ -96,7 +84,7 @@ func printPeriodic(t *table, all []inspect.Periodic) {
 		t.row("NAME", "SCHEDULE", "ZONE", "CLASS", "QUEUE", "LAST", "NEXT", "BY")
 	}
 	for _, one := range all {
-		next, by, zone := localTime(one.NextAt), "code", one.Zone
+		next, by := localTime(one.NextAt), "code"
 		switch {
 		case one.Paused:
 			next = "paused"
@@ -106,10 +94,7 @@ func printPeriodic(t *table, all []inspect.Periodic) {
 		if one.Process == "" {
 			by = "operator"
 		}
-		if zone == "" {
-			zone = "UTC"
-		}
-		t.row(one.Name, one.Cron, zone, cut(one.Class, 40), one.Queue, localTime(one.LastAt), next, by)
+		t.row(one.Name, one.Cron, cmp.Or(one.Zone, "UTC"), cut(one.Class, 40), one.Queue, localTime(one.LastAt), next, by)
 	}
 	if len(all) == 0 {
 		t.row("no periodic jobs")
@@ -155,8 +140,8 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 			if changed {
 				said = "added; the first tick is at " + definition.Schedule().Next(time.Now()).Format(time.RFC3339)
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), plain(args[0]+": "+said))
-			return err
+			printLine(cmd, args[0]+": "+said)
+			return nil
 		}),
 	}
 	set := cmd.Flags()
@@ -173,8 +158,7 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 }
 
 func newPeriodicRun(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "run NAME", Short: "Enqueue the job of a periodic job now",
 		Long: `Enqueues the job of a periodic job now, also if it is paused, and prints its jid. Its ticks stay as they are.
 
@@ -186,27 +170,19 @@ tick waits or runs (the printed jid is that one's); 4 if there is none of this n
 		Args:    onePeriodic,
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			run, err := i.RunPeriodic(context.Background(), args[0])
-			if err != nil {
-				return periodicError(err)
-			}
-			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), run)
-			} else {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), plain(run.JID))
+			if err == nil {
+				err = show(cmd, run, func(t *table) { t.row(run.JID) })
 			}
 			if err == nil && run.Outcome != "enqueued" {
 				return statusError{fmt.Errorf("refused: the job %s of an earlier tick holds the lock", run.JID), exitDuplicate}
 			}
 			return err
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
+	}, "print one JSON object")
 }
 
 func newPeriodicHistory(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "history NAME", Short: "List the last runs of a periodic job",
 		Long: `Lists the last 25 ticks of a periodic job, the newest first: the time at which each was meant to be, when its job was
 enqueued, what became of the job, when it ended, and its jid. The outcome is enqueued (it waits, or has just begun),
@@ -222,9 +198,9 @@ Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if ther
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			_, runs, err := i.PeriodicHistory(context.Background(), args[0])
 			if err != nil {
-				return periodicError(err)
+				return err
 			}
-			return printParts(cmd.OutOrStdout(), asJSON, runs, func(t *table) {
+			return showAll(cmd, runs, func(t *table) {
 				t.row("TICK", "AT", "OUTCOME", "ENDED", "JID")
 				for _, run := range runs {
 					tick := "by hand"
@@ -235,29 +211,14 @@ Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if ther
 				}
 			})
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	return cmd
+	}, "print one JSON object a line")
 }
 
-func onePeriodic(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || args[0] == "" {
-		return usage("name one periodic job, as belay periodic shows it")
-	}
-	return nil
-}
-
-// periodicError gives an error about a periodic job its exit status.
-func periodicError(err error) error {
-	if errors.Is(err, inspect.ErrNoPeriodic) {
-		return statusError{err, exitAbsent}
-	}
-	return err
-}
+var onePeriodic = oneArg("name one periodic job, as belay periodic shows it")
 
 // newPeriodicAct makes a command that does one thing to each periodic job that is named.
 func newPeriodicAct(
-	at *redisFlags, verb, short, long, done, already string, do func(ctx context.Context, i *inspect.Inspector, name string) (changed bool, err error),
+	at *redisFlags, verb, short, long, done, already string, do func(i *inspect.Inspector, ctx context.Context, name string) (changed bool, err error),
 ) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME...", Short: short,
@@ -268,26 +229,20 @@ one is not there.`,
 		Example: "  belay periodic " + verb + " nightly",
 		Args:    someArgs("name periodic jobs, as belay periodic shows them"),
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {
-			var missing []string
-			for _, name := range names {
-				changed, err := do(context.Background(), i, name)
+			return each(names, func(name string) (there bool, err error) {
+				changed, err := do(i, context.Background(), name)
 				switch {
 				case errors.Is(err, inspect.ErrNoPeriodic):
-					missing = append(missing, name)
-					continue
+					return false, nil
 				case err != nil:
-					return err
+					return false, err
+				case changed:
+					printLine(cmd, name+": "+done)
+				default:
+					printLine(cmd, name+": "+already)
 				}
-				said := done
-				if !changed {
-					said = already
-				}
-				_, _ = fmt.Fprintln(cmd.OutOrStdout(), plain(name+": "+said))
-			}
-			if len(missing) > 0 {
-				return absent(missing)
-			}
-			return nil
+				return true, nil
+			})
 		}),
 	}
 }

@@ -20,8 +20,7 @@ are listed.
 Exit status: 0; 1 if Redis, or a process that standard error names, cannot be read; 2 for a wrong command line.`
 
 func newProcesses(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "processes",
 		Short: "List workers, quiet, stop and dump them",
 		Long:  processesHelp,
@@ -32,12 +31,11 @@ func newProcesses(at *redisFlags) *cobra.Command {
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
 			s, err := readStatus(context.Background(), i)
 			if err == nil {
-				err = printParts(cmd.OutOrStdout(), asJSON, s.Processes, func(t *table) { printProcesses(t, s) })
+				err = showAll(cmd, s.Processes, func(t *table) { printProcesses(t, s) })
 			}
 			return cmp.Or(err, s.ProcessesErr)
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	}, "print one JSON object a line")
 	cmd.AddCommand(newOrder(at, inspect.Quiet, "Stop workers from taking jobs",
 		"Stops workers from taking jobs. They finish the jobs they have, and live until they are stopped; quiet cannot be undone."),
 		newOrder(at, inspect.Stop, "Stop workers", `Stops workers: they take no more jobs, give running jobs the shutdown timeout, and requeue unfinished jobs.
@@ -142,20 +140,11 @@ Exit status: 0 if it was sent; 1 if Redis cannot be reached; 2 for a wrong comma
 func send(cmd *cobra.Command, i *inspect.Inspector, order inspect.Order, identities []string, all bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
-	var missing []string
-	for _, identity := range identities {
+	return each(identities, func(identity string) (there bool, err error) {
 		sent, err := i.Signal(ctx, identity, order)
-		switch {
-		case err != nil:
-			return err
-		case sent:
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s sent\n", plain(identity), order)
-		case !all:
-			missing = append(missing, identity)
+		if sent {
+			printLine(cmd, identity+": "+string(order)+" sent")
 		}
-	}
-	if len(missing) > 0 {
-		return absent(missing)
-	}
-	return nil
+		return sent || all, err
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -73,27 +72,30 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   zcat jobs.gz | belay push --file - --json`
 
 type pushFlags struct {
-	queue, retry, jid, file, at string
-	in, repeatFor               time.Duration
-	expiresIn, deadline         time.Duration
-	asJSON                      bool
-	unique                      uniqueFlags
-	wal                         map[string]string
+	due
+
+	retry, file string
+	repeatFor   time.Duration
+	unique      uniqueFlags
+	wal         map[string]string
+	job         client.RawJob // what check makes of the command line; of a file the defaults
+}
+
+// A due is when a job runs, by --in or --at.
+type due struct {
+	in time.Duration
+	at string
 }
 
 func newPush(at *redisFlags) *cobra.Command {
 	var flags pushFlags
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:     "push CLASS [JSON-ARG]...",
 		Short:   "Enqueue jobs",
 		Long:    pushHelp,
 		Example: pushExample,
 		Args:    func(cmd *cobra.Command, args []string) error { return flags.check(cmd, args) },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			rule, err := parseRetry(flags.retry)
-			if err != nil {
-				return err
-			}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			pusher, err := openPusher(at, flags.repeatFor)
 			if err != nil {
 				return err
@@ -101,60 +103,66 @@ func newPush(at *redisFlags) *cobra.Command {
 			defer func() { _ = pusher.Close() }()
 			service.OutliveReaders() // a broken pipe is an error in the summary
 			if flags.file != "" {
-				return pushFile(cmd, pusher, flags, rule)
+				return pushFile(cmd, pusher, flags)
 			}
-			return pushOne(cmd, pusher, flags, rule, args)
+			return pushOne(cmd, pusher, flags)
 		},
-	}
+	}, "print receipts as JSON, one a line")
 	set := cmd.Flags()
-	set.StringVarP(&flags.queue, "queue", "q", client.DefaultQueue, "queue to push to")
+	set.StringVarP(&flags.job.Queue, "queue", "q", client.DefaultQueue, "queue to push to")
 	set.StringVar(&flags.retry, "retry", "true",
 		"retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
 	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
-	set.DurationVar(&flags.expiresIn, "expires-in", 0, "drop it if it would start later than this after now, or after --in or --at")
-	set.DurationVar(&flags.deadline, "deadline", 0, "the same, and end its run then if it is not done")
-	set.StringVar(&flags.jid, "jid", "", "the job's `ID`, which must be unique (default random)")
+	set.DurationVar(&flags.job.ExpiresIn, "expires-in", 0, "drop it if it would start later than this after now, or after --in or --at")
+	set.DurationVar(&flags.job.Deadline, "deadline", 0, "the same, and end its run then if it is not done")
+	set.StringVar(&flags.job.JID, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
 	flags.unique.register(set)
 	set.StringToStringVar(&flags.wal, "wal", nil,
 		"the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
-	set.BoolVar(&flags.asJSON, "json", false, "print receipts as JSON, one a line")
 	return cmd
 }
 
+// check checks the command line, and makes a job of it.
 func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.file != "" && len(args) > 0:
 		return usage("--file gives the classes and arguments: leave them out here")
-	case f.file != "" && f.jid != "":
+	case f.file != "" && f.job.JID != "":
 		return usage("--jid is for one job: in a file each line may have a \"jid\"")
 	case f.file != "" && (f.in != 0 || f.at != ""):
 		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
 	case f.file != "" && len(f.wal) > 0:
 		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
-	case f.queue == "": // given, but a script's variable was empty
+	case f.job.Queue == "": // given, but a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.at == "" && cmd.Flags().Changed("at"): // likewise; the job would run now
 		return usage("--at: the instant is empty; leave it out for now")
-	case f.expiresIn < 0 || f.deadline < 0:
+	case f.job.ExpiresIn < 0 || f.job.Deadline < 0:
 		return usage("--expires-in and --deadline must not be negative")
 	case f.repeatFor < 0:
 		return usage("--repeat-for %v: it must not be negative", f.repeatFor)
 	case f.file == "" && len(args) == 0:
 		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
 	}
-	_, err := f.until()
-	_, badWAL := dedup.ParseWAL(f.wal)
-	if badWAL != nil {
+	var badTime, badWAL, badRetry, badArgs error
+	f.job.PushOnce, f.job.In, f.job.Unique = true, f.in, f.unique.rule()
+	f.job.At, badTime = f.instant()
+	f.job.Retry, badRetry = parseRetry(f.retry)
+	if f.job.WAL, badWAL = dedup.ParseWAL(f.wal); badWAL != nil {
 		badWAL = usage("--wal: %w", badWAL)
 	}
-	return cmp.Or(err, f.unique.check(), badWAL)
+	if f.file == "" {
+		f.job.Class = unshield(args[0])
+		f.job.ArgsJSON, badArgs = joinArgs(args[1:])
+	}
+	return cmp.Or(badTime, f.unique.check(), badWAL, badRetry, badArgs)
 }
 
-// until returns the instant of --at, or zero without it.
-func (f *pushFlags) until() (time.Time, error) {
+// instant returns the instant of --at, or zero without it.
+func (f due) instant() (time.Time, error) {
 	switch {
 	case f.in != 0 && f.at != "":
 		return time.Time{}, usage("--in and --at are both given: give one")
@@ -188,36 +196,20 @@ func openPusher(at *redisFlags, repeatFor time.Duration) (*client.Client, error)
 	return pusher, nil
 }
 
-func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule job.RetryRule, args []string) error {
-	argsJSON, err := joinArgs(args[1:])
-	if err != nil {
-		return err
-	}
-	at, err := flags.until()
-	if err != nil {
-		return err
-	}
-	wal, err := dedup.ParseWAL(flags.wal)
-	if err != nil {
-		return err
-	}
+func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {
 	ctx := context.Background()
-	receipt, err := pusher.Push(ctx, client.RawJob{
-		Class: unshield(args[0]), ArgsJSON: argsJSON, Queue: flags.queue, JID: flags.jid, Retry: rule, In: flags.in, At: at, PushOnce: true,
-		ExpiresIn: flags.expiresIn, Deadline: flags.deadline,
-		Unique: flags.unique.rule(), WAL: wal,
-	})
-	receipts, err := persist(ctx, pusher, cmd.ErrOrStderr(), flags.repeatFor, []client.Receipt{receipt}, err, false)
+	receipt, err := pusher.Push(ctx, flags.job)
+	receipts, err := persist(ctx, cmd, pusher, flags.repeatFor, []client.Receipt{receipt}, err, false)
 	receipt = receipts[0]
 	if _, invalid := errors.AsType[*client.InvalidError](err); invalid {
 		return statusError{err, exitUsage}
 	}
-	if flags.asJSON || err == nil {
-		printReceipt(cmd.OutOrStdout(), flags.asJSON, receipt, 0)
+	if asJSON(cmd) || err == nil {
+		printReceipt(cmd, receipt, 0)
 	}
 	queues := hints{}
 	queues.note(receipt)
-	queues.print(pusher, cmd.ErrOrStderr())
+	queues.print(cmd, pusher)
 	if receipt.Status == client.StatusDuplicate {
 		return statusError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder), exitDuplicate}
 	}
@@ -237,14 +229,14 @@ const (
 // persist repeats a failed push until it is stored or the time is up. known says that this Redis has replied
 // before: one that has not is perhaps no Redis, and not worth waiting for.
 func persist(
-	ctx context.Context, pusher *client.Client, errs io.Writer, most time.Duration, receipts []client.Receipt, err error, known bool,
+	ctx context.Context, cmd *cobra.Command, pusher *client.Client, most time.Duration, receipts []client.Receipt, err error, known bool,
 ) ([]client.Receipt, error) {
 	var reported time.Time
 	for end := time.Now().Add(most); worthRepeating(err, known) && time.Until(end) > restFor; {
 		time.Sleep(restFor)
 		if time.Since(reported) > reportEvery {
 			reported = time.Now()
-			_, _ = fmt.Fprintf(errs, "repeating the push, which stores nothing twice: %s\n", oneLine(err.Error()))
+			cmd.PrintErrf("repeating the push, which stores nothing twice: %s\n", oneLine(err.Error()))
 		}
 		limited, cancel := context.WithDeadline(ctx, end)
 		receipts, err = pusher.RepeatMany(limited, receipts)
@@ -287,12 +279,12 @@ func quoted(arg string) string {
 }
 
 // printReceipt prints a receipt, or only its jid; for a duplicate the holder's. A line of 0 is left out.
-func printReceipt(out io.Writer, asJSON bool, receipt client.Receipt, line int) {
-	if !asJSON {
-		_, _ = fmt.Fprintln(out, plain(cmp.Or(receipt.Holder, receipt.JID)))
+func printReceipt(cmd *cobra.Command, receipt client.Receipt, line int) {
+	if !asJSON(cmd) {
+		printLine(cmd, cmp.Or(receipt.Holder, receipt.JID))
 		return
 	}
-	_ = printJSON(out, struct {
+	_ = printJSON(cmd.OutOrStdout(), struct {
 		client.Receipt
 		Line int `json:"line,omitempty"`
 	}{receipt, line})
@@ -365,3 +357,50 @@ func takesNext(cmd *cobra.Command, word string) bool {
 }
 
 func unshield(word string) string { return strings.TrimPrefix(word, shielded) }
+
+// uniqueFlags say which pushed jobs are refused as duplicates.
+type uniqueFlags struct {
+	set       *pflag.FlagSet
+	until     string
+	ttl       time.Duration
+	again     bool
+	scheduled bool
+}
+
+func (f *uniqueFlags) register(set *pflag.FlagSet) {
+	f.set = set
+	set.StringVar(&f.until, "unique", "",
+		"refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value) or until_executed")
+	set.Lookup("unique").NoOptDefVal = string(dedup.UntilExecuting)
+	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL,
+		"expiry of the lock, from when the job may run, unless it is released or renewed")
+	set.BoolVar(&f.again, "reschedule-once", false, "with until_executed: run the job once more if a duplicate was refused after its start")
+	set.BoolVar(&f.scheduled, "including-scheduled", false, "take the lock with --in and --at too")
+}
+
+func (f *uniqueFlags) check() error {
+	rule := f.rule()
+	if rule == nil {
+		for _, name := range []string{"unique-ttl", "reschedule-once", "including-scheduled"} {
+			if f.set.Changed(name) {
+				return usage("--%s requires --unique", name)
+			}
+		}
+		return nil
+	}
+	if f.ttl == 0 { // in a rule it means the default
+		return usage("--unique-ttl: %w", dedup.CheckTTL(f.ttl))
+	}
+	if err := rule.Check(); err != nil {
+		return usage("--unique: %w", err)
+	}
+	return nil
+}
+
+// rule returns the rule of the flags, or nil.
+func (f *uniqueFlags) rule() *dedup.Rule {
+	if !f.set.Changed("unique") {
+		return nil
+	}
+	return &dedup.Rule{Until: dedup.Until(f.until), TTL: f.ttl, RescheduleOnce: f.again, IncludingScheduled: f.scheduled}
+}

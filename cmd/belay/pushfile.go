@@ -1,25 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/job"
 )
 
 // A bulk is a file being pushed. It keeps no more than one batch of jobs in memory.
 type bulk struct {
+	cmd    *cobra.Command
 	pusher *client.Client
 	flags  pushFlags
-	out    *output
-	errs   io.Writer
 
 	through    int // the last line that Redis was asked to store
 	queued     int
@@ -30,7 +28,6 @@ type bulk struct {
 	queues     hints
 
 	began, reportedAt time.Time
-	every             time.Duration // between two lines of progress
 }
 
 // progressEvery is how often a long command reports its progress.
@@ -42,7 +39,7 @@ type numbered struct {
 	line int
 }
 
-func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule job.RetryRule) error {
+func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {
 	in := cmd.InOrStdin()
 	if flags.file != "-" {
 		file, err := os.Open(flags.file)
@@ -55,24 +52,16 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags, rule j
 	reading, stop := untilSignal()
 	defer stop()
 	now := time.Now()
-	b := &bulk{
-		pusher: pusher, flags: flags, out: outputOf(cmd), errs: cmd.ErrOrStderr(), queues: hints{},
-		began: now, reportedAt: now, every: progressEvery,
-	}
-	defaults := client.RawJob{Queue: flags.queue, Retry: rule, PushOnce: true, Unique: flags.unique.rule(),
-		ExpiresIn: flags.expiresIn, Deadline: flags.deadline}
-	lines := newJobLines(reading, in, defaults, b.refuse)
+	b := &bulk{cmd: cmd, pusher: pusher, flags: flags, queues: hints{}, began: now, reportedAt: now}
+	lines := newJobLines(reading, in, flags.job, b.refuse)
 	var err error
 	for err == nil && !lines.ended {
 		err = b.push(context.Background(), lines.batch()) // not reading: what was read before a signal is pushed
 	}
-	if err == nil {
-		err = lines.err
-	}
-	b.queues.print(pusher, b.errs)
+	err = cmp.Or(err, lines.err)
+	b.queues.print(cmd, pusher)
 	duplicates := word(b.duplicates > 0 || flags.unique.until != "", fmt.Sprintf("%d duplicates, ", b.duplicates))
-	_, _ = fmt.Fprintf(b.errs, "%d queued, %s%d refused, %d unknown, %d not pushed\n",
-		b.queued, duplicates, b.refused, b.unknown, b.missed)
+	cmd.PrintErrf("%d queued, %s%d refused, %d unknown, %d not pushed\n", b.queued, duplicates, b.refused, b.unknown, b.missed)
 	switch {
 	case err != nil:
 		return err
@@ -107,13 +96,13 @@ func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 				err = failed.Err // the summary has its numbers
 			}
 			// A Redis that has not answered before is perhaps no Redis, and not worth waiting for.
-			receipts, err = persist(ctx, b.pusher, b.errs, b.flags.repeatFor, receipts, err, b.queued+b.duplicates > 0)
+			receipts, err = persist(ctx, b.cmd, b.pusher, b.flags.repeatFor, receipts, err, b.queued+b.duplicates > 0)
 			b.report(jobs[sent:], receipts)
 			sent += len(receipts)
 			if err != nil {
 				return err
 			}
-			if err := b.out.failure(); err != nil { // the lost jids would leave these lines unknown
+			if err := outputOf(b.cmd).failure(); err != nil { // the lost jids would leave these lines unknown
 				return fmt.Errorf("%w; nothing after line %d was pushed", err, b.through)
 			}
 		}
@@ -143,10 +132,10 @@ func (b *bulk) report(jobs []numbered, receipts []client.Receipt) {
 			b.missed++
 		}
 		switch {
-		case stored || b.flags.asJSON:
-			printReceipt(b.out, b.flags.asJSON, receipt, line)
+		case stored || asJSON(b.cmd):
+			printReceipt(b.cmd, receipt, line)
 		case note != "":
-			_, _ = fmt.Fprintf(b.errs, "line %d: %s\n", line, plain(note))
+			b.cmd.PrintErrf("line %d: %s\n", line, plain(note))
 		}
 	}
 	b.progress(time.Now())
@@ -154,16 +143,16 @@ func (b *bulk) report(jobs []numbered, receipts []client.Receipt) {
 
 // progress reports how far the push has come, now and then.
 func (b *bulk) progress(now time.Time) {
-	if now.Sub(b.reportedAt) < b.every {
+	if now.Sub(b.reportedAt) < progressEvery {
 		return
 	}
 	b.reportedAt = now
-	_, _ = fmt.Fprintf(b.errs, "%d queued, %.0f/s, %d refused so far\n",
+	b.cmd.PrintErrf("%d queued, %.0f/s, %d refused so far\n",
 		b.queued, float64(b.queued)/now.Sub(b.began).Seconds(), b.refused+b.duplicates)
 }
 
 // refuse reports a line that cannot be pushed.
 func (b *bulk) refuse(line int, why error) {
 	b.refused++
-	_, _ = fmt.Fprintf(b.errs, "line %d: refused: %s\n", line, oneLine(why.Error()))
+	b.cmd.PrintErrf("line %d: refused: %s\n", line, oneLine(why.Error()))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,7 +13,8 @@ func TestALongPushReportsItsProgress(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	began := time.Now()
-	b := &bulk{errs: &errs, began: began, reportedAt: began, every: 2 * time.Second, queued: 3000, refused: 2}
+	b := &bulk{cmd: &cobra.Command{}, began: began, reportedAt: began, queued: 3000, refused: 2}
+	b.cmd.SetErr(&errs)
 	b.progress(began.Add(1900 * time.Millisecond))
 	require.Empty(t, errs.String(), "what is soon over says nothing")
 	b.progress(began.Add(2 * time.Second))

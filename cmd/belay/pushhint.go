@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/inspect"
@@ -35,7 +34,7 @@ func (h hints) note(receipt client.Receipt) {
 
 // print writes the hint if a queue has no consumer. It checks all queues with one call, and writes nothing if
 // the call fails.
-func (h hints) print(pusher *client.Client, errs io.Writer) {
+func (h hints) print(cmd *cobra.Command, pusher *client.Client) {
 	if len(h) == 0 {
 		return
 	}
@@ -45,10 +44,5 @@ func (h hints) print(pusher *client.Client, errs io.Writer) {
 	if err != nil || len(without) == 0 {
 		return
 	}
-	more := ""
-	if left := len(without) - mostListed; left > 0 {
-		more = fmt.Sprintf(" and %d more", left)
-	}
-	names := strings.Join(without[:min(len(without), mostListed)], ", ")
-	_, _ = fmt.Fprintf(errs, "no consumer for queue %s%s: its jobs wait until a worker takes from it\n", plain(names), more)
+	cmd.PrintErrf("no consumer for queue %s: its jobs wait until a worker takes from it\n", plain(listed(without, mostListed)))
 }

@@ -22,8 +22,7 @@ At most 1,000 queues are listed.
 Exit status: 0; 1 if Redis, or a queue that standard error names, cannot be read; 2 for a wrong command line.`
 
 func newQueues(at *redisFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "queues",
 		Short: "List queues and act on them and their jobs",
 		Long:  queuesHelp,
@@ -36,12 +35,11 @@ func newQueues(at *redisFlags) *cobra.Command {
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
 			s, err := readStatus(context.Background(), i)
 			if err == nil {
-				err = printParts(cmd.OutOrStdout(), asJSON, s.Queues, func(t *table) { printQueues(t, s) })
+				err = showAll(cmd, s.Queues, func(t *table) { printQueues(t, s) })
 			}
 			return cmp.Or(err, s.QueuesErr)
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	}, "print one JSON object a line")
 	cmd.AddCommand(newList(at, aQueue, &cobra.Command{
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
 		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
@@ -84,13 +82,10 @@ If programs still push to the old queue, run the command again.` + actHelp,
 			if len(args) < 2 || args[0] == "" {
 				return usage("name the queue to move from and the queue to move to")
 			}
-			if args[0] == args[1] {
-				return usage("the two queues are the same")
-			}
-			if err := job.CheckQueue(args[1]); err != nil {
-				return statusError{err, exitUsage}
-			}
 			a.to = args[1]
+			if err := a.checkTo(args[0]); err != nil {
+				return err
+			}
 			if a.selection.All = len(args) == 2 && a.selection.Class == "" && a.selection.Text == ""; a.selection.All {
 				return nil
 			}
@@ -99,14 +94,24 @@ If programs still push to the old queue, run the command again.` + actHelp,
 	}
 	a.cmd.Flags().StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
 	a.cmd.Flags().StringVar(&a.selection.Text, "text", "", "only jobs with this `TEXT` in their arguments, error or tags, in any case")
-	a.cmd.Flags().BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	return a.complete(at)
+}
+
+// checkTo checks the target queue of a move.
+func (a *act) checkTo(from string) error {
+	if from == a.to {
+		return usage("the two queues are the same")
+	}
+	if err := job.CheckQueue(a.to); err != nil {
+		return statusError{err, exitUsage}
+	}
+	return nil
 }
 
 // newMove makes the command that gives a class a queue of its own.
 func newMove(at *redisFlags) *cobra.Command {
 	a := &act{place: aQueue, action: inspect.Move}
-	a.cmd = &cobra.Command{
+	a.cmd = withJSON(&cobra.Command{
 		Use:   "move --from QUEUE --to QUEUE",
 		Short: "Move a class to another queue, with its retries and scheduled jobs",
 		Long: `Moves the jobs of a queue to another queue wherever they are: the waiting ones go to the back of the other queue, in the same
@@ -120,13 +125,7 @@ old queue: run the command again when the running jobs are done.` + actHelp,
 			if len(args) > 0 || a.selection.Queue == "" || a.to == "" {
 				return usage("name the two queues, by --from and --to")
 			}
-			if a.selection.Queue == a.to {
-				return usage("the two queues are the same")
-			}
-			if err := job.CheckQueue(a.to); err != nil {
-				return statusError{err, exitUsage}
-			}
-			return nil
+			return a.checkTo(a.selection.Queue)
 		},
 		RunE: withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, _ []string) error {
 			a.inspector = i
@@ -134,24 +133,18 @@ old queue: run the command again when the running jobs are done.` + actHelp,
 			from := a.selection.Queue
 			return a.run([]inspect.Home{inspect.Scheduled(), inspect.Retries(), inspect.Dead(), inspect.Quarantined(from), inspect.Waiting(from)})
 		}),
-	}
+	}, "print the result as one JSON object")
 	set := a.cmd.Flags()
 	set.StringVar(&a.selection.Queue, "from", "", "the `QUEUE` to move jobs from")
 	set.StringVar(&a.to, "to", "", "the `QUEUE` to move them to")
 	set.StringVar(&a.selection.Class, "class", "", "only jobs of this `CLASS`; an ActiveJob's own class, not its wrapper")
-	set.BoolVar(&a.asJSON, "json", false, "print the result as one JSON object")
 	for _, flag := range []string{"from", "to"} {
 		_ = a.cmd.RegisterFlagCompletionFunc(flag, at.completeQueues(0))
 	}
 	return a.cmd
 }
 
-func oneQueue(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || args[0] == "" {
-		return usage("name one queue")
-	}
-	return nil
-}
+var oneQueue = oneArg("name one queue")
 
 // newPause makes pause and resume.
 func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
@@ -175,16 +168,11 @@ Exit status: 0, also if a queue was in that state already; 1 if Redis cannot be 
 				if err != nil {
 					return err
 				}
-				exists, err := i.QueueExists(ctx, queue)
+				note, err := neverPushed(ctx, i, queue, "it")
 				if err != nil {
 					return err
 				}
-				note := ""
-				if !exists {
-					names, _ := i.QueueNames(ctx)
-					note = " (no job has ever been pushed to it" + meant(queue, names) + ")"
-				}
-				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %sd%s%s\n", plain(queue), verb, word(!changed, " already"), note)
+				printLine(cmd, queue+": "+verb+"d"+word(!changed, " already")+word(note != "", " ("+note+")"))
 			}
 			return nil
 		}),

@@ -76,16 +76,23 @@ func (f *redisFlags) open() (driver.Client, error) {
 	return client, nil
 }
 
-// withInspector makes the body of a command that reads Redis or acts on it.
-func withInspector(
-	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
-) func(*cobra.Command, []string) error {
+// withRedis makes the body of a command that has a client.
+func withRedis(at *redisFlags, do func(*cobra.Command, driver.Client, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		redis, err := at.open()
 		if err != nil {
 			return err
 		}
 		defer func() { _ = redis.Close() }()
-		return do(cmd, inspect.New(redis, at.prefix), args)
+		return do(cmd, redis, args)
 	}
+}
+
+// withInspector makes the body of a command that reads Redis or acts on it.
+func withInspector(
+	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
+) func(*cobra.Command, []string) error {
+	return withRedis(at, func(cmd *cobra.Command, redis driver.Client, args []string) error {
+		return do(cmd, inspect.New(redis, at.prefix), args)
+	})
 }

@@ -37,11 +37,10 @@ after --timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.
 
 // newReturn makes the command for the way back to Sidekiq.
 func newReturn(at *redisFlags) *cobra.Command {
-	var toRuby, fromGitLab, asJSON, dryRun bool
-	var limit int
+	var toRuby, fromGitLab, dryRun bool
 	of := inspect.FromGitLab{}
 	var timeout time.Duration
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:     "return --to-ruby | --from-gitlab",
 		Short:   "Put what dead processes of Belay, or of GitLab's reliable fetch, hold into plain queues",
 		Long:    returnHelp,
@@ -67,33 +66,74 @@ func newReturn(at *redisFlags) *cobra.Command {
 			ctx, stop := untilSignal()
 			defer stop()
 			if fromGitLab {
-				of.PayloadLimit = limit
-				return returnFromGitLab(ctx, cmd, i, of, timeout, dryRun, asJSON)
+				timeout += of.Doubt
 			}
 			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			logger := zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger()
-			returned, err := i.Return(limited, limit, logger)
-			if err != nil && ctx.Err() != nil {
+			of.Log = zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger()
+			var err error
+			switch {
+			case toRuby:
+				err = returnToRuby(limited, cmd, i, of.PayloadLimit, of.Log)
+			case dryRun:
+				err = lookAtGitLab(limited, cmd, i)
+			default:
+				err = returnFromGitLab(limited, cmd, i, of)
+			}
+			if err != nil { // a signal explains it
 				err = cmp.Or(context.Cause(ctx), err)
 			}
-			if asJSON {
-				_ = printJSON(cmd.OutOrStdout(), returned)
-				return err
-			}
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%d recovered, %d of them moved to the dead set\n%d taken out of quarantine\n",
-				returned.Recovered, returned.Dead, returned.Quarantined)
 			return err
 		}),
-	}
+	}, "print the result as one JSON object")
 	set := cmd.Flags()
 	set.BoolVar(&toRuby, "to-ruby", false, "return jobs of Belay: none of its workers will be started again")
 	set.BoolVar(&fromGitLab, "from-gitlab", false, "return jobs of dead Ruby processes with GitLab's reliable fetch")
 	set.BoolVar(&dryRun, "dry-run", false, "only show these processes' lists; change nothing")
 	set.DurationVar(&of.Doubt, "doubt", janitor.GitLabLifespan, "how long to wait for a heartbeat of a process that has none; living ones send one every 20s")
 	set.IntVar(&of.Interruptions, "interruptions", janitor.GitLabInterruptions, "how often a job may be interrupted until it goes to the dead set, as Ruby's max_retries_after_interruption; -1: always")
-	set.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
-	set.IntVar(&limit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
+	set.IntVar(&of.PayloadLimit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
 	set.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to try; --doubt is added")
 	return cmd
+}
+
+func returnToRuby(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, limit int, log zerolog.Logger) error {
+	returned, err := i.Return(ctx, limit, log)
+	_ = show(cmd, returned, func(t *table) {
+		t.row(fmt.Sprintf("%d recovered, %d of them moved to the dead set", returned.Recovered, returned.Dead))
+		t.row(fmt.Sprintf("%d taken out of quarantine", returned.Quarantined))
+	})
+	return err
+}
+
+// lookAtGitLab shows the lists of GitLab's reliable fetch.
+func lookAtGitLab(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector) error {
+	look, err := i.LookAtGitLab(ctx)
+	if err != nil {
+		return err
+	}
+	return show(cmd, look, func(t *table) {
+		t.row("QUEUE", "PROCESS", "STATE", "JOBS")
+		for _, list := range look.Lists {
+			t.row(cmp.Or(list.Queue, list.Key), list.Process, string(list.State), list.Jobs)
+		}
+		t.row(fmt.Sprintf("%d jobs would be returned", look.Jobs))
+		t.row(fmt.Sprintf("%d in GitLab's set of interrupted jobs", look.Interrupted))
+	})
+}
+
+// returnFromGitLab recovers the lists of dead processes.
+func returnFromGitLab(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, of inspect.FromGitLab) error {
+	of.Found = func(look inspect.GitLabLook) {
+		if look.Jobs > 0 {
+			cmd.PrintErrf("%d jobs of processes without a heartbeat; waiting %v for one\n", look.Jobs, of.Doubt)
+		}
+	}
+	result, err := i.ReturnFromGitLab(ctx, of)
+	_ = show(cmd, result, func(t *table) {
+		t.row(fmt.Sprintf("%d recovered, %d of them moved to the dead set", result.Recovered, result.Dead))
+		t.row(fmt.Sprintf("lists: %d emptied, %d of living processes, %d unclear", result.Lists, result.Alive, result.Unclear))
+		t.row(fmt.Sprintf("%d in GitLab's set of interrupted jobs", result.Interrupted))
+	})
+	return err
 }

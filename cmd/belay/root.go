@@ -6,12 +6,15 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/inspect"
 )
 
 // The exit statuses, which the root's help explains.
@@ -65,8 +68,7 @@ func newRoot() *cobra.Command {
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
-			return err
+			return show(cmd, nil, printVersion)
 		}
 		return cmd.Help()
 	}
@@ -115,6 +117,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	status, hint := exitFailure, advice(err)
 	if own, is := errors.AsType[statusError](err); is {
 		status = own.status
+	} else if errors.Is(err, inspect.ErrNoPeriodic) {
+		status = exitAbsent
 	}
 	if status == exitUsage {
 		hint = fmt.Sprintf(" (see: %s --help)", cmd.CommandPath())
@@ -137,17 +141,25 @@ func usage(format string, args ...any) error {
 }
 
 // noArgs refuses arguments. It does not repeat them: one may be a URL with a password.
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("it takes no arguments, only flags")
-	}
-	return nil
-}
+var noArgs = advised("it takes no arguments, only flags", cobra.NoArgs)
 
 // someArgs requires at least one argument.
-func someArgs(advice string) cobra.PositionalArgs {
+func someArgs(advice string) cobra.PositionalArgs { return advised(advice, cobra.MinimumNArgs(1)) }
+
+// oneArg requires one argument that is not empty.
+func oneArg(advice string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		if len(args) != 1 || args[0] == "" {
+			return usage("%s", advice)
+		}
+		return nil
+	}
+}
+
+// advised replaces the error of a check by advice.
+func advised(advice string, check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) != nil {
 			return usage("%s", advice)
 		}
 		return nil
@@ -198,4 +210,29 @@ func advice(err error) string {
 		return ": is Redis running there? The URL is --redis, BELAY_REDIS_URL or REDIS_URL"
 	}
 	return ""
+}
+
+func newVersion() *cobra.Command {
+	return withJSON(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Prints the version of belay, the version of Go it was built with, and the platform.
+
+With --json: {"version", "go", "platform"}.
+
+Exit status: 0; 2 for a wrong command line.`,
+		Example: "  belay version\n  belay version --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			result := map[string]string{"version": belay.Version, "go": runtime.Version(), "platform": platform()}
+			return show(cmd, result, printVersion)
+		},
+	}, "print one JSON object")
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+// printVersion prints the output of belay version and belay --version.
+func printVersion(t *table) {
+	t.row(fmt.Sprintf("belay %s %s %s", belay.Version, runtime.Version(), platform()))
 }

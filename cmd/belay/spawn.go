@@ -17,7 +17,7 @@ import (
 // The spawner also waits for them, whenever the kernel signals that a child has ended: exec.Cmd.Wait would
 // block a thread for each, and at the limit on threads Go's runtime would crash the worker.
 type spawner struct {
-	starts chan start
+	starts chan func()
 	ended  chan os.Signal
 	// only reports that all children of this process are the spawner's, and orphans of these: where a process
 	// is the first of a container, it must wait for orphans too.
@@ -27,20 +27,9 @@ type spawner struct {
 	children map[int]chan<- syscall.WaitStatus
 }
 
-type start struct {
-	cmd  *exec.Cmd
-	done chan<- started
-}
-
-// started is the answer: how the child ends is sent to exit.
-type started struct {
-	exit <-chan syscall.WaitStatus
-	err  error
-}
-
 func newSpawner(only bool) *spawner {
 	s := &spawner{
-		starts: make(chan start), ended: make(chan os.Signal, 1), only: only,
+		starts: make(chan func()), ended: make(chan os.Signal, 1), only: only,
 		children: make(map[int]chan<- syscall.WaitStatus),
 	}
 	signal.Notify(s.ended, syscall.SIGCHLD)
@@ -52,22 +41,11 @@ func newSpawner(only bool) *spawner {
 	go func() {
 		// Never unlocked: when this goroutine ends, its thread and its children end.
 		runtime.LockOSThread()
-		for request := range s.starts {
-			request.done <- s.startChild(request.cmd)
+		for start := range s.starts {
+			start()
 		}
 	}()
 	return s
-}
-
-func (s *spawner) startChild(cmd *exec.Cmd) started {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := cmd.Start(); err != nil {
-		return started{err: err}
-	}
-	exit := make(chan syscall.WaitStatus, 1)
-	s.children[cmd.Process.Pid] = exit
-	return started{exit: exit}
 }
 
 // reap waits for the children that have ended, one signal may stand for several of them.
@@ -111,14 +89,21 @@ func ending(status syscall.WaitStatus) string {
 }
 
 // start starts cmd in a process group of its own, so that its children can be ended with it, and so that a
-// Ctrl-C in a terminal reaches only the worker.
+// Ctrl-C in a terminal reaches only the worker. How it ends is sent to exit.
 func (s *spawner) start(cmd *exec.Cmd) (exit <-chan syscall.WaitStatus, err error) {
 	cmd.SysProcAttr = diesWithParent()
 	cmd.SysProcAttr.Setpgid = true
-	done := make(chan started, 1)
-	s.starts <- start{cmd, done}
-	answer := <-done
-	return answer.exit, answer.err
+	ends, done := make(chan syscall.WaitStatus, 1), make(chan error)
+	s.starts <- func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		err := cmd.Start()
+		if err == nil {
+			s.children[cmd.Process.Pid] = ends
+		}
+		done <- err
+	}
+	return ends, <-done
 }
 
 // pipeGrace is how long a job waits for the last output of a program that has ended, if processes that it

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,10 +39,10 @@ const statusTimeout = 15 * time.Second
 const leastEvery = 100 * time.Millisecond
 
 func newStatus(at *redisFlags) *cobra.Command {
-	var asJSON, watch bool
+	var watch bool
 	var every time.Duration
 	var history int
-	cmd := &cobra.Command{
+	cmd := withJSON(&cobra.Command{
 		Use:   "status",
 		Short: "Show counters, queues and workers",
 		Long:  statusHelp,
@@ -59,25 +59,24 @@ func newStatus(at *redisFlags) *cobra.Command {
 				if history < 1 || history > inspect.MostDays || watch {
 					return usage("--history %d: it is from 1 to %d days, without --watch", history, inspect.MostDays)
 				}
-				return printHistory(cmd, i, history, asJSON)
+				return printHistory(cmd, i, history)
 			}
 			switch {
-			case watch && !asJSON && isTerminal(cmd.OutOrStdout()):
+			case watch && !asJSON(cmd) && isTerminal(cmd.OutOrStdout()):
 				return runTop(cmd, i, every)
 			case watch:
 				ctx, stop := untilSignal()
 				defer stop()
 				read := func() (inspect.Status, error) { return readStatus(ctx, i) }
-				return watchStatus(ctx, cmd.OutOrStdout(), asJSON, cmd.ErrOrStderr(), every, read)
+				return watchStatus(ctx, cmd, every, read)
 			}
 			status, err := readStatus(context.Background(), i)
 			if err != nil {
 				return err
 			}
-			return printStatus(cmd.OutOrStdout(), asJSON, status)
+			return show(cmd, status, func(t *table) { printStatus(t, status) })
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	}, "print one JSON object")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "repeat until interrupted; with --json one object a line; on a terminal the same as belay top")
 	cmd.Flags().IntVar(&history, "history", 0, "show the runs of each of the last `DAYS` instead; with --json one object a line")
 	cmd.AddCommand(newReset(at))
@@ -91,27 +90,8 @@ func readStatus(ctx context.Context, i *inspect.Inspector) (inspect.Status, erro
 	return i.Status(ctx)
 }
 
-// printParts prints the parts of a status, as lines of JSON or in a table.
-func printParts[T any](out io.Writer, asJSON bool, parts []T, print func(*table)) error {
-	if asJSON {
-		for _, part := range parts {
-			if err := printJSON(out, part); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := newTable(out)
-	print(t)
-	return t.Flush()
-}
-
-// printStatus prints tables, or one object of JSON.
-func printStatus(out io.Writer, asJSON bool, s inspect.Status) error {
-	if asJSON {
-		return printJSON(out, s)
-	}
-	t := newTable(out)
+// printStatus prints all tables of a status.
+func printStatus(t *table, s inspect.Status) {
 	t.row("PROCESSED", "FAILED", "ENQUEUED", "QUARANTINED", "SCHEDULED", "RETRIES", "DEAD", "DUPLICATES")
 	t.row(s.Processed, s.Failed, s.Enqueued, s.Quarantined, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
 	if s.HeldByLapsed > 0 {
@@ -122,7 +102,6 @@ func printStatus(out io.Writer, asJSON bool, s inspect.Status) error {
 	for _, problem := range s.Problems {
 		t.row("problem: " + problem)
 	}
-	return t.Flush()
 }
 
 // count returns a number, and how many of them are listed if not all are.
@@ -131,4 +110,106 @@ func count(all int64, listed int) string {
 		return fmt.Sprintf("%d of %d", listed, all)
 	}
 	return fmt.Sprint(all)
+}
+
+// printHistory prints the counts of the last days.
+func printHistory(cmd *cobra.Command, i *inspect.Inspector, days int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	history, problems, err := i.History(ctx, days)
+	for _, problem := range problems {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), plain(problem))
+	}
+	if err != nil {
+		return err
+	}
+	return showAll(cmd, history, func(t *table) {
+		t.row("DAY (UTC)", "PROCESSED", "FAILED")
+		for _, day := range history {
+			t.row(day.Date, day.Processed, day.Failed)
+		}
+	})
+}
+
+// newReset makes the command that sets counters to zero.
+func newReset(at *redisFlags) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "reset [processed|failed|duplicates]...",
+		Short: "Set counters to zero",
+		Long: `Sets the named counters to zero; without a name, processed and failed, as Sidekiq's Ruby API does. The counts by day
+(belay status --history) stay.
+
+Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
+		Example:   "  belay status reset --yes\n  belay status reset duplicates --yes",
+		ValidArgs: []string{string(inspect.CounterProcessed), string(inspect.CounterFailed), string(inspect.CounterDuplicates)},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.OnlyValidArgs(cmd, args); err != nil {
+				return usage("the counters are processed, failed and duplicates: %w", err)
+			}
+			return nil
+		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			var counters []inspect.Counter
+			for _, name := range args {
+				counters = append(counters, inspect.Counter(name))
+			}
+			if !yes {
+				if err := agree(cmd, "set the counters to zero"); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+			defer cancel()
+			return i.ResetCounters(ctx, counters...)
+		}),
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// watchStatus prints a page per interval until ctx ends, each in one write. It reports an outage once and goes
+// on.
+func watchStatus(ctx context.Context, cmd *cobra.Command, every time.Duration, read func() (inspect.Status, error)) error {
+	out, away := cmd.OutOrStdout(), false
+	page := &bytes.Buffer{}
+	cmd.SetOut(page)
+	defer cmd.SetOut(out)
+	var last inspect.Status
+	for ctx.Err() == nil {
+		status, err := read()
+		switch {
+		case err != nil && ctx.Err() != nil: // interrupted
+		case err == nil:
+			away = false
+			_ = show(cmd, status, func(t *table) { // to a buffer
+				t.row(status.At.Local().Format(time.DateTime) + speed(last, status))
+				t.row()
+				printStatus(t, status)
+				t.row()
+			})
+			if _, err := page.WriteTo(out); err != nil {
+				return err
+			}
+			last = status
+		case !away:
+			away = true
+			cmd.PrintErrln("belay: status: " + err.Error() + "; trying again")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+	return nil
+}
+
+// speed returns how many jobs ended per second between two reads.
+func speed(last, s inspect.Status) string {
+	between := s.At.Sub(last.At).Seconds()
+	if last.At.IsZero() || between <= 0 || s.Processed < last.Processed {
+		return ""
+	}
+	return fmt.Sprintf("   %.0f jobs/s, %.0f of them failed",
+		float64(s.Processed-last.Processed)/between, float64(s.Failed-last.Failed)/between)
 }

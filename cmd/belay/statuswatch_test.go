@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/inspect"
@@ -40,7 +42,11 @@ func TestStatusWatch(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		var o, e bytes.Buffer
-		require.NoError(t, watchStatus(ctx, &o, asJSON, &e, time.Millisecond, pictures(stop, all...)))
+		cmd := withJSON(&cobra.Command{}, "")
+		cmd.SetOut(&o)
+		cmd.SetErr(&e)
+		require.NoError(t, cmd.Flags().Set("json", strconv.FormatBool(asJSON)))
+		require.NoError(t, watchStatus(ctx, cmd, time.Millisecond, pictures(stop, all...)))
 		return o.String(), e.String()
 	}
 	t.Run("prints_jobs_per_second", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/logbook"
@@ -42,6 +43,44 @@ func (t *table) section(title string) {
 	_, _ = fmt.Fprintf(t, "%s%s\n", word(t.rows > 0, "\n"), title)
 	t.rows++
 }
+
+// withJSON adds --json to a command.
+func withJSON(cmd *cobra.Command, usage string) *cobra.Command {
+	cmd.Flags().Bool("json", false, usage)
+	return cmd
+}
+
+// asJSON reports whether --json is given.
+func asJSON(cmd *cobra.Command) bool {
+	given, _ := cmd.Flags().GetBool("json")
+	return given
+}
+
+// show prints a result: as one JSON object with --json, otherwise in a table.
+func show(cmd *cobra.Command, result any, print func(*table)) error {
+	if asJSON(cmd) {
+		return printJSON(cmd.OutOrStdout(), result)
+	}
+	t := newTable(cmd.OutOrStdout())
+	print(t)
+	return t.Flush()
+}
+
+// showAll prints results: as JSON objects with --json, one a line, otherwise in a table.
+func showAll[T any](cmd *cobra.Command, results []T, print func(*table)) error {
+	if !asJSON(cmd) {
+		return show(cmd, nil, print)
+	}
+	for _, result := range results {
+		if err := printJSON(cmd.OutOrStdout(), result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLine prints a line of text that may come from Redis.
+func printLine(cmd *cobra.Command, line string) { _, _ = fmt.Fprintln(cmd.OutOrStdout(), plain(line)) }
 
 // printJSON prints one line of JSON in which no character can control a terminal.
 func printJSON(out io.Writer, value any) error {

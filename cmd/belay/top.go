@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/signal"
 	"slices"
@@ -59,7 +60,7 @@ func runTop(cmd *cobra.Command, i *inspect.Inspector, every time.Duration) error
 	if in := cmd.InOrStdin(); isTerminal(in) {
 		options[2] = tea.WithInput(in)
 	}
-	program := tea.NewProgram(&top{ctx: ctx, redis: topRedis{i}, every: every}, options...)
+	program := tea.NewProgram(&top{ctx: ctx, redis: i, every: every}, options...)
 	defer context.AfterFunc(ctx, program.Quit)()
 	if _, err := program.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("use the terminal: %w", err)
@@ -103,7 +104,7 @@ type operations interface {
 	Pause(ctx context.Context, queue string) (changed bool, err error)
 	Resume(ctx context.Context, queue string) (changed bool, err error)
 	Signal(ctx context.Context, identity string, order inspect.Order) (bool, error)
-	entries(ctx context.Context, home inspect.Home, most int) ([]inspect.Entry, error)
+	Entries(ctx context.Context, home inspect.Home, skip int) iter.Seq2[inspect.Entry, error]
 }
 
 // The messages that the loop gets besides keys and windows.
@@ -159,11 +160,20 @@ func (t *top) read() tea.Cmd {
 		defer cancel()
 		var read topRead
 		read.status, read.err = redis.Status(ctx)
+		if !withSets || read.err != nil {
+			return read
+		}
 		for _, home := range []inspect.Home{inspect.Retries(), inspect.Scheduled(), inspect.Dead()} {
-			if withSets && read.err == nil {
-				var some []inspect.Entry
-				some, read.err = redis.entries(ctx, home, setsShown)
-				read.sets = append(read.sets, some...)
+			shown := 0
+			for entry, err := range redis.Entries(ctx, home, 0) {
+				if err != nil {
+					read.err = err
+					return read
+				}
+				read.sets = append(read.sets, entry)
+				if shown++; shown == setsShown {
+					break
+				}
 			}
 		}
 		return read

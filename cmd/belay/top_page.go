@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -211,17 +210,4 @@ func layOut(cells []string, widths []int) string {
 		line.WriteString(cell + strings.Repeat(" ", max(0, widths[i]-lipgloss.Width(cell))) + topGap)
 	}
 	return line.String()
-}
-
-// topRedis gives the page the first jobs of a set as a list.
-type topRedis struct{ *inspect.Inspector }
-
-func (r topRedis) entries(ctx context.Context, home inspect.Home, most int) (some []inspect.Entry, err error) {
-	for entry, err := range r.Entries(ctx, home, 0) {
-		if err != nil || len(some) == most {
-			return some, err
-		}
-		some = append(some, entry)
-	}
-	return some, nil
 }

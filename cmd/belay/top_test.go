@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -44,11 +45,18 @@ func (f *fakeRedis) Signal(_ context.Context, identity string, order inspect.Ord
 	return f.did(string(order) + " " + identity)
 }
 
-func (f *fakeRedis) entries(_ context.Context, home inspect.Home, _ int) ([]inspect.Entry, error) {
-	if home == inspect.Dead() {
-		return f.sets, f.err
+func (f *fakeRedis) Entries(_ context.Context, home inspect.Home, _ int) iter.Seq2[inspect.Entry, error] {
+	return func(yield func(inspect.Entry, error) bool) {
+		if f.err != nil {
+			yield(inspect.Entry{}, f.err)
+			return
+		}
+		for _, entry := range f.sets {
+			if home != inspect.Dead() || !yield(entry, nil) {
+				return
+			}
+		}
 	}
-	return nil, f.err
 }
 
 // A page is a top without a terminal: what bubbletea would do for it is done at once.
