@@ -43,21 +43,21 @@ type leg struct {
 // A trip is what one step does to one subject.
 type trip struct{ outs, ins []leg }
 
-// verbs is how each write command is understood. What is not here is not, see stride.unknown.
+// verbs is how each write command is understood. What is not here is not, see stride.do.
 var verbs = map[string]func(s *stride, c []string){
-	"LPUSH":            onList(func(s *stride, at *spot, c []string) { s.push(at, c, false) }),
-	"RPUSH":            onList(func(s *stride, at *spot, c []string) { s.push(at, c, true) }),
-	"LPOP":             onList(func(s *stride, at *spot, c []string) { s.pop(at, c, false) }),
-	"RPOP":             onList(func(s *stride, at *spot, c []string) { s.pop(at, c, true) }),
-	"LREM":             onList((*stride).lrem),
-	"LSET":             onList((*stride).lset),
+	"LPUSH":            on((*stride).lists, func(s *stride, at *spot, c []string) { s.push(at, c, false) }),
+	"RPUSH":            on((*stride).lists, func(s *stride, at *spot, c []string) { s.push(at, c, true) }),
+	"LPOP":             on((*stride).lists, func(s *stride, at *spot, c []string) { s.pop(at, c, false) }),
+	"RPOP":             on((*stride).lists, func(s *stride, at *spot, c []string) { s.pop(at, c, true) }),
+	"LREM":             on((*stride).lists, (*stride).lrem),
+	"LSET":             on((*stride).lists, (*stride).lset),
 	"LMOVE":            func(s *stride, c []string) { s.move(c, isRight(c[3]), isRight(c[4])) },
 	"RPOPLPUSH":        func(s *stride, c []string) { s.move(c, true, false) },
 	"ZADD":             (*stride).zadd,
-	"ZINCRBY":          onSet((*stride).zincrby),
+	"ZINCRBY":          on((*stride).sets, (*stride).zincrby),
 	"ZREM":             (*stride).zrem,
-	"ZREMRANGEBYRANK":  onSet((*stride).zremrangebyrank),
-	"ZREMRANGEBYSCORE": onSet((*stride).zremrangebyscore),
+	"ZREMRANGEBYRANK":  on((*stride).sets, (*stride).zremrangebyrank),
+	"ZREMRANGEBYSCORE": on((*stride).sets, (*stride).zremrangebyscore),
 	"DEL":              (*stride).del,
 	"UNLINK":           (*stride).del,
 	"HSET":             (*stride).hset,
@@ -72,18 +72,10 @@ var verbs = map[string]func(s *stride, c []string){
 	"PEXPIREAT":        (*stride).expire,
 }
 
-// onList and onSet are for commands that mean nothing to other keys than those which hold jobs.
-func onList(do func(s *stride, at *spot, c []string)) func(s *stride, c []string) {
+// on is for commands that mean nothing to other keys than those that find finds: keys which hold jobs.
+func on(find func(s *stride, key string) *spot, do func(s *stride, at *spot, c []string)) func(s *stride, c []string) {
 	return func(s *stride, c []string) {
-		if at := s.lists(c[1]); at != nil {
-			do(s, at, c)
-		}
-	}
-}
-
-func onSet(do func(s *stride, at *spot, c []string)) func(s *stride, c []string) {
-	return func(s *stride, c []string) {
-		if at := s.sets(c[1]); at != nil {
+		if at := find(s, c[1]); at != nil {
 			do(s, at, c)
 		}
 	}
