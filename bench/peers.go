@@ -40,7 +40,7 @@ func allPeers() []peer {
 			flag: "river", name: "River", needs: []string{postgresBin + "/initdb:postgresql-15"}, prepare: buildGo("river"), postgres: true, times: 2,
 			cannot: map[string]string{
 				"memory": "its jobs are rows of a table on disk: nothing to compare with bytes in Redis",
-				// By RescueStuckJobsAfter.
+				// The hour is RescueStuckJobsAfter's default.
 				"recovery": "it declares a job lost after an hour by default; the bench does not wait for that",
 				"rtt":      "the proxy stands before Redis, and its store is PostgreSQL",
 			},
